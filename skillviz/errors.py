@@ -1,0 +1,106 @@
+"""The errors a user can cause, as one small tree.
+
+    SkillvizError                the interface shows its sentence; anything else is a bug and shows as one
+    ├── BadInput                 a value that was typed or given
+    │   ├── UnknownTask
+    │   ├── UnknownLocalizer
+    │   ├── BadSize              a region size outside 1..d, or unreadable
+    │   ├── BadData              a missing column, a label outside `labels`, no rows
+    │   └── BadLabelWord         a label word that the readout cannot score
+    ├── BadModel                 a model that cannot be used
+    │   ├── ModelNotFound
+    │   ├── UnsafeWeights        pickled weights; only safetensors are read
+    │   ├── CorruptFile          a file that is cut short or is not what it claims
+    │   ├── PairMismatch         base and fine-tuned model do not fit each other
+    │   ├── RandomHead           a head that would be made up at load
+    │   └── WrongBase            a graft made for another base
+    ├── NoDevice                 a device that this machine does not have
+    └── StoreError               the folder of runs
+        ├── RunNotFound
+        ├── CorruptRun           a file differs from what its run vouches for
+        ├── NewerSchema          written by a later version of skillviz
+        └── DiskFull
+"""
+
+
+class SkillvizError(Exception):
+    """One clear sentence: what was wrong, what is allowed, what to do."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}: {super().__str__()}"
+
+
+class BadInput(SkillvizError):
+    """A value that was typed or given."""
+
+
+class UnknownTask(BadInput):
+    """A task name that is neither in the registry nor a YAML file."""
+
+
+class UnknownLocalizer(BadInput):
+    """A localizer name that is not in the table."""
+
+
+class BadSize(BadInput):
+    """A region size outside 1..d, or one that cannot be read."""
+
+
+class BadData(BadInput):
+    """A missing file or column, a label outside `labels`, no rows."""
+
+
+class BadLabelWord(BadInput):
+    """A label word that the readout cannot score."""
+
+
+class BadModel(SkillvizError):
+    """A model that cannot be used."""
+
+
+class ModelNotFound(BadModel):
+    """Neither a folder nor an id that can be had."""
+
+
+class UnsafeWeights(BadModel):
+    """Pickled weights; only safetensors are read."""
+
+
+class CorruptFile(BadModel):
+    """A file that is cut short or is not what it claims to be."""
+
+
+class PairMismatch(BadModel):
+    """Base and fine-tuned model do not fit each other."""
+
+
+class RandomHead(BadModel):
+    """A head that would be made up at load."""
+
+
+class WrongBase(BadModel):
+    """A graft that was made for another base model."""
+
+
+class NoDevice(SkillvizError):
+    """A device that this machine does not have."""
+
+
+class StoreError(SkillvizError):
+    """The folder of runs."""
+
+
+class RunNotFound(StoreError):
+    """No finished run of that id."""
+
+
+class CorruptRun(StoreError):
+    """A file differs from what its run vouches for."""
+
+
+class NewerSchema(StoreError):
+    """Written by a later version of skillviz."""
+
+
+class DiskFull(StoreError):
+    """No space left where the run is written."""
