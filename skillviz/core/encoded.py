@@ -1,0 +1,52 @@
+"""Examples as token ids: what a readout needs, and nothing of where they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Tokenised examples of one split; row i of every field is example i.
+
+    `positions` (prompt) is the place of the mask token in each row, `label_ids` [label] the vocabulary
+    ids of the label words. `answers[i][c]` (causal) are the token ids of the answer for class c after
+    the prompt of example i, tokenised in context.
+    """
+
+    ids: list[str]
+    input_ids: list[np.ndarray]
+    labels: np.ndarray
+    n_labels: int
+    pad_id: int = 0
+    token_type_ids: list[np.ndarray] | None = None
+    positions: np.ndarray | None = None
+    label_ids: np.ndarray | None = None
+    answers: list[list[np.ndarray]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each example, the longest answer included, int64 [n]."""
+        own = np.array([len(row) for row in self.input_ids], dtype=np.int64)
+        if self.answers is None:
+            return own
+        return own + np.array([max(len(a) for a in row) for row in self.answers], dtype=np.int64)
+
+    def take(self, rows: Sequence[int] | np.ndarray) -> Encoded:
+        """The examples at these row numbers, in that order."""
+        rows = np.asarray(rows, dtype=np.int64)
+        return replace(
+            self,
+            ids=[self.ids[i] for i in rows],
+            input_ids=[self.input_ids[i] for i in rows],
+            labels=self.labels[rows],
+            token_type_ids=None if self.token_type_ids is None else [self.token_type_ids[i] for i in rows],
+            positions=None if self.positions is None else self.positions[rows],
+            answers=None if self.answers is None else [self.answers[i] for i in rows],
+        )

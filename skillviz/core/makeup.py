@@ -1,0 +1,50 @@
+"""Where a region lies: its entries by parameter, layer and module kind (paper, Figs. 9 and 10)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.parameters import Parameter, ParameterTable
+from skillviz.core.region import Region
+
+COLUMNS = ("parameter", "layer", "kind", "is_bias", "rows", "cols", "selected", "total")
+
+
+def makeup(region: Region, table: ParameterTable) -> pd.DataFrame:
+    """One row a parameter and kind (a fused tensor gives three), with `selected` and `total` entries.
+
+    `selected` sums to the region's size and `total` to d.
+    """
+    none = np.empty(0, dtype=np.int64)
+    rows = [row for p in table.parameters for row in _rows(p, region.indices.get(p.name, none))]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"layer": "Int64"})
+
+
+def _rows(parameter: Parameter, indices: np.ndarray) -> list[tuple[object, ...]]:
+    kinds = parameter.kinds
+    selected = np.bincount(parameter.kind_numbers(indices), minlength=len(kinds))
+    rows, cols = _part_shape(parameter)
+    return [
+        (
+            parameter.name,
+            parameter.layer,
+            kind,
+            parameter.is_bias,
+            rows,
+            cols,
+            int(count),
+            parameter.size // len(kinds),
+        )
+        for kind, count in zip(kinds, selected, strict=True)
+    ]
+
+
+def _part_shape(parameter: Parameter) -> tuple[int, int]:
+    """Rows and columns of one part: a third along the fused axis."""
+    if parameter.fused is None:
+        return parameter.rows, parameter.cols
+    if len(parameter.shape) == 1:
+        return 1, parameter.size // 3
+    shape = [k // 3 if i == parameter.fused.axis else k for i, k in enumerate(parameter.shape)]
+    return shape[0], shape[1]

@@ -1,0 +1,205 @@
+"""A region: the set of parameter entries that a graft copies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from skillviz.errors import BadInput, CorruptFile
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+class Region:
+    """An immutable set of entries of the graftable parameters.
+
+    `indices` maps a parameter's name to its chosen flat indices (sorted, unique, int64); parameters with
+    none may be left out. `shapes` lists *all* graftable parameters in the model's order: it gives `d`,
+    and two regions can only be combined when theirs are equal.
+    """
+
+    def __init__(self, indices: Mapping[str, np.ndarray], shapes: Shapes) -> None:
+        self.shapes: Shapes = MappingProxyType({n: tuple(int(k) for k in s) for n, s in shapes.items()})
+        unknown = [name for name in indices if name not in self.shapes]
+        if unknown:
+            raise BadInput(f"the region names '{unknown[0]}', which is not a graftable parameter here.")
+        chosen = {n: _sorted_indices(n, indices[n], s) for n, s in self.shapes.items() if n in indices}
+        self.indices: Mapping[str, np.ndarray] = MappingProxyType({n: i for n, i in chosen.items() if len(i)})
+
+    @classmethod
+    def empty(cls, shapes: Shapes) -> Region:
+        """The region of no entry: its graft is the base."""
+        return cls({}, shapes)
+
+    @classmethod
+    def full(cls, shapes: Shapes) -> Region:
+        """The region of all d entries."""
+        return cls({n: np.arange(prod(s)) for n, s in shapes.items()}, shapes)
+
+    @classmethod
+    def from_flat(cls, flat: np.ndarray, shapes: Shapes) -> Region:
+        """The region of these global flat indices (0 <= index < d, parameters one after the other)."""
+        flat = np.unique(np.asarray(flat, dtype=np.int64))
+        names, offsets = list(shapes), _offsets(shapes)
+        if len(flat) and (flat[0] < 0 or flat[-1] >= offsets[-1]):
+            raise BadInput(
+                f"a global index must lie in 0..{offsets[-1] - 1:,}; got {flat[0]:,} to {flat[-1]:,}."
+            )
+        cuts = np.searchsorted(flat, offsets)
+        parts = {n: flat[cuts[i] : cuts[i + 1]] - offsets[i] for i, n in enumerate(names)}
+        return cls(parts, shapes)
+
+    def flat(self) -> np.ndarray:
+        """Global flat indices, sorted, int64 [size]."""
+        offsets = dict(zip(self.shapes, _offsets(self.shapes)[:-1], strict=True))
+        parts = [indices + offsets[name] for name, indices in self.indices.items()]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+    @cached_property
+    def size(self) -> int:
+        """Number of chosen entries."""
+        return sum(len(i) for i in self.indices.values())
+
+    @cached_property
+    def d(self) -> int:
+        """Number of graftable entries."""
+        return sum(prod(s) for s in self.shapes.values())
+
+    @property
+    def share(self) -> float:
+        """size / d, between 0 and 1."""
+        return self.size / self.d if self.d else float("nan")
+
+    def __repr__(self) -> str:
+        return f"Region({self.size:,} of {self.d:,} entries, {100 * self.share:.4g} %)"
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Region)
+            and dict(self.shapes) == dict(other.shapes)
+            and self.indices.keys() == other.indices.keys()
+            and all(np.array_equal(i, other.indices[n]) for n, i in self.indices.items())
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __or__(self, other: Region) -> Region:
+        """Union."""
+        return self._combined(other, np.union1d)
+
+    def __and__(self, other: Region) -> Region:
+        """Intersection."""
+        return self._combined(other, lambda a, b: np.intersect1d(a, b, assume_unique=True))
+
+    def __sub__(self, other: Region) -> Region:
+        """Entries of this region that the other lacks."""
+        return self._combined(other, lambda a, b: np.setdiff1d(a, b, assume_unique=True))
+
+    def complement(self) -> Region:
+        """All graftable entries outside this region."""
+        return Region.full(self.shapes) - self
+
+    def overlap(self, other: Region) -> float:
+        """|self and other| / |other| (asymmetric; paper, Fig. 8a); NaN where the other is empty."""
+        return (self & other).size / other.size if other.size else float("nan")
+
+    def iou(self, other: Region) -> float:
+        """|self and other| / |self or other| (paper, Table 8); NaN where both are empty."""
+        both = (self & other).size
+        either = self.size + other.size - both
+        return both / either if either else float("nan")
+
+    def mask(self, name: str) -> np.ndarray:
+        """True where an entry of this parameter is chosen, in the parameter's shape."""
+        shape = self.shapes[name]
+        mask = np.zeros(prod(shape), dtype=bool)
+        mask[self.indices.get(name, np.empty(0, dtype=np.int64))] = True
+        return mask.reshape(shape)
+
+    def rows(self, name: str) -> np.ndarray:
+        """Chosen entries in each row of the parameter (a vector is one row), int64."""
+        mask = self.mask(name)
+        return np.atleast_2d(mask).reshape(len(mask) if mask.ndim > 1 else 1, -1).sum(axis=1)
+
+    def columns(self, name: str) -> np.ndarray:
+        """Chosen entries in each column of the parameter, int64."""
+        mask = self.mask(name)
+        return mask.reshape(len(mask) if mask.ndim > 1 else 1, -1).sum(axis=0)
+
+    def save(self, path: Path | str, header: Mapping[str, Any] | None = None) -> None:
+        """Write `<name>` -> int64 indices as safetensors, with the shapes, size, d and `header` as JSON."""
+        meta = {"format": "skillviz.region", "version": 1, "size": self.size, "d": self.d, **(header or {})}
+        meta["shapes"] = {n: list(s) for n, s in self.shapes.items()}
+        save_file(
+            {n: np.ascontiguousarray(i) for n, i in self.indices.items()},
+            path,
+            {"skillviz": json.dumps(meta)},
+        )
+
+    @classmethod
+    def load(cls, path: Path | str) -> Region:
+        """The region of a file; raises CorruptFile where the file is not one."""
+        header = cls.header(path)
+        with safe_open(path, framework="numpy") as file:
+            indices = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        region = cls(indices, {n: tuple(s) for n, s in header["shapes"].items()})
+        if region.size != header["size"]:
+            raise CorruptFile(
+                f"{path} holds {region.size:,} entries and claims {header['size']:,}; save it again."
+            )
+        return region
+
+    @staticmethod
+    def header(path: Path | str) -> dict[str, Any]:
+        """The JSON header of a region file."""
+        try:
+            with safe_open(path, framework="numpy") as file:
+                meta = json.loads((file.metadata() or {}).get("skillviz", "null"))
+        except FileNotFoundError as error:
+            raise BadInput(f"there is no region file at {path}.") from error
+        except (SafetensorError, OSError, ValueError) as error:
+            raise CorruptFile(f"{path} cannot be read as safetensors ({error}).") from error
+        if not isinstance(meta, dict) or meta.get("format") != "skillviz.region":
+            raise CorruptFile(f"{path} is not a region file: it has no skillviz.region header.")
+        return meta
+
+    def _combined(self, other: Region, operation: Any) -> Region:
+        if dict(self.shapes) != dict(other.shapes):
+            raise BadInput(
+                "regions of two different architectures cannot be combined: their parameters differ."
+            )
+        none = np.empty(0, dtype=np.int64)
+        names = [n for n in self.shapes if n in self.indices or n in other.indices]
+        pairs = {n: (self.indices.get(n, none), other.indices.get(n, none)) for n in names}
+        return Region({n: operation(a, b) for n, (a, b) in pairs.items()}, self.shapes)
+
+
+def _offsets(shapes: Shapes) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum([prod(s) for s in shapes.values()])]).astype(np.int64)
+
+
+def _sorted_indices(name: str, indices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    array = np.asarray(indices)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise BadInput(
+            f"indices of '{name}' must be a vector of integers; got {array.dtype} of shape {array.shape}."
+        )
+    array = np.unique(array.astype(np.int64))
+    if len(array) and (array[0] < 0 or array[-1] >= prod(shape)):
+        raise BadInput(
+            f"indices of '{name}' must lie in 0..{prod(shape) - 1}; got {array[0]} to {array[-1]}."
+        )
+    array.setflags(write=False)
+    return array
