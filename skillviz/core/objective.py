@@ -1,0 +1,80 @@
+"""The task loss of a model as it stands, on encoded examples: its value, its gradient, its class scores."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from skillviz.core.batches import Batch, Batches
+from skillviz.core.encoded import Encoded
+from skillviz.core.flat import FlatModel
+from skillviz.core.readout import Readout
+from skillviz.errors import BadData
+
+
+class Objective:
+    """Cross-entropy over the labels (paper's L_T), in nats a example, of the model in `flat`.
+
+    `autocast` (bfloat16, float16 or None) is the dtype of activations only; gradients, scores and
+    losses stay float32.
+    """
+
+    def __init__(
+        self,
+        flat: FlatModel,
+        readout: Readout,
+        encoded: Encoded,
+        micro_tokens: int | None = None,
+        autocast: torch.dtype | None = None,
+    ) -> None:
+        if not len(encoded):
+            raise BadData("there are no examples to compute a loss on; give at least one.")
+        self.flat, self.readout, self.autocast = flat, readout, autocast
+        self.batches = Batches(encoded, flat.device, micro_tokens)
+        self.labels = np.asarray(encoded.labels)
+        self.n, self.n_labels = len(encoded), encoded.n_labels
+
+    def backward(self, rows: np.ndarray | None = None) -> float:
+        """The mean loss over these rows; its gradient is then in `flat.grad`."""
+        rows = np.arange(self.n) if rows is None else rows
+        self.flat.zero_grad()
+        total = torch.zeros((), device=self.flat.device)
+        for batch in self.batches.micro(rows):
+            loss = cross_entropy(self._logits(batch), batch.labels, reduction="sum") / len(rows)
+            loss.backward()
+            total += loss.detach()
+        return float(total)
+
+    @torch.no_grad()
+    def logits(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """Class scores in the order of the rows, float32 [n, label]."""
+        rows = np.arange(self.n) if rows is None else np.asarray(rows)
+        place = np.empty(self.n, dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        out = torch.empty(len(rows), self.n_labels, device=self.flat.device)
+        for batch in self.batches.micro(rows):
+            out[torch.from_numpy(place[batch.rows]).to(out.device)] = self._logits(batch)
+        return out.cpu().numpy()
+
+    def loss(self, rows: np.ndarray | None = None) -> float:
+        """The mean loss over these rows, without a gradient."""
+        rows = np.arange(self.n) if rows is None else np.asarray(rows)
+        return float(cross_entropy(torch.from_numpy(self.logits(rows)), torch.from_numpy(self.labels[rows])))
+
+    def accuracy(self, rows: np.ndarray | None = None) -> float:
+        """Share of these rows whose largest score is the label's."""
+        rows = np.arange(self.n) if rows is None else np.asarray(rows)
+        return float((self.logits(rows).argmax(1) == self.labels[rows]).mean())
+
+    def _logits(self, batch: Batch) -> Tensor:
+        with self._context():
+            return self.readout.logits(self.flat.model, batch).float()
+
+    def _context(self) -> AbstractContextManager[object]:
+        if self.autocast is None:
+            return nullcontext()
+        return torch.autocast(self.flat.device.type, dtype=self.autocast)

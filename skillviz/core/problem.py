@@ -1,0 +1,81 @@
+"""What a localizer works on: a model between base and fine-tuned, and examples of the task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skillviz.core.flat import FlatModel
+from skillviz.core.objective import Objective
+from skillviz.core.parameters import ParameterTable
+
+
+@dataclass
+class Problem:
+    """A model whose graftable vector `flat.theta` lies at `base` [d] and may move towards `finetuned` [d].
+
+    `train` is what a region is searched on, `selection` what intermediate regions are judged on.
+    """
+
+    flat: FlatModel
+    base: Tensor
+    finetuned: Tensor
+    train: Objective
+    selection: Objective | None = None
+
+    @property
+    def d(self) -> int:
+        """Number of graftable entries."""
+        return len(self.base)
+
+    @property
+    def table(self) -> ParameterTable:
+        """The graftable parameters."""
+        return self.flat.table
+
+    @cached_property
+    def tau(self) -> Tensor:
+        """The movement, fine-tuned minus base, float32 [d]: bfloat16 would round small movements away."""
+        return self.finetuned.float() - self.base.float()
+
+    def reset(self) -> None:
+        """Put the model back to base, bit for bit."""
+        self.flat.theta.copy_(self.base)
+
+    def set_region(self, indices: Tensor) -> None:
+        """Graft these entries: base everywhere else. Values are copied, so the graft is exact."""
+        self.reset()
+        self.flat.theta[indices] = self.finetuned[indices]
+
+    def set_soft(self, gamma: Tensor) -> None:
+        """Put the model at base + gamma * movement, gamma [d] in [0, 1]."""
+        torch.addcmul(self.base.float(), gamma, self.tau, out=self.flat.theta) if (
+            self.flat.theta.dtype == torch.float32
+        ) else self.flat.theta.copy_(self.base.float() + gamma * self.tau)
+
+    @contextmanager
+    def at_base_afterwards(self) -> Iterator[None]:
+        """Whatever happens inside, the model is at base again after it."""
+        try:
+            yield
+        finally:
+            self.reset()
+
+    def draws(self, batch_size: int, seed: int) -> Iterator[np.ndarray]:
+        """Rows of the training examples for one step after the other, without end.
+
+        Each epoch is a fresh permutation; a batch never holds an example twice; with `batch_size` of
+        at least n, every step takes all examples.
+        """
+        rng = np.random.default_rng(seed)
+        size = min(batch_size, self.train.n)
+        while True:
+            order = rng.permutation(self.train.n)
+            for start in range(0, self.train.n - size + 1, size):
+                yield order[start : start + size]

@@ -1,0 +1,25 @@
+"""Exactly k entries by score, ties and all."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from skillviz.errors import BadSize
+
+
+def top(scores: Tensor, k: int) -> Tensor:
+    """The k best indices of scores [n], best first; ties go to the smaller index. int64 [k].
+
+    Equals the first k of a stable descending sort: `topk` gives the cut, ties at the cut are taken in
+    index order, and only the k chosen are sorted. Raises BadSize unless 0 <= k <= n.
+    """
+    if not 0 <= k <= len(scores):
+        raise BadSize(f"{k:,} entries were asked for; between 0 and {len(scores):,} can be chosen.")
+    if k == 0:
+        return torch.empty(0, dtype=torch.long, device=scores.device)
+    cut = torch.topk(scores, k, sorted=False).values.min()
+    above = (scores > cut).nonzero().squeeze(1)
+    tied = (scores == cut).nonzero().squeeze(1)
+    chosen = torch.cat([above, tied[: k - len(above)]])
+    return chosen[torch.sort(scores[chosen], descending=True, stable=True).indices]

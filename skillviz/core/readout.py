@@ -1,0 +1,105 @@
+"""How class scores are read off a model: at the mask, by the head, or by the likelihood of an answer.
+
+Each readout answers `logits(model, batch)` with a tensor [batch, label] whose softmax is the
+distribution over the labels, and only over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from skillviz.core.batches import Batch
+from skillviz.core.encoded import Encoded
+
+READOUTS = ("prompt", "head", "causal")
+
+# Modules that turn a hidden vector into vocabulary scores, in order: run on the mask's vector alone,
+# not on every position. Other architectures are asked for all positions.
+MASKED_HEADS: dict[str, tuple[str, ...]] = {
+    "bert": ("cls",),
+    "roberta": ("lm_head",),
+    "xlm-roberta": ("lm_head",),
+    "camembert": ("lm_head",),
+    "distilbert": ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
+}
+
+
+class Readout(Protocol):
+    """Reads class scores off a model."""
+
+    name: str
+
+    def logits(self, model: Any, batch: Batch) -> Tensor:
+        """Class scores [batch, label]."""
+        ...
+
+
+@dataclass(frozen=True)
+class HeadReadout:
+    """The model class's own sequence-classification head."""
+
+    name: str = "head"
+
+    def logits(self, model: Any, batch: Batch) -> Tensor:
+        """The head's logits [batch, label]."""
+        return model(**batch.inputs).logits
+
+
+@dataclass(frozen=True)
+class PromptReadout:
+    """The label words' vocabulary scores at the mask token (paper, section 2)."""
+
+    label_ids: tuple[int, ...]
+    name: str = "prompt"
+
+    def logits(self, model: Any, batch: Batch) -> Tensor:
+        """Scores of the label words at the mask [batch, label]."""
+        assert batch.positions is not None
+        row = torch.arange(len(batch), device=batch.positions.device)
+        modules = MASKED_HEADS.get(model.config.model_type)
+        if modules is None:
+            vocabulary = model(**batch.inputs).logits[row, batch.positions]
+        else:
+            vocabulary = model.base_model(**batch.inputs).last_hidden_state[row, batch.positions]
+            for name in modules:
+                vocabulary = getattr(model, name)(vocabulary)
+        return vocabulary[:, list(self.label_ids)]
+
+
+@dataclass(frozen=True)
+class CausalReadout:
+    """The log-likelihood, in nats, of each label's whole answer after the prompt.
+
+    With `by_length` it is divided by the answer's number of tokens.
+    """
+
+    by_length: bool = False
+    name: str = "causal"
+
+    def logits(self, model: Any, batch: Batch) -> Tensor:
+        """Log-likelihood of each answer [batch, label]."""
+        assert batch.answers is not None
+        n, labels, length = batch.answers.shape
+        scores = model(**batch.inputs).logits[:, :-1].float()
+        tokens = batch.inputs["input_ids"][:, 1:]
+        chosen = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - scores.logsumexp(-1)
+        where = batch.answers.reshape(n * labels, length)[:, 1:]
+        total = chosen.masked_fill(~where, 0.0).sum(-1)
+        if self.by_length:
+            total = total / where.sum(-1)
+        return total.reshape(n, labels)
+
+
+def make_readout(name: str, encoded: Encoded) -> Readout:
+    """The readout of that name for these examples (the prompt readout takes its label words from them)."""
+    makers: dict[str, Callable[[], Readout]] = {
+        "head": HeadReadout,
+        "causal": CausalReadout,
+        "prompt": lambda: PromptReadout(tuple(int(i) for i in encoded.label_ids)),  # type: ignore[union-attr]
+    }
+    return makers[name]()
