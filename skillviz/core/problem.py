@@ -55,9 +55,10 @@ class Problem:
 
     def set_soft(self, gamma: Tensor) -> None:
         """Put the model at base + gamma * movement, gamma [d] in [0, 1]."""
-        torch.addcmul(self.base.float(), gamma, self.tau, out=self.flat.theta) if (
-            self.flat.theta.dtype == torch.float32
-        ) else self.flat.theta.copy_(self.base.float() + gamma * self.tau)
+        if self.flat.theta.dtype == torch.float32:
+            torch.addcmul(self.base, gamma, self.tau, out=self.flat.theta)
+        else:
+            self.flat.theta.copy_(self.base.float() + gamma * self.tau)
 
     @contextmanager
     def at_base_afterwards(self) -> Iterator[None]:

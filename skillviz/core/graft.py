@@ -1,0 +1,158 @@
+"""A graft: a region with its fine-tuned values, as one small safetensors file, and how it is put on a model.
+
+Values are copied into place, never added as differences, so that a graft is exact to the bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from skillviz.core.region import Region
+from skillviz.errors import BadInput, CorruptFile, PairMismatch
+
+FORMAT_VERSION = 1
+HEAD = "head."
+
+
+@dataclass(frozen=True)
+class Graft:
+    """A region, the fine-tuned value of each of its entries, and the head where the readout has one.
+
+    `values[name]` lie in the order of `region.indices[name]`; `head[name]` are whole tensors by their
+    full parameter name. `header` is the provenance (base id, fingerprint, task, labels, metrics).
+    """
+
+    region: Region
+    values: Mapping[str, Tensor]
+    head: Mapping[str, Tensor] = field(default_factory=dict)
+    header: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        region: Region,
+        tensors: Mapping[str, Tensor],
+        head: Mapping[str, Tensor] | None = None,
+        header: Mapping[str, Any] | None = None,
+    ) -> Graft:
+        """The graft of a region with values taken from full tensors by parameter name."""
+        values = {
+            name: tensors[name].detach().cpu().reshape(-1)[torch.from_numpy(indices.copy())]
+            for name, indices in region.indices.items()
+        }
+        heads = {name: tensor.detach().cpu().clone() for name, tensor in (head or {}).items()}
+        return cls(region, values, heads, dict(header or {}))
+
+    def save(self, path: Path | str) -> None:
+        """Write the graft file: `<name>.indices`, `<name>.values`, `head.<name>`, and the JSON header."""
+        tensors: dict[str, Tensor] = {}
+        for name, indices in self.region.indices.items():
+            tensors[f"{name}.indices"] = torch.from_numpy(indices.copy())
+            tensors[f"{name}.values"] = self.values[name].contiguous()
+        tensors |= {HEAD + name: tensor.contiguous() for name, tensor in self.head.items()}
+        header = {
+            **self.header,
+            "format": "skillviz.graft",
+            "version": FORMAT_VERSION,
+            "size": self.region.size,
+            "d": self.region.d,
+            "shapes": {n: list(s) for n, s in self.region.shapes.items()},
+        }
+        save_file(tensors, path, {"skillviz": json.dumps(header)})
+
+    @classmethod
+    def load(cls, path: Path | str) -> Graft:
+        """The graft of a file; raises CorruptFile where the file is not one."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                header = json.loads((file.metadata() or {}).get("skillviz", "null"))
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except FileNotFoundError as error:
+            raise BadInput(f"there is no graft file at {path}.") from error
+        except (SafetensorError, OSError, ValueError) as error:
+            raise CorruptFile(f"{path} cannot be read as safetensors ({error}).") from error
+        return cls._from_tensors(Path(path), header, tensors)
+
+    @classmethod
+    def _from_tensors(cls, path: Path, header: Any, tensors: dict[str, Tensor]) -> Graft:
+        if not isinstance(header, dict) or header.get("format") != "skillviz.graft":
+            raise CorruptFile(f"{path} is not a graft file: it has no skillviz.graft header.")
+        if header["version"] > FORMAT_VERSION:
+            raise CorruptFile(f"{path} is of graft format {header['version']}; this skillviz reads {FORMAT_VERSION}.")
+        head = {n.removeprefix(HEAD): t for n, t in tensors.items() if n.startswith(HEAD)}
+        names = [n.removesuffix(".indices") for n in tensors if n.endswith(".indices") and not n.startswith(HEAD)]
+        shapes = {n: tuple(s) for n, s in header["shapes"].items()}
+        region = Region({n: tensors[f"{n}.indices"].numpy() for n in names}, shapes)
+        values = {n: tensors[f"{n}.values"] for n in names}
+        short = [n for n in names if len(values[n]) != len(region.indices[n])]
+        if short or region.size != header["size"]:
+            raise CorruptFile(f"{path} does not hold the {header['size']:,} entries that its header claims.")
+        return cls(region, values, head, header)
+
+    def apply(self, model: nn.Module) -> None:
+        """Copy the values, and the head, into the model for good."""
+        with torch.no_grad():
+            for name, parameter in self._targets(model):
+                parameter.put_(_index(self.region, name, parameter), self.values[name].to(parameter))
+            for name, tensor in self.head.items():
+                _own(model, name).copy_(tensor)
+
+    def _targets(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+        for name in self.region.indices:
+            parameter = _own(model, name)
+            if parameter.numel() != prod(self.region.shapes[name]):
+                raise PairMismatch(
+                    f"'{name}' has {parameter.numel():,} entries in this model and "
+                    f"{prod(self.region.shapes[name]):,} in the graft; use the base that the graft was made for."
+                )
+            yield name, parameter
+
+
+@contextmanager
+def grafted(model: nn.Module, graft: Graft) -> Iterator[nn.Module]:
+    """The model with the graft on it; whatever happens inside, it is restored bit for bit.
+
+    With `complement(graft, ...)` in place of a graft the same context gives the complement.
+    """
+    before = {name: parameter.take(_index(graft.region, name, parameter)) for name, parameter in graft._targets(model)}
+    heads = {name: _own(model, name).detach().clone() for name in graft.head}
+    before = {name: values.detach().clone() for name, values in before.items()}
+    try:
+        graft.apply(model)
+        yield model
+    finally:
+        with torch.no_grad():
+            for name, parameter in graft._targets(model):
+                parameter.put_(_index(graft.region, name, parameter), before[name])
+            for name, tensor in heads.items():
+                _own(model, name).copy_(tensor)
+
+
+def complement(region: Region, base: Mapping[str, Tensor]) -> Graft:
+    """The graft that, put on the *fine-tuned* model, takes the region back to base.
+
+    What is then left shows what the rest of the movement can do without the region.
+    """
+    return Graft.of(region, base)
+
+
+def _own(model: nn.Module, name: str) -> Tensor:
+    try:
+        return model.get_parameter(name).data
+    except AttributeError as error:
+        raise PairMismatch(f"this model has no parameter '{name}', which the graft needs; use its own base.") from error
+
+
+def _index(region: Region, name: str, parameter: Tensor) -> Tensor:
+    return torch.from_numpy(region.indices[name].copy()).to(parameter.device)
