@@ -1,0 +1,62 @@
+"""What every test stands on: no network, one thread, its own folder of runs, and honest skips."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Before any library reads them: tests never ask the network, and tiny models gain nothing from threads.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest
+
+ASKED_FOR_BY_NAME = ("bench", "slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves `bench` and `slow` out unless -m names them; skips what this machine cannot run, saying why."""
+    asked = config.option.markexpr or ""
+    out = [item for item in items if any(item.get_closest_marker(m) and m not in asked for m in ASKED_FOR_BY_NAME)]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in out]
+    for item in items:
+        if item.get_closest_marker("real") and (reason := real_missing()):
+            item.add_marker(pytest.mark.skip(reason=reason))
+        if item.get_closest_marker("gpu") and not has_cuda():
+            item.add_marker(pytest.mark.skip(reason="no CUDA device here; run on a machine with one"))
+
+
+def real_missing() -> str | None:
+    """Why the real models and data cannot be used, None where they can."""
+    folder = os.environ.get("SKILLVIZ_REAL")
+    if not folder:
+        return "real models and data are absent; set SKILLVIZ_REAL to their folder"
+    return None if Path(folder).is_dir() else f"SKILLVIZ_REAL={folder} is not a folder; point it to the real data"
+
+
+def has_cuda() -> bool:
+    """Whether torch sees a CUDA device; imports torch only when a test asks."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+@pytest.fixture
+def real() -> Path:
+    """The folder with `models/` and `data/`; skips where SKILLVIZ_REAL does not name one."""
+    reason = real_missing()
+    if reason:
+        pytest.skip(reason)
+    return Path(os.environ["SKILLVIZ_REAL"])
+
+
+@pytest.fixture(autouse=True)
+def own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of runs for this test alone, so that nobody's own runs are read or written."""
+    folder = tmp_path / "runs"
+    monkeypatch.setenv("SKILLVIZ_RUNS", str(folder))
+    return folder
