@@ -1,0 +1,172 @@
+"""Intervals: Wilson for shares, percentile bootstrap for any metric, paired bootstrap, Student's t over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skillviz.core.bins import BINS
+from skillviz.core.resample import METRICS, resampled_values, statistic
+from skillviz.core.scores import Floats, checked
+from skillviz.core.student import t_quantile
+from skillviz.errors import BadData, BadInput
+
+__all__ = [
+    "METRICS",
+    "Interval",
+    "SeedsInterval",
+    "bootstrap",
+    "paired_bootstrap",
+    "recovered_gain",
+    "seeds_interval",
+    "wilson",
+]
+
+LEVEL = 0.95
+
+
+class Interval(NamedTuple):
+    """An estimate with the ends of its interval; low <= value <= high."""
+
+    value: float
+    low: float
+    high: float
+
+
+class SeedsInterval(NamedTuple):
+    """Mean over seeds with its t-interval, the standard deviation (n - 1) and the number of seeds."""
+
+    value: float
+    low: float
+    high: float
+    sd: float
+    n: int
+
+
+@overload
+def wilson(successes: float, n: float, level: float = ...) -> tuple[float, float]: ...
+@overload
+def wilson(successes: NDArray[np.generic], n: ArrayLike, level: float = ...) -> tuple[Floats, Floats]: ...
+def wilson(successes: ArrayLike, n: ArrayLike, level: float = LEVEL) -> tuple[object, object]:
+    """Ends (low, high) of Wilson's score interval of a share: numbers for numbers, arrays for arrays.
+
+    Exactly 0 where nothing succeeded and exactly 1 where everything did; NaN where n is 0.
+    """
+    hits, count = np.broadcast_arrays(np.asarray(successes, np.float64), np.asarray(n, np.float64))
+    if (hits < 0).any() or (hits > count).any():
+        raise BadInput("successes must lie between 0 and n in every place.")
+    z2 = NormalDist().inv_cdf(0.5 + _checked_level(level) / 2) ** 2
+    size = np.where(count > 0, count, np.nan)
+    share = hits / size
+    centre = (share + z2 / (2 * size)) / (1 + z2 / size)
+    half = np.sqrt(z2 * (share * (1 - share) / size + z2 / (4 * size**2))) / (1 + z2 / size)
+    low = np.where(hits == 0, size * 0, np.maximum(centre - half, 0.0))
+    high = np.where(hits == count, size / size, np.minimum(centre + half, 1.0))
+    return (low, high) if low.ndim else (float(low), float(high))
+
+
+def bootstrap(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    metric: str,
+    resamples: int = 1000,
+    seed: int = 0,
+    positive: int = 1,
+    bins: int = BINS,
+    level: float = LEVEL,
+) -> Interval:
+    """The metric with its percentile bootstrap interval over examples.
+
+    Resampling adds noise to every bin, so resampled calibration errors lean upwards; the interval is stretched
+    to hold the estimate where it would not. Metrics: METRICS. NaN for all three where the metric is undefined.
+    """
+    z, y = checked(logits, labels)
+    of = statistic(metric, z, y, positive, bins)
+    return _interval([of], len(y), lambda v: v[0], resamples, seed, level)
+
+
+def paired_bootstrap(
+    logits_a: ArrayLike,
+    logits_b: ArrayLike,
+    labels: ArrayLike,
+    metric: str,
+    resamples: int = 1000,
+    seed: int = 0,
+    positive: int = 1,
+    bins: int = BINS,
+    level: float = LEVEL,
+) -> Interval:
+    """The difference a - b of a metric on the same examples, with its percentile bootstrap interval.
+
+    Both models are scored on the same resampled examples, so what is common to them cancels.
+    """
+    of = [statistic(metric, *checked(z, labels), positive, bins) for z in (logits_a, logits_b)]
+    return _interval(of, len(np.asarray(labels)), lambda v: v[0] - v[1], resamples, seed, level)
+
+
+def recovered_gain(
+    grafted: ArrayLike,
+    pretrained: ArrayLike,
+    finetuned: ArrayLike,
+    labels: ArrayLike,
+    metric: str = "accuracy",
+    resamples: int = 1000,
+    seed: int = 0,
+    positive: int = 1,
+    level: float = LEVEL,
+) -> Interval:
+    """Relative gain (Eq. 5) of the grafted logits, 1 = fine-tuned, with its paired bootstrap interval.
+
+    Resamples in which fine-tuning gains nothing are left out; NaN where it gains nothing at all. Where it gains
+    little the ratio hardly means anything, and the interval is wide.
+    """
+    of = [statistic(metric, *checked(z, labels), positive) for z in (grafted, pretrained, finetuned)]
+    return _interval(of, len(np.asarray(labels)), lambda v: _gains(*v), resamples, seed, level)
+
+
+def _gains(value: Floats, pretrained: Floats, finetuned: Floats) -> Floats:
+    gained = finetuned - pretrained
+    return np.divide(value - pretrained, gained, out=np.full(len(gained), np.nan), where=gained != 0)
+
+
+def _interval(
+    statistics: Sequence[Callable[[Floats], Floats]],
+    n: int,
+    combine: Callable[[list[Floats]], Floats],
+    resamples: int,
+    seed: int,
+    level: float,
+) -> Interval:
+    """The combined statistics on all examples, and percentiles of the same on resampled ones."""
+    tail = (1 - _checked_level(level)) / 2
+    value = float(combine([of(np.ones((1, n))) for of in statistics])[0])
+    draws = combine(resampled_values(statistics, n, resamples, seed))
+    draws = draws[np.isfinite(draws)]
+    if not np.isfinite(value) or not len(draws):
+        return Interval(float("nan"), float("nan"), float("nan"))
+    low, high = np.quantile(draws, [tail, 1 - tail])
+    return Interval(value, min(float(low), value), max(float(high), value))
+
+
+def seeds_interval(values: ArrayLike, level: float = LEVEL) -> SeedsInterval:
+    """Mean of one value a seed, with Student's t-interval; NaN ends and sd for a single seed."""
+    x = np.asarray(values, dtype=np.float64).ravel()
+    if not len(x) or not np.isfinite(x).all():
+        raise BadData("an interval over seeds needs at least one value, and every value finite.")
+    mean, n = float(x.mean()), len(x)
+    if n == 1:
+        return SeedsInterval(mean, float("nan"), float("nan"), float("nan"), 1)
+    sd = float(x.std(ddof=1))
+    half = t_quantile(0.5 + _checked_level(level) / 2, n - 1) * sd / math.sqrt(n)
+    return SeedsInterval(mean, mean - half, mean + half, sd, n)
+
+
+def _checked_level(level: float) -> float:
+    if not 0 < level < 1:
+        raise BadInput(f"the level of an interval must lie between 0 and 1, as 0.95; got {level}.")
+    return level

@@ -1,0 +1,78 @@
+"""How much regions share: asymmetric overlap, intersection over union, and what chance would give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+
+Regions = Mapping[str, Region]
+
+
+def overlap_matrix(regions: Regions) -> pd.DataFrame:
+    """Row i, column j: |g_i and g_j| / |g_j| (paper, Fig. 8a); diagonal 1; NaN where g_j is empty."""
+    return _matrix(regions, lambda a, b: a.overlap(b))
+
+
+def iou_matrix(regions: Regions) -> pd.DataFrame:
+    """Row i, column j: |g_i and g_j| / |g_i or g_j| (paper, Table 8); symmetric; NaN where both are empty."""
+    return _matrix(regions, lambda a, b: a.iou(b))
+
+
+def chance_overlap_matrix(regions: Regions) -> pd.DataFrame:
+    """What `overlap_matrix` would be for random regions of these sizes: s_i / d in row i; NaN where g_j is empty."""
+    return _matrix(regions, lambda a, b: chance_overlap(a.size, a.d) if b.size else float("nan"))
+
+
+def chance_iou_matrix(regions: Regions) -> pd.DataFrame:
+    """What `iou_matrix` would be on average for independent random regions of these sizes."""
+    return _matrix(regions, lambda a, b: chance_iou(a.size, b.size, a.d))
+
+
+def _matrix(regions: Regions, entry: Callable[[Region, Region], float]) -> pd.DataFrame:
+    names = list(regions)
+    rows = [[entry(regions[i], regions[j]) for j in names] for i in names]
+    return pd.DataFrame(rows, index=names, columns=names, dtype=np.float64)
+
+
+def chance_overlap(size: int, d: int) -> float:
+    """Share of any other region that a random region of this size covers: size / d."""
+    _check_sizes(d, size)
+    return size / d
+
+
+def chance_iou(size_a: int, size_b: int, d: int) -> float:
+    """Mean of |a and b| / |a or b| over random regions of these sizes; NaN where both are empty.
+
+    The common count x is hypergeometric; x / (size_a + size_b - x) is averaged over it exactly, but for counts
+    more than 40 standard deviations from the mean.
+    """
+    _check_sizes(d, size_a, size_b)
+    if not size_a + size_b:
+        return float("nan")
+    x, chance = _common_counts(size_a, size_b, d)
+    return float((chance * (x / (size_a + size_b - x))).sum())
+
+
+def _common_counts(a: int, b: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """The likely numbers of entries common to two random regions, and their probabilities (sum 1)."""
+    mean = a * b / d
+    sd = np.sqrt(mean * (1 - a / d) * (1 - b / d) * d / max(d - 1, 1))
+    reach = int(40 * sd) + 40
+    lowest = max(0, a + b - d, int(mean) - reach)
+    x = np.arange(lowest, min(a, b, int(mean) + reach) + 1, dtype=np.float64)
+    # p(x + 1) / p(x); logs, as the products leave float64
+    ratio = np.log((a - x[:-1]) * (b - x[:-1])) - np.log((x[:-1] + 1) * (d - a - b + x[:-1] + 1))
+    logs = np.concatenate([[0.0], np.cumsum(ratio)])
+    chance = np.exp(logs - logs.max())
+    return x, chance / chance.sum()
+
+
+def _check_sizes(d: int, *sizes: int) -> None:
+    outside = [s for s in sizes if not 0 <= s <= d]
+    if d < 1 or outside:
+        raise BadInput(f"region sizes must lie in 0..d with d at least 1; got {sizes} with d = {d:,}.")

@@ -1,0 +1,135 @@
+"""Probabilities and scores of a set of predictions, from logits (PAPER.md, section 6).
+
+Logits are [n, classes] over the label words or classes only; labels are class numbers [n]. Everything is
+computed in float64, whatever the logits' own type.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skillviz.errors import BadData, BadInput
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def checked(logits: ArrayLike, labels: ArrayLike | None = None) -> tuple[Floats, Integers]:
+    """Logits as float64 [n, classes] and labels as int64 [n] (all zero where none are given).
+
+    Raises BadData for no examples, a value that is not finite, or a label that is not a class;
+    BadInput where the shapes do not fit.
+    """
+    z = np.asarray(logits, dtype=np.float64)
+    if z.ndim != 2 or z.shape[1] < 1:
+        raise BadInput(f"logits must be [examples, classes]; got the shape {z.shape}.")
+    if not len(z):
+        raise BadData("there are no predictions to score; at least one example is needed.")
+    if not np.isfinite(z).all():
+        row = int(np.flatnonzero(~np.isfinite(z).all(axis=1))[0])
+        raise BadData(f"the logits of example {row} are not finite; the model's numbers have overflowed.")
+    return z, np.zeros(len(z), dtype=np.int64) if labels is None else _checked_labels(labels, *z.shape)
+
+
+def _checked_labels(labels: ArrayLike, n: int, classes: int) -> Integers:
+    y = np.asarray(labels)
+    if y.shape != (n,):
+        raise BadInput(f"there must be one label for each of the {n:,} predictions; got the shape {y.shape}.")
+    if y.dtype.kind not in "iu":
+        raise BadInput(f"labels must be whole class numbers; got {y.dtype}.")
+    outside = y[(y < 0) | (y >= classes)]
+    if len(outside):
+        raise BadData(f"the label {outside[0]} is not a class; with {classes} logits it must be 0..{classes - 1}.")
+    return y.astype(np.int64)
+
+
+def log_probabilities(logits: ArrayLike) -> Floats:
+    """Log softmax over the classes, [n, classes], in nats."""
+    z, _ = checked(logits)
+    z = z - z.max(axis=1, keepdims=True)
+    return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+
+
+def probabilities(logits: ArrayLike) -> Floats:
+    """Softmax over the classes, [n, classes]; rows sum to one."""
+    z, _ = checked(logits)
+    weights = np.exp(z - z.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def confidence(probs: ArrayLike) -> Floats:
+    """Probability of the predicted class, [n], between 1/classes and 1."""
+    p, _ = checked(probs)
+    return p.max(axis=1)
+
+
+def predictions(logits: ArrayLike) -> Integers:
+    """Number of the largest logit, [n]; the first of several equal ones."""
+    z, _ = checked(logits)
+    return z.argmax(axis=1).astype(np.int64)
+
+
+def correct(logits: ArrayLike, labels: ArrayLike) -> NDArray[np.bool_]:
+    """True where the predicted class is the label, [n]."""
+    z, y = checked(logits, labels)
+    return z.argmax(axis=1) == y
+
+
+def losses(logits: ArrayLike, labels: ArrayLike) -> Floats:
+    """Negative log-likelihood of each example's label, [n], in nats."""
+    z, y = checked(logits, labels)
+    return -log_probabilities(z)[np.arange(len(y)), y]
+
+
+def squared_errors(logits: ArrayLike, labels: ArrayLike) -> Floats:
+    """Squared distance of each example's probabilities from its label, summed over classes, [n]; 0 to 2."""
+    z, y = checked(logits, labels)
+    p = probabilities(z)
+    p[np.arange(len(y)), y] -= 1.0
+    return (p**2).sum(axis=1)
+
+
+def accuracy(logits: ArrayLike, labels: ArrayLike) -> float:
+    """Share of examples whose largest logit is the label's."""
+    return float(correct(logits, labels).mean())
+
+
+def nll(logits: ArrayLike, labels: ArrayLike) -> float:
+    """Mean negative log-likelihood of the labels, in nats."""
+    return float(losses(logits, labels).mean())
+
+
+def brier(logits: ArrayLike, labels: ArrayLike) -> float:
+    """Mean squared distance of probabilities from labels, summed over classes; 0 is best, 2 is worst."""
+    return float(squared_errors(logits, labels).mean())
+
+
+def outcomes(logits: ArrayLike, labels: ArrayLike, positive: int = 1) -> Floats:
+    """One column each for true positives, false positives and false negatives, 0 or 1, [n, 3]."""
+    z, y = checked(logits, labels)
+    if not 0 <= positive < z.shape[1]:
+        raise BadInput(f"the positive class must be 0..{z.shape[1] - 1}; got {positive}.")
+    said, true = z.argmax(axis=1) == positive, y == positive
+    return np.stack([said & true, said & ~true, ~said & true], axis=1).astype(np.float64)
+
+
+def f1_of(outcome_counts: Floats) -> Floats:
+    """F1 of counts [..., 3] (true positives, false positives, false negatives); NaN where all are zero."""
+    hits, misses = outcome_counts[..., 0], outcome_counts[..., 1:].sum(axis=-1)
+    whole = 2 * hits + misses
+    return np.divide(2 * hits, whole, out=np.full_like(whole, np.nan), where=whole > 0)
+
+
+def f1(logits: ArrayLike, labels: ArrayLike, positive: int = 1) -> float:
+    """F1 of the positive class: harmonic mean of precision and recall; NaN where it is never seen or said."""
+    return float(f1_of(outcomes(logits, labels, positive).sum(axis=0)))
+
+
+def relative_gain(value: float, pretrained: float, finetuned: float) -> float:
+    """(value - pretrained) / (finetuned - pretrained) (paper, Eq. 5): 0 pre-trained, 1 fine-tuned.
+
+    May be negative or above 1; NaN ("n/a") where fine-tuning changed nothing.
+    """
+    gained = finetuned - pretrained
+    return (value - pretrained) / gained if gained else float("nan")

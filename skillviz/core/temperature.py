@@ -1,0 +1,65 @@
+"""Temperature scaling: one number that makes a model's confidence fit, found on validation data (Guo 2017)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skillviz.core.scores import Floats, Integers, checked, nll, probabilities
+from skillviz.errors import BadInput
+
+COLDEST, HOTTEST = 0.02, 50.0
+HALVINGS = 60  # of log 2500: a temperature to its last float64 digit
+
+
+class Temperature(NamedTuple):
+    """A fitted temperature: its value, the validation NLL before and after (nats), whether it hit a bound."""
+
+    value: float
+    nll_before: float
+    nll_after: float
+    at_bound: bool
+
+
+def scaled(logits: ArrayLike, temperature: float) -> Floats:
+    """Logits divided by the temperature, [n, classes]; above 1 the model becomes less sure."""
+    z, _ = checked(logits)
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise BadInput(f"a temperature must be a positive number; got {temperature}.")
+    return z / temperature
+
+
+def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
+    """The temperature in 0.02..50 of least NLL on these (validation) predictions; see `temperature_fit`."""
+    return temperature_fit(logits, labels).value
+
+
+def temperature_fit(logits: ArrayLike, labels: ArrayLike) -> Temperature:
+    """The temperature of least NLL, with what it gains and whether the search ended at a bound.
+
+    The NLL is convex in b = 1/temperature, so its slope changes sign once at most and bisection cannot miss the
+    minimum. A validation set without an error has none: the best temperature is then the lowest allowed, and
+    `at_bound` says so. Logits that are all equal in each row leave nothing to fit: 1.
+    """
+    z, y = checked(logits, labels)
+    z = z - z.max(axis=1, keepdims=True)
+    if not z.any():
+        return Temperature(1.0, nll(z, y), nll(z, y), False)
+    low, high = 1.0 / HOTTEST, 1.0 / COLDEST
+    if _slope(z, y, low) >= 0 or _slope(z, y, high) <= 0:
+        value = HOTTEST if _slope(z, y, low) >= 0 else COLDEST
+        return Temperature(value, nll(z, y), nll(z / value, y), True)
+    for _ in range(HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if _slope(z, y, middle) < 0 else (low, middle)
+    value = 1.0 / math.sqrt(low * high)
+    return Temperature(value, nll(z, y), nll(z / value, y), False)
+
+
+def _slope(z: Floats, y: Integers, b: float) -> float:
+    """Derivative by b of the mean NLL of b * z: expected logit less the label's."""
+    expected = (probabilities(b * z) * z).sum(axis=1)
+    return float((expected - z[np.arange(len(y)), y]).mean())
