@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -48,6 +49,21 @@ class Objective:
             loss.backward()
             total += loss.detach()
         return float(total)
+
+    def gradients(self, row: int) -> tuple[Tensor, Iterator[Tensor]]:
+        """The logits [label] of one example, and the gradients [d] of logit c minus logit 0, c = 1, 2, ...
+
+        Each gradient lies in `flat.grad` and lasts until the next is asked for.
+        """
+        self.flat.zero_grad()
+        logits = self._logits(self.batches.batch(np.array([row])))[0]
+        return logits.detach(), self._each_gradient(logits)
+
+    def _each_gradient(self, logits: Tensor) -> Iterator[Tensor]:
+        for c in range(1, self.n_labels):
+            self.flat.zero_grad()
+            (logits[c] - logits[0]).backward(retain_graph=c + 1 < self.n_labels)
+            yield self.flat.grad
 
     @torch.no_grad()
     def logits(self, rows: np.ndarray | None = None) -> np.ndarray:

@@ -51,9 +51,7 @@ class Region:
         flat = np.unique(np.asarray(flat, dtype=np.int64))
         names, offsets = list(shapes), _offsets(shapes)
         if len(flat) and (flat[0] < 0 or flat[-1] >= offsets[-1]):
-            raise BadInput(
-                f"a global index must lie in 0..{offsets[-1] - 1:,}; got {flat[0]:,} to {flat[-1]:,}."
-            )
+            raise BadInput(f"a global index must lie in 0..{offsets[-1] - 1:,}; got {flat[0]:,} to {flat[-1]:,}.")
         cuts = np.searchsorted(flat, offsets)
         parts = {n: flat[cuts[i] : cuts[i + 1]] - offsets[i] for i, n in enumerate(names)}
         return cls(parts, shapes)
@@ -156,9 +154,7 @@ class Region:
             indices = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         region = cls(indices, {n: tuple(s) for n, s in header["shapes"].items()})
         if region.size != header["size"]:
-            raise CorruptFile(
-                f"{path} holds {region.size:,} entries and claims {header['size']:,}; save it again."
-            )
+            raise CorruptFile(f"{path} holds {region.size:,} entries and claims {header['size']:,}; save it again.")
         return region
 
     @staticmethod
@@ -177,9 +173,7 @@ class Region:
 
     def _combined(self, other: Region, operation: Any) -> Region:
         if dict(self.shapes) != dict(other.shapes):
-            raise BadInput(
-                "regions of two different architectures cannot be combined: their parameters differ."
-            )
+            raise BadInput("regions of two different architectures cannot be combined: their parameters differ.")
         none = np.empty(0, dtype=np.int64)
         names = [n for n in self.shapes if n in self.indices or n in other.indices]
         pairs = {n: (self.indices.get(n, none), other.indices.get(n, none)) for n in names}
@@ -193,13 +187,9 @@ def _offsets(shapes: Shapes) -> np.ndarray:
 def _sorted_indices(name: str, indices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     array = np.asarray(indices)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise BadInput(
-            f"indices of '{name}' must be a vector of integers; got {array.dtype} of shape {array.shape}."
-        )
+        raise BadInput(f"indices of '{name}' must be a vector of integers; got {array.dtype} of shape {array.shape}.")
     array = np.unique(array.astype(np.int64))
     if len(array) and (array[0] < 0 or array[-1] >= prod(shape)):
-        raise BadInput(
-            f"indices of '{name}' must lie in 0..{prod(shape) - 1}; got {array[0]} to {array[-1]}."
-        )
+        raise BadInput(f"indices of '{name}' must lie in 0..{prod(shape) - 1}; got {array[0]} to {array[-1]}.")
     array.setflags(write=False)
     return array

@@ -1,0 +1,187 @@
+"""The paper's learned mask (Eq. 3 and 4), and a variant of it that ends at exactly the size asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from math import exp
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skillviz.core.localizers.record import Found, Search, Step
+from skillviz.core.problem import Problem
+from skillviz.core.ranking import top
+from skillviz.errors import BadInput
+
+BASES = ("movement", "empty", "region")
+SELECTIONS = ("validation", "train+validation", "none")
+SCORED_EXAMPLES = 512
+
+
+@dataclass(frozen=True)
+class LearnedOptions:
+    """The published constants: 100 steps of 1024 examples, learning rate 1e7, bias 10.
+
+    `base`: where the mask departs from: `movement` (the top `base_share` of d by movement), `empty`, or
+    `region` (the entries in `base_indices`). `selection`: what picks the best step, scored every
+    `score_every` steps and at the last; `train+validation` is the published rule.
+    """
+
+    steps: int = 100
+    batch_size: int = 1024
+    lr: float = 1e7
+    bias: float = 10.0
+    base: str = "movement"
+    base_share: float = 1e-5
+    selection: str = "validation"
+    score_every: int = 10
+    base_indices: tuple[int, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class RankedOptions(LearnedOptions):
+    """As `LearnedOptions`, from an empty base; `lr` 0 means calibrated to the size asked for.
+
+    The calibrated rate is exp(bias - 0.5) / (steps * c_k), with c_k the k-th largest first-order gain
+    at the start (PAPER.md, section 4): about `size` entries then flip within the given steps.
+    """
+
+    steps: int = 50
+    batch_size: int = 128
+    lr: float = 0.0
+    base: str = "empty"
+    selection: str = "none"
+
+
+class Mask:
+    """Scores S [d] whose sigmoid(S - bias) says how far each entry departs from its base state."""
+
+    def __init__(self, problem: Problem, base: Tensor, bias: float, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.problem, self.bias, self.base = problem, bias, base
+        self.scores = torch.rand(problem.d, generator=generator).to(problem.flat.device)
+        self.direction = problem.tau.clone()
+        self.direction[base] *= -1
+        self.u = torch.empty_like(self.scores)
+
+    def soften(self) -> None:
+        """Put the model at the soft graft: base * (1 - u) + (1 - base) * u of the movement."""
+        torch.sub(self.scores, self.bias, out=self.u).sigmoid_()
+        kept = self.u[self.base]
+        self.u[self.base] = 1 - kept
+        self.problem.set_soft(self.u)
+        self.u[self.base] = kept
+
+    def descend(self, lr: float) -> None:
+        """S - lr * dL/dS, with dL/dS = (1 - 2 base) * tau * dL/dtheta * u * (1 - u) at the soft graft."""
+        slope = torch.mul(self.problem.flat.grad, self.direction)
+        self.scores.addcmul_(slope.mul_(self.u), self.u.neg_().add_(1), value=-lr)
+
+    def region(self) -> Tensor:
+        """Entries of the rounded mask, base XOR (S > bias), ascending."""
+        flipped = self.scores > self.bias
+        chosen = flipped.clone()
+        chosen[self.base] = ~flipped[self.base]
+        return chosen.nonzero().squeeze(1)
+
+    def evidence(self) -> Tensor:
+        """How strongly each entry belongs to the mask: S - bias, with its sign turned inside the base."""
+        evidence = self.scores - self.bias
+        evidence[self.base] *= -1
+        return evidence
+
+
+def learned(problem: Problem, size: int, *, seed: int, options: LearnedOptions) -> Search:
+    """The published mask: its final size is an outcome of its steps, not `size`, which is not used.
+
+    The rounded mask that scores best is kept, the starting one included (the later of two equals loses).
+    """
+    mask = Mask(problem, _base(problem, options), options.bias, seed)
+    best = _Best(problem, options)
+    with problem.at_base_afterwards():
+        best.judge(0, mask.region())
+        yield from _descend(mask, options, options.lr, seed, best)
+    region = best.region if best.judged else mask.region()
+    if not len(region):
+        raise BadInput(
+            f"the learned mask is empty after {options.steps} steps: learning rate {options.lr:g} flips nothing on "
+            "this model; use a larger one, more steps, or the localizer 'learned-ranked', which calibrates it."
+        )
+    order = region[top(mask.evidence()[region], len(region))]
+    note = f"Learned mask: {len(mask.base):,} entries at the start, {len(region):,} kept"
+    return Found(order.cpu().numpy(), (f"{note}, from step {best.step} of {options.steps}.",))
+
+
+def learned_ranked(problem: Problem, size: int, *, seed: int, options: RankedOptions) -> Search:
+    """The `size` entries with the strongest scores after the same descent; exact size. Ours."""
+    mask = Mask(problem, _base(problem, options), options.bias, seed)
+    with problem.at_base_afterwards():
+        lr = options.lr or _calibrated(problem, mask, size, options, seed)
+        yield from _descend(mask, options, lr, seed, None)
+    return Found(top(mask.evidence(), size).cpu().numpy(), (f"Learning rate of the mask: {lr:.3g}.",))
+
+
+def _descend(
+    mask: Mask, options: LearnedOptions, lr: float, seed: int, best: _Best | None
+) -> Generator[Step, None, None]:
+    begun, problem = perf_counter(), mask.problem
+    draws = problem.draws(options.batch_size, seed)
+    region = mask.region()
+    for step in range(1, options.steps + 1):
+        mask.soften()
+        loss = problem.train.backward(next(draws))
+        mask.descend(lr)
+        before, region = region, mask.region()
+        if best and (step % options.score_every == 0 or step == options.steps):
+            best.judge(step, region)
+        kept = len(np.intersect1d(before.cpu().numpy(), region.cpu().numpy(), assume_unique=True))
+        yield Step(step, loss, len(region), len(region) - kept, len(before) - kept, perf_counter() - begun)
+
+
+class _Best:
+    """The rounded mask with the strictly largest score so far."""
+
+    def __init__(self, problem: Problem, options: LearnedOptions) -> None:
+        _allowed("selection", options.selection, SELECTIONS)
+        self.problem, self.step, self.score, self.judged = problem, options.steps, 0.0, False
+        wanted = {"validation": [problem.selection], "none": []}
+        objectives = wanted.get(options.selection, [problem.train, problem.selection])
+        self.objectives = [(o, np.arange(min(o.n, SCORED_EXAMPLES))) for o in objectives if o is not None]
+        self.region = torch.empty(0, dtype=torch.long)
+
+    def judge(self, step: int, region: Tensor) -> None:
+        """Score the graft of a region and keep it if it is strictly better."""
+        if not self.objectives:
+            return
+        self.problem.set_region(region)
+        score = sum(objective.accuracy(rows) for objective, rows in self.objectives)
+        if score > self.score and len(region):
+            self.step, self.score, self.region, self.judged = step, score, region, True
+
+
+def _base(problem: Problem, options: LearnedOptions) -> Tensor:
+    _allowed("base", options.base, BASES)
+    if options.base == "movement":
+        return top(problem.tau.abs(), max(1, round(options.base_share * problem.d)))
+    chosen = options.base_indices if options.base == "region" else ()
+    return torch.tensor(chosen, dtype=torch.long, device=problem.flat.device)
+
+
+def _calibrated(problem: Problem, mask: Mask, size: int, options: LearnedOptions, seed: int) -> float:
+    mask.soften()
+    problem.train.backward(next(problem.draws(options.batch_size, seed)))
+    gains = -(problem.flat.grad * mask.direction)
+    smallest = float(torch.topk(gains, size).values.min())
+    if smallest <= 0:
+        smallest = float(gains.max()) / size
+    if smallest <= 0:
+        raise BadInput("no entry gains anything at the base, so the mask's learning rate cannot be calibrated.")
+    return exp(options.bias - 0.5) / (options.steps * smallest)
+
+
+def _allowed(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise BadInput(f"{name} '{value}' is not known to the learned mask; use one of {', '.join(known)}.")

@@ -1,0 +1,114 @@
+"""Linearized: one Jacobian, then a convex problem whose solution is nearly a region already. Ours."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from skillviz.core.localizers.candidates import Candidates
+from skillviz.core.localizers.convex import Linear, minimise
+from skillviz.core.localizers.record import Found, Search, Step
+from skillviz.core.problem import Problem
+from skillviz.core.ranking import top
+
+REPORT_EVERY = 64
+
+
+@dataclass(frozen=True)
+class LinearizedOptions:
+    """`examples` give one Jacobian row for each class but one; `rounds` > 1 takes it anew at the graft.
+
+    `jacobian_gib` bounds its memory: fewer examples are used where it would be larger.
+    """
+
+    examples: int = 768
+    rounds: int = 1
+    candidate_share: float = 0.02
+    iterations: int = 100
+    jacobian_gib: float = 2.0
+
+
+def linearized(problem: Problem, size: int, *, seed: int, options: LinearizedOptions) -> Search:
+    """The region that solves the task with the model linearized in its entries.
+
+    Minimises the mean cross-entropy of f + J (gamma - gamma_0) over 0 <= gamma <= 1, sum(gamma) <= size,
+    where J holds each example's gradients of its logit differences, times the movement, at the graft
+    gamma_0 (at first the base). Entries beyond the solution's support are filled by their gain.
+    """
+    begun = perf_counter()
+    candidates = _candidates(problem, size, options)
+    rows = _rows(problem, len(candidates), options, seed)
+    inside = min(size, len(candidates))
+    gamma = torch.zeros(len(candidates), device=problem.flat.device)
+    chosen = torch.empty(0, dtype=torch.long, device=problem.flat.device)
+    with problem.at_base_afterwards():
+        for round_ in range(options.rounds):
+            problem.set_region(candidates.index[chosen])
+            linear = yield from _linearize(problem, candidates, rows, gamma, begun, round_)
+            gamma, loss = minimise(linear, inside, options.iterations)
+            before, chosen = chosen, _round(gamma, linear, inside)
+            gamma = torch.zeros_like(gamma).index_fill_(0, chosen, 1.0)
+            kept = len(np.intersect1d(before.cpu().numpy(), chosen.cpu().numpy(), assume_unique=True))
+            step = (round_ + 1) * (len(rows) // REPORT_EVERY + 1)
+            yield Step(step, loss, inside, inside - kept, len(before) - kept, perf_counter() - begun)
+    return _found(problem, candidates, chosen, size, len(rows))
+
+
+def _candidates(problem: Problem, size: int, options: LinearizedOptions) -> Candidates:
+    """As usual, but bounded so that at least 64 Jacobian rows fit in memory."""
+    most = int(options.jacobian_gib * 2**30 / 4 / 64)
+    share = min(options.candidate_share, most / problem.d)
+    return Candidates.of(problem, share, min(size, most // 2))
+
+
+def _rows(problem: Problem, count: int, options: LinearizedOptions, seed: int) -> np.ndarray:
+    differences = problem.train.n_labels - 1
+    most = int(options.jacobian_gib * 2**30 / 4 / count) // differences
+    return next(problem.draws(max(1, min(options.examples, most)), seed))
+
+
+def _linearize(
+    problem: Problem, candidates: Candidates, rows: np.ndarray, gamma: Tensor, begun: float, round_: int
+) -> Generator[Step, None, Linear]:
+    """The linear model at the current graft: logits f [n, label] and Jacobian [n, label - 1, c]."""
+    objective = problem.train
+    device = problem.flat.device
+    jacobian = torch.empty(len(rows), objective.n_labels - 1, len(candidates), device=device)
+    logits = torch.empty(len(rows), objective.n_labels, device=device)
+    labels = torch.as_tensor(objective.labels[rows]).to(device)
+    for i, row in enumerate(rows):
+        logits[i], gradients = objective.gradients(int(row))
+        for difference, gradient in enumerate(gradients):
+            torch.mul(torch.take(gradient, candidates.index), candidates.tau, out=jacobian[i, difference])
+        if (i + 1) % REPORT_EVERY == 0:
+            loss = float(cross_entropy(logits[: i + 1], labels[: i + 1]))
+            step = round_ * (len(rows) // REPORT_EVERY + 1) + (i + 1) // REPORT_EVERY
+            yield Step(step, loss, int(gamma.sum()), 0, 0, perf_counter() - begun)
+    return Linear(logits, jacobian, labels, gamma)
+
+
+def _round(gamma: Tensor, linear: Linear, size: int) -> Tensor:
+    """Places of the `size` largest gamma, best first; among equals the one that gains most."""
+    gain = -linear.gradient(gamma)[1]
+    support = top(gamma, min(size, int((gamma > 0).sum())))
+    order = np.lexsort((-gain[support].cpu().numpy(), -gamma[support].cpu().numpy()))
+    rest = gain.clone()
+    rest[support] = float("-inf")
+    return torch.cat([support[torch.from_numpy(order).to(support.device)], top(rest, size - len(support))])
+
+
+def _found(problem: Problem, candidates: Candidates, chosen: Tensor, size: int, examples: int) -> Found:
+    order = candidates.index[chosen]
+    notes = [f"Linearized on {examples:,} examples and {len(candidates):,} candidate entries."]
+    if size > len(order):
+        distance = problem.tau.abs()
+        distance[order] = -1
+        order = torch.cat([order, top(distance, size - len(order))])
+        notes.append(f"{size - len(chosen):,} entries beyond the candidates were filled by movement.")
+    return Found(order.cpu().numpy(), tuple(notes))

@@ -1,0 +1,61 @@
+"""Regions that need no search: by movement, at random, by one first-order pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from skillviz.core.localizers.record import Found, Search, Step
+from skillviz.core.problem import Problem
+from skillviz.core.ranking import top
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Nothing to choose."""
+
+
+@dataclass(frozen=True)
+class FirstOrderOptions:
+    """`examples`: training examples in the one pass (all, where there are fewer)."""
+
+    examples: int = 1024
+
+
+def movement(problem: Problem, size: int, *, seed: int, options: NoOptions) -> Search:
+    """The entries that moved most: the largest |fine-tuned - base| (paper, Fig. 2).
+
+    Exactly `size`: unmoved entries come last, and how many of the chosen moved is noted.
+    """
+    begun = perf_counter()
+    distance = problem.tau.abs()
+    order = top(distance, size)
+    moved = int((distance[order] > 0).sum())
+    yield Step(1, float("nan"), size, size, 0, perf_counter() - begun)
+    notes = () if moved == size else (f"Only {moved:,} of the {size:,} chosen entries moved in fine-tuning.",)
+    return Found(order.cpu().numpy(), notes)
+
+
+def random(problem: Problem, size: int, *, seed: int, options: NoOptions) -> Search:
+    """A uniform draw from all graftable entries (paper, Fig. 2 and Table 8): the control."""
+    begun = perf_counter()
+    order = np.random.default_rng(seed).choice(problem.d, size=size, replace=False, shuffle=True)
+    yield Step(1, float("nan"), size, size, 0, perf_counter() - begun)
+    return Found(order.astype(np.int64))
+
+
+def first_order(problem: Problem, size: int, *, seed: int, options: FirstOrderOptions) -> Search:
+    """The entries whose fine-tuned value lowers the loss most to first order at the base: -g * tau.
+
+    One gradient, no interaction between entries (ours, as the natural baseline of the learned mask:
+    PAPER.md, section 4, shows that mask to be a thresholded first-order score).
+    """
+    begun = perf_counter()
+    with problem.at_base_afterwards():
+        problem.reset()
+        loss = problem.train.backward(next(problem.draws(options.examples, seed)))
+    order = top(-(problem.flat.grad * problem.tau), size)
+    yield Step(1, loss, size, size, 0, perf_counter() - begun)
+    return Found(order.cpu().numpy())

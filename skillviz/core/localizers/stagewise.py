@@ -1,0 +1,67 @@
+"""Stagewise: a region grown and mended in small steps, each judged at the graft as it then stands. Ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from skillviz.core.localizers.candidates import Candidates
+from skillviz.core.localizers.record import Found, Search, Step
+from skillviz.core.problem import Problem
+from skillviz.core.ranking import top
+
+
+@dataclass(frozen=True)
+class StagewiseOptions:
+    """`start_share` of the size comes from top movement; at most `switch_share` of it is switched a step."""
+
+    steps: int = 50
+    batch_size: int = 128
+    start_share: float = 0.1
+    switch_share: float = 0.02
+    candidate_share: float = 0.1
+
+
+def stagewise(problem: Problem, size: int, *, seed: int, options: StagewiseOptions) -> Search:
+    """The region that grows by the accumulated first-order gain, few entries between two gradients.
+
+    Each step takes the gradient at the current graft and adds -g * tau to every candidate's score. The
+    best outsiders come in, members whose score has turned negative go out; both at most `switch_share`
+    of the size. So entries are chosen for what they add to those already there.
+    """
+    begun = perf_counter()
+    candidates = Candidates.of(problem, options.candidate_share, size)
+    score = torch.zeros(len(candidates), device=problem.flat.device)
+    member = torch.zeros(len(candidates), dtype=torch.bool, device=problem.flat.device)
+    member[candidates.movers(max(1, round(options.start_share * size)))] = True
+    most = max(1, round(options.switch_share * size))
+    draws = problem.draws(options.batch_size, seed)
+    with problem.at_base_afterwards():
+        for step in range(1, options.steps + 1):
+            problem.set_region(candidates.index[member])
+            loss = problem.train.backward(next(draws))
+            score += candidates.gain(problem)
+            last = step == options.steps
+            added, removed = _switch(score, member, size, most, last)
+            yield Step(step, loss, int(member.sum()), added, removed, perf_counter() - begun)
+    chosen = torch.where(member, score, float("-inf"))
+    return Found(candidates.index[top(chosen, size)].cpu().numpy())
+
+
+def _switch(score: Tensor, member: Tensor, size: int, most: int, last: bool) -> tuple[int, int]:
+    """Entries switched on and off in `member`, which is changed in place; the last step ends at `size`."""
+    before = int(member.sum())
+    bad = torch.where(member & (score < 0), -score, float("-inf"))
+    out = top(bad, min(most, int((bad > 0).sum())))
+    room = size - before + len(out)
+    outside = torch.where(member, float("-inf"), score)
+    wanted = room if last else min(room, most + len(out))
+    into = top(outside, min(wanted, len(score) - before))
+    if not last:
+        into = into[score[into] > 0]
+    member[out] = False
+    member[into] = True
+    return len(into), len(out)

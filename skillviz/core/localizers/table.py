@@ -1,0 +1,102 @@
+"""The localizers by name: one row each. To add one: docs/add-a-localizer.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from skillviz.core.localizers.frank_wolfe import FrankWolfeOptions, frank_wolfe
+from skillviz.core.localizers.learned import LearnedOptions, RankedOptions, learned, learned_ranked
+from skillviz.core.localizers.linearized import LinearizedOptions, linearized
+from skillviz.core.localizers.record import Search
+from skillviz.core.localizers.simple import FirstOrderOptions, NoOptions, first_order, movement, random
+from skillviz.core.localizers.stagewise import StagewiseOptions, stagewise
+from skillviz.errors import BadInput, UnknownLocalizer
+
+PAPER = "Panigrahi et al. 2023"
+OURS = "skillviz"
+
+
+@dataclass(frozen=True)
+class Localizer:
+    """A named way to choose a region.
+
+    `budgeted`: it returns exactly the size asked for. `nested`: a smaller region is the beginning of a
+    larger one's ranking, so one search answers all sizes. `seeded`: the seed changes the outcome.
+    """
+
+    name: str
+    title: str
+    run: Callable[..., Search]
+    options: type
+    budgeted: bool
+    nested: bool
+    seeded: bool
+    source: str
+    sentence: str
+
+    def make_options(self, given: Mapping[str, Any]) -> Any:
+        """The options with the given values in place of defaults; raises BadInput on an unknown one."""
+        known = {f.name: f for f in fields(self.options)}
+        for name in given:
+            if name not in known:
+                allowed = ", ".join(known) or "none"
+                raise BadInput(f"the localizer '{self.name}' has no option '{name}'; it has: {allowed}.")
+        return self.options(**{name: _as(known[name].type, value) for name, value in given.items()})
+
+
+def _as(kind: Any, value: Any) -> Any:
+    casts: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str}
+    try:
+        return casts.get(str(kind), lambda v: tuple(v))(value)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"'{value}' is not a value of type {kind}, which this option takes.") from error
+
+
+LOCALIZERS: dict[str, Localizer] = {
+    row.name: row
+    for row in (
+        Localizer(
+            "stagewise", "Stagewise", stagewise, StagewiseOptions, True, False, True, OURS,
+            "Grows and mends the region a few entries at a time, each judged at the graft as it then stands.",
+        ),
+        Localizer(
+            "frank-wolfe", "Frank-Wolfe", frank_wolfe, FrankWolfeOptions, True, False, True, OURS,
+            "Moves a fractional region of fixed size towards the entries that gain most, then rounds it.",
+        ),
+        Localizer(
+            "linearized", "Linearized", linearized, LinearizedOptions, True, False, True, OURS,
+            "Solves a convex problem on the model linearized in its entries: the fast one.",
+        ),
+        Localizer(
+            "learned", "Learned mask", learned, LearnedOptions, False, False, True, f"{PAPER}, Eq. 3-4",
+            "The published learned mask with its own constants; its size is an outcome.",
+        ),
+        Localizer(
+            "learned-ranked", "Learned mask, ranked", learned_ranked, RankedOptions, True, False, True, OURS,
+            "The learned mask with a calibrated learning rate, cut at the size asked for.",
+        ),
+        Localizer(
+            "first-order", "First-order", first_order, FirstOrderOptions, True, True, True, OURS,
+            "One gradient at the base: the entries whose fine-tuned value lowers the loss most on their own.",
+        ),
+        Localizer(
+            "movement", "Top movement", movement, NoOptions, True, True, False, f"{PAPER}, Fig. 2",
+            "The entries that moved most in fine-tuning.",
+        ),
+        Localizer(
+            "random", "Random", random, NoOptions, True, True, True, f"{PAPER}, Fig. 2",
+            "A uniform draw: the control.",
+        ),
+    )
+}  # fmt: skip
+
+DEFAULT_LOCALIZER = "stagewise"
+
+
+def localizer(name: str) -> Localizer:
+    """The row of that name; raises UnknownLocalizer with the known names."""
+    if name not in LOCALIZERS:
+        raise UnknownLocalizer(f"'{name}' is not a localizer; known: {', '.join(LOCALIZERS)}.")
+    return LOCALIZERS[name]
