@@ -1,0 +1,105 @@
+"""Metrics of a run's predictions with their intervals, as run.json and curve.parquet hold them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from skillviz.core.agreement import agreement_interval
+from skillviz.core.calibration import score
+from skillviz.core.intervals import bootstrap, paired_bootstrap, recovered_gain, wilson
+from skillviz.core.temperature import fit_temperature, scaled
+from skillviz.runs.record import Estimate, Scores, TaskNote
+
+SCALED = "finetuned_scaled"
+UNRESAMPLED = ("accuracy", "confidence")
+
+Logits = Mapping[str, np.ndarray]
+
+
+def scores(logits: Logits, labels: np.ndarray, task: TaskNote, temperature: float | None = None) -> Scores:
+    """The metrics of one split: every state in `logits` [n, label], and what is compared between them.
+
+    With a `temperature` the fine-tuned model is scored once more at it, as `finetuned_scaled`.
+    """
+    states = dict(logits)
+    if temperature is not None:
+        states[SCALED] = scaled(logits["finetuned"], temperature)
+    compared = {"grafted", "finetuned"} <= states.keys()
+    return Scores(
+        n=len(labels),
+        states={state: metrics(values, labels, task) for state, values in states.items()},
+        differences=_differences(states, "finetuned", labels, task) if compared else {},
+        scaled_differences=_differences(states, SCALED, labels, task) if compared and SCALED in states else {},
+        agreement=_agreement(states) if compared else None,
+        recovered=_recovered(states, labels, task) if compared and "pretrained" in states else None,
+    )
+
+
+def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote) -> dict[str, Estimate]:
+    """Every metric of one state: Wilson's interval for accuracy, the bootstrap's for the others.
+
+    Mean confidence has no interval; F1 is there for two labels only.
+    """
+    values = score(logits, labels, task.metric, positive(task))
+    found = {name: _resampled(logits, labels, name, task) for name in values if name not in UNRESAMPLED}
+    found["accuracy"] = _accuracy(values["accuracy"], len(labels))
+    found["confidence"] = Estimate(value=_defined(values["confidence"]))
+    return {name: found[name] for name in values}
+
+
+def curve_rows(logits: Logits, labels: np.ndarray, task: TaskNote, **common: Any) -> list[dict[str, Any]]:
+    """The rows that one size adds to curve.parquet: the graft's metrics, its agreement and recovered gain.
+
+    `logits` holds at least pretrained, finetuned and grafted; `common` are the columns that do not change.
+    """
+    graft = metrics(logits["grafted"], labels, task)
+    rows = {**graft, "agreement": _agreement(logits), "recovered": _recovered(logits, labels, task)}
+    return [{**common, "metric": name, **row.model_dump()} for name, row in rows.items()]
+
+
+def temperature_of(logits: Logits, labels: np.ndarray) -> float | None:
+    """The fine-tuned model's temperature on these (validation) examples; None where there are none."""
+    return fit_temperature(logits["finetuned"], labels) if len(labels) else None
+
+
+def positive(task: TaskNote) -> int:
+    """The positive class of F1: the task's, else class 1."""
+    return 1 if task.positive is None else task.positive
+
+
+def estimate(interval: tuple[float, float, float]) -> Estimate:
+    """An interval as it is stored: not defined is None, never NaN."""
+    value, low, high = (_defined(x) for x in interval)
+    return Estimate(value=value, low=low, high=high)
+
+
+def _defined(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _accuracy(share: float, n: int) -> Estimate:
+    return estimate((share, *wilson(round(share * n), n)))
+
+
+def _resampled(logits: np.ndarray, labels: np.ndarray, metric: str, task: TaskNote) -> Estimate:
+    return estimate(bootstrap(logits, labels, metric, positive=positive(task)))
+
+
+def _differences(states: Logits, other: str, labels: np.ndarray, task: TaskNote) -> dict[str, Estimate]:
+    """Paired differences grafted - other, in the task's metric and in those of calibration."""
+    names = dict.fromkeys((task.metric, "accuracy", "ece", "nll", "brier"))
+    pair = states["grafted"], states[other], labels
+    return {name: estimate(paired_bootstrap(*pair, name, positive=positive(task))) for name in names}
+
+
+def _agreement(states: Logits) -> Estimate:
+    return estimate(agreement_interval(states["grafted"], states["finetuned"]))
+
+
+def _recovered(states: Logits, labels: np.ndarray, task: TaskNote) -> Estimate:
+    grafted, pretrained, finetuned = (states[name] for name in ("grafted", "pretrained", "finetuned"))
+    return estimate(recovered_gain(grafted, pretrained, finetuned, labels, task.metric, positive=positive(task)))

@@ -1,0 +1,146 @@
+"""The folder of one run while it is being made: artifacts arrive whole, the verdict last."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import psutil
+from safetensors.numpy import save_file
+
+from skillviz.core.region import Region
+from skillviz.errors import StoreError
+from skillviz.runs import tables
+from skillviz.runs.atomic import disk_errors, sha256, write_file, write_text
+from skillviz.runs.record import Failure, FileNote, RunRecord, Status
+from skillviz.runs.run import RANKING, RECORD, REGION, Run, read_record
+
+WORK = "work"
+EVENTS = "events.jsonl"
+HEARTBEAT = "heartbeat"
+LOG = "log.txt"
+PROCESS = "process.json"
+INT32_LIMIT = 2**31
+
+
+class RunFolder:
+    """Write access to one unfinished run; a finished run refuses all of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.record = read_record(path)
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.record.run_id
+
+    @property
+    def work(self) -> Path:
+        """The folder of what is only of use while the run is being made."""
+        return self.path / WORK
+
+    def start(self) -> None:
+        """Status running, under this process."""
+        process = psutil.Process()
+        own = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename}
+        write_text(self.work / PROCESS, json.dumps(own))
+        self.update(status="running", started=now())
+
+    def update(self, **fields: Any) -> None:
+        """Replaces these fields of run.json, at once."""
+        self._refuse_if_closed()
+        self._write_record(fields)
+
+    def write_table(self, name: str, frame: pd.DataFrame) -> None:
+        """Stores one of the declared tables as Parquet; raises ValueError where it does not fit."""
+        self._refuse_if_closed()
+        checked = tables.check(frame, name)
+        target = self.path / tables.TABLES[name].file
+        write_file(target, lambda part: checked.to_parquet(part, compression="zstd", index=False))
+
+    def write_region(self, region: Region, header: Mapping[str, Any]) -> None:
+        """Stores the main region."""
+        self._refuse_if_closed()
+        write_file(self.path / REGION, lambda part: region.save(part, header))
+
+    def write_ranking(self, order: np.ndarray, d: int) -> None:
+        """Stores global flat indices, best first; as int32 where d allows it."""
+        self._refuse_if_closed()
+        order = np.ascontiguousarray(order, dtype=np.int32 if d < INT32_LIMIT else np.int64)
+        write_file(self.path / RANKING, lambda part: save_file({"order": order}, part))
+
+    def event(self, **values: Any) -> None:
+        """Appends one line to work/events.jsonl, which a watcher may follow."""
+        line = json.dumps({"time": round(time.time(), 3), **values})
+        with disk_errors(self.work / EVENTS), (self.work / EVENTS).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def beat(self) -> None:
+        """Says that the run is alive: sets the time of work/heartbeat."""
+        with disk_errors(self.work / HEARTBEAT):
+            (self.work / HEARTBEAT).touch()
+
+    def log(self, line: str) -> None:
+        """Appends one line to the log, the part of work/ that stays."""
+        with disk_errors(self.work / LOG), (self.work / LOG).open("a", encoding="utf-8") as file:
+            file.write(f"{now()} {line}\n")
+
+    def finish(self, **fields: Any) -> Run:
+        """The finished run: `fields` and the hash of every file go to run.json last of all."""
+        self._refuse_if_closed()
+        files = {p.name: FileNote(sha256=sha256(p), size=p.stat().st_size) for p in artifacts(self.path)}
+        self._write_record({**fields, "status": "finished", "finished": now(), "files": files})
+        self._clear_work()
+        return Run(self.path, self.record)
+
+    def fail(self, failure: Failure) -> None:
+        """Status failed, with the reason; what was written stays for a look but is not vouched for."""
+        self._close("failed", error=failure)
+
+    def cancel(self) -> None:
+        """Status cancelled."""
+        self._close("cancelled")
+
+    def _close(self, status: Status, **fields: Any) -> None:
+        self.update(status=status, finished=now(), **fields)
+        (self.work / PROCESS).unlink(missing_ok=True)
+
+    def _write_record(self, fields: Mapping[str, Any]) -> None:
+        record = RunRecord(**{**dict(self.record), **fields})
+        write_text(self.path / RECORD, record_text(record))
+        self.record = record
+
+    def _clear_work(self) -> None:
+        for path in self.work.iterdir():
+            if path.name != LOG:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if not any(self.work.iterdir()):
+            self.work.rmdir()
+
+    def _refuse_if_closed(self) -> None:
+        if self.record.status not in ("queued", "running"):
+            raise StoreError(f"run {self.id} is {self.record.status} and cannot be changed any more.")
+
+
+def artifacts(folder: Path) -> list[Path]:
+    """The files of a run folder that run.json vouches for: all but itself, work/ and leftovers."""
+    return sorted(p for p in folder.iterdir() if p.is_file() and p.name != RECORD and not p.name.startswith("."))
+
+
+def record_text(record: RunRecord) -> str:
+    """run.json as text."""
+    return json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
+
+
+def now() -> str:
+    """The time as ISO 8601 in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,58 @@
+"""All runs that can be seen: the user's own and those that ship, as one list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from skillviz.errors import RunNotFound
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store, Unfinished, Unreadable, shipped_root, store_root
+
+
+class Library:
+    """Several stores, the user's first; an id is looked up in all of them."""
+
+    def __init__(self, stores: Sequence[Store]) -> None:
+        self.stores = stores
+
+    def list(self) -> Sequence[Run]:
+        """The finished runs, the user's first, each store's newest first."""
+        return [run for store in self.stores for run in store.list()]
+
+    def unfinished(self) -> Sequence[Unfinished]:
+        """Queued, running, failed and cancelled runs."""
+        return [entry for store in self.stores for entry in store.unfinished()]
+
+    def unreadable(self) -> Sequence[Unreadable]:
+        """Folders that cannot be shown, with the reason."""
+        return [entry for store in self.stores for entry in store.unreadable()]
+
+    def open(self, run_id: str) -> Run:
+        """The finished run of this id or unique prefix."""
+        return self.store_of(run_id).open(run_id)
+
+    def store_of(self, run_id: str) -> Store:
+        """The store that holds this run; raises RunNotFound where none or several match."""
+        found = []
+        problem = RunNotFound(f"there is no run '{run_id}'; the store is empty.")
+        for store in self.stores:
+            try:
+                found.append((store.resolve(run_id), store))
+            except RunNotFound as error:
+                if "is the beginning of" in str(error):
+                    raise
+                problem = error
+        exact = [store for name, store in found if name == run_id]
+        if len(found) > 1 and not exact:
+            names = ", ".join(name for name, _ in found)
+            raise RunNotFound(f"'{run_id}' is the beginning of {len(found)} runs: {names}.")
+        if not found:
+            raise problem
+        return (exact or [found[0][1]])[0]
+
+
+def library(runs_dir: Path | str | None = None) -> Library:
+    """The user's store (see store_root) and the shipped runs."""
+    roots = list(dict.fromkeys([store_root(runs_dir).resolve(), shipped_root().resolve()]))
+    return Library([Store(root) for root in roots])

@@ -1,0 +1,38 @@
+"""Reading the records of older versions, and refusing those of newer ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from skillviz.errors import CorruptRun, NewerSchema
+
+SCHEMA_VERSION = 1
+
+# version -> what turns a record of that version into one of the next; a frozen tiny run of every
+# version stays in tests/runs/frozen/
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+def migrated(
+    record: Mapping[str, Any],
+    *,
+    current: int = SCHEMA_VERSION,
+    migrations: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = MIGRATIONS,
+) -> dict[str, Any]:
+    """The record as the current version writes it; the argument is left as it is.
+
+    Raises NewerSchema where a later version wrote it, CorruptRun where it names no version.
+    """
+    version = record.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise CorruptRun("run.json names no schema version, so it was not written by skillviz.")
+    if version > current:
+        raise NewerSchema(
+            f"run.json has schema version {version}, this skillviz reads up to {current}; update skillviz to open it."
+        )
+    result = dict(record)
+    while version < current:
+        result = migrations[version](result) | {"schema_version": version + 1}
+        version += 1
+    return result

@@ -1,0 +1,151 @@
+"""run.json as types: everything a run says about itself apart from its tables."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from skillviz.runs.migrate import SCHEMA_VERSION
+from skillviz.runs.spec import RunSpec
+
+Status = Literal["queued", "running", "finished", "failed", "cancelled"]
+STATES = ("pretrained", "finetuned", "grafted", "complement")
+SPLITS = ("validation", "test")
+
+
+class Frozen(BaseModel):
+    """Immutable, and without fields nobody declared."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Estimate(Frozen):
+    """A value with its 95 % interval; None where it is not defined (never a made-up number)."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class Failure(Frozen):
+    """Why a run failed: the error's class, its sentence, and what to do."""
+
+    kind: str
+    message: str
+    hint: str
+
+
+class Check(Frozen):
+    """One self-check of a run."""
+
+    name: str
+    passed: bool
+    detail: str = ""
+
+
+class ModelNote(Frozen):
+    """What identifies one member of the pair."""
+
+    source: str
+    model_type: str = ""
+    dtype: str = ""
+    fingerprint: str = ""
+
+
+class TaskNote(Frozen):
+    """What a page must know of the task without loading its data. `counts` are rows by split,
+    `majority` the share of the most frequent label by split."""
+
+    name: str
+    labels: tuple[str, ...]
+    metric: Literal["accuracy", "f1"] = "accuracy"
+    positive: int | None = None
+    fingerprint: str = ""
+    counts: dict[str, int] = Field(default_factory=dict)
+    majority: dict[str, float] = Field(default_factory=dict)
+
+
+class Architecture(Frozen):
+    """The graftable parameters in numbers; `known` is False where the family is not in the table."""
+
+    model_type: str
+    known: bool
+    d: int
+    layers: int
+    heads: int | None = None
+
+
+class FileNote(Frozen):
+    """What run.json vouches for: sha256 and bytes of one file."""
+
+    sha256: str
+    size: int
+
+
+class Scores(Frozen):
+    """The metrics of one split.
+
+    `states` maps a state to metric -> estimate; besides the four states there is `finetuned_scaled`, the
+    fine-tuned model at the temperature fitted on validation. `differences` are grafted - finetuned and
+    `scaled_differences` grafted - finetuned_scaled, both paired. `recovered` is the share of the gain
+    from pretrained to finetuned that the graft keeps, in the task's metric.
+    """
+
+    n: int
+    states: dict[str, dict[str, Estimate]]
+    differences: dict[str, Estimate] = Field(default_factory=dict)
+    scaled_differences: dict[str, Estimate] = Field(default_factory=dict)
+    agreement: Estimate | None = None
+    recovered: Estimate | None = None
+
+
+class RunRecord(Frozen):
+    """run.json. Until a run is finished most fields are empty."""
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    spec: RunSpec
+    key: str
+    status: Status
+    created: str
+    started: str | None = None
+    finished: str | None = None
+    error: Failure | None = None
+    seeds: dict[str, int] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
+    commit: str | None = None
+    device: str | None = None
+    readout: str | None = None
+    base: ModelNote | None = None
+    finetuned: ModelNote | None = None
+    task: TaskNote | None = None
+    architecture: Architecture | None = None
+    size: int | None = None
+    share: float | None = None
+    sizes: tuple[int, ...] = ()
+    metrics: dict[str, Scores] = Field(default_factory=dict)
+    temperature: float | None = None
+    checks: tuple[Check, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: dict[str, float] = Field(default_factory=dict)
+    files: dict[str, FileNote] = Field(default_factory=dict)
+
+    @property
+    def d(self) -> int | None:
+        """Number of graftable entries."""
+        return self.architecture.d if self.architecture else None
+
+    def headline(self) -> dict[str, Any]:
+        """The values of the test set (of validation where there is none) without their intervals."""
+        scores = self.metrics.get("test") or self.metrics.get("validation")
+        states = scores.states if scores else {}
+        return {
+            "run_id": self.run_id,
+            "size": self.size,
+            "d": self.d,
+            "share": self.share,
+            "seconds": round(sum(self.seconds.values()), 3),
+            "metrics": {s: {m: e.value for m, e in row.items()} for s, row in states.items()},
+            "agreement": scores.agreement.value if scores and scores.agreement else None,
+        }

@@ -1,0 +1,152 @@
+"""A finished run, read from its folder without torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from skillviz.core.region import Region
+from skillviz.errors import BadInput, CorruptFile, CorruptRun
+from skillviz.runs import tables
+from skillviz.runs.migrate import migrated
+from skillviz.runs.record import RunRecord
+from skillviz.runs.spec import RunSpec
+
+RECORD = "run.json"
+REGION = "region.safetensors"
+RANKING = "ranking.safetensors"
+
+
+def read_record(folder: Path) -> RunRecord:
+    """The record of a run folder, brought to the current version; raises CorruptRun or NewerSchema."""
+    try:
+        content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CorruptRun(f"{RECORD} in {folder} cannot be read ({error}).") from error
+    if not isinstance(content, dict):
+        raise CorruptRun(f"{RECORD} in {folder} is not a record.")
+    try:
+        return RunRecord(**migrated(content))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise CorruptRun(f"{RECORD} in {folder}: '{place}': {first['msg']}.") from error
+
+
+class Run:
+    """One finished run. Each method reads its file anew: caching is the caller's choice."""
+
+    def __init__(self, path: Path, record: RunRecord) -> None:
+        self.path = path
+        self.record = record
+
+    def __repr__(self) -> str:
+        return f"Run({self.id})"
+
+    @property
+    def id(self) -> str:
+        """The run's id, which is its folder's name."""
+        return self.record.run_id
+
+    @property
+    def spec(self) -> RunSpec:
+        """What the run was asked to do."""
+        return self.record.spec
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The task's label names, in the order of the logits."""
+        return self.record.task.labels if self.record.task else ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The artifacts that the run vouches for."""
+        return tuple(self.record.files)
+
+    def predictions(self) -> pd.DataFrame:
+        """Logits of every state on the validation and test sets; one row an example and state."""
+        return self._table("predictions")
+
+    def curve(self) -> pd.DataFrame:
+        """The graft's metrics at every size of the run."""
+        return self._table("curve")
+
+    def history(self) -> pd.DataFrame:
+        """One row a step of the search."""
+        return self._table("history")
+
+    def layers(self) -> pd.DataFrame:
+        """The region by parameter and module kind, with each tensor's movement."""
+        return self._table("layers")
+
+    def interpolation(self) -> pd.DataFrame:
+        """The grid of WiSE-FT and WiSE-Graft; without rows where it was not asked for."""
+        return self._table("interpolation")
+
+    def logits(self, state: str, split: str = "test") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Example ids [n], labels int64 [n] and logits float32 [n, label] of one state and split."""
+        frame = self.predictions()
+        rows = frame[(frame["state"] == state) & (frame["split"] == split)]
+        logits = rows[tables.logit_columns(self.labels)].to_numpy(dtype=np.float32)
+        return rows["example_id"].to_numpy(dtype=object), rows["label"].to_numpy(), logits
+
+    def scores(self) -> pd.DataFrame:
+        """The metrics of run.json as a table: split, state, metric, value, low, high."""
+        rows = [
+            {"split": split, "state": state, "metric": metric, **estimate.model_dump()}
+            for split, scores in self.record.metrics.items()
+            for state, metrics in scores.states.items()
+            for metric, estimate in metrics.items()
+        ]
+        return pd.DataFrame(rows, columns=["split", "state", "metric", "value", "low", "high"])
+
+    def region(self) -> Region:
+        """The main region."""
+        try:
+            return Region.load(self.path / REGION)
+        except (BadInput, CorruptFile) as error:
+            raise CorruptRun(f"{REGION} of {self.id}: {error.args[0]}") from error
+
+    def region_header(self) -> dict[str, Any]:
+        """What the region file says about itself."""
+        return Region.header(self.path / REGION)
+
+    def ranking(self) -> np.ndarray:
+        """Global flat indices, best first, int32 or int64; empty where the localizer gives no order.
+
+        Its first `size` entries are the main region.
+        """
+        if RANKING not in self.files:
+            return np.empty(0, dtype=np.int64)
+        try:
+            return load_file(self.path / RANKING)["order"]
+        except (OSError, KeyError, SafetensorError) as error:
+            raise CorruptRun(f"{RANKING} of {self.id} cannot be read ({error}).") from error
+
+    def cut(self, size: int) -> Region:
+        """The region of the ranking's first `size` entries; raises BadInput beyond its length."""
+        order = self.ranking()
+        if not 0 <= size <= len(order):
+            raise BadInput(f"the ranking of {self.id} has {len(order):,} entries; {size:,} were asked for.")
+        return Region.from_flat(order[:size], self.region().shapes)
+
+    def headline(self) -> dict[str, Any]:
+        """The object that `localize --json` prints."""
+        return {**self.record.headline(), "path": str(self.path)}
+
+    def _table(self, name: str) -> pd.DataFrame:
+        table = tables.TABLES[name]
+        if table.file not in self.files:
+            return tables.empty(name, self.labels)
+        try:
+            frame = pd.read_parquet(self.path / table.file)
+            return tables.check(frame, name, self.labels if table.logits else ())
+        except (OSError, ValueError, KeyError) as error:
+            raise CorruptRun(f"{table.file} of {self.id} cannot be read ({error}).") from error

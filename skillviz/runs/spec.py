@@ -1,0 +1,148 @@
+"""What a run is asked to do: one frozen record, from which the command and the Python line can be told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from fractions import Fraction
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from skillviz.errors import BadInput, BadSize
+
+Readout = Literal["prompt", "head", "causal"]
+Device = Literal["auto", "cpu", "cuda"]
+Dtype = Literal["float32", "bfloat16", "float16"]
+
+WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
+FLAGS = {"localizer": "--method", "sizes": "--size"}
+
+
+class RunSpec(BaseModel):
+    """One localization: a pair, a task, a localizer, one seed, one or more sizes (the main one first).
+
+    `sizes` are kept as typed: an integer is a count, a decimal a share of d, `0.1%` a percentage.
+    `seed` is the localizer's, `data_seed` the one of the k-shot sample. None means "the default".
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base: str = Field(min_length=1)
+    finetuned: str = Field(min_length=1)
+    task: str = Field(min_length=1)
+    readout: Readout | None = None
+    localizer: str = "stagewise"
+    options: dict[str, Any] = Field(default_factory=dict)
+    sizes: tuple[str, ...] = ("0.1%",)
+    seed: int = Field(default=0, ge=0)
+    data_seed: int = Field(default=0, ge=0)
+    k_shot: int | None = Field(default=None, ge=1)
+    steps: int | None = Field(default=None, ge=1)
+    batch_size: int | None = Field(default=None, ge=1)
+    device: Device = "auto"
+    dtype: Dtype = "float32"
+    autocast: Literal["bfloat16", "float16"] | None = None
+    max_train: int | None = Field(default=None, ge=1)
+    max_validation: int | None = Field(default=None, ge=1)
+    max_test: int | None = Field(default=None, ge=1)
+    interpolation: bool = False
+
+    @field_validator("sizes", mode="before")
+    @classmethod
+    def _as_typed(cls, value: Any) -> Any:
+        """Numbers of a YAML file or of Python become the text a person would have typed."""
+        values = [value] if isinstance(value, str | int | float) else value
+        if isinstance(values, list | tuple):
+            values = tuple(v if isinstance(v, str) else repr(v) for v in values)
+            if not values:
+                raise ValueError("give at least one size")
+        return values
+
+    def json_text(self) -> str:
+        """Canonical JSON: sorted keys, no spaces, so that equal specs are equal texts."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+
+    def key(self) -> str:
+        """sha256 of all that determines the result; where the run is stored is not part of a spec."""
+        return hashlib.sha256(self.json_text().encode()).hexdigest()
+
+    def command(self) -> str:
+        """The command line that makes this run again; it names only what differs from the defaults."""
+        words = ["python", "-m", "skillviz", "localize", "--base", self.base, "--finetuned", self.finetuned]
+        words += ["--task", self.task] + (["--readout", self.readout] if self.readout else [])
+        words += ["--method", self.localizer]
+        for size in self.sizes:
+            words += ["--size", size]
+        for name, value in self._changed().items():
+            words += _words(name, value)
+        return shlex.join(words)
+
+    def python(self) -> str:
+        """The Python line that makes this run again."""
+        arguments = {"task": self.task, "localizer": self.localizer, "sizes": list(self.sizes)}
+        if self.readout:
+            arguments["readout"] = self.readout
+        arguments |= self._changed()
+        named = "".join(f"    {name}={value!r},\n" for name, value in arguments.items())
+        pair = f"    base={self.base!r},\n    finetuned={self.finetuned!r},\n"
+        return f"import skillviz\n\nrun = skillviz.localize(\n{pair}{named})\n"
+
+    def _changed(self) -> dict[str, Any]:
+        """Fields outside WORDS whose value is not the default."""
+        fields = type(self).model_fields
+        values = {name: getattr(self, name) for name in fields if name not in WORDS}
+        return {n: v for n, v in values.items() if v != fields[n].get_default(call_default_factory=True)}
+
+
+def read_spec(values: dict[str, Any]) -> RunSpec:
+    """The spec of these values; raises BadInput with one sentence where a field is wrong or unknown."""
+    try:
+        return RunSpec(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the spec"
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(RunSpec.model_fields)
+            raise BadInput(f"'{field}' is not a field of a run; known: {known}.") from error
+        raise BadInput(f"'{field}' of the run cannot be used: {first['msg']}.") from error
+
+
+def parse_size(text: str, d: int) -> int:
+    """Number of entries that `text` asks for among d, in 1..d; raises BadSize.
+
+    An integer is a count, a decimal (with a point or an exponent) a share of d, a trailing `%` a
+    percentage. Shares are cut down to whole entries, exactly: 0.1 % of 10,646,784 is 10,646.
+    """
+    typed = str(text).strip()
+    number = re.fullmatch(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*(%?)", typed, re.ASCII)
+    if number is None:
+        raise BadSize(
+            f"'{typed}' cannot be read as a region size; give a count such as 10646, a share such as 0.001, "
+            "or a percentage such as 0.1%."
+        )
+    value = Fraction(number[1])
+    is_count = not number[2] and re.fullmatch(r"[+-]?\d+", number[1], re.ASCII) is not None
+    size = int(value) if is_count else int(value * d / (100 if number[2] else 1) // 1)
+    if not 1 <= size <= d or value <= 0:
+        raise BadSize(
+            f"'{typed}' asks for {_amount(value, is_count, size)} of {d:,} graftable entries; "
+            f"a region has 1 to {d:,} entries (a share of up to 1, or 100%)."
+        )
+    return size
+
+
+def _amount(value: Fraction, is_count: bool, size: int) -> str:
+    if not is_count and value > 0 and size == 0:
+        return "less than one entry"
+    return f"{size:,} entries" if abs(size) < 10**15 else "far more entries"
+
+
+def _words(name: str, value: Any) -> list[str]:
+    """Command-line words of one field."""
+    if name == "options":
+        return [word for key, item in value.items() for word in ("--option", f"{key}={json.dumps(item)}")]
+    flag = "--" + name.replace("_", "-")
+    return [flag] if value is True else [flag, str(value)]

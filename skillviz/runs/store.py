@@ -1,0 +1,243 @@
+"""A folder of runs: created whole, listed only when finished, verified by hash, deleted at once."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError
+from skillviz.runs.alive import is_alive
+from skillviz.runs.atomic import disk_errors, sha256, write_text
+from skillviz.runs.folder import WORK, RunFolder, artifacts, now, record_text
+from skillviz.runs.record import Failure, RunRecord
+from skillviz.runs.run import RECORD, Run, read_record
+from skillviz.runs.spec import RunSpec
+
+ENVIRONMENT = "SKILLVIZ_RUNS"
+NOTES = ".notes"
+KILLED = Failure(
+    kind="killed",
+    message="The process that made this run is gone.",
+    hint="It was ended from outside, or ran out of memory; start the run again.",
+)
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run that is queued, running, failed or cancelled, as it really is now."""
+
+    path: Path
+    record: RunRecord
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.record.run_id
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A folder that claims to be a run but cannot be shown, and why."""
+
+    path: Path
+    reason: str
+
+
+class Store:
+    """The runs under one root folder; the root need not exist yet."""
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.root)!r})"
+
+    def create(self, spec: RunSpec, *, size: int | None = None) -> RunFolder:
+        """A new queued run. `size` is the main size in entries, for the run's name."""
+        with disk_errors(self.root / RECORD):
+            self.root.mkdir(parents=True, exist_ok=True)
+            run_id = self._free_id(spec, size)
+            draft = self.root / f".new-{run_id}"
+            try:
+                (draft / WORK).mkdir(parents=True)
+                record = RunRecord(run_id=run_id, spec=spec, key=spec.key(), status="queued", created=now())
+                write_text(draft / RECORD, record_text(record))
+                os.rename(draft, self.root / run_id)
+            except BaseException:
+                shutil.rmtree(draft, ignore_errors=True)
+                raise
+        return RunFolder(self.root / run_id)
+
+    def list(self) -> Sequence[Run]:
+        """The finished runs whose files are all there, newest first."""
+        return [entry for entry in self._scan() if isinstance(entry, Run)]
+
+    def unfinished(self) -> Sequence[Unfinished]:
+        """The others, newest first; running without a living process counts as failed (killed)."""
+        return [entry for entry in self._scan() if isinstance(entry, Unfinished)]
+
+    def unreadable(self) -> Sequence[Unreadable]:
+        """Folders with a run.json that cannot be shown: broken, incomplete, or of a later version."""
+        return [entry for entry in self._scan() if isinstance(entry, Unreadable)]
+
+    def open(self, run_id: str) -> Run:
+        """The finished run of this id or unique prefix; raises RunNotFound, CorruptRun or NewerSchema."""
+        path = self.root / self.resolve(run_id)
+        entry = _entry(path)
+        if isinstance(entry, Run):
+            return entry
+        if isinstance(entry, Unfinished):
+            raise RunNotFound(f"run {path.name} is {entry.record.status}, not finished; make it again.")
+        _raise_for(path)
+        raise CorruptRun(f"run {path.name} cannot be opened: {entry.reason}")
+
+    def resolve(self, run_id: str) -> str:
+        """The full id that this id or prefix stands for, finished or not; raises RunNotFound."""
+        names = [path.name for path in self._folders()]
+        found = [run_id] if run_id in names else [n for n in names if run_id and n.startswith(run_id)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise RunNotFound(f"'{run_id}' is the beginning of {len(found)} runs: {', '.join(found[:5])}.")
+        raise RunNotFound(
+            f"there is no run '{run_id}' in {self.root}; `python -m skillviz runs list` shows what there is."
+        )
+
+    def verify(self, run_id: str) -> Sequence[str]:
+        """One sentence for each difference between the run's files and what run.json vouches for."""
+        run = self._vouched(run_id)
+        return list(_problems(run))
+
+    def delete(self, run_id: str) -> None:
+        """Removes the run of exactly this id, finished or not, and its note. Never leaves half a run.
+
+        Raises RunNotFound where the root holds no such run folder, StoreError while it is running.
+        """
+        path = self.root / run_id
+        if path.name != run_id or path.is_symlink() or not (path / RECORD).is_file() or run_id[:1] == ".":
+            raise RunNotFound(f"there is no run folder '{run_id}' in {self.root}; nothing was deleted.")
+        if is_alive(path / WORK):
+            raise StoreError(f"run {run_id} is running; cancel it before deleting it.")
+        grave = self.root / f".deleted-{run_id}-{secrets.token_hex(3)}"
+        os.rename(path, grave)
+        shutil.rmtree(grave)
+        self._note_path(run_id).unlink(missing_ok=True)
+
+    def note(self, run_id: str) -> str:
+        """The user's note on a run; empty where there is none."""
+        path = self._note_path(run_id)
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+    def set_note(self, run_id: str, text: str) -> None:
+        """Keeps a note on a run, beside the run and not in it; an empty text removes it."""
+        path = self._note_path(self.resolve(run_id))
+        if not text.strip():
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(exist_ok=True)
+        write_text(path, text)
+
+    def _note_path(self, run_id: str) -> Path:
+        return self.root / NOTES / f"{Path(run_id).name}.txt"
+
+    def _vouched(self, run_id: str) -> Run:
+        """The run, though its files may be missing or changed."""
+        path = self.root / self.resolve(run_id)
+        record = read_record(path)
+        if record.status != "finished":
+            raise RunNotFound(f"run {path.name} is {record.status}: only finished runs can be verified.")
+        return Run(path, record)
+
+    def _folders(self) -> Sequence[Path]:
+        if not self.root.is_dir():
+            return []
+        found = [p for p in self.root.iterdir() if not p.name.startswith(".") and (p / RECORD).is_file()]
+        return sorted(found)
+
+    def _scan(self) -> Sequence[Run | Unfinished | Unreadable]:
+        entries = [_entry(path) for path in self._folders()]
+        return sorted(entries, key=lambda e: (_created(e), e.path.name), reverse=True)
+
+    def _free_id(self, spec: RunSpec, size: int | None) -> str:
+        while True:
+            run_id = f"{name_of(spec, size)}-{secrets.token_hex(3)}"
+            if not (self.root / run_id).exists():
+                return run_id
+
+
+def store_root(runs_dir: Path | str | None = None) -> Path:
+    """Where a user's runs go: `runs_dir`, else $SKILLVIZ_RUNS, else cached_runs/local."""
+    chosen = runs_dir or os.environ.get(ENVIRONMENT)
+    return Path(chosen).expanduser() if chosen else shipped_root() / "local"
+
+
+def shipped_root() -> Path:
+    """The folder of the runs that ship: beside the package, or in the current folder once installed."""
+    project = Path(__file__).resolve().parents[2]
+    return (project if (project / "pyproject.toml").is_file() else Path.cwd()) / "cached_runs"
+
+
+def name_of(spec: RunSpec, size: int | None = None) -> str:
+    """The readable part of a run's id, such as sst2-minilm-l6-stagewise-10646-s0."""
+    task = Path(spec.task).stem if re.search(r"\.ya?ml$", spec.task) else spec.task
+    amount = str(size) if size is not None else spec.sizes[0].replace("%", "pct")
+    base = spec.base.split("@")[0].replace("\\", "/").rstrip("/").split("/")[-1]
+    parts = (_slug(task), _slug(base), _slug(spec.localizer), _slug(amount), f"s{spec.seed}")
+    return "-".join(part for part in parts if part)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9._]+", "-", text.lower()).strip("-._")[:40]
+
+
+def _entry(path: Path) -> Run | Unfinished | Unreadable:
+    """What a folder with a run.json is, judged by what run.json vouches for."""
+    try:
+        record = read_record(path)
+    except StoreError as error:
+        return Unreadable(path, str(error.args[0]))
+    if record.run_id != path.name:
+        return Unreadable(path, f"the folder is called {path.name}, its run.json says {record.run_id}.")
+    if record.status != "finished":
+        return Unfinished(path, _as_it_is(path, record))
+    for name, note in record.files.items():
+        if not (path / name).is_file() or (path / name).stat().st_size != note.size:
+            return Unreadable(path, f"{name} is missing or not {note.size:,} bytes long.")
+    return Run(path, record)
+
+
+def _as_it_is(path: Path, record: RunRecord) -> RunRecord:
+    if record.status == "running" and not is_alive(path / WORK):
+        return record.model_copy(update={"status": "failed", "error": KILLED})
+    return record
+
+
+def _created(entry: Run | Unfinished | Unreadable) -> str:
+    return "" if isinstance(entry, Unreadable) else entry.record.created
+
+
+def _problems(run: Run) -> Iterator[str]:
+    for name, note in run.record.files.items():
+        path = run.path / name
+        if not path.is_file():
+            yield f"{name} is missing."
+        elif path.stat().st_size != note.size:
+            yield f"{name} has {path.stat().st_size:,} bytes; run.json vouches for {note.size:,}."
+        elif sha256(path) != note.sha256:
+            yield f"{name} was changed: its sha256 is not the one in run.json."
+    for path in artifacts(run.path):
+        if path.name not in run.record.files:
+            yield f"{path.name} is not a file of this run."
+
+
+def _raise_for(path: Path) -> None:
+    """Raises the error of a record that cannot be read, as it is (NewerSchema stays NewerSchema)."""
+    try:
+        read_record(path)
+    except NewerSchema as error:
+        raise NewerSchema(f"run {path.name}: {error.args[0]}") from error

@@ -1,0 +1,162 @@
+"""The tables of a run folder: every column with its dtype, unit and meaning, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+LOGIT = "logit_"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. `dtype` is pandas' name for it; `nullable` columns may hold missing values."""
+
+    name: str
+    dtype: str
+    unit: str
+    meaning: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """One artifact; `logits` says that columns `logit_<class>` (float32) follow, one a label."""
+
+    name: str
+    columns: tuple[Column, ...]
+    logits: bool = False
+
+    @property
+    def file(self) -> str:
+        """Its file in the run folder."""
+        return f"{self.name}.parquet"
+
+
+LOCALIZER = Column("localizer", "str", "", "the localizer's name")
+DATASET = Column("dataset", "str", "", "the data set the values were taken on")
+SPLIT = Column("split", "str", "", "validation or test")
+METRIC = Column("metric", "str", "", "accuracy, f1, ece, ece_equal_mass, nll, brier, confidence, agreement, ...")
+ESTIMATE = (
+    Column("value", "float64", "the metric's", "the estimate", nullable=True),
+    Column("low", "float64", "the metric's", "lower end of its 95 % interval", nullable=True),
+    Column("high", "float64", "the metric's", "upper end of its 95 % interval", nullable=True),
+)
+
+PREDICTIONS = Table(
+    "predictions",
+    (
+        Column("example_id", "str", "", "<split>-<row in the source file>"),
+        DATASET,
+        SPLIT,
+        Column("state", "str", "", "pretrained, finetuned, grafted or complement"),
+        Column("label", "int64", "class number", "the true class, counted from 0"),
+    ),
+    logits=True,
+)
+CURVE = Table(
+    "curve",
+    (
+        LOCALIZER,
+        Column("seed", "int64", "", "the localizer's seed"),
+        Column("size", "int64", "entries", "entries of the region"),
+        Column("share", "float64", "of d", "size / d"),
+        DATASET,
+        SPLIT,
+        METRIC,
+        *ESTIMATE,
+    ),
+)
+HISTORY = Table(
+    "history",
+    (
+        LOCALIZER,
+        Column("target", "int64", "entries", "the size this search was asked for"),
+        Column("step", "int64", "", "step of the search, counted from 1"),
+        Column("loss", "float64", "nats", "training loss at the step's graft", nullable=True),
+        Column("size", "int64", "entries", "entries of the region after the step"),
+        Column("added", "int64", "entries", "entries switched on in the step"),
+        Column("removed", "int64", "entries", "entries switched off in the step"),
+        Column("seconds", "float64", "s", "wall time since the search began"),
+    ),
+)
+LAYERS = Table(
+    "layers",
+    (
+        Column("parameter", "str", "", "the parameter's name"),
+        Column("layer", "Int64", "", "block, counted from 0; missing outside the blocks", nullable=True),
+        Column("kind", "str", "", "module kind; the parts of a fused tensor have a row each"),
+        Column("is_bias", "bool", "", "whether it is a bias"),
+        Column("rows", "int64", "", "rows of the part (a vector is one row)"),
+        Column("cols", "int64", "", "columns of the part"),
+        Column("selected", "int64", "entries", "entries in the region"),
+        Column("total", "int64", "entries", "entries of the part"),
+        Column("movement_l2", "float64", "weight", "norm of fine-tuned - base"),
+        Column("movement_max", "float64", "weight", "largest |fine-tuned - base|"),
+        Column("movement_mean", "float64", "weight", "mean |fine-tuned - base|"),
+    ),
+)
+INTERPOLATION = Table(
+    "interpolation",
+    (
+        Column("path", "str", "", "wise-ft or wise-graft"),
+        Column("alpha", "float64", "", "0 is the base, 1 the fine-tuned model or the graft"),
+        DATASET,
+        METRIC,
+        *ESTIMATE,
+    ),
+)
+TABLES = {t.name: t for t in (PREDICTIONS, CURVE, HISTORY, LAYERS, INTERPOLATION)}
+
+
+def empty(name: str, labels: Sequence[str] = ()) -> pd.DataFrame:
+    """A frame without rows that has the table's columns and dtypes."""
+    columns = {c.name: pd.Series(dtype=c.dtype) for c in _columns(TABLES[name], labels)}
+    return pd.DataFrame(columns)
+
+
+def check(frame: pd.DataFrame, name: str, labels: Sequence[str] = ()) -> pd.DataFrame:
+    """The frame with the table's columns in their order and dtypes; the argument is left as it is.
+
+    Raises ValueError where a column is missing, unknown or holds what its dtype cannot.
+    """
+    table = TABLES[name]
+    wanted = _columns(table, labels or _labels(frame, table))
+    names = [c.name for c in wanted]
+    missing = [n for n in names if n not in frame.columns]
+    unknown = [str(n) for n in frame.columns if n not in names]
+    if missing or unknown:
+        raise ValueError(f"{table.file}: missing columns {missing}, unknown columns {unknown}.")
+    return pd.DataFrame({c.name: _typed(frame[c.name], c, table) for c in wanted})
+
+
+def logit_columns(labels: Sequence[str]) -> list[str]:
+    """The names of the logit columns, in the order of the labels."""
+    return [LOGIT + label for label in labels]
+
+
+def _columns(table: Table, labels: Sequence[str]) -> tuple[Column, ...]:
+    if not table.logits:
+        return table.columns
+    logits = (Column(n, "float32", "nats", "the class's score") for n in logit_columns(labels))
+    return (*table.columns, *logits)
+
+
+def _labels(frame: pd.DataFrame, table: Table) -> list[str]:
+    own = [str(n).removeprefix(LOGIT) for n in frame.columns if str(n).startswith(LOGIT)]
+    return own if table.logits else []
+
+
+def _typed(values: pd.Series, column: Column, table: Table) -> pd.Series:
+    if not column.nullable and values.isna().any():
+        raise ValueError(f"{table.file}: column '{column.name}' has missing values.")
+    try:
+        typed = values.astype(pd.api.types.pandas_dtype(column.dtype))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{table.file}: column '{column.name}' is not {column.dtype} ({error}).") from error
+    if column.dtype == "int64" and values.dtype.kind == "f" and not np.array_equal(typed, values):
+        raise ValueError(f"{table.file}: column '{column.name}' has fractions.")
+    return typed.reset_index(drop=True)

@@ -1,0 +1,221 @@
+"""A complete stored run from seeded numbers, for tests of what reads runs; no model is involved.
+
+Its numbers are invented and only shaped like real ones: never show or ship them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.makeup import makeup
+from skillviz.core.parameters import ParameterTable, graftable
+from skillviz.core.region import Region
+from skillviz.runs.evaluate import curve_rows, scores, temperature_of
+from skillviz.runs.record import Architecture, Check, ModelNote, TaskNote
+from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.store import Store
+from skillviz.runs.tables import logit_columns
+
+# how much a state knows of the label, how sure it is beyond that, and how much it shares with finetuned
+STATES = {
+    "pretrained": (0.25, 0.6, 0.2),
+    "finetuned": (1.2, 11.0, 1.0),
+    "grafted": (1.15, 2.6, 0.85),
+    "complement": (0.5, 1.2, 0.5),
+}
+SIZES = ("0.1%", "0.01%", "1%", "10%")
+
+
+def fake_run(
+    store: Store,
+    *,
+    localizer: str = "stagewise",
+    seed: int = 0,
+    sizes: Sequence[str] = SIZES,
+    labels: Sequence[str] = ("negative", "positive"),
+    n: Mapping[str, int] | None = None,
+    layers: int = 6,
+    width: int = 32,
+    metric: str = "accuracy",
+    steps: int = 50,
+    interpolation: bool = False,
+    base: str = "demo/tiny-base",
+    finetuned: str = "demo/tiny-sst2",
+    task: str = "sst2",
+    nested: bool = False,
+) -> Run:
+    """A finished run in `store`: four states, a curve of every size, `layers` blocks of a BERT-like table.
+
+    Runs of other seeds and localizers share examples, labels and the pretrained and finetuned logits.
+    """
+    spec = RunSpec(base=base, finetuned=finetuned, task=task, localizer=localizer, sizes=tuple(sizes), seed=seed)
+    table = bert_table(layers, width)
+    counts = [parse_size(s, table.d) for s in sizes]
+    note = _task(task, labels, metric, dict(n or {"validation": 200, "test": 400}))
+    folder = store.create(spec, size=counts[0])
+    folder.start()
+    order = np.random.default_rng(seed + 1).permutation(table.d)[: max(counts)]
+    region = Region.from_flat(order[: counts[0]], table.shapes)
+    folder.write_region(region, {"localizer": localizer})
+    folder.write_ranking(order, table.d)
+    data = {split: _logits(split, note, seed, localizer, 1.0) for split in note.counts if split != "train"}
+    temperature = temperature_of(*data["validation"])
+    metrics = {split: scores(z, y, note, temperature) for split, (z, y) in data.items()}
+    folder.write_table("predictions", _predictions(data, note))
+    folder.write_table("curve", _curve(spec, counts, table.d, note))
+    folder.write_table("history", _history(localizer, counts[:1] if nested else counts, steps, seed))
+    folder.write_table("layers", _layers(region, table, seed))
+    if interpolation:
+        folder.write_table("interpolation", _interpolation(note))
+    return folder.finish(
+        **_provenance(base, finetuned, table), task=note, size=counts[0], share=counts[0] / table.d,
+        sizes=counts, metrics=metrics, temperature=temperature, seeds={"localizer": seed, "data": 0},
+        readout="head", device="cpu", seconds={"load": 1.2, "search": 60.5 + seed, "evaluate": 4.0},
+        checks=_checks(counts[0]),
+        notes=("The classification head is the fine-tuned model's in every state.",),
+    )  # fmt: skip
+
+
+def bert_table(layers: int = 6, width: int = 32) -> ParameterTable:
+    """The graftable parameters of a BERT-like model with four heads."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    square, wide = (width, width), (4 * width, width)
+    modules = {
+        "attention.self.query": square,
+        "attention.self.key": square,
+        "attention.self.value": square,
+        "attention.output.dense": square,
+        "attention.output.LayerNorm": (width,),
+        "intermediate.dense": wide,
+        "output.dense": wide[::-1],
+        "output.LayerNorm": (width,),
+    }
+    for layer in range(layers):
+        for module, shape in modules.items():
+            shapes[f"bert.encoder.layer.{layer}.{module}.weight"] = shape
+            shapes[f"bert.encoder.layer.{layer}.{module}.bias"] = shape[:1]
+    return graftable("bert", shapes, {"num_attention_heads": 4})
+
+
+def _provenance(base: str, finetuned: str, table: ParameterTable) -> dict[str, Any]:
+    return {
+        "base": ModelNote(source=base, model_type="bert", dtype="float32", fingerprint="a" * 64),
+        "finetuned": ModelNote(source=finetuned, model_type="bert", dtype="float32", fingerprint="b" * 64),
+        "architecture": Architecture(model_type="bert", known=True, d=table.d, layers=table.layers, heads=table.heads),
+        "versions": {"skillviz": "0.1.0", "torch": "2.0.0"},
+        "commit": "0" * 40,
+    }
+
+
+def _task(name: str, labels: Sequence[str], metric: str, n: dict[str, int]) -> TaskNote:
+    majority = {split: float(_share(_labels(split, len(labels), k))) for split, k in n.items()}
+    return TaskNote(
+        name=name, labels=tuple(labels), metric=metric, positive=1 if metric == "f1" else None,
+        fingerprint="c" * 64, counts={"train": 640, **n}, majority={"train": 0.5, **majority},
+    )  # fmt: skip
+
+
+def _labels(split: str, classes: int, n: int) -> np.ndarray:
+    return np.random.default_rng([len(split), classes]).integers(0, classes, n)
+
+
+def _share(labels: np.ndarray) -> float:
+    return np.bincount(labels).max() / len(labels)
+
+
+def _logits(
+    split: str, note: TaskNote, seed: int, localizer: str, strength: float
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Logits of each state [n, label] and the labels [n]; the ends do not depend on seed and localizer."""
+    n, classes = note.counts[split], len(note.labels)
+    y = _labels(split, classes, n)
+    shared = np.random.default_rng([7, len(split)]).normal(size=(n, classes))
+    found = {}
+    for number, (state, (signal, sure, common)) in enumerate(STATES.items()):
+        own_seed = [number, len(split)] if number < 2 else [number, len(split), seed, *localizer.encode()]
+        own = np.random.default_rng(own_seed).normal(size=(n, classes))
+        signal = signal * strength if state == "grafted" else signal
+        noise = common * shared + np.sqrt(1 - common**2) * own
+        found[state] = (sure * (signal * np.eye(classes)[y] + 0.6 * noise)).astype(np.float32)
+    return found, y
+
+
+def _predictions(data: Mapping[str, tuple[dict[str, np.ndarray], np.ndarray]], note: TaskNote) -> pd.DataFrame:
+    frames = []
+    for split, (logits, y) in data.items():
+        for state, values in logits.items():
+            frame = pd.DataFrame(values, columns=logit_columns(note.labels))
+            ids = [f"{split}-{i}" for i in range(len(y))]
+            frames.append(frame.assign(example_id=ids, dataset=note.name, split=split, state=state, label=y))
+    return pd.concat(frames)
+
+
+def _curve(spec: RunSpec, counts: Sequence[int], d: int, note: TaskNote) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = []
+    for size in counts:
+        strength = float(np.clip(1 + 0.12 * np.log10(size / counts[0]), 0.3, 1.25))
+        for split in ("validation", "test"):
+            logits, y = _logits(split, note, spec.seed, spec.localizer, strength)
+            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
+            rows += curve_rows(logits, y, note, **common, dataset=note.name, split=split)
+    return pd.DataFrame(rows)
+
+
+def _history(localizer: str, targets: Sequence[int], steps: int, seed: int) -> pd.DataFrame:
+    rng, frames = np.random.default_rng(seed), []
+    for target in targets:
+        step = np.arange(1, steps + 1)
+        removed = rng.integers(0, max(2, target // 200), steps)
+        size = np.minimum(target, target // 10 + step * max(1, target // 25))
+        added = np.diff(size, prepend=target // 10) + removed
+        loss = 0.35 + 0.35 * np.exp(-step / 12) + 0.02 * rng.normal(size=steps)
+        frames.append(
+            pd.DataFrame(
+                {
+                    "localizer": localizer, "target": target, "step": step, "loss": loss, "size": size,
+                    "added": added, "removed": removed, "seconds": 0.8 * step,
+                }
+            )
+        )  # fmt: skip
+    return pd.concat(frames)
+
+
+def _layers(region: Region, table: ParameterTable, seed: int) -> pd.DataFrame:
+    frame, rng = makeup(region, table), np.random.default_rng(seed)
+    mean = 1e-4 * (1 + rng.random(len(frame)))
+    total = frame["total"].to_numpy()
+    return frame.assign(movement_mean=mean, movement_max=12 * mean, movement_l2=mean * 1.3 * np.sqrt(total))
+
+
+def _interpolation(note: TaskNote) -> pd.DataFrame:
+    rows = [
+        {"path": path, "alpha": alpha / 10, "dataset": note.name, "metric": metric, **values(alpha / 10)}
+        for path in ("wise-ft", "wise-graft")
+        for alpha in range(11)
+        for metric, values in (("accuracy", _rising), ("ece", _falling))
+    ]
+    return pd.DataFrame(rows)
+
+
+def _rising(alpha: float) -> dict[str, float]:
+    value = 0.6 + 0.25 * alpha
+    return {"value": value, "low": value - 0.03, "high": value + 0.03}
+
+
+def _falling(alpha: float) -> dict[str, float]:
+    value = 0.12 - 0.06 * alpha
+    return {"value": value, "low": value - 0.02, "high": value + 0.02}
+
+
+def _checks(size: int) -> tuple[Check, ...]:
+    return (
+        Check(name="size", passed=True, detail=f"{size:,} entries asked for and found"),
+        Check(name="ends", passed=True, detail="the empty region gives the base, the full one the fine-tuned"),
+        Check(name="restored", passed=True, detail="all weights as before, bit for bit"),
+        Check(name="ranking", passed=True, detail="its first entries are the region"),
+    )
