@@ -52,10 +52,14 @@ def log_probabilities(logits: ArrayLike) -> Floats:
 
 
 def probabilities(logits: ArrayLike) -> Floats:
-    """Softmax over the classes, [n, classes]; rows sum to one."""
+    """Softmax over the classes, [n, classes]; rows sum to one.
+
+    Summed in sorted order, so that the same logits in another order of classes give the same confidence to the
+    last bit: ties, and the bins they fall in, do not hang on rounding.
+    """
     z, _ = checked(logits)
     weights = np.exp(z - z.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
+    return weights / np.sort(weights, axis=1).sum(axis=1, keepdims=True)
 
 
 def confidence(probs: ArrayLike) -> Floats:

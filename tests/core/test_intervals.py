@@ -1,0 +1,201 @@
+"""Intervals: slow twins on the same resamples, coverage, speed of the vectorised form, exact ends."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillviz.core import intervals, resample, scores
+from skillviz.core.student import t_central_mass, t_quantile
+from skillviz.errors import BadInput
+from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
+from tests.reference import calibration as slow
+from tests.reference import intervals as slow_intervals
+
+TWINS = {
+    "accuracy": slow.accuracy,
+    "f1": slow.f1,
+    "ece": partial(slow.ece, bins=15),
+    "ece_equal_mass": partial(slow.ece_equal_mass, bins=15),
+    "nll": slow.nll,
+    "brier": slow.brier,
+}
+
+
+def some(n: int = 60, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two models' logits and the labels; the second model is the better one. Rounded, so that some tie."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, classes, n)
+    signal = np.eye(classes)[labels]
+    weak, strong = (signal * s + random.normal(size=(n, classes)) for s in (0.5, 2.0))
+    return weak.round(1), strong.round(1), labels
+
+
+@pytest.mark.parametrize("metric", intervals.METRICS)
+def test_every_metric_of_every_resample_equals_its_slow_twin(metric: str) -> None:
+    @PROPERTY
+    @given(predictions())
+    def equal(drawn: tuple) -> None:
+        logits, labels = scores.checked(*drawn)
+        weights = next(resample.draws(len(labels), 5, seed=len(labels)))
+        fast = resample.statistic(metric, logits, labels)(weights)
+        expected = slow_intervals.resampled(TWINS[metric], weights, logits, labels)
+        np.testing.assert_allclose(fast, expected, rtol=1e-9, atol=1e-12)
+
+    equal()
+
+
+@pytest.mark.parametrize("metric", intervals.METRICS)
+def test_bootstrap_and_paired_bootstrap_equal_slow_ones(metric: str) -> None:
+    a, b, labels = some(30)
+    weights = np.concatenate(list(resample.draws(30, 40, seed=5)))
+    twin = TWINS[metric]
+    slow_a, slow_b = (slow_intervals.resampled(twin, weights, z, labels) for z in (a, b))
+    alone = slow_intervals.interval(twin(a, labels), slow_a)
+    assert intervals.bootstrap(a, labels, metric, 40, seed=5) == pytest.approx(alone, rel=1e-9, abs=1e-12)
+    differences = [x - y for x, y in zip(slow_a, slow_b, strict=True)]
+    pair = slow_intervals.interval(twin(a, labels) - twin(b, labels), differences)
+    fast = intervals.paired_bootstrap(a, b, labels, metric, 40, seed=5)
+    assert fast == pytest.approx(pair, rel=1e-9, abs=1e-12)
+    turned = intervals.paired_bootstrap(b, a, labels, metric, 40, seed=5)
+    assert turned != pytest.approx(pair, rel=1e-2)  # a dropped sign
+    assert turned == pytest.approx((-pair[0], -pair[2], -pair[1]), rel=1e-9, abs=1e-12)
+
+
+def test_resamples_depend_on_the_seed_alone_not_on_the_blocks() -> None:
+    whole = np.concatenate(list(resample.draws(7, 23, seed=1)))
+    assert whole.shape == (23, 7) and (whole.sum(axis=1) == 7).all() and whole.dtype == np.float64
+    blocks = list(resample.draws(7, 23, seed=1, cells=7 * 4))
+    assert [len(b) for b in blocks] == [4, 4, 4, 4, 4, 3]
+    assert np.array_equal(np.concatenate(blocks), whole)
+    assert not np.array_equal(np.concatenate(list(resample.draws(7, 23, seed=2))), whole)
+
+
+def test_every_example_is_drawn_equally_often() -> None:
+    drawn = np.concatenate(list(resample.draws(5, 20_000, seed=0)))
+    np.testing.assert_allclose(drawn.mean(axis=0), 1.0, atol=0.03)  # sd of a mean is 0.0063
+    np.testing.assert_allclose(drawn.var(axis=0), 0.8, atol=0.05)  # 5 throws, chance 1/5
+
+
+def test_a_model_against_itself_differs_by_exactly_nothing() -> None:
+    a, _, labels = some()
+    for metric in intervals.METRICS:
+        assert intervals.paired_bootstrap(a, a, labels, metric, 50) == (0.0, 0.0, 0.0)
+
+
+def test_pairing_narrows_the_interval() -> None:
+    a, _, labels = some(400)
+    b = a + np.random.default_rng(1).normal(size=a.shape) * 0.05
+    pair = intervals.paired_bootstrap(a, b, labels, "accuracy")
+    alone = intervals.bootstrap(a, labels, "accuracy")
+    assert pair.high - pair.low < 0.5 * (alone.high - alone.low)
+
+
+def test_the_bootstrap_of_an_accuracy_is_close_to_wilson() -> None:
+    a, _, labels = some(2000)
+    boot = intervals.bootstrap(a, labels, "accuracy", resamples=2000)
+    low, high = intervals.wilson(boot.value * 2000, 2000)
+    assert (boot.low, boot.high) == pytest.approx((low, high), abs=0.003)  # a sixth of the half width
+    assert (boot.low, boot.high) != pytest.approx(intervals.wilson(boot.value * 1000, 1000), abs=0.003)
+
+
+@PROPERTY
+@given(predictions(classes=2), st.sampled_from(intervals.METRICS))
+def test_an_interval_holds_its_estimate(drawn: tuple, metric: str) -> None:
+    value, low, high = intervals.bootstrap(*drawn, metric, resamples=20)
+    assert low <= value <= high or math.isnan(value)
+
+
+def test_an_undefined_metric_has_no_interval() -> None:
+    found = intervals.bootstrap(logits_of([0.9, 0.9]), np.array([0, 0]), "f1", 10)
+    assert all(math.isnan(v) for v in found)
+
+
+def test_recovered_gain() -> None:
+    weak, strong, labels = some(300)
+    assert intervals.recovered_gain(weak, weak, strong, labels) == (0.0, 0.0, 0.0)
+    assert intervals.recovered_gain(strong, weak, strong, labels) == (1.0, 1.0, 1.0)
+    between = intervals.recovered_gain(weak + strong, weak, strong, labels, resamples=200)
+    expected = scores.relative_gain(*(scores.accuracy(z, labels) for z in (weak + strong, weak, strong)))
+    assert between.value == pytest.approx(expected, rel=1e-12) and between.low < between.value < between.high
+    assert all(math.isnan(v) for v in intervals.recovered_gain(strong, weak, weak, labels))
+
+
+@PROPERTY
+@given(st.integers(1, 400), st.floats(0, 1))
+def test_wilson_equals_its_slow_twin(n: int, share: float) -> None:
+    successes = round(share * n)
+    low, high = intervals.wilson(successes, n)
+    assert (low, high) == pytest.approx(slow_intervals.wilson(successes, n), rel=1e-6, abs=1e-9)
+    assert 0 <= low <= successes / n <= high <= 1
+
+
+def test_wilson_by_hand_at_its_ends_and_for_arrays() -> None:
+    assert intervals.wilson(8, 10) == pytest.approx((0.4901625, 0.9433178), abs=1e-6)  # Wilson's own formula
+    assert intervals.wilson(0, 10)[0] == 0.0 and intervals.wilson(10, 10)[1] == 1.0
+    low, high = intervals.wilson(np.array([0, 3]), np.array([0, 6]))
+    assert math.isnan(low[0]) and math.isnan(high[0]) and (low[1], high[1]) == intervals.wilson(3, 6)
+    narrow, wide = intervals.wilson(5, 10, level=0.5), intervals.wilson(5, 10, level=0.99)
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+@pytest.mark.parametrize("df", [1, 2, 3, 4, 9, 30])
+def test_student_quantiles_cut_off_the_mass_they_should(df: int) -> None:
+    t = t_quantile(0.975, df)
+    assert slow_intervals.t_central_mass(t, df) == pytest.approx(0.95, abs=1e-8)
+    assert t_central_mass(1.3, df) == pytest.approx(slow_intervals.t_central_mass(1.3, df), abs=1e-10)
+
+
+def test_student_quantiles_known_in_closed_form() -> None:
+    assert t_quantile(0.75, 1) == pytest.approx(1.0, rel=1e-12)
+    assert t_quantile(0.975, 1) == pytest.approx(math.tan(0.475 * math.pi), rel=1e-9)
+    assert t_quantile(0.975, 2) == pytest.approx(2 * 0.475 / math.sqrt(2 * 0.975 * 0.025), rel=1e-9)
+    assert t_quantile(0.5, 5) == pytest.approx(0.0, abs=1e-12)
+    for bad in ((0.4, 3), (1.0, 3), (0.9, 0)):
+        with pytest.raises(BadInput, match="t quantile"):
+            t_quantile(*bad)
+
+
+def test_an_interval_over_seeds() -> None:
+    mean, low, high, sd, n = intervals.seeds_interval([80.0, 81.0, 82.0])
+    assert (mean, sd, n) == (81.0, 1.0, 3)
+    assert (low, high) == pytest.approx((81 - 4.302653 / math.sqrt(3), 81 + 4.302653 / math.sqrt(3)), abs=1e-5)
+    one = intervals.seeds_interval([80.0])
+    assert one.value == 80.0 and one.n == 1 and math.isnan(one.low) and math.isnan(one.sd)
+    for bad in ([], [1.0, float("nan")]):
+        with pytest.raises(BadInput, match="over seeds"):
+            intervals.seeds_interval(bad)
+
+
+def test_two_thousand_resamples_of_two_thousand_examples_take_no_loop() -> None:
+    """A loop over resamples would need 2,000 calls of the statistic; the blocks need one for 2,000 rows."""
+    a, b, labels = some(2000)
+    calls = []
+    ece = resample.statistic("ece", *scores.checked(a, labels))
+
+    def counted(weights: np.ndarray) -> np.ndarray:
+        calls.append(weights.shape)
+        return ece(weights)
+
+    (values,) = resample.resampled_values([counted], 2000, 2000, seed=0)
+    assert len(values) == 2000 and calls == [(2000, 2000)]
+
+
+def test_bad_input() -> None:
+    a, b, labels = some(10)
+    cases = [
+        (lambda: intervals.bootstrap(a[:0], labels[:0], "ece"), "no predictions"),
+        (lambda: intervals.bootstrap(a, labels, "auc"), "'auc' is not a metric; known: accuracy"),
+        (lambda: intervals.bootstrap(a, labels, "ece", resamples=0), "number of resamples"),
+        (lambda: intervals.bootstrap(a, labels, "ece", level=95), "between 0 and 1"),
+        (lambda: intervals.paired_bootstrap(a, b[:5], labels, "ece"), "one label for each of the 5"),
+        (lambda: intervals.wilson(11, 10), "between 0 and n"),
+    ]
+    for call, says in cases:
+        with pytest.raises(BadInput, match=says):
+            call()

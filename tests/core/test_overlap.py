@@ -1,0 +1,94 @@
+"""Overlap and IoU matrices against sets, their chance levels against every possible region."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillviz.core import overlap
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+from tests.core.drawn_predictions import PROPERTY
+from tests.reference import overlap as slow
+
+SHAPES = {"a.weight": (3, 4), "a.bias": (3,), "b.weight": (2, 5)}
+D = 25
+
+
+def region(flat: list[int]) -> Region:
+    """The region of these global indices of the toy shapes."""
+    return Region.from_flat(np.array(flat, dtype=np.int64), SHAPES)
+
+
+@PROPERTY
+@given(st.lists(st.sets(st.integers(0, D - 1)), min_size=1, max_size=4))
+def test_matrices_equal_sets(chosen: list[set[int]]) -> None:
+    regions = {f"task {i}": region(sorted(s)) for i, s in enumerate(chosen)}
+    for matrix, twin in ((overlap.overlap_matrix, slow.overlap), (overlap.iou_matrix, slow.iou)):
+        found = matrix(regions)
+        expected = [[twin(a, b) for b in regions.values()] for a in regions.values()]
+        np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-12)
+        assert list(found.index) == list(found.columns) == list(regions)
+    iou = overlap.iou_matrix(regions).to_numpy()
+    np.testing.assert_array_equal(iou, iou.T)
+
+
+def test_overlap_by_hand_is_asymmetric() -> None:
+    regions = {"small": region([0, 1]), "large": region([0, 1, 2, 24]), "apart": region([7]), "empty": region([])}
+    found = overlap.overlap_matrix(regions)
+    assert found.loc["large", "small"] == 1.0 and found.loc["small", "large"] == 0.5  # nested
+    assert found.loc["apart", "small"] == 0.0 and found.loc["empty", "small"] == 0.0
+    assert np.diag(found)[:3].tolist() == [1.0] * 3 and found["empty"].isna().all()
+    assert overlap.iou_matrix(regions).loc["small", "large"] == 0.5
+
+
+def test_chance_matrices() -> None:
+    regions = {"two": region([0, 1]), "five": region([3, 4, 5, 6, 7]), "none": region([])}
+    chance = overlap.chance_overlap_matrix(regions)
+    assert chance.loc["two", "five"] == 2 / D and chance.loc["five", "two"] == 5 / D
+    assert chance["none"].isna().all() and chance.loc["none", "two"] == 0.0
+    iou = overlap.chance_iou_matrix(regions)
+    assert iou.loc["two", "five"] == pytest.approx(slow.mean_iou(2, 5, D), rel=1e-12)
+    assert iou.loc["two", "five"] == pytest.approx(iou.loc["five", "two"], rel=1e-12)
+    assert math.isnan(iou.loc["none", "none"]) and iou.loc["none", "two"] == 0.0
+
+
+@PROPERTY
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(1, 9))
+def test_chance_iou_equals_the_mean_over_every_region(a: int, b: int, d: int) -> None:
+    a, b = min(a, d), min(b, d)
+    assert overlap.chance_iou(a, b, d) == pytest.approx(slow.mean_iou(a, b, d), rel=1e-9, nan_ok=True)
+
+
+def test_chance_iou_of_a_real_size() -> None:
+    """Sparse: near mean / (a + b - mean). Full: exactly 1. Half of a large model: near a third."""
+    d = 85_054_464
+    assert overlap.chance_iou(8505, 8505, d) == pytest.approx(0.8504 / (17010 - 0.8504), rel=1e-3)
+    assert overlap.chance_iou(d, d, d) == 1.0
+    assert overlap.chance_iou(d // 2, d // 2, d) == pytest.approx(1 / 3, rel=1e-6)
+    assert overlap.chance_iou(8505, 8505, d) != pytest.approx(8505 / d, rel=0.1)  # overlap's level is another
+
+
+def test_regions_of_random_draws_come_out_at_chance() -> None:
+    random, shapes = np.random.default_rng(0), {"w": (100, 100)}
+
+    def draw() -> Region:
+        return Region.from_flat(random.choice(10_000, 1000, replace=False), shapes)
+
+    pairs = [(draw(), draw()) for _ in range(60)]
+    assert np.mean([a.overlap(b) for a, b in pairs]) == pytest.approx(overlap.chance_overlap(1000, 10_000), abs=0.005)
+    assert np.mean([a.iou(b) for a, b in pairs]) == pytest.approx(overlap.chance_iou(1000, 1000, 10_000), abs=0.003)
+
+
+def test_bad_sizes() -> None:
+    for call in (
+        lambda: overlap.chance_iou(11, 2, 10),
+        lambda: overlap.chance_overlap(-1, 10),
+        lambda: overlap.chance_overlap(0, 0),
+    ):
+        with pytest.raises(BadInput, match=r"0\.\.d"):
+            call()

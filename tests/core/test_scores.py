@@ -1,0 +1,123 @@
+"""Scores of predictions against their slow twins, at their ends, and with bad input."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from skillviz.core import scores
+from skillviz.errors import BadData, BadInput
+from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
+from tests.reference import calibration as slow
+
+TWINS = {"accuracy": slow.accuracy, "nll": slow.nll, "brier": slow.brier, "f1": slow.f1}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_scores_equal_their_slow_twins(name: str) -> None:
+    @PROPERTY
+    @given(predictions())
+    def equal(drawn: tuple) -> None:
+        fast = getattr(scores, name)(*drawn)
+        assert fast == pytest.approx(TWINS[name](*drawn), rel=1e-9, abs=1e-12, nan_ok=True)
+
+    equal()
+
+
+def test_a_dropped_sign_is_caught() -> None:
+    logits, labels = np.array([[2.0, 0.0], [0.5, 1.0]]), np.array([0, 1])
+    assert scores.nll(logits, labels) == pytest.approx(slow.nll(logits, labels), rel=1e-12)
+    assert scores.nll(-logits, labels) != pytest.approx(slow.nll(logits, labels), rel=1e-2)
+
+
+@PROPERTY
+@given(predictions())
+def test_probabilities_are_a_distribution_and_bounds_hold(drawn: tuple) -> None:
+    logits, labels = drawn
+    probs = scores.probabilities(logits)
+    assert probs.dtype == np.float64
+    np.testing.assert_allclose(probs.sum(axis=1), 1.0, rtol=1e-12)
+    sure = scores.confidence(probs)
+    assert (sure >= 1 / logits.shape[1] - 1e-12).all() and (sure <= 1).all()
+    assert 0 <= scores.brier(logits, labels) <= 2 and scores.nll(logits, labels) >= 0
+
+
+@PROPERTY
+@given(predictions())
+def test_order_and_a_common_shift_change_nothing(drawn: tuple) -> None:
+    logits, labels = drawn
+    logits = logits.astype(np.float64)
+    turned = np.random.default_rng(0).permutation(len(labels))
+    for metric in (scores.accuracy, scores.nll, scores.brier):
+        value = metric(logits, labels)
+        assert metric(logits[turned], labels[turned]) == pytest.approx(value, rel=1e-12)
+        assert metric(logits + 8.0, labels) == pytest.approx(value, rel=1e-9, abs=1e-9)
+
+
+@PROPERTY
+@given(predictions())
+def test_the_order_of_classes_does_not_change_a_confidence_by_a_single_bit(drawn: tuple) -> None:
+    logits, _ = drawn
+    turned = np.random.default_rng(0).permutation(logits.shape[1])
+    same = scores.confidence(scores.probabilities(logits[:, turned]))
+    assert np.array_equal(scores.confidence(scores.probabilities(logits)), same)
+
+
+def test_logits_of_any_size_neither_overflow_nor_vanish() -> None:
+    logits = np.array([[1e30, -1e30], [-1e30, 1e30]], dtype=np.float32)
+    assert scores.probabilities(logits).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    assert scores.nll(logits, [0, 1]) == 0.0
+    assert scores.nll(np.array([[1000.0, 0.0]]), [1]) == 1000.0
+
+
+def test_float16_logits_are_summed_in_float64() -> None:
+    logits = np.tile(np.array([[0.1, 0.2]], dtype=np.float16), (5000, 1))
+    assert scores.nll(logits, np.ones(5000, dtype=int)) == pytest.approx(slow.nll(logits[:1], [1]), rel=1e-12)
+
+
+def test_f1_by_hand_and_where_it_is_undefined() -> None:
+    logits = logits_of([0.1, 0.1, 0.1, 0.9, 0.9])  # says 1, 1, 1, 0, 0
+    assert scores.f1(logits, np.array([1, 1, 0, 1, 0])) == pytest.approx(2 / 3)
+    assert scores.f1(logits, np.array([1, 1, 0, 1, 0]), positive=0) == pytest.approx(0.5)
+    assert scores.f1(logits, np.array([0, 0, 0, 1, 1])) == 0.0
+    assert math.isnan(scores.f1(logits_of([0.9]), np.array([0])))
+
+
+def test_the_first_of_equal_logits_is_the_prediction() -> None:
+    assert scores.predictions(np.array([[1.0, 1.0, 0.0], [0.0, 2.0, 2.0]])).tolist() == [0, 1]
+
+
+def test_relative_gain() -> None:
+    assert scores.relative_gain(0.801, 0.632, 0.864) == pytest.approx(0.7284, abs=1e-4)
+    assert scores.relative_gain(0.632, 0.632, 0.864) == 0.0
+    assert scores.relative_gain(0.864, 0.632, 0.864) == 1.0
+    assert scores.relative_gain(0.5, 0.632, 0.864) < 0 < 1 < scores.relative_gain(0.9, 0.632, 0.864)
+    assert math.isnan(scores.relative_gain(0.7, 0.6, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("logits", "labels", "says"),
+    [
+        (np.empty((0, 2)), np.empty(0, dtype=int), "no predictions"),
+        (np.zeros(3), [0, 0, 0], r"\[examples, classes\]"),
+        (np.zeros((3, 2)), [0, 1], "one label for each of the 3"),
+        (np.zeros((2, 2)), [0, 2], "label 2 is not a class"),
+        (np.zeros((2, 2)), [-1, 0], "label -1 is not a class"),
+        (np.zeros((2, 2)), [0.0, 1.0], "whole class numbers"),
+        (np.array([[0.0, 1.0], [np.nan, 0.0]]), [0, 1], "example 1 are not finite"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(logits: np.ndarray, labels: list, says: str) -> None:
+    for metric in (scores.accuracy, scores.nll, scores.brier, scores.f1):
+        with pytest.raises(BadInput, match=says):
+            metric(logits, labels)
+
+
+def test_a_positive_class_that_is_none_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"0\.\.1; got 2"):
+        scores.f1(np.zeros((2, 2)), [0, 1], positive=2)
+    with pytest.raises(BadData):
+        scores.predictions(np.empty((0, 3)))

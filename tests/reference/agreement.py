@@ -1,0 +1,35 @@
+"""Slow twins of agreement and McNemar's test: example by example, and every way the coins can fall."""
+
+from __future__ import annotations
+
+from itertools import product
+
+
+def largest(row):
+    """Index of the largest value, the first of several."""
+    return max(range(len(row)), key=lambda i: (row[i], -i))
+
+
+def agreement(a, b):
+    """Share of examples with the same largest logit."""
+    same = 0
+    for row_a, row_b in zip(a, b, strict=True):
+        same += largest(row_a) == largest(row_b)
+    return same / len(a)
+
+
+def discordant(a, b, labels):
+    """(only b right, only a right)."""
+    n01 = n10 = 0
+    for row_a, row_b, label in zip(a, b, labels, strict=True):
+        right_a, right_b = largest(row_a) == label, largest(row_b) == label
+        n01 += right_b and not right_a
+        n10 += right_a and not right_b
+    return n01, n10
+
+
+def exact_p(n01, n10):
+    """Share of all 2^n falls of n coins at least as uneven as the one seen."""
+    n, seen = n01 + n10, abs(n01 - n10)
+    as_uneven = sum(abs(2 * sum(fall) - n) >= seen for fall in product((0, 1), repeat=n))
+    return as_uneven / 2**n

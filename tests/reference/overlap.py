@@ -1,0 +1,33 @@
+"""Slow twins of overlap: sets of (name, index), and chance by drawing every possible region."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+
+def entries(region):
+    """The region as a set of (name, index)."""
+    return {(name, int(i)) for name, indices in region.indices.items() for i in indices}
+
+
+def overlap(a, b):
+    """|a and b| / |b|."""
+    a, b = entries(a), entries(b)
+    return len(a & b) / len(b) if b else math.nan
+
+
+def iou(a, b):
+    """|a and b| / |a or b|."""
+    a, b = entries(a), entries(b)
+    return len(a & b) / len(a | b) if a | b else math.nan
+
+
+def mean_iou(size_a, size_b, d):
+    """Mean IoU of a fixed region with every region of the other size."""
+    fixed = set(range(size_a))
+    values = []
+    for other in combinations(range(d), size_b):
+        either = fixed | set(other)
+        values.append(len(fixed & set(other)) / len(either) if either else math.nan)
+    return math.fsum(values) / len(values)
