@@ -1,0 +1,176 @@
+"""How sure is it, and rightly so: confidence histograms and reliability diagrams (paper, Fig. 6 and Eq. 6).
+
+Every function takes the reliability frame of `core.calibration.reliability` with a column `state` added, one
+block of rows a state: state, bin, lower, upper, count, confidence, accuracy, low, high. Edges, confidence,
+accuracy and its Wilson interval are 0..1; empty bins have count 0 and NaN. States as in `theme.STATES`;
+`temperature` is the fine-tuned model with its temperature fitted on validation data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from skillviz.plots.figure import blank, canvas, ordered, require
+from skillviz.plots.theme import SOFT_INK, STATES, state_style
+
+COLUMNS = ("state", "bin", "lower", "upper", "count", "confidence", "accuracy", "low", "high")
+CONFIDENCE = "confidence, %"
+NOTHING = "No predictions to bin yet."
+
+
+def _states(bins: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The frame's states in table order, each with its rows from low to high confidence."""
+    require(bins, COLUMNS, "reliability bins")
+    names = ordered(bins.loc[bins["count"] > 0, "state"], STATES)
+    return [(name, bins[bins["state"] == name].sort_values("lower")) for name in names]
+
+
+def _first_edge(states: list[tuple[str, pd.DataFrame]]) -> float:
+    """Lower edge of the lowest bin that any state fills, in percent."""
+    return 100 * min(float(rows.loc[rows["count"] > 0, "lower"].min()) for _, rows in states)
+
+
+def confidence_histogram(bins: pd.DataFrame, *, theme: str = "light", height: int = 320) -> go.Figure:
+    """Share of examples by confidence, one step outline a state, so that none hides another."""
+    return _outlines(bins, "share of examples, %", True, theme, height)
+
+
+def bin_counts(bins: pd.DataFrame, *, theme: str = "light", height: int = 220) -> go.Figure:
+    """Number of examples in each bin, one step outline a state."""
+    return _outlines(bins, "examples in the bin, count", False, theme, height)
+
+
+def _outlines(bins: pd.DataFrame, y: str, as_share: bool, theme: str, height: int) -> go.Figure:
+    states = _states(bins)
+    if not states:
+        return blank(NOTHING, theme, height, CONFIDENCE, y)
+    figure = canvas(theme, height, CONFIDENCE, y)
+    for name, rows in states:
+        total = int(rows["count"].sum())
+        values = rows["count"].to_numpy(float) * (100 / total if as_share else 1)
+        figure.add_trace(_outline(name, rows, values, total))
+    figure.update_xaxes(range=[_first_edge(states) - 1, 101])
+    figure.update_yaxes(rangemode="tozero")
+    return figure
+
+
+def _outline(name: str, rows: pd.DataFrame, values: np.ndarray, total: int) -> go.Scatter:
+    """One state's outline: edge, middle and edge of every bin; only the middles carry a mark."""
+    style, bins = state_style(name), len(rows)
+    lower, upper = rows["lower"].to_numpy(float) * 100, rows["upper"].to_numpy(float) * 100
+    x = np.column_stack([lower, (lower + upper) / 2, upper]).ravel()
+    hover = [
+        f"{count:,} of {total:,} examples ({100 * count / total:.1f} %)<br>confidence above {a:.1f} to {b:.1f} %"
+        for count, a, b in zip(rows["count"], lower, upper, strict=True)
+    ]
+    return go.Scatter(
+        x=[x[0], *x, x[-1]],
+        y=[0, *np.repeat(values, 3), 0],
+        mode="lines+markers",
+        name=style.title,
+        line=style.line(),
+        marker={**style.marker(), "size": [0, *([0, 7, 0] * bins), 0]},
+        hovertext=["", *np.repeat(hover, 3), ""],
+        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )
+
+
+def reliability_diagram(bins: pd.DataFrame, *, theme: str = "light", height: int = 400) -> go.Figure:
+    """Accuracy against mean confidence of each bin, with Wilson intervals and the gap to the diagonal.
+
+    A mark's area grows with the bin's examples (never below a legible size); a thin line from mark to diagonal
+    is the gap that ECE averages.
+    """
+    states = _states(bins)
+    if not states:
+        return blank(NOTHING, theme, height, CONFIDENCE, "accuracy, %")
+    figure = canvas(theme, height, CONFIDENCE, "accuracy, %")
+    _diagonal(figure, _first_edge(states), theme)
+    for name, rows in states:
+        filled = rows[rows["count"] > 0]
+        figure.add_trace(_gaps(name, filled))
+        figure.add_trace(_marks(name, filled, max(int(r["count"].max()) for _, r in states)))
+    figure.update_xaxes(range=[_first_edge(states) - 1, 102])
+    figure.update_yaxes(range=[-3, 103])
+    return figure
+
+
+def _diagonal(figure: go.Figure, start: float, theme: str) -> None:
+    line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
+    figure.add_trace(
+        go.Scatter(
+            x=[start, 100], y=[start, 100], mode="lines", line=line, name="perfectly calibrated", hoverinfo="skip"
+        )
+    )
+
+
+def _gaps(name: str, rows: pd.DataFrame) -> go.Scatter:
+    """Vertical lines from the diagonal to each mark, as one broken trace."""
+    confidence, accuracy = rows["confidence"].to_numpy(float) * 100, rows["accuracy"].to_numpy(float) * 100
+    nothing = np.full(len(rows), np.nan)
+    return go.Scatter(
+        x=np.column_stack([confidence, confidence, nothing]).ravel(),
+        y=np.column_stack([confidence, accuracy, nothing]).ravel(),
+        mode="lines",
+        line={"color": state_style(name).color, "width": 3},
+        opacity=0.35,
+        legendgroup=name,
+        showlegend=False,
+        hoverinfo="skip",
+        name=f"{state_style(name).title}: gap",
+    )
+
+
+def _marks(name: str, rows: pd.DataFrame, most: int) -> go.Scatter:
+    style = state_style(name)
+    accuracy, confidence, low, high = (rows[c].to_numpy(float) * 100 for c in ("accuracy", "confidence", "low", "high"))
+    counts = rows["count"].to_numpy(float)
+    gap = accuracy - confidence
+    hover = [
+        f"accuracy {a:.1f} % (95 %: {lo:.1f} to {hi:.1f})<br>confidence {c:.1f} %<br>"
+        f"{abs(g):.1f} points {'under' if g > 0 else 'over'}-confident<br>n = {int(n):,}"
+        for a, lo, hi, c, g, n in zip(accuracy, low, high, confidence, gap, counts, strict=True)
+    ]
+    error = {"type": "data", "symmetric": False, "array": high - accuracy, "arrayminus": accuracy - low}
+    return go.Scatter(
+        x=confidence,
+        y=accuracy,
+        mode="lines+markers",
+        name=style.title,
+        legendgroup=name,
+        line=style.line(1.5),
+        marker={**style.marker(), "size": np.maximum(5, 18 * np.sqrt(counts / most))},
+        error_y={**error, "thickness": 1.5, "width": 3},
+        hovertext=hover,
+        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )
+
+
+def calibration_gap(bins: pd.DataFrame, *, theme: str = "light", height: int = 260) -> go.Figure:
+    """Accuracy minus confidence by bin, in points: above zero under-confident, below it over-confident."""
+    y = "accuracy − confidence, points"
+    states = _states(bins)
+    if not states:
+        return blank(NOTHING, theme, height, CONFIDENCE, y)
+    figure = canvas(theme, height, CONFIDENCE, y)
+    for name, rows in states:
+        filled, style = rows[rows["count"] > 0], state_style(name)
+        gap = 100 * (filled["accuracy"] - filled["confidence"])
+        figure.add_trace(
+            go.Scatter(
+                x=100 * filled["confidence"],
+                y=gap,
+                mode="lines+markers",
+                name=style.title,
+                line=style.line(),
+                marker=style.marker(),
+                customdata=filled["count"],
+                hovertemplate=f"<b>{style.title}</b><br>%{{y:+.1f}} points at confidence %{{x:.1f}} %"
+                "<br>n = %{customdata:,}<extra></extra>",
+            )
+        )
+    figure.add_hline(y=0, line={"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}, layer="below")
+    figure.update_xaxes(range=[_first_edge(states) - 1, 102])
+    return figure

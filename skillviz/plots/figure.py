@@ -1,0 +1,148 @@
+"""What every figure begins with: a checked frame, a themed empty canvas, words for numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isnan
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from skillviz.plots.theme import SOFT_INK, check_theme, template
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is shown: its words, its unit, and the factor from the stored value to that unit."""
+
+    title: str
+    unit: str
+    scale: float
+    digits: int
+
+    @property
+    def axis(self) -> str:
+        """Axis title with unit."""
+        return f"{self.title}, {self.unit}" if self.unit else self.title
+
+    def text(self, value: float) -> str:
+        """The stored value in words: `80.1 %`, `0.43 nats`; `n/a` where it is missing."""
+        if isnan(value):
+            return "n/a"
+        return f"{value * self.scale:.{self.digits}f} {self.unit}".strip()
+
+
+# Shares are stored as 0..1 and shown in percent.
+METRICS = {
+    "accuracy": Metric("accuracy", "%", 100, 1),
+    "f1": Metric("F1", "%", 100, 1),
+    "ece": Metric("ECE", "%", 100, 1),
+    "ece_equal_mass": Metric("ECE (equal-mass bins)", "%", 100, 1),
+    "agreement": Metric("agreement", "%", 100, 1),
+    "confidence": Metric("mean confidence", "%", 100, 1),
+    "brier": Metric("Brier score", "", 1, 3),
+    "nll": Metric("NLL", "nats", 1, 3),
+}
+
+
+def metric_words(name: str) -> Metric:
+    """How to show a metric; an unknown one under its own name, in its own unit."""
+    return METRICS.get(name) or Metric(name, "", 1, 3)
+
+
+def require(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
+    """Nothing, if the frame has the columns. Raises ValueError naming those that are missing."""
+    missing = [c for c in columns if c not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"{what}: the frame has no column {', '.join(map(repr, missing))}; "
+            f"wanted: {', '.join(columns)}; given: {', '.join(map(str, frame.columns)) or 'none'}"
+        )
+
+
+def canvas(theme: str, height: int, x: str = "", y: str = "") -> go.Figure:
+    """A figure without traces: theme, height in pixels, axis titles; the width is the page's."""
+    figure = go.Figure()
+    figure.update_layout(template=template(theme), height=height)
+    if x:
+        figure.update_xaxes(title_text=x)
+    if y:
+        figure.update_yaxes(title_text=y)
+    return figure
+
+
+def blank(message: str, theme: str, height: int, x: str, y: str) -> go.Figure:
+    """A labelled empty figure: axes with their titles and one sentence in the middle, saying what is missing."""
+    check_theme(theme)
+    figure = canvas(theme, height, x, y)
+    figure.update_xaxes(showticklabels=False, showgrid=False, range=[0, 1])
+    figure.update_yaxes(showticklabels=False, showgrid=False, range=[0, 1])
+    figure.add_annotation(
+        text=wrapped(message),
+        x=0.5,
+        y=0.5,
+        xref="paper",
+        yref="paper",
+        showarrow=False,
+        font={"size": 13, "color": SOFT_INK[theme]},
+    )
+    return figure
+
+
+def colour_bar(title: str) -> dict:
+    """`colorbar` of a figure's one colour scale: on top, along the whole width, where the legend would be."""
+    return {
+        "orientation": "h",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1.02,
+        "yanchor": "bottom",
+        "len": 1,
+        "thickness": 10,
+        "outlinewidth": 0,
+        "title": {"text": title, "side": "top", "font": {"size": 12}},
+        "tickfont": {"size": 11},
+    }
+
+
+def wrapped(text: str, width: int = 34) -> str:
+    """The text broken into lines of at most `width` characters, so that it fits a narrow card."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + len(word) >= width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return "<br>".join(lines)
+
+
+def percent(share: float) -> str:
+    """A share 0..1 in percent, as short as it stays true: `0.01 %`, `12.5 %`."""
+    return f"{float(f'{100 * share:.3g}'):,.6g} %"
+
+
+def ordered(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """The names that occur, each once: those known in their known order, then the others by alphabet."""
+    present, order = set(names), list(known)
+    return [n for n in order if n in present] + sorted(present - set(order))
+
+
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """The places moved apart, as little as it takes, so that no two are nearer than `gap`; order is kept.
+
+    Neighbours that are too near form a group that is centred on its own mean (pool adjacent violators).
+    """
+    order = sorted(range(len(places)), key=lambda i: (places[i], i))
+    groups: list[tuple[float, int]] = []  # (sum of place - rank * gap, members)
+    for rank, i in enumerate(order):
+        total, count = places[i] - rank * gap, 1
+        while groups and groups[-1][0] / groups[-1][1] > total / count:
+            before, members = groups.pop()
+            total, count = total + before, count + members
+        groups.append((total, count))
+    moved, rank = [0.0] * len(places), 0
+    for total, count in groups:
+        for _ in range(count):
+            moved[order[rank]] = total / count + rank * gap
+            rank += 1
+    return moved

@@ -1,0 +1,132 @@
+"""How small can the region be: a metric against region size, one line a localizer (paper, Fig. 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from scipy.special import stdtrit
+
+from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, percent, require
+from skillviz.plots.references import add_references
+from skillviz.plots.theme import LOCALIZERS, localizer_style
+
+COLUMNS = ("localizer", "seed", "size", "share", "metric", "value", "low", "high")
+SIZE_TITLE = "region size, % of graftable parameters"
+DODGE = 0.02  # decades between neighbouring localizers, so that their intervals can be told apart
+
+
+def by_size(curve: pd.DataFrame, metric: str, own_size: Collection[str] = ("learned",)) -> pd.DataFrame:
+    """One row a localizer and size: localizer, size, share, value, low, high, seeds, over.
+
+    `curve` has the columns of curve.parquet (localizer, seed, size, share, metric, value, low, high; dataset
+    and split if they hold one value each); shares and metrics are 0..1. Rows of size 0 are left out (they are
+    the pre-trained model). `over` says what the interval is over: `seeds` (95 %, Student's t of the seeds'
+    mean) where two or more seeds differ, else `examples` (the rows' own low and high). Localizers in `own_size`
+    end at a size of their own, so each of their runs keeps a row of its own. Raises ValueError for a frame
+    that mixes data sets or splits.
+    """
+    require(curve, COLUMNS, "curve")
+    rows = curve[(curve["metric"] == metric) & (curve["size"] > 0)]
+    for column in ("dataset", "split"):
+        if column in rows and rows[column].nunique() > 1:
+            raise ValueError(f"curve: choose one {column}; given: {', '.join(sorted(set(rows[column])))}")
+    found = []
+    for name in ordered(rows["localizer"], LOCALIZERS):
+        one = rows[rows["localizer"] == name]
+        keys = ["size", "seed"] if name in own_size else ["size"]
+        found += [_pooled(name, group) for _, group in one.groupby(keys, sort=True)]
+    return pd.DataFrame(found, columns=["localizer", "size", "share", "value", "low", "high", "seeds", "over"])
+
+
+def _pooled(name: str, group: pd.DataFrame) -> dict:
+    """One localizer at one size: the mean over its seeds, with its interval."""
+    seeds = group.groupby("seed")[["value", "low", "high"]].mean()
+    mean, count = float(seeds["value"].mean()), len(seeds)
+    row = {"localizer": name, "size": int(group["size"].iloc[0]), "share": float(group["share"].iloc[0])}
+    row |= {"value": mean, "seeds": count, "over": "examples"}
+    spread = float(seeds["value"].std(ddof=1)) if count > 1 else 0.0
+    if spread > 0:
+        half = float(stdtrit(count - 1, 0.975)) * spread / np.sqrt(count)
+        return row | {"low": mean - half, "high": mean + half, "over": "seeds"}
+    return row | {"low": float(seeds["low"].mean()), "high": float(seeds["high"].mean())}
+
+
+def metric_by_size(
+    curve: pd.DataFrame,
+    metric: str = "accuracy",
+    *,
+    references: Mapping[str, float] | None = None,
+    own_size: Collection[str] = ("learned",),
+    theme: str = "light",
+    height: int = 420,
+) -> go.Figure:
+    """The metric against region size on a log axis, one line a localizer, intervals as bars.
+
+    `curve`: see `by_size`. `references` draws level lines with direct labels, values as in the frame (0..1);
+    keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in `own_size`
+    are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true size.
+    """
+    words = metric_words(metric)
+    points = by_size(curve, metric, own_size)
+    if points.empty:
+        return blank(f"No run has {words.title} by region size yet.", theme, height, SIZE_TITLE, words.axis)
+    figure = canvas(theme, height, SIZE_TITLE, words.axis)
+    names = list(dict.fromkeys(points["localizer"]))
+    for place, name in enumerate(names):
+        shift = (place - (len(names) - 1) / 2) * DODGE
+        figure.add_trace(_line(points[points["localizer"] == name], name, metric, shift, name in own_size))
+    levels = dict(references or {})
+    _axes(figure, points, [v for v in levels.values() if not pd.isna(v)], metric)
+    add_references(figure, levels, words, theme)
+    return figure
+
+
+def _line(points: pd.DataFrame, name: str, metric: str, shift: float, alone: bool) -> go.Scatter:
+    style, words = localizer_style(name), metric_words(metric)
+    value, low, high = (points[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+    return go.Scatter(
+        x=points["share"].to_numpy(float) * 100 * 10**shift,
+        y=value,
+        name=style.title,
+        mode="markers" if alone else "lines+markers",
+        line=style.line(),
+        marker=style.marker(9 if alone else 8),
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": high - value,
+            "arrayminus": value - low,
+            "thickness": 1.5,
+            "width": 3,
+        },
+        hovertext=[_hover(row, words) for row in points.to_dict("records")],
+        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )
+
+
+def _hover(row: dict, words: Metric) -> str:
+    """Value, interval, size and seeds of one row of `by_size`."""
+    interval = f"95 % over {row['over']}: {words.text(row['low'])} to {words.text(row['high'])}"
+    return (
+        f"{words.text(row['value'])} {words.title}<br>{'no interval' if pd.isna(row['low']) else interval}<br>"
+        f"{row['size']:,} entries = {percent(row['share'])}<br>{row['seeds']} seed{'s' if row['seeds'] > 1 else ''}"
+    )
+
+
+def _axes(figure: go.Figure, points: pd.DataFrame, levels: list[float], metric: str) -> None:
+    """Log axis with whole decades as ticks; the metric's range with some air, never past 0 or 100 %."""
+    share = np.log10(points["share"].to_numpy(float) * 100)
+    left, right = share.min() - 0.15, share.max() + 0.15
+    ticks = list(range(int(np.floor(left)), int(np.ceil(right)) + 1))
+    figure.update_xaxes(
+        type="log", range=[left, right], tickvals=[10.0**t for t in ticks], ticktext=[f"{10.0**t:.10g}" for t in ticks]
+    )
+    words = metric_words(metric)
+    values = np.concatenate([points[["value", "low", "high"]].to_numpy(float).ravel(), levels]) * words.scale
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    air = 0.06 * (high - low) or 1.0
+    ceiling = 100.0 if words.unit == "%" else np.inf
+    figure.update_yaxes(range=[max(0.0, low - air), min(ceiling, high + air)])

@@ -1,0 +1,153 @@
+"""Colours, marks and the plotly template of every figure, for light and dark ground.
+
+A model state has one colour and one mark everywhere. A localizer has a hue of its own, never one of the
+three main states', with its own dash and marker. All reach 3:1 against both grounds (WCAG 2.2, 1.4.11), so
+the same figure can be read in either theme and nothing is told by colour alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from zlib import crc32
+
+import plotly.graph_objects as go
+
+THEMES = ("light", "dark")
+GROUND = {"light": "#FFFFFF", "dark": "#0E1117"}
+INK = {"light": "#1A1F2B", "dark": "#E8EAED"}
+SOFT_INK = {"light": "#565E6C", "dark": "#A3AAB6"}
+GRID = {"light": "#E6E8EC", "dark": "#262B34"}
+FONT = '"Source Sans", "Source Sans Pro", "Source Sans 3", system-ui, sans-serif'
+DENSITY = "Cividis"
+BAR = "#0085AD"  # bars that stand for no state and no localizer
+
+
+@dataclass(frozen=True)
+class Style:
+    """One row of a style table: the name a reader sees, a hex colour, a plotly marker and a plotly dash."""
+
+    title: str
+    color: str
+    symbol: str
+    dash: str
+
+    def line(self, width: float = 2) -> dict:
+        """`line` of a plotly trace."""
+        return {"color": self.color, "dash": self.dash, "width": width}
+
+    def marker(self, size: float = 8) -> dict:
+        """`marker` of a plotly trace."""
+        return {"color": self.color, "symbol": self.symbol, "size": size, "line": {"color": self.color, "width": 1.5}}
+
+
+STATES = {
+    "pretrained": Style("pre-trained", "#6B7280", "circle-open", "dot"),
+    "grafted": Style("grafted", "#007A5A", "diamond", "solid"),
+    "finetuned": Style("fine-tuned", "#C44E00", "circle", "dash"),
+    "complement": Style("complement", "#7F4FA8", "x", "dashdot"),
+    "temperature": Style("temperature-scaled", "#946E00", "triangle-up-open", "longdash"),
+}
+
+LOCALIZERS = {
+    "stagewise": Style("stagewise", "#1D5FD1", "square", "solid"),
+    "frank-wolfe": Style("Frank-Wolfe", "#8B3FD9", "triangle-up", "longdash"),
+    "linearized": Style("linearized", "#D6247F", "pentagon", "dashdot"),
+    "learned": Style("learned (paper)", "#0085AD", "star", "8px,3px"),
+    "learned-ranked": Style("learned, ranked", "#7A7D00", "triangle-down", "longdashdot"),
+    "first-order": Style("first-order", "#C8143F", "x", "dash"),
+    "movement": Style("top movement", "#7D5F3A", "square-open", "5px,5px"),
+    "random": Style("random", "#B56576", "cross", "dot"),
+}
+
+# Attention in blues, MLP in ochres: kin are told apart by marker and dash.
+MODULE_KINDS = {
+    "query": Style("query", "#1D5FD1", "square-open", "dot"),
+    "key": Style("key", "#0085AD", "diamond-open", "dash"),
+    "value": Style("value", "#1D5FD1", "square", "solid"),
+    "attention output": Style("attention output", "#0085AD", "triangle-up", "dashdot"),
+    "MLP in": Style("MLP in", "#A16207", "circle", "solid"),
+    "MLP out": Style("MLP out", "#A16207", "circle-open", "dash"),
+    "LayerNorm": Style("LayerNorm", "#C01F8E", "star", "longdash"),
+    "other": Style("other", "#7D5F3A", "cross", "dot"),
+    "bias": Style("biases", "#8B3FD9", "x", "dot"),
+}
+
+_SPARE_COLORS = ("#1D5FD1", "#8B3FD9", "#D6247F", "#0085AD", "#7A7D00", "#C8143F", "#7D5F3A", "#B56576")
+_SPARE_SYMBOLS = ("hexagon", "hourglass", "bowtie", "star-diamond", "hexagram", "star-square", "circle-cross")
+_SPARE_DASHES = ("10px,2px", "2px,5px", "7px,2px,2px,2px", "12px,4px", "3px,2px")
+
+
+def spare_style(name: str) -> Style:
+    """A style for a name outside the tables: the same for the same name, with marks no table uses."""
+    number = crc32(name.encode())
+    color, number = _SPARE_COLORS[number % 8], number // 8
+    symbol, number = _SPARE_SYMBOLS[number % 7], number // 7
+    return Style(name, color, symbol, _SPARE_DASHES[number % 5])
+
+
+def state_style(name: str) -> Style:
+    """Style of a model state (`pretrained`, `grafted`, `finetuned`, `complement`, `temperature`)."""
+    return STATES.get(name) or spare_style(name)
+
+
+def localizer_style(name: str) -> Style:
+    """Style of a localizer, also of one added later."""
+    return LOCALIZERS.get(name) or spare_style(name)
+
+
+def kind_style(name: str) -> Style:
+    """Style of a module kind; `bias` for the biases of all kinds."""
+    return MODULE_KINDS.get(name) or spare_style(name)
+
+
+def check_theme(theme: str) -> str:
+    """The theme's name. Raises ValueError for one that is not in THEMES."""
+    if theme not in THEMES:
+        raise ValueError(f"theme {theme!r} is not known; it is one of {', '.join(THEMES)}")
+    return theme
+
+
+def _axis(theme: str) -> dict:
+    return {
+        "automargin": True,
+        "gridcolor": GRID[theme],
+        "gridwidth": 1,
+        "linecolor": GRID[theme],
+        "zeroline": False,
+        "tickfont": {"size": 12, "color": SOFT_INK[theme]},
+        "title": {"font": {"size": 13, "color": SOFT_INK[theme]}, "standoff": 8},
+    }
+
+
+def template(theme: str = "light") -> go.layout.Template:
+    """The plotly template: transparent, in the theme's ink, few gridlines, horizontal legend on top."""
+    check_theme(theme)
+    layout = {
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": 13, "color": INK[theme]},
+        "colorway": list(_SPARE_COLORS),
+        "colorscale": {"sequential": DENSITY},
+        "xaxis": {**_axis(theme), "showgrid": False, "showline": True},
+        "yaxis": {**_axis(theme), "nticks": 6},
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "font": {"size": 12},
+            "itemsizing": "constant",
+            "bgcolor": "rgba(0,0,0,0)",
+        },
+        "hoverlabel": {
+            "bgcolor": GROUND[theme],
+            "bordercolor": SOFT_INK[theme],
+            "font": {"color": INK[theme], "family": FONT, "size": 13},
+            "align": "left",
+        },
+        "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
+        "hovermode": "closest",
+        "dragmode": False,
+    }
+    return go.layout.Template(layout=layout)

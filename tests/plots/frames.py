@@ -1,0 +1,124 @@
+"""Made-up frames with the columns, sizes and ties of real runs; seeded, never read from a file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+D = 10_646_784
+SIZES = (1_064, 10_646, 106_467)
+LEVELS = {
+    "stagewise": (0.761, 0.801, 0.832),
+    "frank-wolfe": (0.762, 0.797, 0.834),
+    "linearized": (0.745, 0.798, 0.799),
+    "learned-ranked": (0.74, 0.79, 0.81),
+    "first-order": (0.609, 0.621, 0.728),
+    "movement": (0.678, 0.738, 0.796),
+    "random": (0.632, 0.634, 0.638),
+}
+REFERENCES = {"finetuned": 0.864, "pretrained": 0.632, "chance": 0.5, "majority": 0.501}
+
+
+def curve(seeds: int = 3) -> pd.DataFrame:
+    """curve.parquet of a study: all localizers, three sizes; learned at sizes of its own; accuracy and nll."""
+    rng, rows = np.random.default_rng(0), []
+    for name, values in LEVELS.items():
+        for seed in range(1 if name == "movement" else seeds):
+            for size, value in zip(SIZES, values, strict=True):
+                rows.append((name, seed, size, value + rng.normal(0, 0.004)))
+    for seed, size in enumerate((2_907, 3_666, 5_241)[:seeds]):
+        rows.append(("learned", seed, size, 0.778 + 0.009 * seed))
+    table = pd.DataFrame(rows, columns=["localizer", "seed", "size", "value"])
+    table = table.assign(share=table["size"] / D, dataset="sst2", split="test", metric="accuracy")
+    table = table.assign(low=table["value"] - 0.019, high=table["value"] + 0.018)
+    nll = table.assign(metric="nll", value=1.2 - table["value"], low=1.17 - table["value"], high=1.23 - table["value"])
+    return pd.concat([table, nll], ignore_index=True)
+
+
+def _state_bins(state: str, sharpness: float, n: int, bins: int, rng: np.random.Generator) -> pd.DataFrame:
+    confidence = 0.5 + 0.5 * rng.beta(sharpness, 1.2, n)
+    right = rng.random(n) < 0.5 + 0.75 * (confidence - 0.5)
+    place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    count = np.bincount(place, minlength=bins)
+    with np.errstate(invalid="ignore"):
+        accuracy = np.bincount(place, right, bins) / count
+        mean = np.bincount(place, confidence, bins) / count
+        centre, half = (accuracy + 1.92 / count), 1.96 * np.sqrt(accuracy * (1 - accuracy) / count + 0.96 / count**2)
+        low, high = (centre - half) / (1 + 3.84 / count), (centre + half) / (1 + 3.84 / count)
+    edges = np.arange(bins + 1) / bins
+    return pd.DataFrame(
+        {"state": state, "bin": np.arange(bins), "lower": edges[:-1], "upper": edges[1:], "count": count}
+        | {"confidence": mean, "accuracy": accuracy, "low": low, "high": high}
+    )
+
+
+def reliability(states: tuple[str, ...] = ("finetuned", "grafted", "temperature"), n: int = 1821) -> pd.DataFrame:
+    """Reliability bins of two classes: fine-tuned sure of itself, the graft less so; low bins are empty."""
+    rng = np.random.default_rng(1)
+    sharpness = {"finetuned": 5.0, "grafted": 1.2, "temperature": 2.0, "pretrained": 0.5, "complement": 0.8}
+    return pd.concat([_state_bins(s, sharpness[s], n, 15, rng) for s in states], ignore_index=True)
+
+
+KINDS = ("query", "key", "value", "attention output", "MLP in", "MLP out", "LayerNorm")
+SHAPES = {"MLP in": (1536, 384), "MLP out": (384, 1536), "LayerNorm": (1, 384)}
+
+
+def layers(count: int = 6, empty: bool = False) -> pd.DataFrame:
+    """layers.parquet of a MiniLM-like encoder; LayerNorm and values dense, some cells without any entry."""
+    rng, rows = np.random.default_rng(2), []
+    weight = {"value": 3.0, "MLP in": 1.2, "LayerNorm": 60.0, "key": 0.3}
+    for layer in range(count):
+        for kind in KINDS:
+            shape = SHAPES.get(kind, (384, 384))
+            for bias in (False, True):
+                cells = shape[0] * shape[1] if not bias else max(shape[0], 384 if kind == "LayerNorm" else 1)
+                expected = 0 if empty or (layer + len(kind)) % 7 == 0 else 1e-3 * cells * weight.get(kind, 0.8)
+                chosen = min(cells, int(rng.poisson(expected * (0.3 if layer < 2 else 1.3))))
+                name = f"l.{layer}.{kind}.{'bias' if bias else 'weight'}"
+                rows.append((name, layer, kind, bias, *shape, chosen, cells))
+    columns = ["parameter", "layer", "kind", "is_bias", "rows", "cols", "selected", "total"]
+    table = pd.DataFrame(rows, columns=columns).astype({"layer": "Int64"})
+    movement = np.sqrt(table["total"]) * 1e-3 * rng.uniform(0.5, 2, len(table))
+    held = np.sqrt(table["selected"] / table["total"]) * movement * 2
+    return table.assign(movement_l2=movement, movement_l2_selected=np.minimum(held, movement))
+
+
+def entries(count: int, rows: int = 384, cols: int = 384) -> pd.DataFrame:
+    """Selected entries of one tensor, denser in a few rows, each once."""
+    rng = np.random.default_rng(3)
+    flat: np.ndarray = np.empty(0, dtype=np.int64)
+    while len(flat) < count:
+        row = (rows * rng.beta(0.5, 1.5, count)).astype(np.int64)
+        flat = np.unique(np.concatenate([flat, row * cols + rng.integers(0, cols, count)]))
+    flat = np.sort(rng.permutation(flat)[:count])
+    return pd.DataFrame({"row": flat // cols, "col": flat % cols})
+
+
+def history(steps: int = 50, localizer: str = "stagewise") -> pd.DataFrame:
+    """history.parquet of one search of 10,646 entries."""
+    rng, step = np.random.default_rng(4), np.arange(1, steps + 1)
+    added = np.full(steps, 213)
+    removed = np.where(step > 45, 213, rng.integers(0, 40, steps))
+    table = pd.DataFrame({"localizer": localizer, "target": 10_646, "step": step, "added": added, "removed": removed})
+    return table.assign(
+        loss=0.37 + 0.3 * np.exp(-step / 12) + rng.normal(0, 0.02, steps),
+        size=1_064 + np.cumsum(added - removed),
+        seconds=step * 2.7,
+    )
+
+
+def scores(states: tuple[str, ...] = ("pretrained", "grafted", "finetuned", "complement")) -> pd.DataFrame:
+    """Accuracy, ECE and NLL of the states with intervals."""
+    values = {
+        "accuracy": (0.632, 0.801, 0.864, 0.713, 0.864),
+        "ece": (0.073, 0.054, 0.083, 0.062, 0.031),
+        "nll": (0.66, 0.43, 0.47, 0.58, 0.36),
+    }
+    order = ("pretrained", "grafted", "finetuned", "complement", "temperature")
+    rows = [
+        (state, metric, value, value - 0.016, value + 0.016)
+        for metric, found in values.items()
+        for state, value in zip(order, found, strict=True)
+        if state in states
+    ]
+    return pd.DataFrame(rows, columns=["state", "metric", "value", "low", "high"])
