@@ -42,10 +42,10 @@ def disk_errors(path: Path) -> Iterator[None]:
     """Turns "no space left" into DiskFull; libraries that wrap the error are looked through by its text."""
     try:
         yield
-    except OSError as error:
-        raise _disk_full(path) from error if _is_full(error) else error
     except Exception as error:
-        raise _disk_full(path) from error if os.strerror(errno.ENOSPC) in str(error) else error
+        if _is_full(error):
+            raise _disk_full(path) from error
+        raise
 
 
 def sha256(path: Path) -> str:
@@ -54,8 +54,8 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _is_full(error: OSError) -> bool:
-    return error.errno in FULL or os.strerror(errno.ENOSPC) in str(error)
+def _is_full(error: Exception) -> bool:
+    return getattr(error, "errno", None) in FULL or os.strerror(errno.ENOSPC) in str(error)
 
 
 def _disk_full(path: Path) -> DiskFull:

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from skillviz.errors import BadInput, BadSize
 
 Readout = Literal["prompt", "head", "causal"]
-Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
@@ -42,7 +41,7 @@ class RunSpec(BaseModel):
     k_shot: int | None = Field(default=None, ge=1)
     steps: int | None = Field(default=None, ge=1)
     batch_size: int | None = Field(default=None, ge=1)
-    device: Device = "auto"
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     dtype: Dtype = "float32"
     autocast: Literal["bfloat16", "float16"] | None = None
     max_train: int | None = Field(default=None, ge=1)

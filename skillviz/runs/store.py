@@ -192,7 +192,7 @@ def name_of(spec: RunSpec, size: int | None = None) -> str:
 
 
 def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9._]+", "-", text.lower()).strip("-._")[:40]
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-._")[:40]
 
 
 def _entry(path: Path) -> Run | Unfinished | Unreadable:

@@ -1,0 +1,40 @@
+"""A store with one small invented run, shared by the tests that only read or copy it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from tests.fake_run import fake_run
+
+SMALL = {"n": {"validation": 30, "test": 40}, "layers": 2, "width": 8, "steps": 5, "sizes": ("1%", "10%")}
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One finished run; not to be changed."""
+    return fake_run(Store(tmp_path_factory.mktemp("made")), interpolation=True, **SMALL)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store whose root does not exist yet."""
+    return Store(tmp_path / "runs")
+
+
+@pytest.fixture
+def run(store: Store, made: Run) -> Run:
+    """A copy of the finished run in `store`, free to be damaged."""
+    shutil.copytree(made.path, store.root / made.id)
+    return store.open(made.id)
+
+
+@pytest.fixture
+def spec() -> RunSpec:
+    """A spec of nothing that exists."""
+    return RunSpec(base="org/MiniLM_L6@main", finetuned="out/tuned", task="sst2", sizes=("0.1%",))

@@ -1,0 +1,145 @@
+"""Sizes as people type them, specs as people misspell them, and the lines that make a run again."""
+
+from __future__ import annotations
+
+import shlex
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from skillviz.errors import BadInput, BadSize
+from skillviz.runs.spec import RunSpec, parse_size, read_spec
+
+PAIR = {"base": "org/base", "finetuned": "out/tuned", "task": "sst2"}
+D = 10_646_784
+
+
+@pytest.mark.parametrize(
+    ("typed", "size"),
+    [
+        ("10646", 10_646),
+        ("0.1%", 10_646),
+        ("0.001", 10_646),
+        ("1e-3", 10_646),
+        ("0.01 %", 1_064),
+        ("1%", 106_467),
+        ("100%", D),
+        ("1.0", D),
+        ("1", 1),
+        (".5", D // 2),
+        (" 7 ", 7),
+        (str(D), D),
+    ],
+)
+def test_sizes_as_typed(typed: str, size: int) -> None:
+    assert parse_size(typed, D) == size
+
+
+@pytest.mark.parametrize("typed", ["0", "0%", "0.0", "-5", "-0.1%", "1e-9", "101%", "1.01", str(D + 1), "1e99"])
+def test_sizes_outside_1_to_d_name_the_range(typed: str) -> None:
+    with pytest.raises(BadSize, match=r"10,646,784"):
+        parse_size(typed, D)
+
+
+@pytest.mark.parametrize("typed", ["", "ten", "1,064", "0.1%%", "%", "1 000", "nan", "inf", "0x10", "1e", "٣", "1/2"])
+def test_unreadable_sizes_show_what_can_be_typed(typed: str) -> None:
+    with pytest.raises(BadSize, match="0.1%"):
+        parse_size(typed, D)
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**9))
+def test_a_count_is_itself_or_refused(d: int, count: int) -> None:
+    if count <= d:
+        assert parse_size(str(count), d) == count
+    else:
+        with pytest.raises(BadSize):
+            parse_size(str(count), d)
+
+
+@given(st.integers(10**4, 10**9), st.decimals("0.01", "99.99", places=2))
+def test_a_share_is_cut_down_exactly_and_a_percentage_says_the_same(d: int, percent: object) -> None:
+    exact = Fraction(str(percent)) / 100 * d
+    size = parse_size(f"{percent}%", d)
+    assert size <= exact < size + 1
+    assert parse_size(f"0.{int(Fraction(str(percent)) * 100):04d}", d) == size
+
+
+def test_a_share_never_suffers_from_binary_fractions() -> None:
+    assert parse_size("0.29", 100) == 29
+    assert int(0.29 * 100) == 28  # what floats would give
+
+
+def test_numbers_of_a_yaml_file_become_what_would_be_typed() -> None:
+    assert RunSpec(**PAIR, sizes=[10646, 0.001, "0.1%"]).sizes == ("10646", "0.001", "0.1%")
+    assert RunSpec(**PAIR, sizes=0.00001).sizes == ("1e-05",)
+    assert parse_size("1e-05", D) == 106
+
+
+def test_a_spec_is_frozen() -> None:
+    with pytest.raises(ValidationError):
+        RunSpec(**PAIR).seed = 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"localiser": "movement"}, "localizer"),
+        ({"seed": -1}, "seed"),
+        ({"sizes": []}, "sizes"),
+        ({"readout": "cls"}, "readout"),
+        ({"base": ""}, "base"),
+        ({"steps": 0}, "steps"),
+        ({"device": "tpu"}, "device"),
+    ],
+)
+def test_a_wrong_field_is_one_sentence_that_names_it(wrong: dict[str, object], word: str) -> None:
+    with pytest.raises(BadInput, match=word) as caught:
+        read_spec({**PAIR, **wrong})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_field_is_named() -> None:
+    with pytest.raises(BadInput, match="finetuned"):
+        read_spec({"base": "b", "task": "t"})
+
+
+def test_the_key_hangs_on_every_field_and_on_nothing_else() -> None:
+    spec = RunSpec(**PAIR)
+    changes = {
+        "base": "x", "finetuned": "x", "task": "x", "readout": "head", "localizer": "movement", "options": {"a": 1},
+        "sizes": ("1%",), "seed": 1, "data_seed": 1, "k_shot": 4, "steps": 5, "batch_size": 5, "device": "cpu",
+        "dtype": "bfloat16", "autocast": "bfloat16", "max_train": 5, "max_validation": 5, "max_test": 5,
+        "interpolation": True,
+    }  # fmt: skip
+    assert changes.keys() == RunSpec.model_fields.keys()
+    keys = {RunSpec(**{**PAIR, name: value}).key() for name, value in changes.items()}
+    assert len(keys | {spec.key()}) == len(changes) + 1
+    assert RunSpec(**dict(reversed(PAIR.items()))).key() == spec.key()
+    assert RunSpec(**PAIR, options={"a": 1, "b": 2}).key() == RunSpec(**PAIR, options={"b": 2, "a": 1}).key()
+
+
+def test_the_command_survives_a_shell() -> None:
+    spec = RunSpec(
+        base="my models/base; rm -rf x", finetuned="t", task="my task.yaml", sizes=("0.1%", "5"), seed=3,
+        localizer="learned", options={"base": "empty"}, interpolation=True, max_test=100,
+    )  # fmt: skip
+    words = shlex.split(spec.command())
+    assert words[:4] == ["python", "-m", "skillviz", "localize"]
+    assert words[words.index("--base") + 1] == "my models/base; rm -rf x"
+    assert [words[i + 1] for i, w in enumerate(words) if w == "--size"] == ["0.1%", "5"]
+    assert words[words.index("--seed") + 1] == "3"
+    assert words[words.index("--max-test") + 1] == "100"
+    assert words[words.index("--option") + 1] == 'base="empty"'
+    assert "--interpolation" in words
+    assert "--batch-size" not in words
+
+
+def test_the_python_line_gives_the_same_spec_back() -> None:
+    spec = RunSpec(**PAIR, sizes=("0.1%", "5"), seed=3, readout="head", options={"lr": 0.5}, max_train=9)
+    code = spec.python().replace("import skillviz\n", "").replace("skillviz.localize", "RunSpec")
+    scope: dict[str, object] = {"RunSpec": RunSpec}
+    exec(code, scope)
+    assert scope["run"] == spec
