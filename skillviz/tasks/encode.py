@@ -1,0 +1,145 @@
+"""Examples as token ids for a readout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.encoded import Encoded
+from skillviz.errors import BadInput
+from skillviz.tasks.shorten import fitted
+from skillviz.tasks.task import Task
+from skillviz.tasks.template import Part, parse, places, rendered
+from skillviz.tasks.verbalizer import answer_ids, word_ids
+
+
+def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_length: int | None = None) -> Encoded:
+    """The frame's examples for the `prompt`, `head` or `causal` readout.
+
+    No input, its longest answer included, has more tokens than the least of the task's, the tokenizer's
+    and the given `max_length`; only texts are shortened. Raises BadInput or BadLabelWord.
+    """
+    if readout not in _ENCODERS:
+        raise BadInput(f"'{readout}' is not a readout; known: {', '.join(_ENCODERS)}.")
+    limit = min(task.limit(readout), int(tokenizer.model_max_length), max_length or task.limit(readout))
+    columns = ["text_a", "text_b"] if task.pair else ["text_a"]
+    texts = [_harmless(frame[column].tolist(), tokenizer) for column in columns]
+    fields = _ENCODERS[readout](task, list(zip(*texts, strict=True)), tokenizer, limit)
+    return Encoded(
+        ids=frame["example_id"].tolist(),
+        labels=frame["label"].to_numpy(dtype=np.int64),
+        n_labels=len(task.labels),
+        pad_id=_pad_id(tokenizer),
+        **fields,
+    )
+
+
+def _head(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
+    """The texts as one or two segments, as the tokenizer joins them."""
+
+    def tokenized(rows: list[list[str]]) -> Mapping[str, Any]:
+        return _tokenized(tokenizer, *(list(column) for column in zip(*rows, strict=True)))
+
+    rows = [list(row) for row in texts]
+    return _arrays(fitted(rows, [limit] * len(rows), tokenized, tokenizer)[1], tokenizer)
+
+
+def _prompt(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
+    """The masked template filled, with the mask's position and the label words' ids."""
+    template, words = task.asked("prompt")
+    if tokenizer.mask_token is None:
+        raise BadInput("this tokenizer has no mask token, so its model has no prompt readout; use causal or head.")
+    parts = parse(template, task.text)
+    label_ids = word_ids(task, parts, words, tokenizer)
+
+    def tokenized(rows: list[list[str]]) -> Mapping[str, Any]:
+        return _tokenized(tokenizer, [rendered(parts, row, tokenizer.mask_token) for row in rows])
+
+    filled = _filled(task, parts, texts)
+    found = _arrays(fitted(filled, [limit] * len(filled), tokenized, tokenizer)[1], tokenizer)
+    positions = [np.flatnonzero(ids == tokenizer.mask_token_id) for ids in found["input_ids"]]
+    if any(len(place) != 1 for place in positions):
+        raise BadInput(f"the template '{template}' does not give exactly one mask token with this tokenizer.")
+    where = np.array([place[0] for place in positions], dtype=np.int64)
+    return found | {"positions": where, "label_ids": label_ids}
+
+
+def _causal(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
+    """The causal template filled, and every label's answer behind it."""
+    template, words = task.asked("causal")
+    parts = parse(template, task.text)
+    tail = parts[-1] if isinstance(parts[-1], str) else ""
+
+    def prompts(rows: Sequence[Sequence[str]]) -> list[str]:
+        return [rendered(parts, row).rstrip(" ") for row in rows]
+
+    def tokenized(rows: list[list[str]]) -> Mapping[str, Any]:
+        return _without_end(_tokenized(tokenizer, prompts(rows)), tokenizer)
+
+    filled = _filled(task, parts, texts)
+    longest = [max(map(len, row)) for row in answer_ids(prompts(filled), tail, words, tokenizer)]
+    limits = [limit - length for length in longest]
+    if min(limits, default=1) < 1:
+        raise BadInput(f"the longest answer has {max(longest)} tokens, and {limit} fit with its prompt; shorten it.")
+    shortened, inputs = fitted(filled, limits, tokenized, tokenizer)
+    answers = answer_ids(prompts(shortened), tail, words, tokenizer)
+    return _arrays(inputs, tokenizer) | {"answers": answers}
+
+
+_ENCODERS: dict[str, Callable[[Task, list[tuple[str, ...]], Any, int], dict[str, Any]]] = {
+    "prompt": _prompt,
+    "head": _head,
+    "causal": _causal,
+}
+
+
+def _filled(task: Task, parts: Sequence[Part], texts: list[tuple[str, ...]]) -> list[list[str]]:
+    """The texts as they stand at the template's places, [n][place]."""
+    return [[place.filled(row[place.field], task.lmbff_exact) for place in places(parts)] for row in texts]
+
+
+def _tokenized(tokenizer: Any, *columns: list[str]) -> Mapping[str, Any]:
+    """Ids, and segment ids where the tokenizer gives them, of rows that are neither padded nor cut."""
+    return dict(tokenizer(*columns, return_attention_mask=False, verbose=False)) if columns else {"input_ids": []}
+
+
+def _without_end(inputs: Mapping[str, Any], tokenizer: Any) -> Mapping[str, Any]:
+    """The inputs without the special tokens that a tokenizer puts behind a text: the answer goes on there."""
+    ends = {tokenizer.eos_token_id, tokenizer.sep_token_id} - {None}
+    kept = []
+    for ids in inputs["input_ids"]:
+        n = len(ids)
+        while n > 1 and ids[n - 1] in ends:
+            n -= 1
+        kept.append(n)
+    return {name: [row[:n] for row, n in zip(column, kept, strict=True)] for name, column in inputs.items()}
+
+
+def _arrays(inputs: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
+    """The inputs as int64 arrays; an input of no token at all becomes one token."""
+    only = next((i for i in (tokenizer.bos_token_id, tokenizer.eos_token_id) if i is not None), _pad_id(tokenizer))
+    ids = [np.array(row if len(row) else [only], dtype=np.int64) for row in inputs["input_ids"]]
+    found: dict[str, Any] = {"input_ids": ids}
+    if "token_type_ids" in inputs:
+        pairs = zip(inputs["token_type_ids"], ids, strict=True)
+        found["token_type_ids"] = [np.array(row if len(row) else [0] * len(i), dtype=np.int64) for row, i in pairs]
+    return found
+
+
+def _pad_id(tokenizer: Any) -> int:
+    """The padding token's id, else one that is masked out all the same."""
+    ids = (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id)
+    return int(next((i for i in ids if i is not None), 0))
+
+
+def _harmless(texts: list[str], tokenizer: Any) -> list[str]:
+    """The texts with a space inside whatever reads like a special token, so that data cannot place a mask."""
+    special = [t for t in tokenizer.all_special_tokens if len(t) > 2 and not t[0].isalnum() and not t.isspace()]
+    if not special:
+        return texts
+    pattern = re.compile("|".join(re.escape(token) for token in sorted(special, key=len, reverse=True)))
+    return [pattern.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text) for text in texts]

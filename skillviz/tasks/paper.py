@@ -1,0 +1,2 @@
+from skillviz.tasks.task import Task
+TASKS: dict[str, Task] = {}

@@ -1,0 +1,91 @@
+"""Texts shortened, longest first, until an input fits; templates, masks and answers are never touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from skillviz.errors import BadInput
+
+Tokens = list[list[int]]
+
+
+def fitted(
+    texts: list[list[str]], limits: Sequence[int], tokenized: Callable[[list[list[str]]], Any], tokenizer: Any
+) -> tuple[list[list[str]], Any]:
+    """The texts of each row, shortened where their input has more than `limits[row]` tokens, and the inputs.
+
+    `tokenized(texts)` gives the inputs of rows, with the whole inputs' ids under "input_ids". Rows that fit
+    are tokenised once; the others again until they do. Raises BadInput where even empty texts do not fit.
+    """
+    texts = [list(row) for row in texts]
+    inputs = {name: list(column) for name, column in tokenized(texts).items()}
+    long = [i for i, ids in enumerate(inputs["input_ids"]) if len(ids) > limits[i]]
+    while long:
+        excess = [len(inputs["input_ids"][i]) - limits[i] for i in long]
+        for i, row in zip(long, _shortened([texts[i] for i in long], excess, tokenizer), strict=True):
+            _check_room(texts[i], len(inputs["input_ids"][i]), limits[i])
+            texts[i] = row
+        again = tokenized([texts[i] for i in long])
+        for name, column in again.items():
+            for i, value in zip(long, column, strict=True):
+                inputs[name][i] = value
+        long = [i for i in long if len(inputs["input_ids"][i]) > limits[i]]
+    return texts, inputs
+
+
+def kept_lengths(lengths: Sequence[int], total: int) -> list[int]:
+    """Lengths of the same texts with the sum `total` at most, cut from the longest first; ties: the first keeps more."""
+    lengths = list(lengths)
+    total = max(0, min(total, sum(lengths)))
+    level = 0
+    while sum(min(length, level + 1) for length in lengths) <= total and level < max(lengths, default=0):
+        level += 1
+    kept = [min(length, level) for length in lengths]
+    for i, length in enumerate(lengths):
+        if sum(kept) < total and kept[i] < length:
+            kept[i] += 1
+    return kept
+
+
+def _shortened(rows: list[list[str]], excess: list[int], tokenizer: Any) -> list[list[str]]:
+    """Each row's texts with about `excess` fewer tokens; at least one character fewer in all."""
+    flat = [text for row in rows for text in row]
+    offsets = iter(_offsets(flat, tokenizer))
+    found = []
+    for row, more in zip(rows, excess, strict=True):
+        spans = [next(offsets) for _ in row]
+        lengths = [len(span) for span in spans]
+        kept = kept_lengths(lengths, sum(lengths) - more)
+        cut = [_cut(text, span, keep) for text, span, keep in zip(row, spans, kept, strict=True)]
+        found.append(cut if cut != row else _without_last(row))
+    return found
+
+
+def _offsets(texts: list[str], tokenizer: Any) -> list[list[int]]:
+    """Where each token of each text begins, in characters; evenly spread where the tokenizer cannot tell."""
+    fast = bool(tokenizer.is_fast)
+    found = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
+    if fast:
+        return [[start for start, _ in row] for row in found["offset_mapping"]]
+    counts = [len(ids) for ids in found["input_ids"]]
+    return [[len(text) * i // n for i in range(n)] for text, n in zip(texts, counts, strict=True)]
+
+
+def _cut(text: str, starts: list[int], keep: int) -> str:
+    """The text before its token number `keep`."""
+    return text if keep >= len(starts) else text[: starts[keep]].rstrip() if keep else ""
+
+
+def _without_last(row: list[str]) -> list[str]:
+    """The row with the longest text one character shorter."""
+    longest = max(range(len(row)), key=lambda i: len(row[i]))
+    return [text[:-1] if i == longest else text for i, text in enumerate(row)]
+
+
+def _check_room(row: list[str], tokens: int, limit: int) -> None:
+    if not any(row):
+        raise BadInput(
+            f"the template and special tokens alone are {tokens} tokens (with the longest answer, if there is one), "
+            f"and {limit} fit; shorten the template or raise max_length."
+        )

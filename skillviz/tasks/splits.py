@@ -1,0 +1,139 @@
+"""The examples of a task: train, validation and test, sampled by seed, with what was done to them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from skillviz.errors import BadData, BadInput
+from skillviz.tasks.sample import capped, k_shot_rows, tenth
+from skillviz.tasks.source import Source, opened
+from skillviz.tasks.task import SPLITS, Task
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Frames with the columns example_id, text_a, text_b (pairs only) and label (index into task.labels).
+
+    `example_id` is "<split of the source>-<row in it, from 0>", so that a validation row drawn from train
+    keeps the id of its train row. `fingerprint` is the sha256 over all ids, texts and labels.
+    """
+
+    train: pd.DataFrame
+    validation: pd.DataFrame
+    test: pd.DataFrame
+    notes: tuple[str, ...]
+    fingerprint: str
+
+
+def load(
+    task: Task,
+    *,
+    k_shot: int | None = None,
+    seed: int = 0,
+    max_train: int | None = None,
+    max_validation: int | None = None,
+    max_test: int | None = None,
+) -> Splits:
+    """The task's splits; raises BadData or BadInput where they cannot be had.
+
+    With `k_shot`, k examples a class for training and as many for validation, both out of the train
+    split; else the task's own validation split, or a tenth of train. A cap draws rows by the seed and
+    keeps their order.
+    """
+    caps = {"train": max_train, "validation": max_validation, "test": max_test}
+    _check_counts(k_shot, seed, caps)
+    with opened(task, tuple(s for s in SPLITS if k_shot is None or s != "validation")) as sources:
+        chosen, notes = _chosen(task, sources, k_shot, seed)
+        frames = {}
+        for split, (source, rows) in chosen.items():
+            kept = capped(rows, caps[split], seed)
+            if len(kept) < len(rows):
+                notes.append(f"{split}: {len(kept):,} of {len(rows):,} rows, drawn with seed {seed}.")
+            frames[split] = source.frame(task, kept)
+    notes += _absent(task, frames["train"])
+    return Splits(**frames, notes=tuple(notes), fingerprint=fingerprint(frames))
+
+
+def load_test(task: Task, *, seed: int = 0, max_test: int | None = None) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """The test frame alone, with notes: for data that a model was not tuned on; the train split is not read."""
+    _check_counts(None, seed, {"test": max_test})
+    with opened(task, ("test",)) as sources:
+        source = sources["test"]
+        kept = capped(np.arange(len(source.rows)), max_test, seed)
+        notes = _dropped(task, sources)
+        if len(kept) < len(source.rows):
+            notes.append(f"test: {len(kept):,} of {len(source.rows):,} rows, drawn with seed {seed}.")
+        return source.frame(task, kept), tuple(notes)
+
+
+def fingerprint(frames: dict[str, pd.DataFrame]) -> str:
+    """sha256 over the ids, texts and labels of the frames, in the order of their names."""
+    digest = hashlib.sha256()
+    for name in sorted(frames):
+        columns = [frames[name][column].tolist() for column in frames[name].columns]
+        digest.update(json.dumps([name, list(frames[name].columns), *columns], ensure_ascii=True).encode())
+    return digest.hexdigest()
+
+
+def _chosen(
+    task: Task, sources: dict[str, Source], k: int | None, seed: int
+) -> tuple[dict[str, tuple[Source, np.ndarray]], list[str]]:
+    """Split -> (source, positions in its rows), and the notes."""
+    train, test, notes = sources["train"], sources["test"], _dropped(task, sources)
+    every = {split: np.arange(len(source.rows)) for split, source in sources.items()}
+    if k is not None:
+        rows, held = k_shot_rows(train.labels, k, seed)
+        notes.append(_k_shot_note(task, train.labels[rows], train.labels[held], k, seed))
+        if len(held) == 0:
+            raise BadData(f"task '{task.name}': train has one row a class, so none is left for validation.")
+    elif "validation" in sources:
+        rows, held = every["train"], every["validation"]
+    else:
+        if len(train.rows) < 2:
+            raise BadData(f"{train.shown} has one row; with no validation split, at least 2 are needed.")
+        rows, held = tenth(len(train.rows), seed)
+        notes.append(
+            f"validation: {len(held):,} of the {len(train.rows):,} train rows, drawn with seed {seed}, "
+            "because the task has no validation split."
+        )
+    own = sources["validation"] if "validation" in sources else train
+    return {"train": (train, rows), "validation": (own, held), "test": (test, every["test"])}, notes
+
+
+def _k_shot_note(task: Task, train: np.ndarray, validation: np.ndarray, k: int, seed: int) -> str:
+    def counted(labels: np.ndarray) -> str:
+        counts = np.bincount(labels, minlength=len(task.labels))
+        return ", ".join(f"{name} {count:,}" for name, count in zip(task.labels, counts, strict=True))
+
+    short = min(np.bincount(train, minlength=len(task.labels)).min(), k) < k
+    short |= np.bincount(validation, minlength=len(task.labels)).min() < k
+    why = "; classes with too few rows give fewer" if short else ""
+    return (
+        f"{k}-shot, seed {seed}, both out of the train split: train {len(train):,} ({counted(train)}), "
+        f"validation {len(validation):,} ({counted(validation)}){why}."
+    )
+
+
+def _dropped(task: Task, sources: dict[str, Source]) -> list[str]:
+    names = ", ".join(f"'{name}'" for name in task.drop)
+    return [f"{s}: {o.dropped:,} rows with the label {names} left out." for s, o in sources.items() if o.dropped]
+
+
+def _absent(task: Task, train: pd.DataFrame) -> list[str]:
+    seen = set(train["label"])
+    absent = [f"'{name}'" for number, name in enumerate(task.labels) if number not in seen]
+    return [f"train has no row with the label {', '.join(absent)}."] if absent else []
+
+
+def _check_counts(k: int | None, seed: int, caps: dict[str, int | None]) -> None:
+    named = {"k_shot": k} | {f"max_{split}": most for split, most in caps.items()}
+    for name, value in named.items():
+        if value is not None and value < 1:
+            raise BadInput(f"{name} is {value}; it must be 1 or more.")
+    if seed < 0:
+        raise BadInput(f"the data seed is {seed}; it must be 0 or more.")

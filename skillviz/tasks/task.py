@@ -1,0 +1,155 @@
+"""A task: where the examples are, which columns hold what, and how a model is asked about them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from skillviz.errors import BadInput
+from skillviz.tasks.template import check_template
+
+SPLITS = ("train", "validation", "test")
+READOUTS = ("masked", "causal")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Files(_Frozen):
+    """Data in the user's own files, as written in the task file: relative to it, `${VAR}` not yet expanded."""
+
+    train: str = Field(min_length=1)
+    validation: str | None = None
+    test: str = Field(min_length=1)
+
+
+class Hub(_Frozen):
+    """Data on the Hugging Face hub; `train`, `validation` and `test` are the source's own split names."""
+
+    id: str
+    config: str | None = None
+    revision: str | None = None
+    train: str = "train"
+    validation: str | None = None
+    test: str = "test"
+
+    @property
+    def title(self) -> str:
+        """The id with its configuration, as a person would write it."""
+        return f"{self.id} ({self.config})" if self.config else self.id
+
+
+class Template(_Frozen):
+    """How a text is asked about: `masked` has one mask, `causal` ends where the answer begins."""
+
+    masked: str | None = None
+    causal: str | None = None
+
+
+class LabelWords(_Frozen):
+    """One word (masked) or answer (causal) a label, in the order of the labels."""
+
+    masked: tuple[str, ...] | None = None
+    causal: tuple[str, ...] | None = None
+
+
+class Task(_Frozen):
+    """A classification task, from the registry or from a YAML file.
+
+    `classes` maps the source's own names or numbers to `labels` (empty: names or indices as they are);
+    rows whose source label is in `drop` are left out. `positive` is the index of the class that F1 is
+    about. `max_length` counts tokens, special ones included; `max_length_causal` replaces it for the
+    causal readout. `source` says where all this comes from and what has not been verified.
+    """
+
+    name: str = Field(min_length=1)
+    title: str = ""
+    data: Files | Hub
+    text: tuple[str, ...] = Field(min_length=1, max_length=2)
+    label: str = Field(default="label", min_length=1)
+    labels: tuple[str, ...]
+    classes: dict[str, str] = Field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    template: Template = Template()
+    label_words: LabelWords = LabelWords()
+    metric: Literal["accuracy", "f1"] = "accuracy"
+    positive: int = 1
+    max_length: int = Field(default=128, ge=4)
+    max_length_causal: int | None = Field(default=None, ge=4)
+    lmbff_exact: bool = False
+    source: str = ""
+    path: Path | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _positive_by_name(cls, values: Any) -> Any:
+        """The positive class may be given by its name; without one it is the second label."""
+        if isinstance(values, dict) and isinstance(values.get("positive"), str):
+            labels = [str(label) for label in values.get("labels") or ()]
+            if values["positive"] not in labels:
+                raise BadInput(f"positive is '{values['positive']}', which is not one of the labels {_listed(labels)}.")
+            values = {**values, "positive": labels.index(values["positive"])}
+        return values
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Task:
+        """Raises BadInput where labels, words, template and metric contradict one another."""
+        where = f"task '{self.name}'"
+        if re.search(r"[\s/\\]", self.name):
+            raise BadInput(f"{where}: a name has no spaces and no slashes; write it with '-' or '_'.")
+        if len(self.labels) < 2 or len(set(self.labels)) != len(self.labels) or "" in self.labels:
+            raise BadInput(f"{where}: labels must be two or more different names, not {_listed(self.labels)}.")
+        if len(set(self.text)) != len(self.text) or self.label in self.text:
+            raise BadInput(f"{where}: the text columns and the label column must be different columns.")
+        if set(self.classes.values()) - set(self.labels):
+            raise BadInput(f"{where}: classes may only map to the labels {_listed(self.labels)}.")
+        if self.metric == "f1" and len(self.labels) != 2:
+            raise BadInput(f"{where}: the metric f1 needs two labels, and there are {len(self.labels)}; use accuracy.")
+        if not 0 <= self.positive < len(self.labels):
+            raise BadInput(f"{where}: positive must be one of the labels {_listed(self.labels)}.")
+        for kind in READOUTS:
+            self._check_readout(kind, where)
+        return self
+
+    def _check_readout(self, kind: str, where: str) -> None:
+        template, words = getattr(self.template, kind), getattr(self.label_words, kind)
+        if template is not None:
+            check_template(template, kind, self.text, where)
+        if words is None:
+            return
+        if len(words) != len(self.labels):
+            raise BadInput(
+                f"{where}: there are {len(words)} {kind} label words for {len(self.labels)} labels; "
+                f"give one for each of {_listed(self.labels)}."
+            )
+        if "" in words or len(set(words)) != len(words):
+            raise BadInput(f"{where}: the {kind} label words {_listed(words)} must be different and not empty.")
+
+    @property
+    def pair(self) -> bool:
+        """Whether an example has two texts."""
+        return len(self.text) == 2
+
+    def limit(self, readout: str) -> int:
+        """Longest input in tokens for a readout."""
+        return self.max_length_causal or self.max_length if readout == "causal" else self.max_length
+
+    def asked(self, readout: str) -> tuple[str, tuple[str, ...]]:
+        """Template and label words of the `prompt` or `causal` readout; raises BadInput where absent."""
+        kind = "masked" if readout == "prompt" else "causal"
+        template, words = getattr(self.template, kind), getattr(self.label_words, kind)
+        missing = "template" if template is None else "label_words" if words is None else None
+        if missing:
+            raise BadInput(
+                f"task '{self.name}' has no {kind} {missing}, which the {readout} readout needs; "
+                f"add '{missing}: {{{kind}: ...}}' to its file, or use another readout."
+            )
+        return template, words
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"'{n}'" for n in names) or "(none)"

@@ -1,0 +1,176 @@
+"""A user's own task: a YAML file next to their data (docs/add-a-task.md)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from skillviz.errors import BadData, BadInput
+from skillviz.tasks.task import READOUTS, SPLITS, Files, Task
+from skillviz.tasks.template import MASKS
+
+KEYS = (
+    "name", "title", "data", "text", "label", "labels", "drop", "template", "label_words", "metric", "positive",
+    "max_length", "max_length_causal", "lmbff_exact", "source",
+)  # fmt: skip
+REQUIRED = ("name", "data", "text", "labels")
+FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+SEE = "see docs/add-a-task.md"
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, reading every plain scalar as text (`No` is a label word here) but for `null`."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping; a key given twice is an error, not a silent last word."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"'{key.value}' is given twice", key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: kept
+    for first, rows in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    if (kept := [row for row in rows if row[0].endswith((":null", ":merge"))])
+}
+
+
+def read_task(path: Path) -> Task:
+    """The task of a YAML file; raises BadInput where the file cannot be read as one. Data are not opened."""
+    values = _mapping(path)
+    where = f"the task file {path.name}"
+    unknown = [str(key) for key in values if key not in KEYS]
+    if unknown:
+        raise BadInput(f"{where} has an unknown key '{unknown[0]}'; known: {', '.join(KEYS)} ({SEE}).")
+    missing = [key for key in REQUIRED if not values.get(key)]
+    if missing:
+        raise BadInput(f"{where} has no '{missing[0]}'; needed are {', '.join(REQUIRED)} ({SEE}).")
+    values = {key: value for key, value in values.items() if value is not None}
+    values["data"] = _files(values["data"], where)
+    for key in ("text", "labels", "drop"):
+        if key in values:
+            values[key] = _names(values[key], key, where)
+    values["template"] = _template(values.get("template"), where)
+    values["label_words"] = _label_words(values.get("label_words"), values["labels"], where)
+    values.setdefault("source", f"the user's file {path.name}")
+    try:
+        return Task(**values, path=path.resolve())
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise BadInput(f"{where}: '{field}' cannot be used: {first['msg']} ({SEE}).") from None
+
+
+def data_files(task: Task) -> dict[str, Path]:
+    """Split -> existing file, for a task with files; raises BadInput or BadData where one is missing."""
+    assert isinstance(task.data, Files)
+    folder = task.path.parent if task.path else Path.cwd()
+    found = {}
+    for split in SPLITS:
+        written = getattr(task.data, split)
+        if written is not None:
+            found[split] = _existing(folder / _expanded(written, split, task), split, task)
+    return found
+
+
+def _mapping(path: Path) -> dict[Any, Any]:
+    try:
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+    except UnicodeDecodeError:
+        raise BadInput(f"the task file {path} is not UTF-8 text.") from None
+    except OSError as error:
+        raise BadInput(f"the task file {path} cannot be read: {error.strerror}.") from None
+    except yaml.YAMLError as error:
+        raise BadInput(f"the task file {path} is not YAML: {_problem(error)}.") from None
+    if not isinstance(values, dict):
+        raise BadInput(f"the task file {path} must be a mapping with the keys {', '.join(REQUIRED)} ({SEE}).")
+    return values
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    """What YAML found wrong and in which line, as one phrase."""
+    mark = getattr(error, "problem_mark", None)
+    words = str(getattr(error, "problem", None) or error).splitlines()[0]
+    return f"{words} in line {mark.line + 1}" if mark else words
+
+
+def _files(value: Any, where: str) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{where}: 'data' must name the files train, test and, if there is one, validation ({SEE}).")
+    unknown = [str(key) for key in value if key not in SPLITS]
+    if unknown:
+        raise BadInput(f"{where}: 'data' has an unknown split '{unknown[0]}'; known: {', '.join(SPLITS)}.")
+    missing = [split for split in ("train", "test") if not value.get(split)]
+    if missing:
+        raise BadInput(f"{where}: 'data' has no '{missing[0]}'; train and test are needed ({SEE}).")
+    if strange := [split for split, name in value.items() if name is not None and not isinstance(name, str)]:
+        raise BadInput(f"{where}: 'data.{strange[0]}' must be the path of one file.")
+    return {split: str(name) for split, name in value.items() if name}
+
+
+def _names(value: Any, key: str, where: str) -> tuple[str, ...]:
+    """A name or a list of names as a tuple of texts."""
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise BadInput(f"{where}: '{key}' must be a list of names, such as [negative, positive].")
+    return tuple(names)
+
+
+def _by_readout(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value) and set(value) <= set(READOUTS)
+
+
+def _template(value: Any, where: str) -> dict[str, str]:
+    """{masked, causal}; one string is the masked template where it has a mask, else the causal one."""
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return {"masked" if any(mask in value for mask in MASKS) else "causal": value}
+    if not _by_readout(value) or not all(isinstance(text, str) for text in value.values()):
+        raise BadInput(f"{where}: 'template' must be a text, or a mapping of masked and causal to texts ({SEE}).")
+    return dict(value)
+
+
+def _label_words(value: Any, labels: tuple[str, ...], where: str) -> dict[str, tuple[str, ...]]:
+    """{masked, causal}; words given once serve both readouts."""
+    if value is None:
+        return {}
+    # labels may themselves be called "masked" and "causal"; then their words cannot be a nested mapping
+    if _by_readout(value) and not all(isinstance(words, str) for words in value.values()):
+        return {kind: _words(words, labels, where) for kind, words in value.items()}
+    return dict.fromkeys(READOUTS, _words(value, labels, where))
+
+
+def _words(value: Any, labels: tuple[str, ...], where: str) -> tuple[str, ...]:
+    if not isinstance(value, Mapping):
+        return _names(value, "label_words", where)
+    if set(value) != set(labels) or not all(isinstance(word, str) for word in value.values()):
+        odd = next(iter((set(labels) - set(value)) or (set(value) - set(labels))), "")
+        raise BadInput(f"{where}: 'label_words' must give one word for each label; '{odd}' does not match.")
+    return tuple(value[label] for label in labels)
+
+
+def _expanded(written: str, split: str, task: Task) -> str:
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in os.environ:
+            raise BadInput(f"task '{task.name}': data.{split} uses ${{{found[1]}}}, which is not set; set it first.")
+        return os.environ[found[1]]
+
+    return os.path.expanduser(re.sub(r"\$\{(\w+)\}", value, written))
+
+
+def _existing(path: Path, split: str, task: Task) -> Path:
+    if path.suffix.lower() not in FORMATS:
+        raise BadData(f"task '{task.name}': data.{split} is {path.name}; readable are {', '.join(FORMATS)}.")
+    if not path.is_file():
+        raise BadData(f"task '{task.name}': there is no file {path} (data.{split}); correct the path in the task file.")
+    return path

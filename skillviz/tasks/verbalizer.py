@@ -1,0 +1,94 @@
+"""Label words as token ids, tokenised where they will stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from skillviz.errors import BadLabelWord
+from skillviz.tasks.task import Task
+from skillviz.tasks.template import Mask, Part
+
+
+def word_ids(task: Task, parts: Sequence[Part], words: Sequence[str], tokenizer: Any) -> np.ndarray:
+    """Vocabulary id of each label's word at the mask, int64 [label]; raises BadLabelWord.
+
+    A word is tokenised behind the template's literal text before the mask; at the very start of a
+    template it gets a space in front, as in the paper.
+    """
+    before = _before_mask(parts)
+    found: dict[int, str] = {}
+    for label, word in zip(task.labels, words, strict=True):
+        ids = _added(before.rstrip(" "), before, word, tokenizer)
+        _check_one_token(ids, word, label, tokenizer)
+        if ids[0] in found:
+            raise BadLabelWord(
+                f"the label words '{found[ids[0]]}' and '{word}' are the same token "
+                f"'{tokenizer.convert_ids_to_tokens(ids)[0]}' for this tokenizer; choose words that differ."
+            )
+        found[ids[0]] = word
+    return np.array(list(found), dtype=np.int64)
+
+
+def answer_ids(prompts: Sequence[str], tail: str, words: Sequence[str], tokenizer: Any) -> list[list[np.ndarray]]:
+    """Token ids of every answer behind every prompt: [n][label], each int64 of one token or more.
+
+    An answer begins with a space, unless the prompt ends with a line break. Only the end of a prompt bears
+    on how an answer is tokenised: the template's literal `tail` or, where there is none, the prompt's own
+    last word. Each distinct end is tokenised once.
+    """
+    known: dict[str, list[np.ndarray]] = {}
+    found = []
+    for prompt in prompts:
+        end = (tail if tail.strip() else _last_word(prompt)).rstrip(" ")
+        if end not in known:
+            known[end] = [_answer(end, word, tokenizer) for word in words]
+        found.append(known[end])
+    return found
+
+
+def _answer(end: str, word: str, tokenizer: Any) -> np.ndarray:
+    ids = _added(end, end if end.endswith("\n") else end + " ", word, tokenizer)
+    if not ids:
+        raise BadLabelWord(f"the answer '{word}' has no token for this tokenizer; choose another.")
+    return np.array(ids, dtype=np.int64)
+
+
+def _added(bare: str, before: str, word: str, tokenizer: Any) -> list[int]:
+    """The tokens by which `before` + `word` goes on where the tokens of `bare` end."""
+    start, whole = _plain(bare, tokenizer), _plain(before + word.strip(), tokenizer)
+    pairs = enumerate(zip(start, whole, strict=False))
+    same = next((i for i, (a, b) in pairs if a != b), min(len(start), len(whole)))
+    return whole[same:]
+
+
+def _check_one_token(ids: list[int], word: str, label: str, tokenizer: Any) -> None:
+    if len(ids) != 1:
+        pieces = ", ".join(f"'{piece}'" for piece in tokenizer.convert_ids_to_tokens(ids))
+        raise BadLabelWord(
+            f"the label word '{word}' (label '{label}') is {len(ids)} tokens for this tokenizer ({pieces}); "
+            "the prompt readout can only score one: choose a word that is a single token, or use the causal readout."
+        )
+    if ids[0] == tokenizer.unk_token_id:
+        raise BadLabelWord(
+            f"the label word '{word}' (label '{label}') is not in this tokenizer's vocabulary; choose another."
+        )
+
+
+def _before_mask(parts: Sequence[Part]) -> str:
+    """The literal text right before the mask; one space where there is none."""
+    place = next(i for i, part in enumerate(parts) if isinstance(part, Mask))
+    before = parts[place - 1] if place else " "
+    return before if isinstance(before, str) else " "
+
+
+def _last_word(prompt: str) -> str:
+    found = re.search(r"\S+\s*$", prompt)
+    return found[0] if found else prompt
+
+
+def _plain(text: str, tokenizer: Any) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]) if text else []
