@@ -1,0 +1,212 @@
+"""The arrows of the design: what each layer may import, and what may stand in a page. Read from the source by `ast`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+# A layer may import the ones named here, itself, and nothing else of ours. `api` is what stands at the top of the
+# package: __init__, __main__, cli. Nobody but the commands may lean on it.
+RUNS = ("runs", "models", "tasks", "core", "errors")
+MAY_IMPORT = {
+    "dashboard": ("ui",),
+    "pages": ("ui", "plots", "live", "jobs", *RUNS),
+    "ui": ("plots", "live", "jobs", *RUNS),
+    "plots": (),
+    "live": RUNS,
+    "jobs": RUNS,
+    "runs": RUNS[1:],
+    "models": RUNS[2:],
+    "tasks": RUNS[3:],
+    "core": ("errors",),
+    "errors": (),
+    "commands": ("live", "jobs", "demo", *RUNS),
+    "demo": ("jobs", *RUNS),
+    "api": ("commands", "live", "jobs", "demo", *RUNS),
+}
+PAGE_LINES = 60
+MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
+
+
+def sources() -> list[Path]:
+    """Every Python file of the application."""
+    folders = [PROJECT / "skillviz", PROJECT / "pages"]
+    return sorted([PROJECT / "dashboard.py", *(file for folder in folders for file in folder.rglob("*.py"))])
+
+
+def layer_of(file: Path) -> str:
+    """The layer of a file, as MAY_IMPORT names it."""
+    first, *rest = file.relative_to(PROJECT).parts
+    if first != "skillviz":
+        return first.removesuffix(".py")
+    return rest[0] if len(rest) > 1 else "errors" if rest[0] == "errors.py" else "api"
+
+
+def layer_of_module(module: str, name: str = "") -> str | None:
+    """The layer of `import module` or `from module import name`; None for what is not ours."""
+    parts = [*module.split("."), name] if name else module.split(".")
+    if parts[0] in ("pages", "dashboard"):
+        return parts[0]
+    if parts[0] != "skillviz":
+        return None
+    return parts[1] if len(parts) > 1 and parts[1] in MAY_IMPORT else "api"
+
+
+def imports(tree: ast.AST) -> list[tuple[int, str, str]]:
+    """(line, module, name) of every import, also of those inside functions; relative ones keep their dots."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            found += [(node.lineno, module, alias.name) for alias in node.names]
+    return found
+
+
+def wrong_imports(source: str, layer: str) -> list[str]:
+    """One sentence for each import that goes against the arrows."""
+    faults = []
+    for line, module, name in imports(ast.parse(source)):
+        target = layer_of_module(module, name)
+        if module.startswith("."):
+            faults.append(f"line {line}: relative import of '{module}'; write it from skillviz")
+        elif target == "api" and name == "__version__":
+            continue
+        elif target not in (None, layer, *MAY_IMPORT[layer]):
+            faults.append(f"line {line}: {layer} imports {module} ({target}); allowed: {MAY_IMPORT[layer]}")
+    return faults
+
+
+def cached_reads(source: str) -> list[int]:
+    """Lines that use st.cache_data or st.cache_resource."""
+    tree = ast.parse(source)
+    named = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr.startswith("cache_")]
+    streamlit = {
+        node.lineno for node in named if isinstance(node.value, ast.Name) and node.value.id in ("st", "streamlit")
+    }
+    return sorted(
+        streamlit | {line for line, module, name in imports(tree) if module == "streamlit" and "cache_" in name}
+    )
+
+
+def page_faults(source: str) -> list[str]:
+    """What a page may not hold: too many lines, figure building, markup, paths, functions."""
+    tree = ast.parse(source)
+    faults = (
+        [] if len(source.splitlines()) <= PAGE_LINES else [f"{len(source.splitlines())} lines; at most {PAGE_LINES}"]
+    )
+    for line, module, name in imports(tree):
+        if module.split(".")[0] in ("plotly", "pathlib", "os", "numpy", "pandas"):
+            faults.append(f"line {line}: imports {module} {name}; that belongs to plots, runs or ui")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("go", "px"):
+            faults.append(f"line {node.lineno}: {node.value.id}.{node.attr}; figures are made in skillviz.plots")
+        if isinstance(node, ast.Attribute) and node.attr in ("html", "iframe"):
+            faults.append(f"line {node.lineno}: .{node.attr}; pages hold no HTML")
+        if isinstance(node, ast.keyword) and node.arg == "unsafe_allow_html":
+            faults.append(f"line {node.value.lineno}: unsafe_allow_html")
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and MARKUP.search(node.value):
+            faults.append(f"line {node.lineno}: markup in a string")
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            faults.append(f"line {node.lineno}: {node.name}; a page is five moves, its functions live in skillviz.ui")
+    return faults
+
+
+FILES = sources()
+
+
+def name_of(file: Path) -> str:
+    """The file's path in the project, as the test's name."""
+    return file.relative_to(PROJECT).as_posix()
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_imports_go_to_the_right_only(file: Path) -> None:
+    layer = layer_of(file)
+    assert layer in MAY_IMPORT, f"{file} is in no layer of the design; give it one here"
+    assert wrong_imports(file.read_text(encoding="utf-8"), layer) == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_streamlit_caches_stand_in_one_file(file: Path) -> None:
+    if name_of(file) != "skillviz/ui/cache.py":
+        assert cached_reads(file.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("file", [f for f in FILES if layer_of(f) == "pages"], ids=name_of)
+def test_a_page_is_five_moves(file: Path) -> None:
+    assert page_faults(file.read_text(encoding="utf-8")) == []
+
+
+def test_the_walk_sees_the_layers() -> None:
+    """Guards against a walk that finds nothing and passes."""
+    layers = {layer_of(file) for file in FILES}
+    assert {"dashboard", "pages", "ui", "plots", "runs", "models", "tasks", "core", "errors"} <= layers
+
+
+@pytest.mark.parametrize(
+    ("layer", "source"),
+    [
+        ("core", "from skillviz.tasks.registry import task"),
+        ("core", "import skillviz.models.pair"),
+        ("core", "def f():\n    from skillviz.runs.store import Store"),
+        ("core", "from skillviz import tasks"),
+        ("core", "from . import region"),
+        ("core", "from .region import Region"),
+        ("plots", "from skillviz.core.calibration import ece"),
+        ("plots", "from skillviz.errors import BadInput"),
+        ("ui", "from skillviz import load_pair"),
+        ("ui", "import pages"),
+        ("runs", "from skillviz.ui import cache"),
+        ("runs", "from skillviz.jobs import local"),
+        ("live", "from skillviz.jobs import local"),
+        ("tasks", "from skillviz.models.pair import load_pair"),
+        ("errors", "from skillviz.core.region import Region"),
+        ("dashboard", "from skillviz.plots import theme"),
+    ],
+)
+def test_an_import_to_the_left_is_caught(layer: str, source: str) -> None:
+    assert len(wrong_imports(source, layer)) == 1
+
+
+@pytest.mark.parametrize(
+    ("layer", "source"),
+    [
+        ("pages", "from skillviz.ui import page\nfrom skillviz.plots.region import density"),
+        ("ui", "from skillviz.plots import theme\nfrom skillviz.core.region import Region"),
+        ("runs", "from skillviz import __version__\nfrom skillviz.runs.spec import RunSpec"),
+        ("plots", "from skillviz.plots.theme import ink\nimport plotly.graph_objects as go"),
+        ("core", "from skillviz.core.region import Region\nfrom skillviz.errors import BadInput\nimport numpy"),
+    ],
+)
+def test_an_import_to_the_right_is_not(layer: str, source: str) -> None:
+    assert wrong_imports(source, layer) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import plotly.express as px\n",
+        "import streamlit as st\nst.write(go.Figure())\n",
+        "st.markdown(text, unsafe_allow_html=True)\n",
+        "st.html(text)\n",
+        "st.markdown('<div class=\"card\">x</div>')\n",
+        "def card():\n    pass\n",
+        "x = 1\n" * 61,
+    ],
+)
+def test_what_a_page_may_not_hold_is_caught(source: str) -> None:
+    assert page_faults(source)
+
+
+def test_a_cached_read_is_seen_in_each_of_its_forms() -> None:
+    assert cached_reads("import streamlit as st\n@st.cache_data\ndef f(): ...\n") == [2]
+    assert cached_reads("import streamlit as st\n@st.cache_resource(ttl=3)\ndef f(): ...\n") == [2]
+    assert cached_reads("from streamlit import cache_data\n") == [1]
+    assert cached_reads("from skillviz.ui import cache\ncache.entries()\n") == []
