@@ -1,0 +1,33 @@
+"""The device that a model runs on."""
+
+from __future__ import annotations
+
+import torch
+
+from skillviz.errors import NoDevice
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def pick(name: str = "auto") -> torch.device:
+    """The device of that name: auto, cpu, cuda or cuda:<number>; auto is CUDA where there is one.
+
+    Raises NoDevice where this machine lacks it.
+    """
+    kind, _, number = name.partition(":")
+    if name not in DEVICES and not (kind == "cuda" and number.isdigit()):
+        raise NoDevice(f"'{name}' is not a device; allowed: {', '.join(DEVICES)}, cuda:<number>.")
+    if kind == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise NoDevice("this machine has no CUDA device that torch can use; say --device cpu (or auto).")
+    if number and int(number) >= torch.cuda.device_count():
+        raise NoDevice(f"'{name}' is not here: torch sees {torch.cuda.device_count()} CUDA device(s), from cuda:0.")
+    return torch.device(name)
+
+
+def describe(device: torch.device) -> str:
+    """The device in words for a run's record: its kind, and a GPU's name."""
+    if device.type == "cuda":
+        return f"cuda ({torch.cuda.get_device_name(device)})"
+    return f"{device.type} ({torch.get_num_threads()} threads)"

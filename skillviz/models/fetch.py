@@ -1,0 +1,94 @@
+"""From what a user types to a local folder with safetensors weights; pickled weights are never read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from skillviz.errors import ModelNotFound, UnsafeWeights
+
+# What is fetched: weights as safetensors, configuration and tokenizer; nothing that can carry code.
+ALLOWED = (
+    "model*.safetensors",
+    "adapter_model.safetensors",
+    "*.json",
+    "*.txt",
+    "tokenizer.model",
+)
+NESTED = "*/*"
+PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+def resolve(source: str | Path) -> Path:
+    """The local folder of a model: a folder, `org/name` or `org/name@revision` of the Hugging Face hub.
+
+    Raises ModelNotFound where there is none, UnsafeWeights where its weights are pickled only.
+    """
+    text = str(source)
+    folder = Path(text).expanduser()
+    if not folder.is_dir():
+        folder = _from_hub(text)
+    _check_weights(folder, text)
+    return folder
+
+
+def hub_name(folder: Path) -> tuple[str, str | None]:
+    """(model id, revision) of a resolved folder: the hub's, or the folder's own name and None.
+
+    The hub's cache keeps a model under `models--<org>--<name>/snapshots/<commit>`; a path of this
+    machine never becomes part of a run.
+    """
+    cache = folder.parent.parent.name
+    if folder.parent.name == "snapshots" and cache.startswith("models--"):
+        return cache.removeprefix("models--").replace("--", "/"), folder.name
+    return folder.resolve().name, None
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether the folder holds safetensors of a model or of an adapter."""
+    names = ("model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors")
+    return any((folder / name).is_file() for name in names)
+
+
+def _from_hub(source: str) -> Path:
+    name, _, revision = source.partition("@")
+    if not HUB_ID.fullmatch(name):
+        raise ModelNotFound(f"there is no folder '{source}'; give a model's folder, or a hub id such as org/name.")
+    from huggingface_hub import snapshot_download
+
+    patterns = list(ALLOWED)
+    try:
+        found = snapshot_download(name, revision=revision or None, allow_patterns=patterns, ignore_patterns=[NESTED])
+    # the hub's client raises from four libraries (its own, http, json, os): whatever it is, the model is not here
+    except Exception as error:
+        raise ModelNotFound(_hub_sentence(source, error)) from error
+    return Path(found)
+
+
+def _hub_sentence(source: str, error: Exception) -> str:
+    kind = type(error).__name__
+    start = f"'{source}' is neither a folder here nor a model that could be had from the hub"
+    if kind in ("LocalEntryNotFoundError", "IncompleteSnapshotError", "OfflineModeIsEnabled"):
+        return f"{start}: it is not in the local cache and the hub cannot be reached (offline)."
+    if kind == "GatedRepoError":
+        return f"{start}: its owner asks for consent; accept on its page, then `hf auth login`."
+    if kind == "RevisionNotFoundError":
+        return f"{start}: the model exists, but not that revision."
+    if kind == "RepositoryNotFoundError":
+        return f"{start}: the hub has no such model, or not for you."
+    return f"{start} ({kind}: {str(error).splitlines()[0] if str(error) else 'no message'})."
+
+
+def _check_weights(folder: Path, source: str) -> None:
+    if has_weights(folder):
+        return
+    pickled = sorted(p.name for p in folder.iterdir() if p.suffix in PICKLED)
+    if pickled:
+        raise UnsafeWeights(
+            f"'{source}' has its weights only as {pickled[0]}, which may run code when opened; convert it once with "
+            "`model.save_pretrained(folder)` of a recent transformers, or take a revision with safetensors."
+        )
+    raise ModelNotFound(
+        f"'{source}' has no model.safetensors; a model's folder needs config.json and safetensors weights."
+    )

@@ -1,0 +1,190 @@
+"""What each family's files call their body and heads: data, so that a header alone tells which head is there.
+
+Names here are without the prefix that a model class puts before its body (`bert.`, `model.`, ...).
+Sources: the modelling files of the transformers library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from skillviz.errors import BadInput, RandomHead
+from skillviz.models.checkpoint import ModelInfo
+
+READOUTS = ("prompt", "head", "causal")
+CLASSES = {
+    "head": r"ForSequenceClassification$",
+    "prompt": r"For(MaskedLM|PreTraining)$",
+    "causal": r"ForCausalLM$|LMHeadModel$",
+}
+NAMES = {"head": "classification head", "prompt": "masked-LM head", "causal": "causal-LM head"}
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The prefix of a family's body, and the tensors of its heads, by readout.
+
+    `output` are the names of the matrix that may be tied to the token embedding; `tied` is the family's
+    default. A readout that the family has no model class for is absent from `needed`.
+    """
+
+    prefix: str
+    needed: Mapping[str, tuple[str, ...]]
+    output: tuple[str, ...]
+    tied: bool
+    labels: str
+
+
+_BERT_LM = "cls.predictions.transform."
+BERT = Heads(
+    "bert",
+    {
+        "head": ("pooler.dense.weight", "classifier.weight", "classifier.bias"),
+        "prompt": (_BERT_LM + "dense.weight", _BERT_LM + "LayerNorm.weight", "cls.predictions.bias"),
+    },
+    ("cls.predictions.decoder.weight",),
+    True,
+    "classifier.weight",
+)
+ROBERTA = Heads(
+    "roberta",
+    {
+        "head": ("classifier.dense.weight", "classifier.out_proj.weight", "classifier.out_proj.bias"),
+        "prompt": ("lm_head.dense.weight", "lm_head.layer_norm.weight", "lm_head.bias"),
+    },
+    ("lm_head.decoder.weight",),
+    True,
+    "classifier.out_proj.weight",
+)
+ELECTRA = Heads(
+    "electra",
+    {
+        "head": ROBERTA.needed["head"],
+        "prompt": ("generator_predictions.dense.weight", "generator_lm_head.bias"),
+    },
+    ("generator_lm_head.weight",),
+    True,
+    ROBERTA.labels,
+)
+DISTILBERT = Heads(
+    "distilbert",
+    {
+        "head": ("pre_classifier.weight", "classifier.weight", "classifier.bias"),
+        "prompt": ("vocab_transform.weight", "vocab_layer_norm.weight", "vocab_projector.bias"),
+    },
+    ("vocab_projector.weight",),
+    True,
+    "classifier.weight",
+)
+
+
+def _causal(prefix: str, tied: bool) -> Heads:
+    return Heads(
+        prefix,
+        {"head": ("score.weight",), "causal": ()},
+        ("lm_head.weight", "embed_out.weight"),
+        tied,
+        "score.weight",
+    )
+
+
+HEADS: dict[str, Heads] = {
+    "bert": BERT,
+    "roberta": ROBERTA,
+    "xlm-roberta": ROBERTA,
+    "camembert": ROBERTA,
+    "electra": ELECTRA,
+    "distilbert": DISTILBERT,
+    "gpt2": _causal("transformer", tied=True),
+    "opt": _causal("model", tied=True),
+    "gpt_neox": _causal("gpt_neox", tied=False),
+    "llama": _causal("model", tied=False),
+    "mistral": _causal("model", tied=False),
+    "qwen2": _causal("model", tied=False),
+    "qwen3": _causal("model", tied=False),
+}
+# Stored in old files, but no parameters: causal masks, rotary tables, position numbers.
+BUFFERS = re.compile(r"(^|\.)(attn|attention)\.(masked_)?bias$|rotary_emb\.inv_freq$|(^|\.)position_ids$")
+OLD_NAMES = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
+
+
+def own_shapes(info: ModelInfo) -> dict[str, tuple[int, ...]]:
+    """The parameters of a file, named without the body's prefix, with today's names, without buffers."""
+    heads = HEADS.get(info.model_type)
+    prefix = f"{heads.prefix}." if heads else ""
+    found = {}
+    for name, shape in info.shapes.items():
+        if BUFFERS.search(name):
+            continue
+        for old, new in OLD_NAMES:
+            name = name.replace(old, new)
+        found[name.removeprefix(prefix)] = shape
+    return found
+
+
+def is_head(model_type: str, name: str) -> bool:
+    """Whether a tensor (named without prefix) belongs to a head or pooler of its family."""
+    heads = HEADS.get(model_type)
+    tops = {n.split(".")[0] for names in heads.needed.values() for n in names} if heads else set()
+    tops |= {n.split(".")[0] for n in heads.output} if heads else set()
+    return name.split(".")[0] in tops | {"pooler", "cls", "lm_head", "classifier", "score", "discriminator_predictions"}
+
+
+def is_tied(info: ModelInfo) -> bool:
+    """Whether the output matrix is the token embedding: as configured, else the family's default."""
+    heads = HEADS.get(info.model_type)
+    return bool(info.config.get("tie_word_embeddings", heads.tied if heads else True))
+
+
+def missing_head(info: ModelInfo, readout: str) -> list[str]:
+    """The tensors that this readout's head needs and the file lacks; a tied output matrix counts as there.
+
+    Empty for an architecture that is not in the table: loading it will tell.
+    """
+    heads = HEADS.get(info.model_type)
+    if heads is None or readout not in heads.needed:
+        return []
+    names = own_shapes(info)
+    missing = [name for name in heads.needed[readout] if name not in names]
+    if readout != "head" and not is_tied(info) and not any(name in names for name in heads.output):
+        missing.append(heads.output[0])
+    return missing
+
+
+def label_count(info: ModelInfo) -> int | None:
+    """Number of classes that the file's classification head tells apart, None where it has none."""
+    heads = HEADS.get(info.model_type)
+    shapes = own_shapes(info)
+    if heads is not None and heads.labels in shapes:
+        return shapes[heads.labels][0]
+    names = info.config.get("id2label")
+    return len(names) if names and heads is None else None
+
+
+def choose_readout(info: ModelInfo, asked: str | None = None) -> str:
+    """The readout asked for, else the one of the model's own class, else the one whose head is in the file.
+
+    Raises BadInput for an unknown name, RandomHead where the model has no head at all.
+    """
+    if asked is not None:
+        if asked not in READOUTS:
+            raise BadInput(f"'{asked}' is not a readout; known: {', '.join(READOUTS)}.")
+        return asked
+    named = [r for r, pattern in CLASSES.items() if any(re.search(pattern, name) for name in info.architectures)]
+    heads = HEADS.get(info.model_type)
+    there = [r for r in READOUTS if heads and r in heads.needed and not missing_head(info, r)]
+    if not named and not there:
+        what = info.architectures[0] if info.architectures else "model of no named class"
+        raise RandomHead(
+            f"'{info.id}' is a bare {what}: it has no head that class scores could be read off, and one made up at "
+            "load would be random; fine-tune it first (the finetune command), or give the fine-tuned model."
+        )
+    return (named or there)[0]
+
+
+def supported(model_type: str, readout: str) -> bool:
+    """Whether the family has a model class for the readout; unknown families are given the chance."""
+    heads = HEADS.get(model_type)
+    return heads is None or readout in heads.needed

@@ -1,0 +1,94 @@
+"""A model of the readout's class from a local folder, and which of its tensors the files lacked."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from skillviz.errors import BadModel
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model in evaluation mode; `missing` were made up at load, `mismatched` had another shape in the file."""
+
+    model: Any
+    missing: frozenset[str]
+    mismatched: frozenset[str]
+
+    @property
+    def made_up(self) -> frozenset[str]:
+        """Every tensor that does not come from the files."""
+        return self.missing | self.mismatched
+
+
+def load_model(
+    folder: Path, readout: str, dtype: torch.dtype = torch.float32, changes: Mapping[str, Any] | None = None
+) -> Loaded:
+    """The folder's model with the readout's head, in `dtype` whatever the file's own; `changes` go to its config.
+
+    A head that is missing, or of another shape, is drawn at random: the caller decides what of `made_up`
+    is allowed. Only local safetensors are read, no code of the folder is run, and the global random
+    state stays as it was. Raises BadModel where transformers cannot make the model.
+    """
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **(changes or {}))
+        with quiet(), torch.random.fork_rng(devices=[]):
+            model, told = auto_class(readout).from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                use_safetensors=True,
+                local_files_only=True,
+                trust_remote_code=False,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )
+    except (ValueError, OSError, KeyError, RuntimeError, ImportError, AttributeError) as error:
+        raise BadModel(f"'{folder.name}' cannot be opened for the {readout} readout: {first_line(error)}") from error
+    mismatched = frozenset(entry[0] for entry in told["mismatched_keys"])
+    return Loaded(model.eval(), frozenset(told["missing_keys"]), mismatched)
+
+
+def auto_class(readout: str) -> Any:
+    """The transformers class that opens a model with this readout's head."""
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
+
+    classes = {
+        "head": AutoModelForSequenceClassification,
+        "prompt": AutoModelForMaskedLM,
+        "causal": AutoModelForCausalLM,
+    }
+    return classes[readout]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Inside, transformers shows neither its load reports nor its bars: what matters is said by us."""
+    from transformers.utils import logging as theirs
+
+    level, bar = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
+    theirs.set_verbosity(logging.CRITICAL)
+    theirs.disable_progress_bar()
+    try:
+        yield
+    finally:
+        theirs.set_verbosity(level)
+        if bar:
+            theirs.enable_progress_bar()
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, with its class where the message is empty."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,117 @@
+"""A LoRA checkpoint as fine-tuned member: what its headers say, and its merging into the base."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skillviz.errors import BadModel, PairMismatch, RandomHead
+from skillviz.models.checkpoint import ModelInfo, read_info
+from skillviz.models.fetch import hub_name
+from skillviz.models.heads import HEADS, choose_readout, missing_head, own_shapes
+
+if TYPE_CHECKING:
+    import torch
+
+PREFIX = "base_model.model."
+READOUT_OF = {"SEQ_CLS": "head", "CAUSAL_LM": "causal"}
+
+
+def adapter_readout(adapter: ModelInfo, base: ModelInfo, asked: str | None) -> str:
+    """The readout asked for, else that of the adapter's task type, of its saved head, or of the base."""
+    kind = READOUT_OF.get(str((adapter.adapter or {}).get("task_type")))
+    heads = HEADS.get(base.model_type)
+    if asked is None and kind is None and heads is not None and heads.labels in saved(adapter, base):
+        kind = "head"
+    return choose_readout(base, asked or kind)
+
+
+def saved(adapter: ModelInfo, base: ModelInfo) -> dict[str, tuple[int, ...]]:
+    """The whole tensors that the adapter brings (its head), named without the body's prefix."""
+    heads = HEADS.get(base.model_type)
+    prefix = f"{heads.prefix}." if heads else ""
+    whole = {name: shape for name, shape in adapter.shapes.items() if ".lora_" not in name}
+    return {_plain(name).removeprefix(prefix): shape for name, shape in whole.items()}
+
+
+def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator[BadModel]:
+    """What keeps the adapter from being merged into this base, from the headers alone."""
+    settings = adapter.adapter or {}
+    if settings.get("peft_type") != "LORA":
+        yield BadModel(
+            f"the adapter '{adapter.id}' is of type {settings.get('peft_type')}; only LORA can be merged into its base."
+        )
+        return
+    if reason := _other_base(adapter, base):
+        yield PairMismatch(reason)
+    wrong = next(_unfitting(adapter, base), None)
+    if wrong:
+        yield PairMismatch(f"the adapter '{adapter.id}' does not fit the base '{base.id}': {wrong}.")
+    lost = [name for name in missing_head(base, readout) if name not in saved(adapter, base)]
+    if lost and readout == "head":
+        yield RandomHead(
+            f"neither the adapter '{adapter.id}' nor its base has '{lost[0]}', so the classification head would be "
+            "random; save the adapter with its head (peft: modules_to_save)."
+        )
+
+
+def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.dtype) -> Any:
+    """The base with the adapter merged into its weights (in float32) and the adapter's head, as `dtype`."""
+    import torch
+    from peft import PeftModel
+
+    from skillviz.models.load import first_line, load_model, quiet
+
+    heads = HEADS.get(base.model_type)
+    head = saved(adapter, base).get(heads.labels) if heads else None
+    changes = {"num_labels": head[0]} if head and readout == "head" else {}
+    loaded = load_model(base.folder, readout, torch.float32, changes)
+    brought = {_plain(name) for name in adapter.shapes}
+    lost = sorted(loaded.made_up - brought)
+    if lost:
+        raise RandomHead(f"neither the adapter '{adapter.id}' nor its base has '{lost[0]}'; it would be random.")
+    try:
+        with quiet(), warnings.catch_warnings():
+            # peft 0.21 reads a property that transformers 5 has renamed
+            warnings.simplefilter("ignore", FutureWarning)
+            joined = PeftModel.from_pretrained(loaded.model, str(adapter.folder), torch_device="cpu")
+            merged = joined.merge_and_unload()
+    except (ValueError, RuntimeError, KeyError, UserWarning) as error:
+        raise PairMismatch(f"'{adapter.id}' cannot be merged into '{base.id}': {first_line(error)}") from error
+    return merged.to(dtype).eval()
+
+
+def _plain(name: str) -> str:
+    """The model's own name of a saved tensor."""
+    return name.removeprefix(PREFIX).replace("modules_to_save.", "").replace("default.", "")
+
+
+def _other_base(adapter: ModelInfo, base: ModelInfo) -> str | None:
+    """Why the adapter belongs to another base; None where it names this one or one that is not here."""
+    named = str((adapter.adapter or {}).get("base_model_name_or_path") or "")
+    sentence = f"the adapter '{adapter.id}' was trained on '{Path(named).name}', not on '{base.id}'; give that base."
+    folder = Path(named).expanduser()
+    if named and folder.is_dir():
+        same = folder.resolve() == base.folder.resolve() or read_info(folder).fingerprint == base.fingerprint
+        return None if same else sentence
+    hub_id, revision = hub_name(base.folder)
+    is_hub_id = named.count("/") == 1 and not named.startswith((".", "/", "~"))
+    return sentence if is_hub_id and revision is not None and named != hub_id else None
+
+
+def _unfitting(adapter: ModelInfo, base: ModelInfo) -> Iterator[str]:
+    """Sentences on low-rank pairs whose matrix the base lacks or has in another shape."""
+    heads = HEADS.get(base.model_type)
+    prefix = f"{heads.prefix}." if heads else ""
+    shapes = own_shapes(base)
+    for name, down in adapter.shapes.items():
+        if not name.endswith(".lora_A.weight"):
+            continue
+        up = adapter.shapes.get(name.replace(".lora_A.", ".lora_B."))
+        target = _plain(name).removeprefix(prefix).replace(".lora_A.", ".").replace(".base_layer.", ".")
+        if up is None or target not in shapes:
+            yield f"the base has no '{target}'" if up else f"'{name}' has no lora_B beside it"
+        elif set(shapes[target]) != {up[0], down[-1]}:
+            yield f"'{target}' is {shapes[target]} in the base and {(up[0], down[-1])} in the adapter"

@@ -1,0 +1,216 @@
+"""A base and a fine-tuned model as one: equal parameters, one readout, one tokenizer, one model in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from skillviz.core.encoded import Encoded
+from skillviz.core.flat import FlatModel
+from skillviz.core.graft import Graft
+from skillviz.core.objective import Objective
+from skillviz.core.parameters import ParameterTable, graftable, readout_names
+from skillviz.core.problem import Problem
+from skillviz.core.readout import make_readout
+from skillviz.core.region import Region
+from skillviz.errors import BadInput, PairMismatch, RandomHead
+from skillviz.models import lora, states
+from skillviz.models.checkpoint import ModelInfo
+from skillviz.models.device import pick
+from skillviz.models.load import DTYPES, Loaded, load_model
+from skillviz.models.preflight import Preflight, preflight
+from skillviz.models.tokenizer import load_tokenizer, set_padding
+
+PAIR_DTYPES = ("float32", "bfloat16")
+
+
+@dataclass
+class ModelPair:
+    """A checked pair. `flat.model` rests at the base values, with the fine-tuned head; `base` and `finetuned` are [d].
+
+    `outside` holds what moved without being graftable (embeddings, a language-model head), as (base,
+    fine-tuned): only the state `finetuned` and the complement have its fine-tuned values.
+    """
+
+    flat: FlatModel
+    base: Tensor
+    finetuned: Tensor
+    table: ParameterTable
+    tokenizer: Any
+    readout_name: str
+    base_info: ModelInfo
+    finetuned_info: ModelInfo
+    outside: dict[str, tuple[Tensor, Tensor]]
+    notes: tuple[str, ...]
+    device: torch.device
+
+    @property
+    def d(self) -> int:
+        """Number of graftable entries."""
+        return len(self.base)
+
+    @property
+    def model(self) -> Any:
+        """The model itself, of the readout's class."""
+        return self.flat.model
+
+    def at(self, state: str, region: Region | None = None) -> AbstractContextManager[ModelPair]:
+        """The pair in a state (pretrained, finetuned, grafted, complement) for a `with`; see `models.states`."""
+        return states.at(self, state, region)
+
+    def problem(self, train: Encoded, selection: Encoded | None = None, autocast: torch.dtype | None = None) -> Problem:
+        """What a localizer works on: this model, and examples to search and to judge regions on."""
+        searched = self.objective(train, autocast)
+        judged = None if selection is None else self.objective(selection, autocast)
+        return Problem(self.flat, self.base, self.finetuned, searched, judged)
+
+    def objective(self, encoded: Encoded, autocast: torch.dtype | None = None) -> Objective:
+        """Loss, gradients and class scores of the pair's model on these examples, by the pair's readout."""
+        return Objective(self.flat, make_readout(self.readout_name, encoded), encoded, autocast=autocast)
+
+    def head(self) -> dict[str, Tensor]:
+        """The pooler and classification head, by parameter name; empty for the other readouts."""
+        named = dict(self.flat.model.named_parameters())
+        return {name: named[name].detach() for name in readout_names(self.table.model_type, named)}
+
+    def graft(self, region: Region, header: Mapping[str, Any] | None = None) -> Graft:
+        """The region's graft: fine-tuned values, the head, and where both come from."""
+        own = {
+            "base": self.base_info.identity(),
+            "finetuned": self.finetuned_info.identity(),
+            "readout": self.readout_name,
+            "model_type": self.table.model_type,
+            "config": _head_config(self.flat.model.config),
+        }
+        values = dict(zip(self.table.names, self.flat.views(self.finetuned), strict=True))
+        return Graft.of(region, values, self.head(), {**own, **(header or {})})
+
+
+def load_pair(
+    base: str | Path,
+    finetuned: str | Path,
+    *,
+    readout: str | None = None,
+    task: Any = None,
+    device: str = "auto",
+    dtype: str = "float32",
+) -> ModelPair:
+    """The pair of two models, each a folder, `org/name` or `org/name@revision`; checked before any weight is read.
+
+    `dtype` bfloat16 is the lean mode: half the memory, and values rounded to bfloat16. Raises the errors
+    of `preflight`, and RandomHead or PairMismatch for what only the weights tell.
+    """
+    if dtype not in PAIR_DTYPES:
+        raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
+    where = pick(device)
+    check = preflight(base, finetuned, task, readout)
+    check.raise_first()
+    tuned = _load_finetuned(check, DTYPES[dtype])
+    tokenizer = load_tokenizer(check.tokenizer_folder)
+    set_padding(tuned, tokenizer)
+    base_values = _load_base(check, tuned, DTYPES[dtype])
+    return _joined(check, tuned.to(where), base_values, tokenizer, where)
+
+
+def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokenizer: Any, where: Any) -> ModelPair:
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    table = graftable(model.config.model_type, shapes, model.config.to_dict())
+    flat = FlatModel(model, table)
+    finetuned, base = flat.theta.clone(), flat.gather(base_values)
+    outside = _outside(model, table, base_values)
+    flat.theta.copy_(base)
+    for name, (before, _) in outside.items():
+        model.get_parameter(name).data.copy_(before)
+    notes = [*check.notes, *_moved_notes(table, base, finetuned, outside)]
+    return ModelPair(
+        flat,
+        base,
+        finetuned,
+        table,
+        tokenizer,
+        check.readout,
+        check.base,
+        check.finetuned,
+        outside,
+        tuple(notes),
+        where,
+    )
+
+
+def _load_finetuned(check: Preflight, dtype: torch.dtype) -> Any:
+    if check.finetuned.adapter is not None:
+        return lora.load_merged(check.base, check.finetuned, check.readout, dtype)
+    loaded = load_model(check.finetuned.folder, check.readout, dtype)
+    if loaded.made_up:
+        raise RandomHead(
+            f"the fine-tuned model '{check.finetuned.id}' has no {_some(loaded.made_up)}, so loading it for the "
+            f"{check.readout} readout would make that up; give a model fine-tuned with that head, or another --readout."
+        )
+    return loaded.model
+
+
+def _load_base(check: Preflight, tuned: Any, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Every parameter of the base by the name it has in the fine-tuned model, but for the head."""
+    loaded = load_model(check.base.folder, check.readout, dtype, {"num_labels": tuned.config.num_labels})
+    heads = set(readout_names(check.base.model_type, loaded.model.state_dict()))
+    _check_base(check, loaded, heads)
+    values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}
+    named = dict(tuned.named_parameters())
+    for name in named.keys() - set(readout_names(check.base.model_type, named)):
+        if name not in values or values[name].shape != named[name].shape:
+            raise PairMismatch(f"the base has no '{name}' of shape {tuple(named[name].shape)}; the pair does not fit.")
+    return values
+
+
+def _check_base(check: Preflight, loaded: Loaded, heads: set[str]) -> None:
+    lost = loaded.made_up - heads
+    if lost:
+        raise RandomHead(
+            f"the base '{check.base.id}' has no {_some(lost)}, so loading it for the {check.readout} readout would "
+            "make that up; give a base that has it (for example the masked-LM checkpoint), or another --readout."
+        )
+
+
+def _outside(model: Any, table: ParameterTable, base: dict[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+    named = dict(model.named_parameters())
+    kept = set(table.names) | set(readout_names(table.model_type, named))
+    found = {}
+    for name, parameter in named.items():
+        if name not in kept and not torch.equal(before := base[name].to(parameter.device), parameter.data):
+            found[name] = (before, parameter.detach().clone())
+    return found
+
+
+def _moved_notes(table: ParameterTable, base: Tensor, finetuned: Tensor, outside: Mapping[str, Any]) -> list[str]:
+    moved = int((base != finetuned).sum())
+    if moved == 0:
+        raise PairMismatch(
+            "base and fine-tuned model are identical in every graftable parameter, so there is no skill to localize; "
+            "give the model before and after fine-tuning."
+        )
+    notes = []
+    if moved < table.d:
+        notes.append(f"{moved:,} of {table.d:,} graftable entries moved in fine-tuning.")
+    if outside:
+        notes.append(
+            f"Fine-tuning also moved {_some(outside)}, which is not graftable: grafts keep its base value, so the "
+            "full graft is not the fine-tuned model."
+        )
+    return notes
+
+
+def _head_config(config: Any) -> dict[str, Any]:
+    names = {int(number): str(label) for number, label in config.id2label.items()}
+    return {"id2label": names, "pad_token_id": config.pad_token_id, "architecture": config.architectures}
+
+
+def _some(names: Any) -> str:
+    ordered = sorted(names)
+    more = f" and {len(ordered) - 1} more tensors" if len(ordered) > 1 else ""
+    return f"'{ordered[0]}'{more}"

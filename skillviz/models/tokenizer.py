@@ -1,0 +1,84 @@
+"""The tokenizer of a model's folder: whether it is there (without loading it), and loading it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from skillviz.errors import BadModel, CorruptFile, ModelNotFound
+
+# Any one of these sets of files makes a tokenizer.
+FILES = (
+    ("tokenizer.json",),
+    ("vocab.txt",),
+    ("vocab.json", "merges.txt"),
+    ("tokenizer.model",),
+    ("spiece.model",),
+    ("sentencepiece.bpe.model",),
+)
+# The parts of a tokenizer.json that decide which ids a text becomes (padding and truncation do not).
+PARTS = ("model", "normalizer", "pre_tokenizer", "post_processor", "added_tokens")
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether the folder holds the files of a tokenizer."""
+    return any(all((folder / name).is_file() for name in names) for names in FILES)
+
+
+def same_tokenizer(one: Path, other: Path) -> bool:
+    """Whether two folders with tokenizers turn a text into the same ids, as far as their files tell."""
+    for names in FILES:
+        if all((folder / name).is_file() for folder in (one, other) for name in names):
+            return all(_content(one / name) == _content(other / name) for name in names)
+    return True
+
+
+def vocabulary_size(folder: Path) -> int | None:
+    """One more than the largest token id of the folder's tokenizer, None where its files do not tell."""
+    if (folder / "tokenizer.json").is_file():
+        content = _read(folder / "tokenizer.json")
+        vocabulary = (content.get("model") or {}).get("vocab") or {}
+        # unigram models list [piece, score]; the others map piece to id
+        own = len(vocabulary) if isinstance(vocabulary, list) else 1 + max(vocabulary.values(), default=-1)
+        return max([own, *(1 + int(token["id"]) for token in content.get("added_tokens") or [])])
+    if (folder / "vocab.txt").is_file():
+        return len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
+    return None
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The folder's tokenizer, with a padding token (the end-of-text one where it has none of its own)."""
+    if not has_tokenizer(folder):
+        raise ModelNotFound(f"'{folder}' has no tokenizer (tokenizer.json or vocab.txt); copy its model's files there.")
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (ValueError, OSError, KeyError, ImportError) as error:
+        raise BadModel(f"the tokenizer of '{folder}' cannot be loaded ({str(error).splitlines()[0]}).") from error
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    return tokenizer
+
+
+def set_padding(model: Any, tokenizer: Any) -> None:
+    """Tell the model the tokenizer's padding id: Llama's and GPT-2's heads look for the last token before it."""
+    model.config.pad_token_id = tokenizer.pad_token_id
+
+
+def _content(path: Path) -> Any:
+    if path.name != "tokenizer.json":
+        return path.read_bytes()
+    content = _read(path)
+    return [content.get(part) for part in PARTS]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CorruptFile(f"{path} is not readable as JSON; fetch or save it again.") from error
+    if not isinstance(content, dict):
+        raise CorruptFile(f"{path} is not a JSON object; fetch or save it again.")
+    return content
