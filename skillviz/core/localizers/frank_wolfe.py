@@ -1,11 +1,10 @@
-"""Frank-Wolfe over fractional regions of a fixed size. Ours."""
+"""Frank-Wolfe over fractional regions of a fixed size, settled bit by bit. Ours."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,50 +16,92 @@ from skillviz.core.ranking import top
 
 @dataclass(frozen=True)
 class FrankWolfeOptions:
-    """The step towards the vertex is 2 / (t + 3) at t = 0, 1, ..."""
+    """The step towards the vertex is 2 / (t + 3) at t = 0, 1, ...; entries settle in the last `settle_share`."""
 
     steps: int = 30
     batch_size: int = 128
     candidate_share: float = 0.1
+    settle_share: float = 0.5
 
 
 def frank_wolfe(problem: Problem, size: int, *, seed: int, options: FrankWolfeOptions) -> Search:
     """The region nearest to the minimum over {0 <= gamma <= 1, sum = size}, by conditional gradients.
 
     Starts at top movement. Each step moves gamma towards the vertex that gains most to first order at
-    the soft graft; at the end the `size` largest gamma are kept, ties by accumulated gain.
+    the soft graft. In the last steps the largest gamma are settled at 1, an equal number a step, and the
+    rest goes on around them: rounded all at once, entries that only work half-way overshoot together
+    (seen where the size is generous: training loss 0.002 before the rounding, 2.3 after, 0.003 so).
     """
     begun = perf_counter()
     candidates = Candidates.of(problem, options.candidate_share, size)
-    gamma = torch.zeros(len(candidates), device=problem.flat.device)
-    gamma[candidates.movers(size)] = 1.0
-    gained = torch.zeros_like(gamma)
+    fraction = Fraction(candidates, size)
     full = torch.zeros(problem.d, device=problem.flat.device)
     draws = problem.draws(options.batch_size, seed)
-    region = set_of(gamma, gained, size)
+    first = options.steps - max(1, round(options.settle_share * options.steps))
+    region = fraction.region()
     with problem.at_base_afterwards():
         for step in range(1, options.steps + 1):
-            full[candidates.index] = gamma
+            full[candidates.index] = fraction.gamma
             problem.set_soft(full)
             loss = problem.train.backward(next(draws))
-            gain = candidates.gain(problem)
-            gained += gain
-            vertex = top(gain, size)
-            rate = 2 / (step + 2)
-            gamma.mul_(1 - rate)
-            gamma[vertex[gain[vertex] > 0]] += rate
-            before, region = region, set_of(gamma, gained, size)
-            kept = np.intersect1d(before, region, assume_unique=True).size
-            yield Step(step, loss, size, size - kept, size - kept, perf_counter() - begun)
-    return Found(candidates.index.cpu().numpy()[region])
+            fraction.move(candidates.gain(problem), 2 / (step + 2))
+            if step > first:
+                fraction.settle(round(size * (step - first) / (options.steps - first)))
+            before, region = region, fraction.region()
+            changed = int((region & ~before).sum())
+            yield Step(step, loss, size, changed, changed, perf_counter() - begun)
+    return Found(candidates.index[torch.cat(fraction.order)].cpu().numpy())
 
 
-def set_of(gamma: Tensor, gained: Tensor, size: int) -> np.ndarray:
-    """Places of the `size` largest gamma, best first; ties by accumulated gain, then by index."""
-    positive = (gamma > 0).nonzero().squeeze(1)
-    if len(positive) < size:
-        rest = torch.where(gamma > 0, float("-inf"), gained)
-        positive = torch.cat([positive, top(rest, size - len(positive))])
-    place = positive.cpu().numpy()
-    order = np.lexsort((place, -gained[positive].cpu().numpy(), -gamma[positive].cpu().numpy()))
-    return place[order[:size]]
+class Fraction:
+    """A fractional region: `gamma` [c] in [0, 1] with sum at most `size`, and the entries settled at 1."""
+
+    def __init__(self, candidates: Candidates, size: int) -> None:
+        self.size = size
+        self.gamma = torch.zeros_like(candidates.tau)
+        self.gamma[candidates.movers(size)] = 1.0
+        self.gained = torch.zeros_like(self.gamma)
+        self.settled = torch.zeros_like(self.gamma, dtype=torch.bool)
+        self.order: list[Tensor] = []
+
+    @property
+    def count(self) -> int:
+        """Entries settled so far."""
+        return sum(len(part) for part in self.order)
+
+    def move(self, gain: Tensor, rate: float) -> None:
+        """A step of this rate towards the vertex: the free entries that gain most, if they gain at all."""
+        self.gained += gain
+        vertex = top(gain.masked_fill(self.settled, float("-inf")), self.size - self.count)
+        self.gamma.mul_(1 - rate)
+        self.gamma[vertex[gain[vertex] > 0]] += rate
+        self.gamma[self.settled] = 1.0
+
+    def settle(self, count: int) -> None:
+        """Settle the best free entries until `count` are; the others keep within the budget left to them."""
+        new = self._best(count - self.count)
+        self.order.append(new)
+        self.settled[new] = True
+        self.gamma[new] = 1.0
+        free = ~self.settled
+        used, left = float(self.gamma[free].sum()), self.size - count
+        if used > left:
+            self.gamma[free] *= left / used
+
+    def region(self) -> Tensor:
+        """The region that rounding would give now, bool [c]: settled entries, then the largest gamma."""
+        region = self.settled.clone()
+        region[self._best(self.size - self.count)] = True
+        return region
+
+    def _best(self, count: int) -> Tensor:
+        """Places of the `count` best free entries: by gamma, then by accumulated gain, then by index."""
+        key = self.gamma.masked_fill(self.settled, -1.0)
+        if not count:
+            return torch.empty(0, dtype=torch.long, device=key.device)
+        cut = torch.topk(key, count, sorted=False).values.min()
+        above = (key > cut).nonzero().squeeze(1)
+        tied = (key == cut).nonzero().squeeze(1)
+        above = above[torch.sort(self.gained[above], descending=True, stable=True).indices]
+        above = above[torch.sort(key[above], descending=True, stable=True).indices]
+        return torch.cat([above, tied[top(self.gained[tied], count - len(above))]])
