@@ -41,8 +41,8 @@ class Batches:
         self.encoded, self.device = encoded, device
         self.lengths = encoded.lengths
         self.micro_tokens = micro_tokens or MICRO_TOKENS.get(device.type, MICRO_TOKENS["cuda"])
-        self.labels = torch.as_tensor(encoded.labels, dtype=torch.long).to(device)
-        self.positions = None if encoded.positions is None else torch.as_tensor(encoded.positions).to(device)
+        self.labels = torch.tensor(encoded.labels, dtype=torch.long, device=device)
+        self.positions = None if encoded.positions is None else torch.tensor(encoded.positions, device=device)
         ids, answers = _sequences(encoded, int(self.lengths.max(initial=1)))
         self.ids = torch.from_numpy(ids).to(device)
         self.answers = None if answers is None else torch.from_numpy(answers).to(device)
@@ -62,7 +62,7 @@ class Batches:
     def plan(self, rows: np.ndarray) -> list[np.ndarray]:
         """The rows grouped by length; a single longer example makes a batch of its own."""
         rows = np.asarray(rows, dtype=np.int64)
-        rows = rows[np.argsort(self.lengths[rows], kind="stable")]
+        rows = rows[self.by_length(rows)]
         width = 1 if self.encoded.answers is None else self.encoded.n_labels
         parts: list[np.ndarray] = []
         start = 0
@@ -72,6 +72,10 @@ class Batches:
                 parts.append(rows[start:end])
                 start = end
         return parts
+
+    def by_length(self, rows: np.ndarray) -> np.ndarray:
+        """The order in which `micro` visits these rows: shortest first, equals as given. int64 [n]."""
+        return np.argsort(self.lengths[rows], kind="stable")
 
     def batch(self, rows: np.ndarray) -> Batch:
         """The padded batch of these rows, cut at its longest."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.errors import DiskFull
+from skillviz.models.load import quiet
 from skillviz.models.recipe import Recipe
 from skillviz.models.trainee import Trainee
 
@@ -140,7 +141,8 @@ def _joined(values: dict[str, str]) -> str:
 
 def _fill(part: Path, trainee: Trainee, report: Report, history: Sequence[Any]) -> None:
     shutil.rmtree(part, ignore_errors=True)
-    trainee.model.save_pretrained(part)
+    with quiet():
+        trainee.model.save_pretrained(part)
     trainee.tokenizer.save_pretrained(part)
     (part / "README.md").write_text(card(report), encoding="utf-8")
     record = {

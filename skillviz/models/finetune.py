@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from skillviz.tasks.encode import encode
 
 from skillviz.core.batches import Batches
 from skillviz.core.calibration import score
@@ -20,6 +19,7 @@ from skillviz.models.card import Report, write_folder
 from skillviz.models.device import pick
 from skillviz.models.recipe import Recipe, batches, make_recipe
 from skillviz.models.trainee import Trainee, open_trainee
+from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import Task
 
