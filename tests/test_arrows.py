@@ -69,6 +69,11 @@ def imports(tree: ast.AST) -> list[tuple[int, str, str]]:
     return found
 
 
+def imports_of(file: Path) -> set[str]:
+    """The modules that a file imports."""
+    return {module for _, module, _ in imports(ast.parse(file.read_text(encoding="utf-8")))}
+
+
 def wrong_imports(source: str, layer: str) -> list[str]:
     """One sentence for each import that goes against the arrows."""
     faults = []

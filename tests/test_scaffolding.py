@@ -1,0 +1,191 @@
+"""The papers of the project keep to the code: pins, commands, and every name that a guide mentions."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+
+import pytest
+
+from tests.test_arrows import FILES, PROJECT, imports_of
+
+PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([0-9][A-Za-z0-9.]*)$")
+OPEN = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements.txt && .venv/bin/streamlit run dashboard.py"
+TEST = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements-dev.txt && .venv/bin/python -m pytest"
+# a slash that begins a path, then a folder where people keep their own
+OF_A_MACHINE = re.compile(r"(?<![\w.<>{}/-])/(home|Users|work|root)/[a-z]")
+GUIDES = ("docs/add-a-localizer.md", "docs/add-a-page.md", "docs/add-a-task.md", "CONTRIBUTING.md")
+
+
+def text(name: str) -> str:
+    """A file of the project."""
+    return (PROJECT / name).read_text(encoding="utf-8")
+
+
+def pins(name: str) -> dict[str, str]:
+    """Normalised name -> version of each pin of a requirements file."""
+    lines = [line.strip() for line in text(name).splitlines()]
+    found = [PIN.match(line) for line in lines if line and not line.startswith(("#", "-"))]
+    assert all(found), f"{name} has a line that is not an exact pin"
+    return {normalised(match[1]): match[2] for match in found if match}
+
+
+def normalised(distribution: str) -> str:
+    """A distribution's name as registries compare it."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt", "constraints.txt"])
+def test_what_is_pinned_is_what_runs_here(name: str) -> None:
+    installed = {p: version(p).split("+")[0] for p in pins(name) if present(p)}
+    assert installed == {p: v for p, v in pins(name).items() if p in installed}
+    assert len(installed) >= 0.8 * len(pins(name))  # some are not needed on every system
+
+
+def present(distribution: str) -> bool:
+    """Whether it is installed."""
+    try:
+        return bool(version(distribution))
+    except PackageNotFoundError:
+        return False
+
+
+def test_nothing_is_pinned_twice() -> None:
+    app, tools, brought = (set(pins(f"{n}.txt")) for n in ("requirements", "requirements-dev", "constraints"))
+    assert not app & tools and not (app | tools) & brought
+    assert "-c constraints.txt" in text("requirements.txt") and "-r requirements.txt" in text("requirements-dev.txt")
+
+
+def test_everything_the_app_imports_is_pinned_by_name() -> None:
+    owners = packages_distributions()
+    used = {module.split(".")[0] for file in FILES for module in imports_of(file)}
+    outside = used - set(sys.stdlib_module_names) - {"skillviz", "pages"}
+    missing = {m for m in outside if not {normalised(d) for d in owners.get(m, [m])} & set(pins("requirements.txt"))}
+    assert not missing, f"imported, but not in requirements.txt: {sorted(missing)}"
+
+
+def test_the_two_commands_are_the_same_wherever_they_stand() -> None:
+    for file in ("README.md", "Makefile"):
+        assert OPEN in [line.strip() for line in text(file).splitlines()]
+        assert TEST in [line.strip() for line in text(file).splitlines()]
+    assert text(".ci/run").rstrip().endswith("\n" + TEST)
+    assert os.access(PROJECT / ".ci/run", os.X_OK)
+    subprocess.run(["bash", "-n", PROJECT / ".ci/run"], check=True)
+
+
+def test_the_help_target_lists_every_target() -> None:
+    makefile = text("Makefile")
+    targets = re.search(r"^\.PHONY: (.*)$", makefile, re.M)
+    assert targets is not None
+    described = re.findall(r"^([a-z]+):.*## \S", makefile, re.M)
+    assert sorted(described) == sorted(targets[1].split())
+
+
+def test_the_licence_and_the_version_are_said_once() -> None:
+    assert text("LICENSE").startswith("MIT License\n\nCopyright (c) 2026 The skillviz authors\n")
+    project = re.search(r'^version = "(.+)"$', text("pyproject.toml"), re.M)
+    assert project is not None and f"## {project[1]}" in text("CHANGELOG.md")
+    assert re.search(r'^license = "MIT"$', text("pyproject.toml"), re.M)
+
+
+def quoted(markdown: str) -> list[str]:
+    """What stands in single backticks."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", markdown, flags=re.S))
+
+
+def missing_path(word: str) -> bool:
+    """Whether a path with a slash does not exist; of one with a placeholder, its folder."""
+    path = re.sub(r"[^/]*<.*", "", word).rstrip("/")
+    roots = (PROJECT, PROJECT / "skillviz")
+    return not any((root / path).exists() for root in roots)
+
+
+def missing_module(word: str) -> bool:
+    """Whether a dotted name from skillviz is neither a module nor a name in one."""
+    parts = word.split("(")[0].split(".")
+    for cut in (len(parts), len(parts) - 1):
+        try:
+            module = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        return not all(hasattr(module, name) for name in parts[cut:])
+    return True
+
+
+def missing_name(word: str, code: str) -> bool:
+    """Whether the last identifier of a name or call is defined nowhere in the code."""
+    last = word.split("(")[0].split(".")[-1]
+    return not re.search(rf"(def|class) {last}\b|\b{last}\b(: |\] ?=| =)", code)
+
+
+def stale(markdown: str, code: str) -> list[str]:
+    """The quoted paths, modules and names of a guide that no longer exist."""
+    found = []
+    for word in quoted(markdown):
+        if " " in word.split("(")[0] or word.startswith(("python", "make ", "-")):
+            continue
+        if word.startswith("skillviz."):
+            found += [word] if missing_module(word) else []
+        elif "/" in word or word.endswith((".py", ".md", ".txt")):
+            found += [word] if missing_path(word) else []
+        elif re.fullmatch(r"(problem\.|page\.)?[A-Za-z_.]+\(.*\)|problem\.[a-z_.]+|[A-Z][A-Za-z]+|[A-Z_]+", word):
+            found += [word] if missing_name(word, code) and not word.startswith("SKILLVIZ_") else []
+    return found
+
+
+@pytest.fixture(scope="module")
+def code() -> str:
+    """The source of the application in one string."""
+    return "\n".join(file.read_text(encoding="utf-8") for file in FILES)
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_a_guide_names_only_what_exists(guide: str, code: str) -> None:
+    assert stale(text(guide), code) == []
+    assert len(quoted(text(guide))) > 5
+
+
+def test_a_name_that_is_gone_is_noticed(code: str) -> None:
+    gone = ["skillviz/core/gone.py", "skillviz.core.ranking.gone", "problem.gone(x)", "problem.gone", "GONE", "Gone"]
+    assert stale(" ".join(f"`{word}`" for word in gone), code) == gone
+    assert stale("`skillviz/core/ranking.py` `skillviz.core.ranking.top` `problem.tau` `Step` `LOCALIZERS`", code) == []
+
+
+def test_links_of_the_papers_lead_somewhere() -> None:
+    for name in (
+        "README.md",
+        "CONTRIBUTING.md",
+        *(f.relative_to(PROJECT).as_posix() for f in (PROJECT / "docs").glob("*.md")),
+    ):
+        for target in re.findall(r"\]\(([^)#]+)\)", text(name)):
+            if "://" not in target:
+                assert ((PROJECT / name).parent / target).exists(), f"{name} links to {target}"
+
+
+@pytest.mark.parametrize("guide", GUIDES[:2])
+def test_a_guide_is_ten_lines(guide: str) -> None:
+    assert len(text(guide).splitlines()) == 10
+
+
+def test_contributing_fits_a_page() -> None:
+    assert len(text("CONTRIBUTING.md").splitlines()) <= 45
+
+
+def test_streamlit_listens_to_this_machine_only() -> None:
+    config = text(".streamlit/config.toml")
+    assert re.search(r'^address = "127\.0\.0\.1"$', config, re.M) and "allowedHosts" in config
+    assert re.search(r'^fileWatcherType = "none"$', config, re.M)
+
+
+def test_no_path_of_a_machine_stands_in_the_project() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=PROJECT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout, so there is no list of the project's files; run it in a clone")
+    for name in listed.stdout.split("\n"):
+        path = PROJECT / name
+        if name and path.suffix in (".py", ".md", ".toml", ".json", ".yaml", ".txt", "") and path.is_file():
+            assert not re.search(OF_A_MACHINE, path.read_text(encoding="utf-8", errors="replace")), name
