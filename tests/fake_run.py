@@ -14,7 +14,7 @@ import pandas as pd
 from skillviz.core.makeup import makeup
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
-from skillviz.runs.evaluate import curve_rows, scores, temperature_of
+from skillviz.runs.evaluate import curve_rows, graft_row, scores, temperature_of
 from skillviz.runs.record import Architecture, Check, ModelNote, TaskNote
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec, parse_size
@@ -162,7 +162,7 @@ def _curve(spec: RunSpec, counts: Sequence[int], d: int, note: TaskNote) -> pd.D
         for split in ("validation", "test"):
             logits, y = _logits(split, note, spec.seed, spec.localizer, strength)
             common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
-            rows += curve_rows(logits, y, note, **common, dataset=note.name, split=split)
+            rows += curve_rows(graft_row(logits, y, note), **common, dataset=note.name, split=split)
     return pd.DataFrame(rows)
 
 

@@ -18,20 +18,27 @@ SCALED = "finetuned_scaled"
 UNRESAMPLED = ("accuracy", "confidence")
 
 Logits = Mapping[str, np.ndarray]
+Metrics = dict[str, Estimate]
 
 
-def scores(logits: Logits, labels: np.ndarray, task: TaskNote, temperature: float | None = None) -> Scores:
+def scores(
+    logits: Logits,
+    labels: np.ndarray,
+    task: TaskNote,
+    temperature: float | None = None,
+    known: Mapping[str, Metrics] | None = None,
+) -> Scores:
     """The metrics of one split: every state in `logits` [n, label], and what is compared between them.
 
-    With a `temperature` the fine-tuned model is scored once more at it, as `finetuned_scaled`.
+    With a `temperature` the fine-tuned model is scored once more at it, as `finetuned_scaled`. States in
+    `known` are not scored again.
     """
-    states = dict(logits)
-    if temperature is not None:
-        states[SCALED] = scaled(logits["finetuned"], temperature)
+    states = with_scaled(logits, temperature)
+    known = known or {}
     compared = {"grafted", "finetuned"} <= states.keys()
     return Scores(
         n=len(labels),
-        states={state: metrics(values, labels, task) for state, values in states.items()},
+        states={s: known[s] if s in known else metrics(values, labels, task) for s, values in states.items()},
         differences=_differences(states, "finetuned", labels, task) if compared else {},
         scaled_differences=_differences(states, SCALED, labels, task) if compared and SCALED in states else {},
         agreement=_agreement(states) if compared else None,
@@ -39,7 +46,15 @@ def scores(logits: Logits, labels: np.ndarray, task: TaskNote, temperature: floa
     )
 
 
-def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote) -> dict[str, Estimate]:
+def with_scaled(logits: Logits, temperature: float | None) -> dict[str, np.ndarray]:
+    """The states, and the fine-tuned one at the temperature where there is one."""
+    states = dict(logits)
+    if temperature is not None:
+        states[SCALED] = scaled(logits["finetuned"], temperature)
+    return states
+
+
+def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote) -> Metrics:
     """Every metric of one state: Wilson's interval for accuracy, the bootstrap's for the others.
 
     Mean confidence has no interval; F1 is there for two labels only.
@@ -51,14 +66,24 @@ def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote) -> dict[str,
     return {name: found[name] for name in values}
 
 
-def curve_rows(logits: Logits, labels: np.ndarray, task: TaskNote, **common: Any) -> list[dict[str, Any]]:
-    """The rows that one size adds to curve.parquet: the graft's metrics, its agreement and recovered gain.
+def graft_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
+    """What a size is judged by: the graft's metrics, its agreement and recovered gain.
 
-    `logits` holds at least pretrained, finetuned and grafted; `common` are the columns that do not change.
+    `logits` holds at least pretrained, finetuned and grafted.
     """
-    graft = metrics(logits["grafted"], labels, task)
-    rows = {**graft, "agreement": _agreement(logits), "recovered": _recovered(logits, labels, task)}
-    return [{**common, "metric": name, **row.model_dump()} for name, row in rows.items()]
+    row = {"agreement": _agreement(logits), "recovered": _recovered(logits, labels, task)}
+    return {**metrics(logits["grafted"], labels, task), **row}
+
+
+def graft_row_of(found: Scores) -> Metrics:
+    """The same, of a split that is scored already."""
+    row = {"agreement": found.agreement, "recovered": found.recovered}
+    return {**found.states["grafted"], **{name: value for name, value in row.items() if value is not None}}
+
+
+def curve_rows(row: Metrics, **common: Any) -> list[dict[str, Any]]:
+    """The rows of curve.parquet for one size and split; `common` are the columns that do not change."""
+    return [{**common, "metric": name, **value.model_dump()} for name, value in row.items()]
 
 
 def temperature_of(logits: Logits, labels: np.ndarray) -> float | None:

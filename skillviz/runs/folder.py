@@ -17,7 +17,7 @@ import psutil
 from safetensors.numpy import save_file
 
 from skillviz.core.region import Region
-from skillviz.errors import StoreError
+from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
 from skillviz.runs.atomic import disk_errors, sha256, write_file, write_text
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
@@ -29,6 +29,7 @@ HEARTBEAT = "heartbeat"
 LOG = "log.txt"
 PROCESS = "process.json"
 INT32_LIMIT = 2**31
+OPEN = ("queued", "running")
 
 
 class RunFolder:
@@ -106,6 +107,22 @@ class RunFolder:
         """Status failed, with the reason; what was written stays for a look but is not vouched for."""
         self._close("failed", error=failure)
 
+    def give_up(self, failure: Failure) -> None:
+        """As `fail`, where even that may not be possible: a full disk, or a run that is closed already.
+
+        The first needs room, so the artifacts go; if that is not enough, the folder goes too.
+        """
+        if failure.kind == DiskFull.__name__:
+            for path in artifacts(self.path):
+                path.unlink()
+        try:
+            self.log(f"failed: {failure.kind}: {failure.message}")
+            self.fail(failure)
+        except DiskFull:
+            shutil.rmtree(self.path, ignore_errors=True)
+        except StoreError:
+            pass
+
     def cancel(self) -> None:
         """Status cancelled."""
         self._close("cancelled")
@@ -127,8 +144,9 @@ class RunFolder:
             self.work.rmdir()
 
     def _refuse_if_closed(self) -> None:
-        if self.record.status not in ("queued", "running"):
-            raise StoreError(f"run {self.id} is {self.record.status} and cannot be changed any more.")
+        status = read_record(self.path).status  # what is on disk counts: another process may have closed it
+        if status not in OPEN:
+            raise StoreError(f"run {self.id} is {status} and cannot be changed any more.")
 
 
 def artifacts(folder: Path) -> list[Path]:

@@ -48,6 +48,7 @@ class ModelNote(Frozen):
     """What identifies one member of the pair."""
 
     source: str
+    revision: str | None = None
     model_type: str = ""
     dtype: str = ""
     fingerprint: str = ""

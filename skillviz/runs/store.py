@@ -58,7 +58,7 @@ class Store:
         return f"Store({str(self.root)!r})"
 
     def create(self, spec: RunSpec, *, size: int | None = None) -> RunFolder:
-        """A new queued run. `size` is the main size in entries, for the run's name."""
+        """A new queued run. `size` is the main size in entries, for the run's name; 0: none is asked for."""
         with disk_errors(self.root / RECORD):
             self.root.mkdir(parents=True, exist_ok=True)
             run_id = self._free_id(spec, size)
@@ -185,7 +185,7 @@ def shipped_root() -> Path:
 def name_of(spec: RunSpec, size: int | None = None) -> str:
     """The readable part of a run's id, such as sst2-minilm-l6-stagewise-10646-s0."""
     task = Path(spec.task).stem if re.search(r"\.ya?ml$", spec.task) else spec.task
-    amount = str(size) if size is not None else spec.sizes[0].replace("%", "pct")
+    amount = spec.sizes[0].replace("%", "pct") if size is None else str(size or "")
     base = spec.base.split("@")[0].replace("\\", "/").rstrip("/").split("/")[-1]
     parts = (_slug(task), _slug(base), _slug(spec.localizer), _slug(amount), f"s{spec.seed}")
     return "-".join(part for part in parts if part)

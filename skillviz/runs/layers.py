@@ -1,0 +1,38 @@
+"""How far each part of each tensor moved in fine-tuning, and the table of layers made with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from skillviz.core.makeup import makeup
+from skillviz.core.parameters import ParameterTable
+from skillviz.core.region import Region
+
+COLUMNS = ("parameter", "kind", "movement_l2", "movement_max", "movement_mean")
+
+
+def movement_summary(base: Tensor, finetuned: Tensor, table: ParameterTable) -> pd.DataFrame:
+    """One row a parameter and kind: norm, maximum and mean of |fine-tuned - base|, taken in float64.
+
+    Made tensor by tensor, so that no second copy of all d differences is needed.
+    """
+    return pd.DataFrame(_rows(base, finetuned, table), columns=list(COLUMNS))
+
+
+def layers_table(region: Region, table: ParameterTable, movement: pd.DataFrame) -> pd.DataFrame:
+    """layers.parquet: the region's entries by parameter and kind, beside the movement."""
+    return makeup(region, table).merge(movement, on=["parameter", "kind"], how="left", validate="1:1")
+
+
+def _rows(base: Tensor, finetuned: Tensor, table: ParameterTable) -> Iterator[tuple[object, ...]]:
+    bounds = zip(table.parameters, table.offsets[:-1], table.offsets[1:], strict=True)
+    for parameter, start, end in bounds:
+        distance = (finetuned[start:end].double() - base[start:end].double()).abs().cpu().numpy()
+        numbers = parameter.kind_numbers(np.arange(parameter.size))
+        for number, kind in enumerate(parameter.kinds):
+            part = distance[numbers == number]
+            yield parameter.name, kind, float(np.sqrt((part**2).sum())), float(part.max()), float(part.mean())

@@ -1,0 +1,259 @@
+"""Making a run: from a spec to a finished, immutable folder, or to one that says why it is not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from skillviz.core.localizers.record import Step
+from skillviz.core.localizers.table import Localizer, localizer
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+from skillviz.models.device import describe, pick
+from skillviz.models.predict import predict
+from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of, scores
+from skillviz.runs.failure import failure_of
+from skillviz.runs.folder import RunFolder
+from skillviz.runs.layers import layers_table
+from skillviz.runs.progress import Progress, Report, silent
+from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
+from skillviz.runs.record import Check, Scores, TaskNote
+from skillviz.runs.run import Run
+from skillviz.runs.search import Searched, base_region_of, options_of, search
+from skillviz.runs.selfcheck import ends_check, ranking_check, restored_check, size_check
+from skillviz.runs.session import Session
+from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.store import Store
+from skillviz.runs.tables import logit_columns
+from skillviz.runs.wise import wise_rows
+
+BEAT = 1.0  # seconds between two heartbeats
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of a run before its folder exists."""
+
+    spec: RunSpec
+    row: Localizer
+    options: Any
+    sizes: tuple[int, ...]
+    base_region: Region | None
+    task: TaskNote
+    notes: tuple[str, ...]
+
+
+def produce(spec: RunSpec, store: Store, progress: Report | None = None, session: Session | None = None) -> Run:
+    """The finished run of a spec.
+
+    What can be checked without weights is checked before there is a folder. After that a failure leaves a
+    folder with status failed (or cancelled, on Ctrl-C), its class and a hint, and is raised again. A
+    `session` shared by several runs of one pair saves loading, encoding and the ends' predictions.
+    """
+    session, report = session or Session(), progress or silent
+    report(Progress("check", text="checking the pair, the task and the sizes"))
+    plan = prepare(spec, session)
+    folder = store.create(spec, size=plan.sizes[0] if plan.row.budgeted else 0)
+    with _verdict(folder):
+        folder.start()
+        return _Production(plan, session, folder, report).made()
+
+
+def prepare(spec: RunSpec, session: Session) -> Plan:
+    """The checked plan of a spec; reads configurations, headers and data, no weights. Raises SkillvizError."""
+    row = localizer(spec.localizer)
+    base_region = base_region_of(spec, row)
+    options, notes = options_of(spec, row, base_region)
+    pick(spec.device)
+    if not row.budgeted:
+        notes += (f"{row.title} has a size of its own, an outcome; the size asked for is not used.",)
+    task = session.task(spec)
+    check = session.preflight(spec)
+    sizes = tuple(parse_size(size, check.d or 0) for size in spec.sizes)
+    splits = session.splits(spec)
+    return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes))
+
+
+@contextmanager
+def _verdict(folder: RunFolder) -> Iterator[None]:
+    """Whatever ends the run early is written into its folder, as far as the disk allows, and raised again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        folder.log("cancelled")
+        folder.cancel()
+        raise
+    except Exception as error:
+        failure = failure_of(error)
+        folder.give_up(failure)
+        raise
+
+
+@dataclass
+class _Production:
+    """The phases of one run, in the order of `made`."""
+
+    plan: Plan
+    session: Session
+    folder: RunFolder
+    report: Report
+    seconds: dict[str, float] = field(default_factory=dict)
+    beaten: float = 0.0
+
+    def made(self) -> Run:
+        """The finished run."""
+        spec, session = self.plan.spec, self.session
+        with self.phase("load", "loading both models and the data"):
+            self.pair, self.data = session.pair(spec), session.encoded(spec)
+            self.weights = session.weights(spec)
+        with self.phase("predict", "scoring the pre-trained and the fine-tuned model"):
+            self.ends = session.ends(spec)
+        with self.phase("search", f"{self.plan.row.title}: searching"):
+            found = self.searched()
+        with self.phase("evaluate", "scoring the grafts"):
+            checks, metrics, temperature = self.evaluated(found)
+        with self.phase("store", "storing the run"):
+            fields = self.record_fields(found)
+        return self.folder.finish(
+            **fields, checks=checks, metrics=metrics, temperature=temperature, seconds=self.seconds
+        )
+
+    def searched(self) -> Searched:
+        """The regions of all sizes; the model is at base again after it."""
+        spec, plan = self.plan.spec, self.plan
+        if plan.base_region is not None and dict(plan.base_region.shapes) != self.pair.table.shapes:
+            raise BadInput("the region file of the option 'base' was made for another architecture than this pair.")
+        autocast = getattr(torch, spec.autocast) if spec.autocast else None
+        problem = self.pair.problem(self.data["train"], self.data.get("validation"), autocast=autocast)
+        try:
+            return search(plan.row, problem, plan.sizes, spec.seed, plan.options, self.on_step)
+        finally:
+            problem.reset()
+
+    def on_step(self, target: int, step: Step) -> None:
+        """Tells the watchers of one step."""
+        loss = step.loss if np.isfinite(step.loss) else None
+        said = {"step": step.step, "loss": loss, "size": step.size, "added": step.added, "removed": step.removed}
+        self.folder.event(phase="search", target=target, **said)
+        self.beat()
+        total = getattr(self.plan.options, "steps", None)
+        text = f"{self.plan.row.title}, {target:,} entries"
+        self.report(Progress("search", step.step, total, text, loss=loss, size=step.size))
+
+    def evaluated(self, found: Searched) -> tuple[tuple[Check, ...], dict[str, Scores], float | None]:
+        """Writes every table; the self-checks, the metrics by split, and the temperature."""
+        pair, table = self.pair, self.pair.table
+        region, ranking = found.region(found.size, table.shapes), found.ranking()
+        temperature, known = self.session.end_metrics(self.plan.spec, self.plan.task)
+        logits = {split: self.states(split, region) for split in self.ends}
+        metrics = {
+            split: scores(z, self.data[split].labels, self.plan.task, temperature, known[split])
+            for split, z in logits.items()
+        }
+        self.folder.write_region(region, self.region_header())
+        self.folder.write_ranking(ranking, table.d)
+        self.folder.write_table("predictions", self.predictions(logits))
+        self.folder.write_table("curve", self.curve(found, metrics))
+        self.folder.write_table("history", found.table())
+        layers = layers_table(region, table, self.session.movement(self.plan.spec))
+        self.folder.write_table("layers", layers)
+        if self.plan.spec.interpolation and "test" in self.data:
+            rows = wise_rows(pair, self.data["test"], region, self.plan.task)
+            self.folder.write_table("interpolation", pd.DataFrame(rows))
+        return self.checks(region, found, ranking), metrics, temperature
+
+    def checks(self, region: Region, found: Searched, ranking: np.ndarray) -> tuple[Check, ...]:
+        """The self-checks, the one of the weights last."""
+        asked = self.plan.sizes[0] if self.plan.row.budgeted else None
+        examples = self.data.get("test", self.data["train"])
+        return (
+            size_check(region, found.orders[found.size], asked),
+            ranking_check(region, ranking),
+            ends_check(self.pair, examples),
+            restored_check(self.weights, self.pair),
+        )
+
+    def states(self, split: str, region: Region) -> dict[str, np.ndarray]:
+        """Logits [n, label] of all four states on one split."""
+        self.beat()
+        grafts = {s: predict(self.pair, self.data[split], s, region) for s in ("grafted", "complement")}
+        return {**self.ends[split], **grafts}
+
+    def predictions(self, logits: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
+        """predictions.parquet."""
+        frames = []
+        for split, states in logits.items():
+            data, name = self.data[split], self.plan.task.name
+            for state, values in states.items():
+                frame = pd.DataFrame(values, columns=logit_columns(self.plan.task.labels))
+                frame = frame.assign(example_id=data.ids, dataset=name, split=split, state=state, label=data.labels)
+                frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    def curve(self, found: Searched, metrics: dict[str, Scores]) -> pd.DataFrame:
+        """curve.parquet: the main size from the metrics at hand, the others predicted and scored."""
+        spec, d, rows = self.plan.spec, self.pair.d, []
+        for size in sorted(found.orders):
+            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
+            for split in self.ends:
+                self.beat()
+                row = graft_row_of(metrics[split]) if size == found.size else self.graft_row(found, size, split)
+                rows += curve_rows(row, **common, dataset=self.plan.task.name, split=split)
+            self.report(Progress("evaluate", text=f"{size:,} entries scored"))
+        return pd.DataFrame(rows)
+
+    def graft_row(self, found: Searched, size: int, split: str) -> Metrics:
+        """The metrics of one of the other sizes."""
+        grafted = predict(self.pair, self.data[split], "grafted", found.region(size, self.pair.table.shapes))
+        return graft_row({**self.ends[split], "grafted": grafted}, self.data[split].labels, self.plan.task)
+
+    def region_header(self) -> dict[str, Any]:
+        """What region.safetensors says of where it comes from."""
+        spec = self.plan.spec
+        members = {"base": self.pair.base_info, "finetuned": self.pair.finetuned_info}
+        return {
+            "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": self.plan.task.name,
+            "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in members.items()},
+        }  # fmt: skip
+
+    def record_fields(self, found: Searched) -> dict[str, Any]:
+        """The fields of run.json that say what was made of what."""
+        spec, pair = self.plan.spec, self.pair
+        return {
+            "seeds": {"localizer": spec.seed, "data": spec.data_seed},
+            "versions": versions(),
+            "commit": commit(),
+            "device": describe(pair.device),
+            "readout": pair.readout_name,
+            "base": model_note(spec.base, pair.base_info),
+            "finetuned": model_note(spec.finetuned, pair.finetuned_info),
+            "task": self.plan.task,
+            "architecture": architecture_note(pair.table),
+            "size": found.size,
+            "share": found.size / pair.d,
+            "sizes": tuple(found.orders),
+            "notes": tuple(dict.fromkeys((*pair.notes, *self.plan.notes, *found.notes))),
+        }
+
+    @contextmanager
+    def phase(self, name: str, text: str) -> Iterator[None]:
+        """Names a phase to the watchers and takes its time."""
+        self.report(Progress(name, text=text))
+        self.folder.event(phase=name)
+        self.folder.log(text)
+        begun = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - begun, 3)
+
+    def beat(self) -> None:
+        """A heartbeat, at most one a second."""
+        if time.monotonic() - self.beaten > BEAT:
+            self.folder.beat()
+            self.beaten = time.monotonic()

@@ -1,0 +1,91 @@
+"""Where a run's numbers come from: models, data, versions and commit, as run.json holds them."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+from skillviz.core.parameters import ParameterTable
+from skillviz.models.checkpoint import ModelInfo
+from skillviz.runs.record import Architecture, ModelNote, TaskNote
+from skillviz.tasks.splits import Splits
+from skillviz.tasks.task import Task
+
+PACKAGES = ("skillviz", "torch", "transformers", "numpy", "pandas", "safetensors")
+
+
+def model_note(source: str, info: ModelInfo) -> ModelNote:
+    """What identifies a member of the pair; `source` as the spec has it, since folders differ by machine."""
+    return ModelNote(
+        source=source,
+        revision=info.revision,
+        model_type=info.model_type,
+        dtype=info.dtype,
+        fingerprint=info.fingerprint,
+    )
+
+
+def task_note(task: Task, splits: Splits) -> TaskNote:
+    """What a page must know of the task; no texts."""
+    frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
+    labels = {split: frame["label"].to_numpy() for split, frame in frames.items() if len(frame)}
+    return TaskNote(
+        name=task.name,
+        labels=task.labels,
+        metric=task.metric,
+        positive=task.positive if task.metric == "f1" else None,
+        fingerprint=splits.fingerprint,
+        counts={split: len(y) for split, y in labels.items()},
+        majority={split: float(np.bincount(y).max() / len(y)) for split, y in labels.items()},
+    )
+
+
+def architecture_note(table: ParameterTable) -> Architecture:
+    """The graftable parameters in numbers."""
+    return Architecture(
+        model_type=table.model_type, known=table.known, d=table.d, layers=table.layers, heads=table.heads
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of what the numbers depend on."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
+
+
+def commit() -> str | None:
+    """The git commit of skillviz, with `+changes` where its files differ from it; None outside a checkout."""
+    project = Path(__file__).resolve().parents[2]
+    if not (project / ".git").exists():
+        return None
+    head = _git(project, "rev-parse", "HEAD")
+    changed = _git(project, "status", "--porcelain", "--untracked-files=no", "--", "skillviz")
+    return None if head is None else head + ("+changes" if changed else "")
+
+
+def _git(project: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=project, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return _own_version() if name == "skillviz" else "absent"
+
+
+def _own_version() -> str:
+    """The version that pyproject.toml declares, for a checkout that is not installed."""
+    import tomllib
+
+    path = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    if not path.is_file():
+        return "unknown"
+    return str(tomllib.loads(path.read_text(encoding="utf-8"))["project"]["version"])

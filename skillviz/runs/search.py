@@ -1,0 +1,132 @@
+"""Regions of all the sizes asked for, with as few searches as the localizer allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.localizers.record import Found, Step
+from skillviz.core.localizers.table import Localizer
+from skillviz.core.problem import Problem
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.tables import empty
+
+REGION_BASES = ("movement", "empty", "region")
+
+
+@dataclass
+class Searched:
+    """`orders` maps each size, the main one first, to its entries as global flat indices, best first."""
+
+    orders: dict[int, np.ndarray] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Entries of the main region."""
+        return next(iter(self.orders))
+
+    def region(self, size: int, shapes: Mapping[str, tuple[int, ...]]) -> Region:
+        """The region found for this size."""
+        return Region.from_flat(self.orders[size], shapes)
+
+    def ranking(self) -> np.ndarray:
+        """The main region's entries in their order, then what each larger region adds, int64."""
+        order = self.orders[self.size]
+        for size in sorted(s for s in self.orders if s > self.size):
+            new = self.orders[size]
+            order = np.concatenate([order, new[~np.isin(new, order, assume_unique=True)]])
+        return order
+
+    def table(self) -> pd.DataFrame:
+        """history.parquet."""
+        return pd.DataFrame(self.history) if self.history else empty("history")
+
+
+OnStep = Callable[[int, Step], None]
+
+
+def search(
+    row: Localizer, problem: Problem, sizes: Sequence[int], seed: int, options: Any, on_step: OnStep
+) -> Searched:
+    """The regions of these sizes (the main one first). `on_step` hears of each step and the size it is for.
+
+    Nested localizers search once, at the largest size, and the rest is cut; those without a budget search
+    once and their size is an outcome; the others search for each size on its own.
+    """
+    found = Searched()
+    if not row.budgeted or row.nested:
+        target = max(sizes)
+        result = _one(row, problem, target, seed, options, on_step, found)
+        cuts = sizes if row.budgeted else [len(result.order)]
+        found.orders = {size: result.order[:size] for size in cuts}
+        return found
+    for size in dict.fromkeys(sizes):
+        found.orders[size] = _one(row, problem, size, seed, options, on_step, found).order
+    return found
+
+
+def _one(
+    row: Localizer, problem: Problem, size: int, seed: int, options: Any, on_step: OnStep, found: Searched
+) -> Found:
+    steps = row.run(problem, size, seed=seed, options=options)
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            result: Found = end.value
+            break
+        found.history.append(_history_row(row.name, size, step))
+        on_step(size, step)
+    _add_notes(found, result.notes)
+    return Found(np.asarray(result.order, dtype=np.int64), result.notes)
+
+
+def _history_row(name: str, target: int, step: Step) -> dict[str, Any]:
+    values = {f.name: getattr(step, f.name) for f in fields(step)}
+    loss = step.loss if math.isfinite(step.loss) else None
+    return {"localizer": name, "target": target, **values, "loss": loss}
+
+
+def _add_notes(found: Searched, notes: Iterable[str]) -> None:
+    found.notes += [note for note in notes if note not in found.notes]
+
+
+def options_of(spec: RunSpec, row: Localizer, base_region: Region | None = None) -> tuple[Any, tuple[str, ...]]:
+    """The localizer's options as the spec asks for them, and notes on what does not apply to it.
+
+    `steps` and `batch_size` are common to many localizers and left out for those without them; any other
+    unknown option raises BadInput.
+    """
+    known = {f.name for f in fields(row.options)}
+    given = dict(spec.options)
+    common = {"steps": spec.steps, "batch_size": spec.batch_size}
+    asked = {name: value for name, value in common.items() if value is not None}
+    given |= {name: value for name, value in asked.items() if name in known}
+    if base_region is not None:
+        given |= {"base": "region", "base_indices": tuple(base_region.flat().tolist())}
+    unused = [name for name in asked if name not in known]
+    notes = (f"{row.title} has no {' and no '.join(unused)}; what was given is not used.",) if unused else ()
+    return row.make_options(given), notes
+
+
+def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:
+    """The region file that the option `base` names, None where it names none.
+
+    Raises BadInput where there is no such file.
+    """
+    base = spec.options.get("base")
+    takes_region = "base_indices" in {f.name for f in fields(row.options)}
+    if not takes_region or base is None or base in REGION_BASES:
+        return None
+    if not isinstance(base, str):
+        raise BadInput(f"the option 'base' must be movement, empty, or a region file; got {base!r}.")
+    return Region.load(base)

@@ -1,0 +1,80 @@
+"""What a run checks about itself before it is called finished."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skillviz.core.encoded import Encoded
+from skillviz.core.region import Region
+from skillviz.models.pair import ModelPair
+from skillviz.models.predict import predict
+from skillviz.runs.record import Check
+
+EXAMPLES = 8
+INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def fingerprint_of(pair: ModelPair) -> str:
+    """sha256 of all parameters and buffers as they stand; equal texts mean equal bits."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(pair.model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def size_check(region: Region, order: np.ndarray, asked: int | None) -> Check:
+    """Whether the region has the size asked for (None: it was free) and its order names each entry once."""
+    wanted = len(order) if asked is None else asked
+    passed = region.size == wanted == len(order)
+    said = "its size is an outcome" if asked is None else f"{asked:,} asked for"
+    return Check(name="size", passed=passed, detail=f"{region.size:,} entries; {said}.")
+
+
+def ranking_check(region: Region, ranking: np.ndarray) -> Check:
+    """Whether the ranking cut at the region's size is the region."""
+    cut = Region.from_flat(ranking[: region.size], region.shapes)
+    unique = len(np.unique(ranking)) == len(ranking)
+    return Check(name="ranking", passed=cut == region and unique, detail=f"{len(ranking):,} entries in order.")
+
+
+def ends_check(pair: ModelPair, encoded: Encoded) -> Check:
+    """Whether the empty region gives the base and the full one the fine-tuned model, by torch.equal.
+
+    Weights are compared as integers, so bit for bit; logits on a few examples, the fine-tuned end only
+    where nothing outside the graftable parameters moved.
+    """
+    few = encoded.take(np.arange(min(EXAMPLES, len(encoded))))
+    empty, full = Region.empty(pair.table.shapes), Region.full(pair.table.shapes)
+    with pair.at("grafted", empty):
+        results = [_same_bits(pair.flat.theta, pair.base)]
+    with pair.at("grafted", full):
+        results.append(_same_bits(pair.flat.theta, pair.finetuned))
+    results.append(_same_logits(pair, few, ("grafted", empty), ("pretrained", None)))
+    if not pair.outside:
+        results.append(_same_logits(pair, few, ("grafted", full), ("finetuned", None)))
+    said = "the empty region gives the base, the full one the fine-tuned model"
+    outside = "" if not pair.outside else "; logits of the full one differ, as embeddings or a head moved too"
+    return Check(name="ends", passed=all(results), detail=f"{said}, bit for bit ({len(few)} examples){outside}.")
+
+
+def restored_check(before: str, pair: ModelPair) -> Check:
+    """Whether every weight is as it was before the search and the predictions."""
+    return Check(name="restored", passed=before == fingerprint_of(pair), detail="All weights as before, bit for bit.")
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    # as integers: 0.0 and -0.0 are equal as numbers, and NaN is not equal to itself
+    kind = INTEGERS[one.element_size()]
+    return torch.equal(one.view(kind), other.view(kind))
+
+
+def _same_logits(
+    pair: ModelPair, few: Encoded, one: tuple[str, Region | None], other: tuple[str, Region | None]
+) -> bool:
+    logits = [torch.from_numpy(predict(pair, few, state, region)) for state, region in (one, other)]
+    return torch.equal(*logits)

@@ -1,0 +1,135 @@
+"""What runs of one pair and task share, kept between them: the pair, the encoded data, the ends' scores."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.encoded import Encoded
+from skillviz.errors import BadInput
+from skillviz.models.pair import ModelPair, load_pair
+from skillviz.models.predict import predict
+from skillviz.models.preflight import Preflight, preflight
+from skillviz.runs.evaluate import Metrics, metrics, temperature_of, with_scaled
+from skillviz.runs.layers import movement_summary
+from skillviz.runs.record import TaskNote
+from skillviz.runs.selfcheck import fingerprint_of
+from skillviz.runs.spec import RunSpec
+from skillviz.tasks import registry
+from skillviz.tasks.encode import encode
+from skillviz.tasks.splits import Splits, load
+from skillviz.tasks.task import Task
+
+ENDS = ("pretrained", "finetuned")
+EVALUATED = ("validation", "test")
+
+
+@dataclass
+class Session:
+    """Caches by what determines each value. One pair is held at a time: models are large."""
+
+    kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def task(self, spec: RunSpec) -> Task:
+        """The spec's task."""
+        return self._keep("task", spec.task, lambda: registry.task(expanded(spec.task, "task")))
+
+    def splits(self, spec: RunSpec) -> Splits:
+        """The task's examples under the spec's sampling."""
+        caps = {"max_train": spec.max_train, "max_validation": spec.max_validation, "max_test": spec.max_test}
+        task = self.task(spec)
+        return self._keep(
+            "splits", _data_key(spec), lambda: load(task, k_shot=spec.k_shot, seed=spec.data_seed, **caps)
+        )
+
+    def preflight(self, spec: RunSpec) -> Preflight:
+        """The checked pair without its weights; raises the first thing that does not fit."""
+        base, finetuned = _members(spec)
+        found = self._keep(
+            "preflight", _pair_key(spec), lambda: preflight(base, finetuned, self.task(spec), spec.readout)
+        )
+        found.raise_first()
+        return found
+
+    def pair(self, spec: RunSpec) -> ModelPair:
+        """The loaded pair; another one is let go first."""
+        if self.kept.get("pair", (None,))[0] != _pair_key(spec):
+            self.kept = {name: entry for name, entry in self.kept.items() if name in ("task", "splits", "preflight")}
+        base, finetuned = _members(spec)
+        make = partial(load_pair, base, finetuned, readout=spec.readout, device=spec.device, dtype=spec.dtype)
+        return self._keep("pair", _pair_key(spec), lambda: make(task=self.task(spec)))
+
+    def weights(self, spec: RunSpec) -> str:
+        """sha256 of the model's weights as they were when the pair was loaded."""
+        pair = self.pair(spec)
+        return self._keep("weights", _pair_key(spec), lambda: fingerprint_of(pair))
+
+    def encoded(self, spec: RunSpec) -> dict[str, Encoded]:
+        """The examples of each split that has any, as token ids."""
+        pair, splits, task = self.pair(spec), self.splits(spec), self.task(spec)
+        frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
+        return self._keep(
+            "encoded",
+            (_pair_key(spec), _data_key(spec)),
+            lambda: {s: encode(task, f, pair.tokenizer, pair.readout_name) for s, f in frames.items() if len(f)},
+        )
+
+    def ends(self, spec: RunSpec) -> dict[str, dict[str, np.ndarray]]:
+        """Logits [n, label] by split, then state, of the pre-trained and the fine-tuned model."""
+        pair, encoded = self.pair(spec), self.encoded(spec)
+        return self._keep(
+            "ends",
+            (_pair_key(spec), _data_key(spec)),
+            lambda: {s: {e: predict(pair, encoded[s], e) for e in ENDS} for s in EVALUATED if s in encoded},
+        )
+
+    def end_metrics(self, spec: RunSpec, task: TaskNote) -> tuple[float | None, dict[str, dict[str, Metrics]]]:
+        """The fine-tuned model's temperature, and the ends' metrics by split and state."""
+        ends, encoded = self.ends(spec), self.encoded(spec)
+
+        def make() -> tuple[float | None, dict[str, dict[str, Metrics]]]:
+            fitted = temperature_of(ends["validation"], encoded["validation"].labels) if "validation" in ends else None
+            return fitted, {
+                split: {s: metrics(z, encoded[split].labels, task) for s, z in with_scaled(logits, fitted).items()}
+                for split, logits in ends.items()
+            }
+
+        return self._keep("end_metrics", (_pair_key(spec), _data_key(spec)), make)
+
+    def movement(self, spec: RunSpec) -> pd.DataFrame:
+        """How far each part of each tensor moved."""
+        pair = self.pair(spec)
+        return self._keep("movement", _pair_key(spec), lambda: movement_summary(pair.base, pair.finetuned, pair.table))
+
+    def _keep(self, name: str, key: Any, make: Any) -> Any:
+        """The value made for `key`; the one before it is dropped."""
+        if self.kept.get(name, (None,))[0] != key:
+            self.kept.pop(name, None)
+            self.kept[name] = (key, make())
+        return self.kept[name][1]
+
+
+def expanded(text: str, field: str) -> str:
+    """The text with `${NAME}` replaced from the environment; raises BadInput where one is not set."""
+    found = os.path.expanduser(os.path.expandvars(text))
+    if missing := re.search(r"\$\{?(\w+)\}?", found):
+        raise BadInput(f"'{text}' ({field}) names the environment variable {missing[1]}, which is not set; set it.")
+    return found
+
+
+def _members(spec: RunSpec) -> tuple[str, str]:
+    return expanded(spec.base, "base"), expanded(spec.finetuned, "finetuned")
+
+
+def _pair_key(spec: RunSpec) -> tuple[Any, ...]:
+    return spec.base, spec.finetuned, spec.task, spec.readout, spec.device, spec.dtype
+
+
+def _data_key(spec: RunSpec) -> tuple[Any, ...]:
+    return spec.task, spec.k_shot, spec.data_seed, spec.max_train, spec.max_validation, spec.max_test

@@ -1,0 +1,60 @@
+"""The stored grid of WiSE-FT and WiSE-Graft (PAPER.md, section 5) on the test set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skillviz.core.encoded import Encoded
+from skillviz.core.interpolate import PATHS, alphas
+from skillviz.core.objective import Objective
+from skillviz.core.readout import make_readout
+from skillviz.core.region import Region
+from skillviz.models.pair import ModelPair
+from skillviz.runs.evaluate import metrics
+from skillviz.runs.record import TaskNote
+
+FINETUNED_PATH = PATHS[0]
+
+
+def wise_rows(pair: ModelPair, encoded: Encoded, region: Region, task: TaskNote) -> list[dict[str, Any]]:
+    """The rows of interpolation.parquet: both paths at alpha 0, 0.1, ..., 1, every metric."""
+    rows = []
+    for path, alpha, logits in wise_logits(pair, encoded, region, alphas()):
+        common = {"path": path, "alpha": alpha, "dataset": task.name}
+        found = metrics(logits, encoded.labels, task)
+        rows += [{**common, "metric": name, **value.model_dump()} for name, value in found.items()]
+    return rows
+
+
+def wise_logits(
+    pair: ModelPair, encoded: Encoded, region: Region, grid: np.ndarray
+) -> Iterator[tuple[str, float, np.ndarray]]:
+    """Path, alpha and logits [n, label] of every point; both ends are copied, not computed."""
+    objective = Objective(pair.flat, make_readout(pair.readout_name, encoded), encoded)
+    inside = torch.from_numpy(region.flat()).to(pair.flat.device)
+    for path in PATHS:
+        for alpha in map(float, grid):
+            with pair.at("pretrained"):
+                if path == FINETUNED_PATH:
+                    _whole(pair, alpha)
+                else:
+                    pair.flat.theta[inside] = _between(pair.base[inside], pair.finetuned[inside], alpha)
+                yield path, alpha, objective.logits()
+
+
+def _whole(pair: ModelPair, alpha: float) -> None:
+    """WiSE-FT moves every parameter, those outside the graftable ones too."""
+    pair.flat.theta.copy_(_between(pair.base, pair.finetuned, alpha))
+    for name, (base, finetuned) in pair.outside.items():
+        pair.model.get_parameter(name).data.copy_(_between(base, finetuned, alpha))
+
+
+def _between(base: Tensor, end: Tensor, alpha: float) -> Tensor:
+    if alpha in (0.0, 1.0):
+        return end if alpha else base
+    return torch.lerp(base.float(), end.float(), alpha).to(base.dtype)
