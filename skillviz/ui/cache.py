@@ -1,0 +1,93 @@
+"""Everything the dashboard keeps in memory: reads of stored runs, by run id and time of completion.
+
+Nothing is computed here. A run is immutable once finished, so (id, finished) names its content for good; the
+list of runs is read anew when a run.json has come, gone or changed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.core.region import Region
+from skillviz.runs.library import Library, library
+from skillviz.runs.run import RECORD, Run
+from skillviz.runs.store import Unfinished, Unreadable
+from skillviz.ui.entries import Entry, entry_of
+
+TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
+SCAN_SECONDS = 5
+
+
+def entries() -> tuple[Entry, ...]:
+    """One entry for each finished run, the user's first, each store's newest first."""
+    return _entries(_stamp(library()))
+
+
+def run(run_id: str) -> Run:
+    """The finished run of this id or unique prefix; raises a StoreError."""
+    found = library()
+    return _run(found.store_of(run_id).resolve(run_id), _stamp(found))
+
+
+def others() -> tuple[list[Unfinished], list[Unreadable]]:
+    """The runs that cannot be opened: queued, running, failed or cancelled; and folders that cannot be read."""
+    return _others(_stamp(library()))
+
+
+def note(run_id: str) -> str:
+    """The user's note on a run; small and changing, so it is read each time."""
+    return own_store().note(run_id)
+
+
+def own_store() -> Any:
+    """The user's store, the only one that the dashboard changes."""
+    return library().stores[0]
+
+
+def table(run: Run, name: str) -> pd.DataFrame:
+    """One of the run's tables: predictions, curve, history, layers or interpolation."""
+    return _table(name, run.id, run.record.finished, run)
+
+
+def region(run: Run) -> Region:
+    """The run's main region."""
+    return _region(run.id, run.record.finished, run)
+
+
+def _stamp(found: Library) -> tuple[tuple[str, int], ...]:
+    """The run.json files of all stores with their times of change: equal stamps, equal lists."""
+    files = (path for store in found.stores for path in sorted(Path(store.root).glob(f"*/{RECORD}")))
+    return tuple((str(path), path.stat().st_mtime_ns) for path in files)
+
+
+@st.cache_data(show_spinner=False, max_entries=4)
+def _entries(stamp: tuple[tuple[str, int], ...]) -> tuple[Entry, ...]:
+    found = library()
+    return tuple(
+        entry_of(run, is_own=store is found.stores[0]) for store in found.stores for run in store.list()
+    )
+
+
+@st.cache_resource(show_spinner=False, max_entries=128)
+def _run(run_id: str, stamp: tuple[tuple[str, int], ...]) -> Run:
+    return library().open(run_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=4, ttl=SCAN_SECONDS)
+def _others(stamp: tuple[tuple[str, int], ...]) -> tuple[list[Unfinished], list[Unreadable]]:
+    found = library()
+    return found.unfinished(), found.unreadable()
+
+
+@st.cache_data(show_spinner=False, max_entries=TABLE_READS)
+def _table(name: str, run_id: str, finished: str | None, _run: Run) -> pd.DataFrame:
+    return getattr(_run, name)()
+
+
+@st.cache_resource(show_spinner=False, max_entries=16)
+def _region(run_id: str, finished: str | None, _run: Run) -> Region:
+    return _run.region()

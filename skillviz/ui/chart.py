@@ -1,0 +1,102 @@
+"""A chart as every page shows it: figure, how to read it, its table folded, a download menu, words for the blind."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from skillviz.ui import exports
+
+PERCENT = st.column_config.NumberColumn(format="percent")
+# how a table's columns are shown; what is not here is shown as it is
+COLUMNS: dict[str, Any] = {
+    "share": st.column_config.NumberColumn("share", format="%.3g"),
+    "enrichment": st.column_config.NumberColumn("× its fair share", format="%.3g"),
+    "selected": st.column_config.NumberColumn("selected entries", format="localized"),
+    "total": st.column_config.NumberColumn("all entries", format="localized"),
+    "size": st.column_config.NumberColumn("size (entries)", format="localized"),
+    "loss": st.column_config.NumberColumn("loss (nats)", format="%.4f"),
+    "seconds": st.column_config.NumberColumn("seconds", format="%.1f"),
+    **{name: st.column_config.NumberColumn(format="%.4f") for name in ("value", "low", "high")},
+    **{name: st.column_config.NumberColumn(format="%.3f") for name in ("lower", "upper", "confidence", "accuracy")},
+    **{name: st.column_config.NumberColumn(format="%.3g") for name in ("movement_l2", "movement_max", "movement_mean")},
+}
+
+
+def theme() -> str:
+    """`light` or `dark`, as the reader's browser shows the page."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def chart(
+    figure: go.Figure,
+    *,
+    name: str,
+    title: str,
+    reads: str,
+    alt: str,
+    table: pd.DataFrame,
+    run_id: str = "",
+    level: str = "###",
+    help: str | None = None,
+) -> None:
+    """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
+    with st.container(border=True):
+        st.markdown(f"{level} {title}", help=help)
+        st.plotly_chart(figure, key=f"chart.{name}", **_settings(name, run_id, alt))
+        below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id)
+
+
+def selectable(figure: go.Figure, *, name: str, run_id: str, alt: str, on_select: Any) -> Any:
+    """Draws a figure whose marks can be selected and returns the selection; `below` draws what belongs under it."""
+    return st.plotly_chart(
+        figure,
+        key=f"chart.{name}",
+        on_select=on_select,
+        selection_mode="points",
+        **_settings(name, run_id, alt),
+    )
+
+
+def below(figure: go.Figure, *, name: str, title: str, reads: str, table: pd.DataFrame, run_id: str = "") -> None:
+    """What stands under a figure: how to read it, its table (folded) and the download menu."""
+    st.caption(f"How to read this: {reads}")
+    with st.container(horizontal=True, vertical_alignment="top"):
+        with st.expander("Table"):
+            st.dataframe(table, hide_index=True, column_config=COLUMNS, alt=f"The numbers of: {title}")
+        downloads(figure, name=name, title=title, table=table, run_id=run_id)
+
+
+def downloads(figure: go.Figure, *, name: str, title: str, table: pd.DataFrame, run_id: str = "") -> None:
+    """The download menu. Files are made when asked for, not at every redraw."""
+    stem = exports.file_name(run_id, name)
+    with st.popover("Download", icon=":material/download:"):
+        st.download_button(
+            "Table (CSV)", partial(exports.csv, table), f"{stem}.csv", "text/csv", key=f"csv.{name}", on_click="ignore"
+        )
+        st.download_button(
+            "Chart (HTML, works offline)",
+            partial(exports.html, figure, title),
+            f"{stem}.html",
+            "text/html",
+            key=f"html.{name}",
+            on_click="ignore",
+        )
+        st.segmented_control(
+            "Picture", exports.PICTURES, default="png", key=_picture_key(name), format_func=str.upper, required=True
+        )
+        st.caption("Saved with the camera button that appears over the chart.")
+
+
+def _picture_key(name: str) -> str:
+    return f"picture.{name}"
+
+
+def _settings(name: str, run_id: str, alt: str) -> dict[str, Any]:
+    picture = st.session_state.get(_picture_key(name), "png")
+    config = exports.plotly_config(exports.file_name(run_id, name), picture)
+    return {"theme": None, "width": "stretch", "config": config, "alt": alt}

@@ -1,0 +1,224 @@
+"""The list of runs as picker and library need it, and the rules for finding one in it. No widgets here."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skillviz.runs.record import RunRecord, Scores
+from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec
+from skillviz.ui import text
+
+LEVELS = ("pair", "localizer", "size", "seed")
+DEFAULT_LOCALIZER = str(RunSpec.model_fields["localizer"].default)
+DEFAULT_SHARE = 0.001
+# what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
+SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One finished run in one line. `pair` are models, task and data together: runs of equal `pair` compare."""
+
+    id: str
+    is_own: bool
+    pair: tuple[str, ...]
+    base: str
+    finetuned: str
+    task: str
+    readout: str
+    localizer: str
+    size: int
+    d: int
+    seed: int
+    settings: tuple[tuple[str, str], ...]
+    created: str
+    finished: str
+    seconds: float
+    n: int
+    metric: str
+    grafted: float | None
+    recovered: float | None
+    ece: float | None
+
+    @property
+    def share(self) -> float:
+        """size / d."""
+        return self.size / self.d if self.d else math.nan
+
+
+def entry_of(run: Run, *, is_own: bool) -> Entry:
+    """The run in one line."""
+    record, spec = run.record, run.record.spec
+    metric = record.task.metric if record.task else "accuracy"
+    scores = headline_scores(record)
+    return Entry(
+        id=run.id,
+        is_own=is_own,
+        pair=_pair(record),
+        base=spec.base,
+        finetuned=spec.finetuned,
+        task=record.task.name if record.task else spec.task,
+        readout=record.readout or "",
+        localizer=spec.localizer,
+        size=record.size or 0,
+        d=record.d or 0,
+        seed=spec.seed,
+        settings=tuple((name, json.dumps(getattr(spec, name), sort_keys=True)) for name in SETTINGS),
+        created=record.created,
+        finished=record.finished or "",
+        seconds=sum(record.seconds.values()),
+        n=scores.n if scores else 0,
+        metric=metric,
+        grafted=_value(scores, metric),
+        recovered=scores.recovered.value if scores and scores.recovered else None,
+        ece=_value(scores, "ece"),
+    )
+
+
+def headline_split(record: RunRecord) -> str:
+    """`test`, or `validation` for a run without a test set."""
+    return "test" if "test" in record.metrics else "validation"
+
+
+def headline_scores(record: RunRecord) -> Scores | None:
+    """The scores that the pages show first."""
+    return record.metrics.get(headline_split(record))
+
+
+def _pair(record: RunRecord) -> tuple[str, ...]:
+    models = [(m.fingerprint or m.source) if m else "" for m in (record.base, record.finetuned)]
+    task = record.task
+    return (*models, task.name if task else record.spec.task, task.fingerprint if task else "", record.readout or "")
+
+
+def _value(scores: Scores | None, metric: str) -> float | None:
+    estimate = scores.states.get("grafted", {}).get(metric) if scores else None
+    return estimate.value if estimate else None
+
+
+def pair_labels(entries: Sequence[Entry]) -> dict[tuple[str, ...], str]:
+    """A short name for each pair, in the order of the entries; equal names get what tells them apart."""
+    first = {}
+    for entry in entries:
+        first.setdefault(entry.pair, entry)
+    by_label = defaultdict(list)
+    for entry in first.values():
+        by_label[_pair_label(entry)].append(entry)
+    labels = {}
+    for label, members in by_label.items():
+        for entry, more in zip(members, _tell_apart(members), strict=True):
+            labels[entry.pair] = f"{label}{more}"
+    return {pair: labels[pair] for pair in first}
+
+
+def _pair_label(entry: Entry) -> str:
+    base, finetuned = text.short_source(entry.base), text.short_source(entry.finetuned)
+    return f"{base} → {finetuned} · {entry.task}"
+
+
+def _tell_apart(members: Sequence[Entry]) -> list[str]:
+    if len(members) == 1:
+        return [""]
+    for words in (
+        lambda e: e.readout,
+        lambda e: text.counted(e.n, "example"),
+        lambda e: f"data {e.pair[3][:6]}",
+        lambda e: f"models {e.pair[0][:6]} {e.pair[1][:6]}",
+    ):
+        found = [words(entry) for entry in members]
+        if len(set(found)) == len(found):
+            return [f" · {word}" for word in found]
+    return [f" · {i + 1}" for i in range(len(members))]
+
+
+def first_choice(entries: Sequence[Entry]) -> Entry:
+    """The run to show when none was asked for: the user's newest, else the default localizer's at 0.1 %."""
+    own = [entry for entry in entries if entry.is_own]
+    if own:
+        return max(own, key=lambda e: e.created)
+    newest = max(entries, key=lambda e: e.created)
+    return min(
+        (e for e in entries if e.pair == newest.pair),
+        key=lambda e: (e.localizer != DEFAULT_LOCALIZER, _distance(e.share, DEFAULT_SHARE), e.seed, e.id),
+    )
+
+
+def level_value(entry: Entry, level: str) -> object:
+    """What an entry has at one level of the picker; at the last level it is the run itself."""
+    return {"pair": entry.pair, "localizer": entry.localizer, "size": entry.size, "seed": entry.id}[level]
+
+
+def options(entries: Sequence[Entry], chosen: Entry, level: str) -> list[Entry]:
+    """One entry for each value that `level` can take, the levels before it as in `chosen`; sorted."""
+    before = LEVELS[: LEVELS.index(level)]
+    fitting = [e for e in entries if all(level_value(e, b) == level_value(chosen, b) for b in before)]
+    found: dict[object, Entry] = {}
+    for entry in fitting:
+        found.setdefault(level_value(entry, level), entry)
+    order = {
+        "pair": lambda e: _pair_label(e),
+        "localizer": lambda e: e.localizer,
+        "size": lambda e: e.size,
+        "seed": lambda e: (e.seed, e.settings, e.created),
+    }[level]
+    return sorted(found.values(), key=order)
+
+
+def switched(entries: Sequence[Entry], chosen: Entry, level: str, value: object) -> Entry:
+    """The run that keeps most of `chosen` when one level takes another value.
+
+    Earlier levels stay as they are; later ones come as near as the runs allow.
+    """
+    before = LEVELS[: LEVELS.index(level)]
+    fitting = [
+        e
+        for e in entries
+        if level_value(e, level) == value and all(level_value(e, b) == level_value(chosen, b) for b in before)
+    ]
+    return min(fitting, key=lambda e: _strangeness(e, chosen))
+
+
+def _strangeness(entry: Entry, chosen: Entry) -> tuple[object, ...]:
+    return (
+        entry.localizer != chosen.localizer,
+        _distance(entry.share, chosen.share),
+        entry.seed != chosen.seed,
+        entry.settings != chosen.settings,
+        entry.seed,
+        entry.id,
+    )
+
+
+def _distance(share: float, wanted: float) -> float:
+    """How many powers of ten lie between two shares."""
+    return abs(math.log10(share / wanted)) if share > 0 and wanted > 0 else math.inf
+
+
+def level_labels(found: Sequence[Entry], level: str) -> list[str]:
+    """What the picker shows for each of these entries."""
+    if level == "pair":
+        labels = pair_labels(found)
+        return [labels[entry.pair] for entry in found]
+    if level == "localizer":
+        return [entry.localizer for entry in found]
+    if level == "size":
+        return [f"{text.share(entry.share)} ({text.count(entry.size)})" for entry in found]
+    return _seed_labels(found)
+
+
+def _seed_labels(found: Sequence[Entry]) -> list[str]:
+    """`0`; where settings differ `0 · batch_size 1024`; repetitions of one run by their time."""
+    differing = [name for i, name in enumerate(SETTINGS) if len({e.settings[i] for e in found}) > 1]
+    labels = [" · ".join([str(e.seed), *_differences(e, differing)]) for e in found]
+    twice = {label for label in labels if labels.count(label) > 1}
+    return [f"{label} · {e.id[-6:]}" if label in twice else label for label, e in zip(labels, found, strict=True)]
+
+
+def _differences(entry: Entry, names: Sequence[str]) -> list[str]:
+    settings = dict(entry.settings)
+    return [f"{name} {settings[name]}" for name in names if settings[name] not in ("null", "{}")]

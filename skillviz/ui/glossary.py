@@ -1,0 +1,55 @@
+"""The words of the dashboard, each explained in a sentence or two; shown as help where a page first uses them."""
+
+from __future__ import annotations
+
+GLOSSARY = {
+    "region": "The set of single parameter entries (weights, not whole matrices) whose fine-tuned values are copied.",
+    "graft": "The pre-trained model with the fine-tuned values copied in at the region and nowhere else; nothing is "
+    "trained again. In symbols: θ = θ_pre + γ·(θ_ft − θ_pre), γ being 1 inside the region and 0 outside.",
+    "complement": "The fine-tuned model with the region put back to its pre-trained values: what is left of the "
+    "skill when the region is taken out.",
+    "localizer": "A method that chooses a region. Budgeted ones return exactly the size asked for; the paper's "
+    "learned mask ends at a size of its own.",
+    "graftable": "The parameters a region may choose from: those of the transformer blocks. Embeddings, the norm "
+    "after the last block, pooler and output or classification head are never part of it.",
+    "size": "How many entries the region has, and which share that is of all graftable ones.",
+    "pretrained": "The model before fine-tuning. Where the readout is a classification head, that head is the "
+    "fine-tuned one in every state: it has no pre-trained value.",
+    "recovered": "(graft − pre-trained) / (fine-tuned − pre-trained) in the task's metric: 100 % means that the "
+    "graft does as well as the fine-tuned model. Its interval comes from resampling the examples, all three "
+    "models on the same ones.",
+    "accuracy": "The share of examples whose predicted class is right. The interval is over examples.",
+    "f1": "The harmonic mean of precision and recall of the positive class.",
+    "ece": "Expected calibration error: the mean distance between confidence and accuracy over bins of confidence "
+    "(15 of equal width unless said otherwise). 0 % is perfect. It says nothing about accuracy.",
+    "nll": "Negative log-likelihood of the true class, in nats: low when the model is right, and rightly sure.",
+    "agreement": "The share of examples on which graft and fine-tuned model predict the same class, right or wrong.",
+    "confidence": "The probability that the model gives to the class it predicts.",
+    "temperature": "One number, fitted on validation data, that divides the fine-tuned model's logits; it changes "
+    "its confidence but never its predictions. A fair rival for any claim about calibration.",
+    "paired": "Both models are scored on the same resampled examples, so luck with the examples cancels. A "
+    "difference is claimed only where its 95 % interval leaves out zero.",
+    "enrichment": "How dense the region is in a part of the model, relative to the whole: 2 × means that twice as "
+    "many of its entries were chosen as if the choice had been even.",
+    "movement": "How far fine-tuning moved the parameters: the difference between fine-tuned and pre-trained value.",
+    "seed": "The number that fixes a localizer's random choices; several seeds show how much depends on luck.",
+    "equal_mass": "Bins that hold about as many examples each, instead of bins of equal width.",
+    "chance": "Chance is 1 / number of classes; majority always answers with the most frequent class.",
+}
+
+
+def about(*words: str) -> str:
+    """The entries for these words, as Markdown for a help tooltip."""
+    if len(words) == 1:
+        return GLOSSARY[words[0]]
+    return "\n\n".join(f"**{NAMES.get(word, word)}**: {GLOSSARY[word]}" for word in words)
+
+
+NAMES = {
+    "ece": "ECE",
+    "nll": "NLL",
+    "f1": "F1",
+    "pretrained": "pre-trained",
+    "recovered": "share of the gain",
+    "equal_mass": "equal-mass bins",
+}

@@ -1,0 +1,175 @@
+"""The library of runs: filters, the table, and what can be done with the chosen run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.errors import StoreError
+from skillviz.ui import address, cache, pages, text
+from skillviz.ui.entries import Entry, pair_labels
+
+CHOSEN, TABLE = "library.chosen", "library.table"
+COLUMNS = {
+    "share": st.column_config.NumberColumn("size, % of graftable", format="%.4g"),
+    "size": st.column_config.NumberColumn("entries", format="localized"),
+    "graft": st.column_config.NumberColumn("graft, %", format="%.1f", help="Accuracy (or F1) of the grafted model."),
+    "recovered": st.column_config.NumberColumn("share of the gain, %", format="%.0f"),
+    "ece": st.column_config.NumberColumn("graft ECE, %", format="%.1f"),
+    "seconds": st.column_config.NumberColumn("seconds", format="%.0f"),
+    "finished": st.column_config.TextColumn("finished"),
+}
+
+
+def counts(entries: Sequence[Entry]) -> tuple[int, int, int]:
+    """Runs, pairs, and runs that did not finish."""
+    others, unreadable = cache.others()
+    return len(entries), len({entry.pair for entry in entries}), len(others) + len(unreadable)
+
+
+def listing(entries: Sequence[Entry]) -> pd.DataFrame:
+    """The runs as a table for the eye: percents, short names."""
+    labels = pair_labels(entries)
+    rows = [
+        {
+            "models and task": labels[e.pair],
+            "localizer": e.localizer,
+            "share": 100 * e.share,
+            "size": e.size,
+            "seed": e.seed,
+            "graft": _percent(e.grafted),
+            "recovered": _percent(e.recovered),
+            "ece": _percent(e.ece),
+            "seconds": e.seconds,
+            "finished": text.day(e.finished),
+            "from": "you" if e.is_own else "skillviz",
+            "note": cache.note(e.id),
+            "run": e.id,
+        }
+        for e in entries
+    ]
+    return pd.DataFrame(rows)
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value
+
+
+def filters(entries: Sequence[Entry]) -> list[Entry]:
+    """Draws the filters and returns the runs that pass."""
+    words, localizers, origin = st.columns([4, 4, 3], vertical_alignment="bottom")
+    typed = words.text_input("Search", placeholder="part of a name, a task, a note", key="library.search")
+    names = sorted({entry.localizer for entry in entries})
+    chosen = localizers.multiselect("Localizers", names, placeholder="all", key="library.localizers")
+    where = origin.segmented_control("From", ("all", "you", "skillviz"), default="all", key="library.from", required=True)
+    return [e for e in entries if _passes(e, typed or "", chosen, where or "all")]
+
+
+def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str) -> bool:
+    texts = (entry.id, entry.base, entry.finetuned, entry.task, entry.localizer, cache.note(entry.id))
+    haystack = " ".join(texts).lower()
+    return (
+        all(word in haystack for word in typed.lower().split())
+        and (not localizers or entry.localizer in localizers)
+        and (where == "all" or entry.is_own == (where == "you"))
+    )
+
+
+def table(entries: Sequence[Entry]) -> None:
+    """The runs; choosing a row chooses the run for the actions below."""
+    if not entries:
+        st.info("No run passes these filters.")
+        return
+    frame = listing(entries)
+    st.dataframe(
+        frame,
+        key=TABLE,
+        hide_index=True,
+        column_config=COLUMNS,
+        selection_mode="single-row",
+        on_select=lambda: _row_chosen(frame["run"].tolist()),
+        height=min(38 + 35 * len(frame), 560),
+        alt="All runs, one a row",
+    )
+
+
+def _row_chosen(ids: list[str]) -> None:
+    rows = st.session_state[TABLE]["selection"]["rows"]
+    if rows and rows[0] < len(ids):
+        st.session_state[CHOSEN] = ids[rows[0]]
+
+
+def actions(entries: Sequence[Entry]) -> None:
+    """Open, note and delete for one run, chosen by row above or in the box."""
+    if not entries:
+        return
+    ids = [entry.id for entry in entries]
+    if st.session_state.get(CHOSEN) not in ids:
+        last = address.kept(address.RUN)
+        st.session_state[CHOSEN] = last if last in ids else ids[0]
+    with st.container(border=True):
+        left, right = st.columns([3, 2], vertical_alignment="bottom")
+        run_id = left.selectbox("Chosen run", ids, key=CHOSEN, help="Or mark its row in the table.")
+        entry = entries[ids.index(run_id)]
+        with right.container(horizontal=True):
+            if st.button("Open", type="primary", icon=":material/open_in_full:"):
+                address.keep(address.RUN, run_id)
+                st.switch_page(pages.PAGES["overview"].link(), query_params={address.RUN: run_id})
+            if st.button("Delete", icon=":material/delete:", disabled=not entry.is_own):
+                confirm_delete(run_id)
+        if not entry.is_own:
+            st.caption("This run ships with skillviz, so it cannot be deleted here; only runs of your own folder can.")
+        _note(entry)
+
+
+def _note(entry: Entry) -> None:
+    if not entry.is_own:
+        return
+    key = f"library.note.{entry.id}"
+    st.session_state.setdefault(key, cache.note(entry.id))
+    st.text_area("Note", key=key, placeholder="What is worth remembering about this run?", height=80)
+    if st.button("Save note", disabled=st.session_state[key] == cache.note(entry.id)):
+        cache.own_store().set_note(entry.id, st.session_state[key])
+        st.rerun()
+
+
+@st.dialog("Delete this run?")
+def confirm_delete(run_id: str) -> None:
+    """Asks before a run is deleted; there is no way back."""
+    st.markdown(f"Run `{run_id}` and all its files will be removed from `{cache.own_store().root}`. This cannot be undone.")
+    with st.container(horizontal=True):
+        if st.button("Delete for good", type="primary"):
+            try:
+                cache.own_store().delete(run_id)
+            except StoreError as error:
+                st.error(text.plain(str(error.args[0])))
+                return
+            if address.kept(address.RUN) == run_id:
+                address.forget(address.RUN)
+            st.rerun()
+        if st.button("Keep it"):
+            st.rerun()
+
+
+def unfinished() -> None:
+    """Runs that cannot be opened, each with the reason and, for those of your own folder, a way to remove it."""
+    others, unreadable = cache.others()
+    rows = [(o.path, f"{o.record.status}", _why(o)) for o in others]
+    rows += [(u.path, "unreadable", u.reason) for u in unreadable]
+    if not rows:
+        return
+    own = cache.own_store().root.resolve()
+    with st.expander(f"{text.counted(len(rows), 'run')} that cannot be opened", expanded=False):
+        for path, status, why in rows:
+            left, right = st.columns([5, 1], vertical_alignment="center")
+            left.markdown(f"`{path.name}` · **{status}** · {text.plain(why)}")
+            is_own = path.parent.resolve() == own
+            if is_own and status != "running" and right.button("Delete", key=f"library.delete.{path.name}"):
+                confirm_delete(path.name)
+
+
+def _why(entry: object) -> str:
+    error = entry.record.error  # type: ignore[attr-defined]
+    return f"{error.message} {error.hint}" if error else "No reason was stored."

@@ -1,0 +1,159 @@
+"""The tables that the pages draw: runs' own tables, filtered, binned and put together. No widgets here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.calibration import ece, reliability, scaled
+from skillviz.core.intervals import paired_bootstrap
+from skillviz.runs.record import Estimate, RunRecord, Scores
+from skillviz.runs.tables import logit_columns
+from skillviz.ui.entries import SETTINGS, Entry
+
+SCALED = "finetuned_scaled"
+TEMPERATURE = "temperature"  # the name that the figures have for it
+METRICS = ("accuracy", "f1", "nll", "ece", "ece_equal_mass", "brier", "agreement", "confidence")
+
+
+def logits(predictions: pd.DataFrame, state: str, split: str, labels: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Logits [n, label] and true classes [n] of one state and split, in the order of the examples."""
+    rows = predictions[(predictions["state"] == state) & (predictions["split"] == split)]
+    rows = rows.sort_values("example_id", kind="stable")
+    return rows[logit_columns(labels)].to_numpy(), rows["label"].to_numpy()
+
+
+def state_logits(
+    predictions: pd.DataFrame, record: RunRecord, split: str, states: Iterable[str]
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Logits of each state, and the labels; `temperature` is the fine-tuned model at the fitted temperature."""
+    names = record.task.labels if record.task else ()
+    found: dict[str, np.ndarray] = {}
+    labels = np.empty(0, dtype=np.int64)
+    for state in states:
+        source = "finetuned" if state == TEMPERATURE else state
+        values, labels = logits(predictions, source, split, names)
+        if state == TEMPERATURE and len(values):
+            values = scaled(values, record.temperature or 1.0)
+        found[state] = values
+    return found, labels
+
+
+def reliability_bins(
+    found: dict[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool
+) -> pd.DataFrame:
+    """The reliability table of every state, one under the other, with a column `state`."""
+    parts = [reliability(z, labels, bins, equal_mass).assign(state=name) for name, z in found.items()]
+    return pd.concat(parts, ignore_index=True)
+
+
+def ece_of(z: np.ndarray, labels: np.ndarray, bins: int, equal_mass: bool) -> float:
+    """Expected calibration error with these bins."""
+    return ece(z, labels, bins, equal_mass)
+
+
+def ece_difference(a: np.ndarray, b: np.ndarray, labels: np.ndarray, bins: int, equal_mass: bool) -> Estimate:
+    """ECE of a - ECE of b on the same examples, with its paired interval (1,000 resamples)."""
+    metric = "ece_equal_mass" if equal_mass else "ece"
+    found = paired_bootstrap(a, b, labels, metric, bins=bins)
+    return Estimate(value=found.value, low=found.low, high=found.high)
+
+
+def state_scores(scores: Scores) -> pd.DataFrame:
+    """The metrics of each state as the comparison figure wants them: state, metric, value, low, high."""
+    rows = [
+        {"state": TEMPERATURE if state == SCALED else state, "metric": metric, **estimate.model_dump()}
+        for state, metrics in scores.states.items()
+        for metric, estimate in metrics.items()
+    ]
+    frame = pd.DataFrame(rows, columns=["state", "metric", "value", "low", "high"])
+    return frame.astype({name: "float64" for name in ("value", "low", "high")})
+
+
+def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
+    """Reference lines for a metric: fine-tuned, pre-trained and, for accuracy, chance and majority class."""
+    scores = record.metrics.get(split)
+    found = {}
+    for state, name in (("finetuned", "finetuned"), ("pretrained", "pretrained"), (SCALED, TEMPERATURE)):
+        estimate = scores.states.get(state, {}).get(metric) if scores else None
+        if estimate and estimate.value is not None and not (name == TEMPERATURE and metric in ("accuracy", "f1")):
+            found[name] = estimate.value
+    return found | guesses(record, split, metric)
+
+
+def guesses(record: RunRecord, split: str, metric: str) -> dict[str, float]:
+    """Accuracy of guessing: 1 / classes, and the most frequent class where that is more."""
+    if metric != "accuracy" or record.task is None or not record.task.labels:
+        return {}
+    chance = 1 / len(record.task.labels)
+    majority = record.task.majority.get(split)
+    return {"chance": chance} | ({"majority": majority} if majority and majority > chance + 1e-9 else {})
+
+
+def history_of(history: pd.DataFrame, size: int | None) -> pd.DataFrame:
+    """The steps of the search that found the main region (its target is the main size, or the nearest)."""
+    if history.empty or history["target"].nunique() == 1:
+        return history
+    targets = np.sort(history["target"].unique())
+    best = targets[np.argmin(np.abs(targets - (size or 0)))]
+    return history[history["target"] == best]
+
+
+def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: str) -> pd.DataFrame:
+    """The curves of all runs of a pair as one: one row a localizer, seed, size and metric.
+
+    Where two runs give the same row, the one whose main size it is counts: it was searched for, not cut from
+    a ranking. Runs of one localizer with settings that few share go under a name of their own.
+    """
+    names = line_names(entries)
+    parts = [
+        curve[curve["split"] == split].assign(localizer=name, is_main=curve["size"] == entry.size)
+        for entry, name, curve in zip(entries, names, curves, strict=True)
+    ]
+    if not parts:
+        return pd.DataFrame(columns=["localizer", "seed", "size", "share", "metric", "value", "low", "high"])
+    whole = pd.concat(parts, ignore_index=True).sort_values("is_main", ascending=False, kind="stable")
+    keys = ["localizer", "seed", "size", "dataset", "split", "metric"]
+    return whole.drop_duplicates(keys).drop(columns="is_main").sort_values(keys).reset_index(drop=True)
+
+
+def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
+    """The metrics that the curve holds, the task's own first."""
+    own = record.task.metric if record.task else "accuracy"
+    held = set(curve["metric"])
+    return [own] + [name for name in METRICS if name in held and name != own]
+
+
+def own_sizes(curve: pd.DataFrame) -> tuple[str, ...]:
+    """The lines of the published mask, whose runs each end at a size of their own."""
+    return tuple(name for name in dict.fromkeys(curve["localizer"]) if name.split(" (")[0] == "learned")
+
+
+def line_names(entries: Sequence[Entry]) -> list[str]:
+    """The localizer of each entry; settings that are not its most frequent ones are named with it."""
+    usual: dict[str, tuple[tuple[str, str], ...]] = {}
+    for localizer in {entry.localizer for entry in entries}:
+        kinds = [entry.settings for entry in entries if entry.localizer == localizer]
+        usual[localizer] = max(sorted(set(kinds)), key=kinds.count)
+    return [_line_name(entry, usual[entry.localizer]) for entry in entries]
+
+
+def _line_name(entry: Entry, usual: tuple[tuple[str, str], ...]) -> str:
+    mine, theirs = dict(entry.settings), dict(usual)
+    other = [f"{name} {mine[name]}" for name in SETTINGS if mine[name] != theirs[name]]
+    return f"{entry.localizer} ({', '.join(other)})" if other else entry.localizer
+
+
+def by_kind(cells: pd.DataFrame) -> pd.DataFrame:
+    """The map's cells summed by kind: kind, selected, total, enrichment."""
+    sums = cells.groupby("kind", sort=False)[["selected", "total"]].sum().reset_index()
+    density = sums["selected"].sum() / max(sums["total"].sum(), 1)
+    return sums.assign(enrichment=sums["selected"] / sums["total"] / density if density else np.nan)
+
+
+def by_layer(cells: pd.DataFrame) -> pd.DataFrame:
+    """The map's cells summed by layer: layer, share of the region."""
+    inside = cells.dropna(subset=["layer"])
+    return inside.groupby("layer", sort=True)["share"].sum().reset_index()

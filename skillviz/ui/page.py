@@ -1,0 +1,131 @@
+"""How every page begins: its frame, the menu, the run picker, and the run, or an explanation instead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import streamlit as st
+
+from skillviz.errors import SkillvizError, StoreError
+from skillviz.runs.record import Scores
+from skillviz.runs.run import Run
+from skillviz.ui import address, cache, pages, text
+from skillviz.ui.entries import Entry, first_choice
+from skillviz.ui.picker import caption, picker
+
+FIRST_RUN = """\
+python -m skillviz finetune --base BASE --task TASK --out models/finetuned
+python -m skillviz localize --base BASE --finetuned models/finetuned --task TASK --size 0.1%
+streamlit run dashboard.py"""
+
+
+def begin(name: str) -> Run:
+    """The run that the page shows, under picker and title; explains and stops where there is none."""
+    _frame(name)
+    with explained():
+        entries = cache.entries()
+        if not entries:
+            st.title(pages.PAGES[name].question)
+            explain_empty()
+            st.stop()
+        chosen = _chosen(entries)
+        run = cache.run(chosen.id)
+    address.keep(address.RUN, chosen.id)
+    picker(entries, chosen)
+    caption(chosen)
+    st.title(pages.PAGES[name].question, anchor=False)
+    return run
+
+
+def begin_library(name: str) -> tuple[Entry, ...]:
+    """All runs, for a page about none in particular, under its title; explains and stops where there are none."""
+    _frame(name)
+    st.title(pages.PAGES[name].question, anchor=False)
+    with explained():
+        entries = cache.entries()
+        others, unreadable = cache.others()
+    if not entries and not others and not unreadable:
+        explain_empty()
+        st.stop()
+    return entries
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Shows an error that a user can cause as its sentence, and stops the page there; a bug stays a bug."""
+    try:
+        yield
+    except SkillvizError as error:
+        st.error(text.plain(str(error.args[0])), icon=":material/error:")
+        if isinstance(error, StoreError):
+            st.page_link(pages.PAGES["runs"].link(), label="Show all runs")
+        st.stop()
+
+
+def scores(run: Run, split: str) -> Scores:
+    """The run's scores on a split; explains and stops where it has none."""
+    found = run.record.metrics.get(split)
+    if found is None:
+        st.info(f"Run {run.id} stored no scores on a {split} set, so there is nothing to compare on this page.")
+        st.stop()
+    return found
+
+
+def note_unknown_architecture(run: Run) -> None:
+    """Says so where the model's family is not known and tensors go under their own names."""
+    architecture = run.record.architecture
+    if architecture is not None and not architecture.known:
+        st.info(
+            f"The architecture '{architecture.model_type}' is not in skillviz's table of families: its tensors are "
+            "listed under their own names with kind 'other'."
+        )
+
+
+def explain_empty() -> None:
+    """What a store without runs needs: three commands."""
+    st.markdown(
+        "**There is no run yet.** A run is one localization: a pre-trained and a fine-tuned model, a task, and the "
+        "small region of parameters that carries what was learned. Make your first in a terminal:"
+    )
+    st.code(FIRST_RUN, language="bash", wrap_lines=True)
+    st.markdown(
+        "`BASE` is a Hugging Face id or a folder, `TASK` a name such as `sst2` or your own YAML file. With a "
+        "fine-tuned model at hand leave out the first line and name its folder. Runs are read from "
+        f"`{cache.own_store().root}`; another folder is named with `SKILLVIZ_RUNS`. Then load this page anew."
+    )
+
+
+def _frame(name: str) -> None:
+    entry = pages.PAGES[name]
+    st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=":material/filter_center_focus:", layout="wide")
+    pages.install()
+
+
+def _chosen(entries: tuple[Entry, ...]) -> Entry:
+    """The run of the address or the session; where the address names none, the first choice."""
+    asked = address.asked(address.RUN)
+    wanted = asked or address.kept(address.RUN)
+    by_id = {entry.id: entry for entry in entries}
+    if wanted in by_id:
+        return by_id[wanted]
+    if asked:
+        _explain_unknown(asked, entries)
+    return first_choice(entries)
+
+
+def _explain_unknown(asked: str, entries: tuple[Entry, ...]) -> None:
+    """Says why the run of the address cannot be shown, and offers another; stops unless it is a prefix."""
+    try:
+        found = cache.run(asked).id
+    except StoreError as error:
+        found = None
+        st.error(f"This address names a run that cannot be shown: {text.plain(str(error.args[0]))}")
+    if found:
+        address.keep(address.RUN, found)
+        st.rerun()
+    fallback = first_choice(entries)
+    with st.container(horizontal=True):
+        st.button(f"Open {fallback.id}", on_click=address.keep, args=(address.RUN, fallback.id), type="primary")
+        st.page_link(pages.PAGES["runs"].link(), label="Show all runs")
+    st.stop()

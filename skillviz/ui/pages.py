@@ -1,0 +1,74 @@
+"""The page table: every page of the dashboard, its group, its question, and the navigation made of them.
+
+Because a folder is called `pages/`, a first visit straight to `/region` on a fresh server runs that file
+without dashboard.py. So the table lives here, and a page that finds no navigation installs it itself.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+from skillviz.ui import cache
+
+PROJECT = Path(__file__).resolve().parents[2]
+GROUPS = ("Start", "This run", "Many runs")
+installed: ContextVar[bool] = ContextVar("installed", default=False)
+
+
+@dataclass(frozen=True)
+class PageEntry:
+    """One page: `name` is its file, its URL and the word in the code; `question` is its heading."""
+
+    name: str
+    title: str
+    group: str
+    question: str
+
+    @property
+    def path(self) -> Path:
+        """Its script."""
+        return PROJECT / "pages" / f"{self.name}.py"
+
+    def link(self) -> StreamlitPage:
+        """The page as Streamlit's navigation, links and switches want it."""
+        return st.Page(self.path, title=self.title, url_path=self.name)
+
+
+PAGES = {
+    entry.name: entry
+    for entry in (
+        PageEntry("runs", "Runs", "Start", "Which runs are there?"),
+        PageEntry("overview", "Overview", "This run", "How much of the skill fits into this region?"),
+        PageEntry("region", "Region", "This run", "Where does the skill lie?"),
+        PageEntry("calibration", "Calibration", "This run", "How sure is the model, and is it right to be?"),
+        PageEntry("sparsity", "Sparsity", "Many runs", "How small can the region be?"),
+    )
+}
+
+
+def navigation() -> StreamlitPage:
+    """The page that the address asks for; draws the menu. Call once a script run."""
+    installed.set(True)
+    groups: dict[str, list[StreamlitPage]] = {
+        group: [entry.link() for entry in PAGES.values() if entry.group == group] for group in GROUPS
+    }
+    landing = st.Page(_landing, title="skillviz", default=True, visibility="hidden")
+    # not 'region' -> '' but its own address for every page, so that a copied link names what it shows
+    return st.navigation({**groups, "": [landing]}, expanded=True)
+
+
+def install() -> None:
+    """Draws the menu when a page runs without dashboard.py; does nothing otherwise."""
+    if not installed.get():
+        navigation()
+
+
+def _landing() -> None:
+    """The address without a page: the overview where there is a run, else the library."""
+    name = "overview" if cache.entries() else "runs"
+    st.switch_page(PAGES[name].link(), query_params=st.query_params.to_dict())

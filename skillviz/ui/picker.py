@@ -1,0 +1,60 @@
+"""The run picker: pair, then localizer, then size, then seed; the address always names the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from skillviz.ui import address, text
+from skillviz.ui.entries import LEVELS, Entry, level_labels, level_value, options, switched
+
+TITLES = {"pair": "Models and task", "localizer": "Localizer", "size": "Region size", "seed": "Seed"}
+HELP = {
+    "pair": "Pre-trained → fine-tuned model, and the task whose skill was localized.",
+    "localizer": "The method that chose the region.",
+    "size": "Entries in the region, as a share of all graftable parameters and as a count.",
+    "seed": "The localizer's random seed; runs that differ in a setting are told apart here.",
+}
+WIDE = 46  # characters that fit the first of four boxes beside each other on a small laptop
+
+
+def picker(entries: Sequence[Entry], chosen: Entry) -> None:
+    """Draws the four boxes, showing `chosen`; a change opens the run that keeps most of it."""
+    found = {level: options(entries, chosen, level) for level in LEVELS}
+    labels = {level: level_labels(found[level], level) for level in LEVELS}
+    for level, place in zip(LEVELS, _places(max(map(len, labels["pair"]))), strict=True):
+        by_label = dict(zip(labels[level], found[level], strict=True))
+        value = level_value(chosen, level)
+        key = f"picker.{level}"
+        st.session_state[key] = next(t for t, e in by_label.items() if level_value(e, level) == value)
+        place.selectbox(
+            TITLES[level],
+            list(by_label),
+            key=key,
+            help=HELP[level],
+            on_change=_changed,
+            args=(tuple(entries), chosen, level, by_label),
+        )
+
+
+def _places(longest: int) -> list[st.delta_generator.DeltaGenerator]:
+    """One row of four, or the pair in a row of its own where its name is long: it is never cut off."""
+    if longest <= WIDE:
+        return list(st.columns([5, 2.4, 2.6, 2]))
+    return [st.container(), *st.columns(3)]
+
+
+def _changed(entries: Sequence[Entry], chosen: Entry, level: str, by_label: dict[str, Entry]) -> None:
+    entry = by_label[st.session_state[f"picker.{level}"]]
+    address.keep(address.RUN, switched(entries, chosen, level, level_value(entry, level)).id)
+
+
+def caption(entry: Entry) -> None:
+    """One line that names the run in full, however narrow the page."""
+    where = "your own" if entry.is_own else "ships with skillviz"
+    st.caption(
+        f"Run `{entry.id}` · {text.plain(text.short_source(entry.base))} → "
+        f"{text.plain(text.short_source(entry.finetuned))} · {text.plain(entry.task)} · "
+        f"made {text.day(entry.finished)} · {where}"
+    )

@@ -1,0 +1,101 @@
+"""Where a run's numbers come from: self-checks, models, data, versions, and what makes the run again."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.runs.record import ModelNote, RunRecord
+from skillviz.runs.run import RANKING, REGION, Run
+from skillviz.ui import exports, text
+
+
+def details(run: Run) -> None:
+    """The lower part of the overview: self-checks and notes, sources, and how to make the run again."""
+    left, right = st.columns(2)
+    with left.container(border=True, height="stretch"):
+        st.markdown("### Self-checks")
+        checks(run.record)
+        st.markdown("### Notes and deviations from the paper")
+        notes(run.record)
+    with right.container(border=True, height="stretch"):
+        st.markdown("### Make this run again")
+        reproduce(run)
+        files(run)
+    with st.container(border=True):
+        st.markdown("### Where the numbers come from")
+        st.table(sources(run.record), border="horizontal", hide_header=True, hide_index=True)
+
+
+def checks(record: RunRecord) -> None:
+    """The run's self-checks, failed ones first and in words."""
+    if not record.checks:
+        st.caption("This run stored no self-checks.")
+        return
+    for check in sorted(record.checks, key=lambda c: c.passed):
+        icon = ":green[:material/check:]" if check.passed else ":red[:material/close: failed:]"
+        st.markdown(f"{icon} **{text.plain(check.name)}** {text.plain(check.detail)}")
+
+
+def notes(record: RunRecord) -> None:
+    """What the run has to say about itself, such as deviations from the paper."""
+    for note in record.notes or ("This run has nothing unusual to report.",):
+        st.markdown(f"- {text.plain(note)}")
+
+
+def sources(record: RunRecord) -> pd.DataFrame:
+    """Models, data, software and machine as a table of two columns, both texts."""
+    rows = [*_model("Pre-trained model", record.base), *_model("Fine-tuned model", record.finetuned), *_task(record)]
+    rows += [
+        ("Readout", record.readout or text.MISSING),
+        ("Localizer", f"{record.spec.localizer}, seed {record.spec.seed}"),
+        ("Time", ", ".join(f"{name} {text.seconds(value)}" for name, value in record.seconds.items())),
+        ("Finished", text.day(record.finished)),
+        ("Device", f"{record.device or text.MISSING}, {record.spec.dtype}"),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in record.versions.items())),
+        ("Commit", (record.commit or text.MISSING)[:12]),
+    ]
+    return pd.DataFrame(rows, columns=["what", "value"])
+
+
+def reproduce(run: Run) -> None:
+    """The command and the Python that make the run again, side by side in tabs."""
+    command, python = st.tabs(["Command", "Python"])
+    command.code(run.spec.command(), language="bash", wrap_lines=True)
+    python.code(run.spec.python(), language="python", wrap_lines=True)
+
+
+def files(run: Run) -> None:
+    """The run's own files to take away: the region and the order in which its entries were ranked."""
+    titles = {REGION: "Region (safetensors)", RANKING: "Ranking (safetensors)"}
+    with st.container(horizontal=True):
+        for name, title in titles.items():
+            if name in run.files:
+                st.download_button(
+                    title,
+                    lambda name=name: exports.read(run.path / name),
+                    exports.file_name(run.id, name),
+                    "application/octet-stream",
+                    key=f"file.{name}",
+                    on_click="ignore",
+                    icon=":material/download:",
+                )
+
+
+def _model(title: str, note: ModelNote | None) -> list[tuple[str, str]]:
+    if note is None:
+        return [(title, text.MISSING)]
+    kind = ", ".join(part for part in (note.model_type, note.dtype) if part)
+    return [(title, f"{note.source} ({kind})"), (f"{title}: sha256", text.short_hash(note.fingerprint))]
+
+
+def _task(record: RunRecord) -> list[tuple[str, str]]:
+    if record.task is None:
+        return [("Task", record.spec.task)]
+    counts = ", ".join(f"{text.count(n)} {split}" for split, n in record.task.counts.items())
+    labels = ", ".join(record.task.labels)
+    return [
+        ("Task", f"{record.task.name}: {labels}"),
+        ("Examples", counts),
+        ("Data: sha256", text.short_hash(record.task.fingerprint)),
+    ]

@@ -1,0 +1,272 @@
+"""The one sentence under each title, computed from the run; a claim is made only where its interval allows it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.runs.record import Estimate, RunRecord, Scores
+from skillviz.ui import text
+
+METRIC_WORDS = {
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "ece": "ECE",
+    "ece_equal_mass": "equal-mass ECE",
+    "nll": "NLL",
+    "brier": "Brier score",
+    "confidence": "mean confidence",
+    "agreement": "agreement",
+}
+IN_PERCENT = ("accuracy", "f1", "ece", "ece_equal_mass", "confidence", "agreement")
+LOWER_IS_BETTER = ("ece", "ece_equal_mass", "nll", "brier")
+
+
+def metric_value(metric: str, value: float | None) -> str:
+    """`80.1 %` or `0.430`, as the metric is read."""
+    return text.percent(value) if metric in IN_PERCENT else text.number(value)
+
+
+def metric_interval(metric: str, estimate: Estimate) -> str:
+    """`77.4–82.6` or `0.412–0.450`."""
+    ends = estimate.low, estimate.high
+    return text.percent_interval(*ends) if metric in IN_PERCENT else text.number_interval(*ends)
+
+
+def metric_difference(metric: str, estimate: Estimate) -> str:
+    """`−2.9 points (95 %: −5.1 to −0.8)`."""
+    value = text.points(estimate.value) if metric in IN_PERCENT else text.number(estimate.value)
+    return f"{value} (95{text.SPACE}%: {metric_interval(metric, estimate)})"
+
+
+def verdict(metric: str, difference: Estimate | None) -> str:
+    """`better`, `worse` or `undecided` for grafted - fine-tuned: decided only where the interval leaves out 0."""
+    if difference is None or difference.low is None or difference.high is None:
+        return "undecided"
+    if difference.low <= 0 <= difference.high:
+        return "undecided"
+    return "better" if (difference.high < 0) == (metric in LOWER_IS_BETTER) else "worse"
+
+
+def overview(record: RunRecord, scores: Scores) -> str:
+    """What was localized, in Markdown: how little was copied, what it brings back, and how sure the graft is."""
+    size = f"**{text.share(record.share)}** of the graftable parameters"
+    copied = f"Copying the fine-tuned values of {size} ({text.count(record.size)} of {text.count(record.d)})"
+    return f"{copied} into the pre-trained model {_recovery(record, scores)} {calibration(scores)}"
+
+
+def _recovery(record: RunRecord, scores: Scores) -> str:
+    metric = record.task.metric if record.task else "accuracy"
+    ends = [scores.states.get(s, {}).get(metric) for s in ("pretrained", "grafted", "finetuned")]
+    before, graft, after = (metric_value(metric, e.value if e else None) for e in ends)
+    path = f"{METRIC_WORDS[metric]} {before} → {graft}, fine-tuned {after}"
+    if scores.recovered is None or scores.recovered.value is None:
+        return f"gives {path}; the share of the gain is not defined here."
+    interval = f"95{text.SPACE}%: {text.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
+    kept = f"**{text.percent(scores.recovered.value, 0)}** ({interval}) of what fine-tuning gained"
+    return f"brings back {kept} ({path})."
+
+
+def calibration(scores: Scores) -> str:
+    """How the graft's confidence compares with the fine-tuned model's, as far as the paired interval says."""
+    graft, tuned = (scores.states.get(s, {}).get("ece") for s in ("grafted", "finetuned"))
+    if graft is None or tuned is None or graft.value is None or tuned.value is None:
+        return ""
+    pair = f"ECE {text.percent(graft.value)} against {text.percent(tuned.value)}"
+    difference = scores.differences.get("ece")
+    decided = verdict("ece", difference)
+    if difference is None or decided == "undecided":
+        return f"No difference in calibration to the fine-tuned model can be told on {_n(scores)} ({pair})."
+    change = metric_difference("ece", difference)
+    return f"Its confidence is **{decided} calibrated** than the fine-tuned model's ({pair}; difference {change})."
+
+
+def eces(values: dict[str, float], bins: int, equal_mass: bool, n: int) -> str:
+    """The calibration errors of the models at the chosen bins."""
+    names = {"finetuned": "the fine-tuned model", "temperature": "the same at the fitted temperature"}
+    names |= {"pretrained": "the pre-trained model", "grafted": "the graft"}
+    said = ", ".join(f"**{text.percent(value)}** for {names[state]}" for state, value in values.items())
+    kind = "equal mass" if equal_mass else "equal width"
+    return f"Expected calibration error (ECE) with {bins} bins of {kind} on {text.counted(n, 'example')}: {said}."
+
+
+def against(difference: Estimate, rival: str) -> str:
+    """What the paired difference in ECE allows to be said about the graft."""
+    decided = verdict("ece", difference)
+    if decided == "undecided":
+        return f"The interval holds zero: no difference in calibration to {rival} can be told."
+    return f"The graft is **{decided} calibrated** than {rival}: the interval leaves out zero."
+
+
+def _n(scores: Scores) -> str:
+    return text.counted(scores.n, "example")
+
+
+def region(kinds: pd.DataFrame, layers: pd.DataFrame) -> str:
+    """Where the entries lie: the densest kind, and the span of layers that hold half of them.
+
+    `kinds` has kind, selected, total, enrichment; `layers` has layer (from 1) and share, adding up to 1.
+    """
+    chosen = kinds[kinds["selected"] > 0]
+    if chosen.empty:
+        return "The region is empty: nothing was copied."
+    dense = chosen.loc[chosen["enrichment"].idxmax()]
+    most = chosen.loc[chosen["selected"].idxmax()]
+    total = int(chosen["selected"].sum())
+    first = f"Most entries lie in **{most['kind']}** ({text.percent(most['selected'] / total)} of the region)"
+    second = f"the densest kind is **{dense['kind']}**, with {times(dense['enrichment'])} its fair share"
+    return f"{first}; {second}. {_span(layers)}"
+
+
+def times(enrichment: float) -> str:
+    """`3.2 ×`."""
+    return text.number(enrichment, 1 if enrichment >= 0.95 else 2) + text.SPACE + "×"
+
+
+def tensor(row: pd.Series, rows: int, cols: int) -> str:
+    """One tensor: how much of it is chosen, and how far it moved in fine-tuning."""
+    whole = f"{text.count(rows)} × {text.count(cols)}" if rows > 1 else f"{text.count(cols)}"
+    chosen = f"**{text.counted(int(row['selected']), 'entry')}** of {whole} ({text.share(row['selected'] / row['total'])})"
+    moved = f"mean {row['movement_mean']:.2g}, largest {row['movement_max']:.2g}, length {row['movement_l2']:.3g}"
+    return f"{chosen} are in the region. Movement in fine-tuning: {moved}."
+
+
+def _span(layers: pd.DataFrame) -> str:
+    """The shortest run of neighbouring layers with at least half of the entries."""
+    shares = layers["share"].to_numpy()
+    numbers = layers["layer"].to_numpy()
+    if len(shares) < 2 or shares.sum() == 0:
+        return ""
+    spans = [(j - i, -shares[i : j + 1].sum(), i, j) for i in range(len(shares)) for j in range(i, len(shares))]
+    _, held, i, j = min(s for s in spans if -s[1] >= 0.5 * shares.sum() - 1e-12)
+    where = f"layer **{numbers[i]}** alone holds" if i == j else f"layers **{numbers[i]} to {numbers[j]}** hold"
+    return f"Of {len(shares)} layers, {where} {text.percent(-held)} of it."
+
+
+def metric_title(metric: str) -> str:
+    """The metric as a heading: `Accuracy`, `ECE`."""
+    words = METRIC_WORDS.get(metric, metric)
+    return words[:1].upper() + words[1:]
+
+
+def sparsity(points: pd.DataFrame, metric: str, finetuned: float | None) -> str:
+    """Which localizer does best at small, middle and large size; near ties are called so.
+
+    `points` has one row a localizer and size (seeds put together): localizer, size, share, value, low, high.
+    """
+    shared = points[points.groupby("size")["localizer"].transform("nunique") > 1]
+    if points.empty:
+        return "No run of this pair and task holds this metric."
+    shown = shared if len(shared) else points
+    groups = [rows for _, rows in shown.groupby("size", sort=True)]
+    ends = groups if len(groups) < 4 else [groups[0], groups[len(groups) // 2], groups[-1]]
+    said = "; ".join(f"at {text.share(float(rows['share'].iloc[0]))} {_leader(rows, metric)}" for rows in ends)
+    tuned = f" The fine-tuned model has {metric_value(metric, finetuned)}." if finetuned is not None else ""
+    return f"Best {METRIC_WORDS.get(metric, metric)}: {said}.{tuned}"
+
+
+def sparsity_reads(points: pd.DataFrame) -> str:
+    """How to read the sparsity figure, as far as it depends on what was drawn."""
+    most = int(points["seeds"].max()) if len(points) else 1
+    over = f"over {most} seeds where there are several, else over examples" if most > 1 else "over examples (one seed)"
+    return (
+        f"further left is a smaller region. Vertical lines are 95 % intervals, {over}. A localizer that chooses its "
+        "own size is shown as single marks, one a run. Level lines need no region."
+    )
+
+
+def _leader(rows: pd.DataFrame, metric: str) -> str:
+    """The best localizer at one size with its value; `or` the next one where their intervals meet."""
+    sign = -1 if metric in LOWER_IS_BETTER else 1
+    ordered = rows.assign(rank=sign * rows["value"]).sort_values("rank", ascending=False)
+    best = ordered.iloc[0]
+    said = f"**{best['localizer']}** ({metric_value(metric, best['value'])})"
+    others = ordered.iloc[1:]
+    near = others[(others["low"] <= best["high"]) & (others["high"] >= best["low"])]
+    if near.empty:
+        return said
+    return f"{said}, intervals overlapping with {text.listed(near['localizer'].tolist())}"
+
+
+def library(entries: int, pairs: int, failed: int) -> str:
+    """How many runs there are."""
+    base = f"**{text.counted(entries, 'run')}** of {text.counted(pairs, 'pair')} of models"
+    return base + (f"; {failed} did not finish." if failed else ".")
+
+
+# Words for those who cannot see a figure.
+
+
+def overview_alt(states: pd.DataFrame) -> str:
+    """The values of the comparison figure, read out."""
+    shown = states[states["metric"].isin(("accuracy", "f1", "ece", "nll"))]
+    words = [f"{r.state} {METRIC_WORDS[r.metric]} {metric_value(r.metric, r.value)}" for r in shown.itertuples()]
+    return "Models side by side. " + "; ".join(words) + "."
+
+
+def history_alt(history: pd.DataFrame) -> str:
+    """How the loss went over the search."""
+    losses = history["loss"].dropna()
+    if losses.empty:
+        return "This localizer took no steps."
+    ends = f"from {text.number(losses.iloc[0])} to {text.number(losses.iloc[-1])} nats"
+    switched = f"{text.count(int(history['added'].sum()))} entries were switched on"
+    return f"Training loss over {len(history)} steps, {ends}; {switched}, {text.count(int(history['removed'].sum()))} off."
+
+
+def density_alt(cells: pd.DataFrame) -> str:
+    """The three densest cells."""
+    best = cells.nlargest(3, "enrichment")
+    words = [f"layer {_layer(r.layer)} {r.kind} {times(r.enrichment)}" for r in best.itertuples()]
+    return "Density by layer and module kind; densest: " + ", ".join(words) + " their fair share."
+
+
+def layers_alt(layers: pd.DataFrame) -> str:
+    """Share of the region in each layer."""
+    words = [f"layer {_layer(r.layer)} {text.percent(r.share)}" for r in layers.itertuples()]
+    return "Share of the region by layer: " + ", ".join(words) + "."
+
+
+def kinds_alt(kinds: pd.DataFrame) -> str:
+    """Share of the region in each module kind."""
+    total = max(int(kinds["selected"].sum()), 1)
+    words = [f"{r.kind} {text.percent(r.selected / total)}" for r in kinds.itertuples()]
+    return "Share of the region by module kind: " + ", ".join(words) + "."
+
+
+def movement_alt(layers: pd.DataFrame) -> str:
+    """The layer that moved most."""
+    length = (layers["movement_l2"] ** 2).groupby(layers["layer"]).sum() ** 0.5
+    most = f"; layer {_layer(length.idxmax())} moved most" if len(length) else ""
+    return f"Length of the movement in fine-tuning by layer{most}."
+
+
+def reliability_alt(bins: pd.DataFrame) -> str:
+    """How far each model's confidence lies from its accuracy."""
+    words = []
+    for state, rows in bins[bins["count"] > 0].groupby("state", sort=False):
+        gap = ((rows["confidence"] - rows["accuracy"]) * rows["count"]).sum() / rows["count"].sum()
+        words.append(f"{state}: confidence lies {text.points(gap)} from accuracy on average")
+    return "Reliability diagram. " + "; ".join(words) + "."
+
+
+def histogram_alt(bins: pd.DataFrame) -> str:
+    """How many examples each model puts into the highest bin."""
+    words = []
+    for state, rows in bins.groupby("state", sort=False):
+        top = rows.sort_values("lower").iloc[-1]
+        words.append(f"{state}: {text.percent(top['count'] / rows['count'].sum())} above {text.percent(top['lower'])}")
+    return "Confidence histograms. " + "; ".join(words) + "."
+
+
+def sparsity_alt(points: pd.DataFrame, metric: str) -> str:
+    """Each localizer's ends of its line."""
+    words = []
+    for localizer, rows in points.groupby("localizer", sort=False):
+        a, b = rows.iloc[0], rows.iloc[-1]
+        ends = f"{metric_value(metric, a['value'])} at {text.share(a['share'])}, {metric_value(metric, b['value'])} at"
+        words.append(f"{localizer} {ends} {text.share(b['share'])}")
+    return f"{METRIC_WORDS.get(metric, metric)} by region size. " + "; ".join(words) + "."
+
+
+def _layer(layer: object) -> str:
+    return "none" if pd.isna(layer) else str(int(layer))  # type: ignore[call-overload]
