@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -88,35 +88,45 @@ class Graft:
     def _from_tensors(cls, path: Path, header: Any, tensors: dict[str, Tensor]) -> Graft:
         if not isinstance(header, dict) or header.get("format") != "skillviz.graft":
             raise CorruptFile(f"{path} is not a graft file: it has no skillviz.graft header.")
-        if header["version"] > FORMAT_VERSION:
-            raise CorruptFile(f"{path} is of graft format {header['version']}; this skillviz reads {FORMAT_VERSION}.")
+        if header.get("version") != FORMAT_VERSION:
+            raise CorruptFile(
+                f"{path} is of graft format {header.get('version')}; this skillviz reads {FORMAT_VERSION}."
+            )
         head = {n.removeprefix(HEAD): t for n, t in tensors.items() if n.startswith(HEAD)}
         names = [n.removesuffix(".indices") for n in tensors if n.endswith(".indices") and not n.startswith(HEAD)]
-        shapes = {n: tuple(s) for n, s in header["shapes"].items()}
-        region = Region({n: tensors[f"{n}.indices"].numpy() for n in names}, shapes)
-        values = {n: tensors[f"{n}.values"] for n in names}
-        short = [n for n in names if len(values[n]) != len(region.indices[n])]
-        if short or region.size != header["size"]:
-            raise CorruptFile(f"{path} does not hold the {header['size']:,} entries that its header claims.")
+        try:
+            shapes = {n: tuple(s) for n, s in header["shapes"].items()}
+            region = Region({n: tensors[f"{n}.indices"].numpy() for n in names}, shapes)
+            values = {n: tensors[f"{n}.values"] for n in names}
+            claimed = int(header["size"])
+        except (BadInput, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptFile(f"{path} is not a sound graft file ({error}); export it again.") from error
+        # values lie in the order of the indices, so indices that Region had to sort would misplace them
+        sound = all(
+            np.array_equal(region.indices.get(n), tensors[f"{n}.indices"].numpy())
+            and len(values[n]) == len(tensors[f"{n}.indices"])
+            for n in names
+        )
+        if not sound or region.size != claimed:
+            raise CorruptFile(f"{path} does not hold the {claimed:,} entries that its header claims; export it again.")
         return cls(region, values, head, header)
 
     def apply(self, model: nn.Module) -> None:
-        """Copy the values, and the head, into the model for good."""
+        """Copy the values, and the head, into the model for good; a model that does not fit is left as it was."""
+        targets, heads = self._targets(model), self._heads(model)
         with torch.no_grad():
-            for name, parameter in self._targets(model):
+            for name, parameter in targets.items():
                 parameter.put_(_index(self.region, name, parameter), self.values[name].to(parameter))
-            for name, tensor in self.head.items():
-                _own(model, name).copy_(tensor)
+            for name, parameter in heads.items():
+                parameter.copy_(self.head[name])
 
-    def _targets(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-        for name in self.region.indices:
-            parameter = _own(model, name)
-            if parameter.numel() != prod(self.region.shapes[name]):
-                raise PairMismatch(
-                    f"'{name}' has {parameter.numel():,} entries in this model and "
-                    f"{prod(self.region.shapes[name]):,} in the graft; use the base that the graft was made for."
-                )
-            yield name, parameter
+    def _targets(self, model: nn.Module) -> dict[str, Tensor]:
+        """The model's own tensors that the region touches."""
+        return {name: _own(model, name, self.region.shapes[name]) for name in self.region.indices}
+
+    def _heads(self, model: nn.Module) -> dict[str, Tensor]:
+        """The model's own tensors of the head."""
+        return {name: _own(model, name, tuple(tensor.shape)) for name, tensor in self.head.items()}
 
 
 @contextmanager
@@ -125,18 +135,18 @@ def grafted(model: nn.Module, graft: Graft) -> Iterator[nn.Module]:
 
     With `complement(graft, ...)` in place of a graft the same context gives the complement.
     """
-    before = {name: parameter.take(_index(graft.region, name, parameter)) for name, parameter in graft._targets(model)}
-    heads = {name: _own(model, name).detach().clone() for name in graft.head}
-    before = {name: values.detach().clone() for name, values in before.items()}
+    targets, heads = graft._targets(model), graft._heads(model)
+    before = {name: parameter.take(_index(graft.region, name, parameter)) for name, parameter in targets.items()}
+    heads_before = {name: parameter.clone() for name, parameter in heads.items()}
     try:
         graft.apply(model)
         yield model
     finally:
         with torch.no_grad():
-            for name, parameter in graft._targets(model):
+            for name, parameter in targets.items():
                 parameter.put_(_index(graft.region, name, parameter), before[name])
-            for name, tensor in heads.items():
-                _own(model, name).copy_(tensor)
+            for name, parameter in heads.items():
+                parameter.copy_(heads_before[name])
 
 
 def complement(region: Region, base: Mapping[str, Tensor]) -> Graft:
@@ -147,11 +157,17 @@ def complement(region: Region, base: Mapping[str, Tensor]) -> Graft:
     return Graft.of(region, base)
 
 
-def _own(model: nn.Module, name: str) -> Tensor:
+def _own(model: nn.Module, name: str, shape: tuple[int, ...]) -> Tensor:
     try:
-        return model.get_parameter(name).data
+        tensor = model.get_parameter(name).data
     except AttributeError as error:
         raise PairMismatch(f"this model has no parameter '{name}', which the graft needs; use its own base.") from error
+    if tuple(tensor.shape) != tuple(shape):
+        raise PairMismatch(
+            f"'{name}' has shape {tuple(tensor.shape)} in this model and {tuple(shape)} in the graft; "
+            "use the base that the graft was made for."
+        )
+    return tensor
 
 
 def _index(region: Region, name: str, parameter: Tensor) -> Tensor:

@@ -48,7 +48,10 @@ class Region:
     @classmethod
     def from_flat(cls, flat: np.ndarray, shapes: Shapes) -> Region:
         """The region of these global flat indices (0 <= index < d, parameters one after the other)."""
-        flat = np.unique(np.asarray(flat, dtype=np.int64))
+        flat = np.asarray(flat)
+        if flat.size and flat.dtype.kind not in "iu":
+            raise BadInput(f"global indices must be integers; got {flat.dtype}.")
+        flat = np.unique(flat.astype(np.int64))
         names, offsets = list(shapes), _offsets(shapes)
         if len(flat) and (flat[0] < 0 or flat[-1] >= offsets[-1]):
             raise BadInput(f"a global index must lie in 0..{offsets[-1] - 1:,}; got {flat[0]:,} to {flat[-1]:,}.")
@@ -152,9 +155,13 @@ class Region:
         header = cls.header(path)
         with safe_open(path, framework="numpy") as file:
             indices = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        region = cls(indices, {n: tuple(s) for n, s in header["shapes"].items()})
-        if region.size != header["size"]:
-            raise CorruptFile(f"{path} holds {region.size:,} entries and claims {header['size']:,}; save it again.")
+        try:
+            region = cls(indices, {n: tuple(s) for n, s in header["shapes"].items()})
+            claimed = int(header["size"])
+        except (BadInput, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptFile(f"{path} is not a sound region file ({error}); make it again.") from error
+        if region.size != claimed:
+            raise CorruptFile(f"{path} holds {region.size:,} entries and claims {claimed:,}; make it again.")
         return region
 
     @staticmethod
