@@ -25,6 +25,7 @@ class Family:
 
     `fused` names a module that holds query, key and value in one tensor, `fused_axis` the weight's axis
     along which they lie (a bias has one axis), `fused_by_head` whether they alternate head by head.
+    `buffers` are no parameters, but older checkpoints list them beside the parameters.
     """
 
     block: str
@@ -33,6 +34,7 @@ class Family:
     fused: str | None = None
     fused_axis: int = 0
     fused_by_head: bool = False
+    buffers: str | None = None
     heads_key: str = "num_attention_heads"
 
 
@@ -74,6 +76,7 @@ GPT2 = Family(
     head=(r"^score\.",),
     fused=r"attn\.c_attn\.",
     fused_axis=1,
+    buffers=r"^attn\.(masked_)?bias$",
     heads_key="n_head",
 )
 OPT = Family(
@@ -100,6 +103,7 @@ GPT_NEOX = Family(
     head=(r"^score\.", r"^classifier\."),
     fused=r"attention\.query_key_value\.",
     fused_by_head=True,
+    buffers=r"^attention\.(masked_)?bias$|rotary_emb\.inv_freq$",
 )
 LLAMA = Family(
     block=r"(?:^|\.)layers\.(\d+)\.",
@@ -113,6 +117,7 @@ LLAMA = Family(
         (r"mlp\.down_proj\.", MLP_OUT),
     ),
     head=(r"^score\.",),
+    buffers=r"rotary_emb\.inv_freq$",
 )
 # Answers for anything else: blocks by the first number in a name, kinds unknown, usual names of heads.
 UNKNOWN = Family(

@@ -69,12 +69,10 @@ class Objective:
     def logits(self, rows: np.ndarray | None = None) -> np.ndarray:
         """Class scores in the order of the rows, float32 [n, label]."""
         rows = np.arange(self.n) if rows is None else np.asarray(rows)
-        place = np.empty(self.n, dtype=np.int64)
-        place[rows] = np.arange(len(rows))
-        out = torch.empty(len(rows), self.n_labels, device=self.flat.device)
-        for batch in self.batches.micro(rows):
-            out[torch.from_numpy(place[batch.rows]).to(out.device)] = self._logits(batch)
-        return out.cpu().numpy()
+        out = np.empty((len(rows), self.n_labels), dtype=np.float32)
+        parts = [self._logits(batch) for batch in self.batches.micro(rows)]
+        out[self.batches.by_length(rows)] = torch.cat(parts).cpu().numpy()
+        return out
 
     def loss(self, rows: np.ndarray | None = None) -> float:
         """The mean loss over these rows, without a gradient."""

@@ -152,6 +152,8 @@ def _parameter(family: Family, name: str, shape: tuple[int, ...], heads: int | N
     if block is None or any(re.search(p, name) for p in family.head):
         return None
     rest = name[block.end() :]
+    if family.buffers and re.search(family.buffers, rest):
+        return None
     is_bias = name.endswith("bias") or name.endswith("_b")
     if family.fused and re.search(family.fused, rest):
         groups = int(heads or 1) if family.fused_by_head else 1
