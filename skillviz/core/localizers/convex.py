@@ -75,9 +75,9 @@ def minimise(linear: Linear, size: int, iterations: int, tolerance: float = 1e-5
 
 
 def _first_rate(linear: Linear, size: int) -> float:
-    """A step that would move about `size` entries all the way, had the gradient the norm it has now."""
+    """A step that would move the `size` steepest entries all the way, on average, at the slope they have now."""
     slope = linear.gradient(linear.at)[1]
-    return float(1 / slope.abs().topk(min(size, len(slope))).values.min().clamp(min=1e-12))
+    return float(1 / slope.abs().topk(min(size, len(slope))).values.mean().clamp(min=1e-12))
 
 
 def _backtrack(

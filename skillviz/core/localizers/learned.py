@@ -46,7 +46,9 @@ class RankedOptions(LearnedOptions):
     """As `LearnedOptions`, from an empty base; `lr` 0 means calibrated to the size asked for.
 
     The calibrated rate is exp(bias - 0.5) / (steps * c_k), with c_k the k-th largest first-order gain
-    at the start (PAPER.md, section 4): about `size` entries then flip within the given steps.
+    at the start (PAPER.md, section 4): about `size` entries then flip within the given steps. k is the
+    size, but at most half of the entries that gain: the last of them gain next to nothing, and a rate
+    that flips those would throw all others over in one step.
     """
 
     steps: int = 50
@@ -121,7 +123,8 @@ def learned_ranked(problem: Problem, size: int, *, seed: int, options: RankedOpt
     with problem.at_base_afterwards():
         lr = options.lr or _calibrated(problem, mask, size, options, seed)
         yield from _descend(mask, options, lr, seed, None)
-    return Found(top(mask.evidence(), size).cpu().numpy(), (f"Learning rate of the mask: {lr:.3g}.",))
+    note = f"Learning rate of the mask: {lr:.3g}." if lr else "No entry gains anything at the base: a random order."
+    return Found(top(mask.evidence(), size).cpu().numpy(), (note,))
 
 
 def _descend(
@@ -174,11 +177,10 @@ def _calibrated(problem: Problem, mask: Mask, size: int, options: LearnedOptions
     mask.soften()
     problem.train.backward(next(problem.draws(options.batch_size, seed)))
     gains = -(problem.flat.grad * mask.direction)
-    smallest = float(torch.topk(gains, size).values.min())
-    if smallest <= 0:
-        smallest = float(gains.max()) / size
-    if smallest <= 0:
-        raise BadInput("no entry gains anything at the base, so the mask's learning rate cannot be calibrated.")
+    gaining = int((gains > 0).sum())
+    if not gaining:
+        return 0.0
+    smallest = float(torch.topk(gains, min(size, (gaining + 1) // 2)).values.min())
     return exp(options.bias - 0.5) / (options.steps * smallest)
 
 

@@ -47,15 +47,17 @@ def stagewise(problem: Problem, size: int, *, seed: int, options: StagewiseOptio
             last = step == options.steps
             added, removed = _switch(score, member, size, most, last)
             yield Step(step, loss, int(member.sum()), added, removed, perf_counter() - begun)
-    chosen = torch.where(member, score, float("-inf"))
-    return Found(candidates.index[top(chosen, size)].cpu().numpy())
+    members = member.nonzero().squeeze(1)
+    order = members[top(score[members], len(members))]
+    return Found(candidates.index[order].cpu().numpy())
 
 
 def _switch(score: Tensor, member: Tensor, size: int, most: int, last: bool) -> tuple[int, int]:
     """Entries switched on and off in `member`, which is changed in place; the last step ends at `size`."""
     before = int(member.sum())
     bad = torch.where(member & (score < 0), -score, float("-inf"))
-    out = top(bad, min(most, int((bad > 0).sum())))
+    spare = len(score) - size if last else most  # what goes out at the end needs someone to come in
+    out = top(bad, min(most, spare, int((bad > 0).sum())))
     room = size - before + len(out)
     outside = torch.where(member, float("-inf"), score)
     wanted = room if last else min(room, most + len(out))

@@ -43,15 +43,39 @@ class Localizer:
             if name not in known:
                 allowed = ", ".join(known) or "none"
                 raise BadInput(f"the localizer '{self.name}' has no option '{name}'; it has: {allowed}.")
-        return self.options(**{name: _as(known[name].type, value) for name, value in given.items()})
+        return self.options(**{name: _as(name, str(known[name].type), value) for name, value in given.items()})
 
 
-def _as(kind: Any, value: Any) -> Any:
-    casts: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str}
+def _as(name: str, kind: str, value: Any) -> Any:
+    """The value as the option's type, within its range; raises BadInput.
+
+    Counts are at least 1, shares lie in (0, 1], other numbers are finite and not negative.
+    """
+    casts: dict[str, Callable[[Any], Any]] = {"int": _count, "float": _number, "str": str}
     try:
-        return casts.get(str(kind), lambda v: tuple(v))(value)
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"'{value}' is not a value of type {kind}, which this option takes.") from error
+        made = casts.get(kind, tuple)(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"{name}={value!r} is not {_RANGES.get(kind, kind)}, which this option takes.") from error
+    if name.endswith("_share") and not 0 < made <= 1:
+        raise BadInput(f"{name}={value!r} must be a share above 0 and at most 1.")
+    return made
+
+
+_RANGES = {"int": "a whole number of at least 1", "float": "a finite number of at least 0"}
+
+
+def _count(value: Any) -> int:
+    number = int(value)
+    if number < 1 or number != float(value):
+        raise ValueError(value)
+    return number
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not 0 <= number < float("inf"):
+        raise ValueError(value)
+    return number
 
 
 LOCALIZERS: dict[str, Localizer] = {
