@@ -35,16 +35,22 @@ def fitted(
 
 
 def kept_lengths(lengths: Sequence[int], total: int) -> list[int]:
-    """Lengths of the same texts with the sum `total` at most, cut from the longest first; ties: the first keeps more."""
-    lengths = list(lengths)
-    total = max(0, min(total, sum(lengths)))
-    level = 0
-    while sum(min(length, level + 1) for length in lengths) <= total and level < max(lengths, default=0):
-        level += 1
+    """Lengths of the same texts with the sum `total` at most, cut from the longest first.
+
+    What is longer than a common level comes down to it; leftovers go to the first of those.
+    """
+    left, level = max(0, total), max(lengths, default=0)
+    for number, length in enumerate(sorted(lengths)):
+        level = left // (len(lengths) - number)
+        if length > level:
+            break
+        left -= length
+        level = length
     kept = [min(length, level) for length in lengths]
+    spare = max(0, total) - sum(kept)
     for i, length in enumerate(lengths):
-        if sum(kept) < total and kept[i] < length:
-            kept[i] += 1
+        if spare > 0 and length > level:
+            kept[i], spare = kept[i] + 1, spare - 1
     return kept
 
 

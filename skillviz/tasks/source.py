@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,31 +100,33 @@ def _source(task: Task, split: str, cache: str) -> Source:
 def _label_texts(dataset: Any, task: Task) -> np.ndarray:
     """The label column as texts: class names where the source declares names that the task knows."""
     feature = dataset.features[task.label]
-    names = getattr(feature, "names", None)
+    names: list[str] = getattr(feature, "names", None) or []
     use_names = bool(names) and (bool(task.classes) or set(names) <= set(task.labels))
-    lowered = {label.lower() for label in task.labels}
 
     def text(value: Any) -> str:
         if value is None or value != value:
             return ""
-        if isinstance(value, bool):
-            return str(value).lower() if str(value).lower() in lowered else str(int(value))
         if use_names and value >= 0:
             return str(names[value])
-        return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        return str(value)
 
     return np.array([text(value) for value in dataset[task.label][:]], dtype=object)
 
 
 def _number(value: str, task: Task) -> int | None:
-    if task.classes:
-        return task.labels.index(task.classes[value]) if value in task.classes else None
-    if value in task.labels:
-        return task.labels.index(value)
-    # where the names are numbers themselves ("1" to "5"), a number is a name and never an index
-    if not _numeric(task) and value.isdecimal() and int(value) < len(task.labels):
-        return int(value)
-    return None
+    """The label that a cell names, by name or index; None where it names none."""
+    whole = re.sub(r"^(-?\d+)\.0+$", r"\1", value)  # 1.0, as pandas writes whole numbers beside a gap
+    for name in (value, whole):
+        if name in task.classes:
+            return task.labels.index(task.classes[name])
+        if not task.classes and name in task.labels:
+            return task.labels.index(name)
+    if task.classes or _numeric(task):  # where names are numbers ("1" to "5"), a number is never an index
+        return None
+    if value.lower() in ("true", "false"):
+        lowered = [label.lower() for label in task.labels]
+        return lowered.index(value.lower()) if value.lower() in lowered else int(value.lower() == "true")
+    return int(whole) if whole.isdecimal() and int(whole) < len(task.labels) else None
 
 
 def _numeric(task: Task) -> bool:
@@ -147,6 +150,8 @@ def _from_file(path: Path, cache: str) -> Any:
     except BadData:
         raise
     except Exception as error:  # pyarrow, pandas and datasets each have errors of their own
+        if "corresponds to no data" in str(error):
+            raise BadData(f"{path} has no rows.") from error
         raise BadData(f"{path} cannot be read as {suffix[1:].upper()}: {_first_cause(error)}.") from error
 
 

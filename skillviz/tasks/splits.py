@@ -101,7 +101,7 @@ def _chosen(
             f"validation: {len(held):,} of the {len(train.rows):,} train rows, drawn with seed {seed}, "
             "because the task has no validation split."
         )
-    own = sources["validation"] if "validation" in sources else train
+    own = sources.get("validation", train)
     return {"train": (train, rows), "validation": (own, held), "test": (test, every["test"])}, notes
 
 

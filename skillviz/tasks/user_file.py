@@ -18,7 +18,7 @@ from skillviz.tasks.template import MASKS
 KEYS = (
     "name", "title", "data", "text", "label", "labels", "drop", "template", "label_words", "metric", "positive",
     "max_length", "max_length_causal", "lmbff_exact", "source",
-)  # fmt: skip
+)
 REQUIRED = ("name", "data", "text", "labels")
 FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 SEE = "see docs/add-a-task.md"
