@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -23,9 +24,10 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 def resolve(source: str | Path) -> Path:
     """The local folder of a model: a folder, `org/name` or `org/name@revision` of the Hugging Face hub.
 
+    Environment variables in a folder's name are filled in, so that a stored run names no machine.
     Raises ModelNotFound where there is none, UnsafeWeights where its weights are pickled only.
     """
-    text = str(source)
+    text = os.path.expandvars(str(source))
     folder = Path(text).expanduser()
     if not folder.is_dir():
         folder = _from_hub(text)
