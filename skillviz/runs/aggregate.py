@@ -1,0 +1,136 @@
+"""Tables over several finished runs: means over seeds, and paired differences between localizers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.intervals import seeds_interval
+from skillviz.runs.pooled import difference, sampled
+from skillviz.runs.run import Run
+
+METRICS = ("accuracy", "f1", "ece", "nll", "brier")
+TABLE = {
+    "task": "str", "localizer": "str", "size": "float64", "share": "float64", "split": "str", "metric": "str",
+    "mean": "float64", "sd": "float64", "low": "float64", "high": "float64", "seeds": "int64",
+    "pooled_low": "float64", "pooled_high": "float64",
+}  # fmt: skip
+DIFFERENCES = {
+    "task": "str", "size": "int64", "share": "float64", "split": "str", "metric": "str", "a": "str", "b": "str",
+    "value": "float64", "low": "float64", "high": "float64", "n": "int64", "seeds_a": "int64", "seeds_b": "int64",
+}  # fmt: skip
+NONE = (np.nan, np.nan)
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def table(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
+    """One row a task, localizer, size and metric of the graft: mean, sd (n - 1) and t-interval over seeds.
+
+    `low` and `high` speak of seeds only and are NaN for a single one. `pooled_low` and `pooled_high` are
+    the bootstrap interval over examples and seeds together, for the runs' main size and the metrics that
+    can be resampled; NaN elsewhere. A size that is an outcome is averaged over seeds.
+    """
+    rows = []
+    for setting in grouped(runs, lambda run: (*_setting(run), run.spec.sizes)).values():
+        for title, group in _sides(setting).items():
+            rows += _rows(title, group, split)
+    frame = pd.DataFrame(rows, columns=list(TABLE)).astype(TABLE)
+    return frame.sort_values(["task", "metric", "size", "localizer"], ignore_index=True, kind="stable")
+
+
+def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str] = METRICS) -> pd.DataFrame:
+    """One row a pair of localizers (a, b) of one setting and main size, and metric: a - b, averaged over seeds.
+
+    Intervals are paired: both sides are scored on the same resampled examples, and seeds are resampled
+    too. F1 only where it is the task's metric.
+    """
+    rows = []
+    for group in grouped(runs, lambda run: (*_setting(run), run.record.size)).values():
+        sides = _sides(group)
+        common = {"task": _task(group[0]), "size": group[0].record.size, "share": group[0].record.share}
+        for metric in _scored(group[0], metrics) if len(sides) > 1 else ():
+            found, n = sampled(sides, metric, split)
+            for a, b in itertools.permutations(found, 2):
+                ends = difference(found[a], found[b])._asdict()
+                seeds = {"seeds_a": len(sides[a]), "seeds_b": len(sides[b])}
+                rows.append({**common, "split": split, "metric": metric, "a": a, "b": b, **ends, "n": n, **seeds})
+    return pd.DataFrame(rows, columns=list(DIFFERENCES)).astype(DIFFERENCES)
+
+
+def grouped(runs: Sequence[Run], key: Callable[[Run], Key]) -> dict[Key, list[Run]]:
+    """The runs by a key, in their order."""
+    found: dict[Key, list[Run]] = {}
+    for run in runs:
+        found.setdefault(key(run), []).append(run)
+    return found
+
+
+def _rows(title: str, group: list[Run], split: str) -> list[dict[str, Any]]:
+    """The rows of runs that differ in their seed only."""
+    pooled = {}
+    for metric in _scored(group[0], METRICS):
+        _, low, high = sampled({title: group}, metric, split).sides[title].interval()
+        pooled[metric] = (low, high)
+    rows = []
+    curves = pd.concat([_curve(run, split) for run in group]).groupby(["metric", "place"], sort=False)
+    for number, values in curves:
+        metric, place = cast(tuple[str, int], number)
+        ends = pooled.get(metric, NONE) if place == 0 else NONE
+        row: dict[str, Any] = {"task": _task(group[0]), "localizer": title, "split": split, "metric": metric}
+        row |= {"size": values["size"].mean(), "share": values["share"].mean(), **_over_seeds(values["value"])}
+        rows.append(row | {"pooled_low": ends[0], "pooled_high": ends[1]})
+    return rows
+
+
+def _over_seeds(values: pd.Series) -> dict[str, float]:
+    defined = values.dropna()
+    if not len(defined):
+        return {"mean": np.nan, "sd": np.nan, "low": np.nan, "high": np.nan, "seeds": 0}
+    mean, low, high, sd, n = seeds_interval(defined)
+    return {"mean": mean, "sd": sd, "low": low, "high": high, "seeds": n}
+
+
+def _curve(run: Run, split: str) -> pd.DataFrame:
+    """The run's curve with `place`: where each size stands among the run's sizes, the main one 0."""
+    curve = run.curve()
+    places = {size: place for place, size in enumerate(run.record.sizes)}
+    return curve[curve["split"] == split].assign(place=curve["size"].map(places))
+
+
+def _sides(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs that differ in seed and size only, by a title: the localizer's name, with options where those differ."""
+    variants = grouped(runs, lambda run: run.spec.model_copy(update={"seed": 0, "sizes": ()}).json_text())
+    names = [group[0].spec.localizer for group in variants.values()]
+    titles: dict[str, list[Run]] = {}
+    for name, group in zip(names, variants.values(), strict=True):
+        title = name if names.count(name) == 1 else f"{name} {_settings(group[0])}"
+        titles.setdefault(title, []).extend(group)
+    return titles
+
+
+def _settings(run: Run) -> str:
+    spec = run.spec
+    asked = {"steps": spec.steps, "batch_size": spec.batch_size, **spec.options}
+    return " ".join(f"{n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in asked.items() if v is not None)
+
+
+def _scored(run: Run, metrics: Sequence[str]) -> list[str]:
+    own = run.record.task.metric if run.record.task else "accuracy"
+    return [metric for metric in metrics if metric != "f1" or own == "f1"]
+
+
+def _setting(run: Run) -> tuple[str, ...]:
+    """What must be equal for two runs to be compared: the pair, the task and its data."""
+    record = run.record
+    members = [note.fingerprint if note else "" for note in (record.base, record.finetuned, record.task)]
+    return (_task(run), *members)
+
+
+def _task(run: Run) -> str:
+    return run.record.task.name if run.record.task else run.spec.task
