@@ -1,0 +1,108 @@
+"""Tiny examples and tiny problems, built in code: what the tests of the engine and the localizers stand on."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from skillviz.core.encoded import Encoded
+from skillviz.core.flat import FlatModel
+from skillviz.core.objective import Objective
+from skillviz.core.parameters import ParameterTable, graftable
+from skillviz.core.problem import Problem
+from skillviz.core.readout import make_readout
+from tests.tiny import tiny_model
+
+MASK, PAD = 9, 1
+LABEL_IDS = (20, 21, 22, 23)
+SIGNAL_IDS = (60, 61, 62, 63)
+
+
+def examples(readout: str = "head", n: int = 12, labels: int = 2, seed: int = 0) -> Encoded:
+    """n examples of 4 to 11 random tokens, two of which tell the label; labels take turns."""
+    rng = np.random.default_rng(seed)
+    rows = [rng.integers(30, 60, size=rng.integers(4, 12)) for _ in range(n)]
+    wanted = np.arange(n) % labels
+    places = [rng.choice(len(row), size=3, replace=False) for row in rows]
+    for row, label, place in zip(rows, wanted, places, strict=True):
+        row[place[:2]] = SIGNAL_IDS[label]
+        row[place[2]] = MASK
+    answers = [[rng.integers(30, 60, size=rng.integers(1, 4)) for _ in range(labels)] for _ in range(n)]
+    prompt, causal = readout == "prompt", readout == "causal"
+    return Encoded(
+        ids=[f"train-{i}" for i in range(n)],
+        input_ids=[row.astype(np.int64) for row in rows],
+        labels=wanted.astype(np.int64),
+        n_labels=labels,
+        pad_id=PAD,
+        positions=np.array([p[2] for p in places]) if prompt else None,
+        label_ids=np.array(LABEL_IDS[:labels]) if prompt else None,
+        answers=[[a.astype(np.int64) for a in row] for row in answers] if causal else None,
+    )
+
+
+def model_of(family: str = "bert", readout: str = "head", labels: int = 2, seed: int = 0) -> nn.Module:
+    """A tiny random model that knows the examples' padding token."""
+    model = tiny_model(family, readout, seed=seed, labels=labels)
+    model.config.pad_token_id = PAD
+    return model
+
+
+def table_of(model: nn.Module) -> ParameterTable:
+    """The graftable parameters of a model."""
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    return graftable(model.config.model_type, shapes, model.config.to_dict())
+
+
+def problem_of(
+    model: nn.Module,
+    encoded: Encoded,
+    readout: str = "head",
+    *,
+    dtype: torch.dtype = torch.float32,
+    moved: float = 1.0,
+    quantum: float = 0.0,
+    selection: Encoded | None = None,
+    micro_tokens: int | None = None,
+    seed: int = 0,
+) -> Problem:
+    """The problem of a model whose fine-tuned side is a random movement of a share `moved` of its entries.
+
+    With `quantum` every movement is a multiple of it, so that many are tied. Both sides hold float32
+    values that `dtype` can hold.
+    """
+    flat = FlatModel(model.to(dtype), table_of(model))
+    draw = torch.Generator().manual_seed(seed)
+    change = 0.1 * torch.randn(len(flat.theta), generator=draw)
+    if quantum:
+        change = (change / quantum).round() * quantum
+    change[torch.rand(len(change), generator=draw) >= moved] = 0
+    base = flat.theta.clone()
+    make = make_readout(readout, encoded)
+    train = Objective(flat, make, encoded, micro_tokens)
+    chosen = None if selection is None else Objective(flat, make, selection, micro_tokens)
+    finetuned = (base.float() + change).to(torch.float32).to(dtype)
+    return Problem(flat, base, finetuned, train, chosen)
+
+
+def tiny_problem(
+    family: str = "bert", readout: str = "head", labels: int = 2, n: int = 12, seed: int = 0, **changes: object
+) -> Problem:
+    """`problem_of` a fresh tiny model and fresh examples."""
+    encoded = examples(readout, n, labels, seed)
+    return problem_of(model_of(family, readout, labels, seed), encoded, readout, seed=seed, **changes)  # type: ignore[arg-type]
+
+
+def learnable_problem(steps: int = 60, n: int = 64, seed: int = 0) -> Problem:
+    """A problem whose fine-tuned side was trained on its examples: plain gradient descent on the blocks."""
+    problem = tiny_problem(n=n, seed=seed, selection=examples(n=n, seed=seed + 100))
+    problem.reset()
+    velocity = torch.zeros(problem.d)
+    for _ in range(steps):
+        problem.train.backward()
+        velocity.mul_(0.9).add_(problem.flat.grad)
+        problem.flat.theta.add_(velocity, alpha=-0.05)
+    tuned = problem.flat.theta.clone()
+    problem.reset()
+    return Problem(problem.flat, problem.base, tuned, problem.train, problem.selection)

@@ -1,0 +1,62 @@
+"""Exactly k entries, the same as a stable sort gives, ties and all."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillviz.core.ranking import top
+from skillviz.errors import BadModel, BadSize
+from tests.reference.ranking import slow_top
+
+values = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, 1e-30, float("inf"), float("-inf")])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(values, min_size=1, max_size=30), st.data())
+def test_equals_a_stable_sort(scores: list[float], data: st.DataObject) -> None:
+    k = data.draw(st.integers(0, len(scores)))
+    assert top(torch.tensor(scores), k).tolist() == slow_top(scores, k)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-2, 2, width=32), min_size=1, max_size=200), st.data())
+def test_equals_a_stable_sort_of_bfloat16(scores: list[float], data: st.DataObject) -> None:
+    narrow = torch.tensor(scores).bfloat16()
+    k = data.draw(st.integers(1, len(scores)))
+    assert top(narrow, k).tolist() == slow_top(narrow.tolist(), k)
+
+
+@pytest.mark.parametrize("n", [1, 2, 1000, 70_000])
+@pytest.mark.parametrize("levels", [1, 3, 1000])
+def test_exact_counts_with_many_ties(n: int, levels: int) -> None:
+    scores = torch.randint(levels, (n,), generator=torch.Generator().manual_seed(n)).float() / levels
+    for k in {0, 1, n // 3, n - 1, n}:
+        chosen = top(scores, k)
+        assert chosen.dtype == torch.long and len(chosen) == k == len(chosen.unique())
+        assert torch.equal(chosen, torch.sort(scores, descending=True, stable=True).indices[:k])
+
+
+def test_a_threshold_would_miss_ties() -> None:
+    """What `top` is for: in bfloat16, 'above the k-th' and 'at least the k-th' both give another count."""
+    scores = torch.rand(10_000, generator=torch.Generator().manual_seed(0)).bfloat16()
+    cut = scores.sort(descending=True).values[999]
+    assert int((scores > cut).sum()) < 1000 < int((scores >= cut).sum())
+    assert len(top(scores, 1000)) == 1000
+
+
+@pytest.mark.parametrize("k", [-1, 4])
+def test_impossible_counts_are_refused(k: int) -> None:
+    with pytest.raises(BadSize, match="between 0 and 3"):
+        top(torch.zeros(3), k)
+
+
+@pytest.mark.parametrize("place", [0, 5, 9])
+@pytest.mark.parametrize("k", [1, 9, 10])
+def test_a_score_that_is_no_number_is_refused_wherever_it_stands(place: int, k: int) -> None:
+    scores = torch.arange(10.0)
+    scores[place] = float("nan")
+    with pytest.raises(BadModel, match="not numbers"):
+        top(scores, k)
