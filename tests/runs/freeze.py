@@ -1,0 +1,21 @@
+"""Writes the frozen run of the current schema version: `python -m tests.runs.freeze`. Run once a version.
+
+A frozen run is never written again after its version was released: it stands for the runs that people have.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from skillviz.runs.migrate import SCHEMA_VERSION
+from skillviz.runs.store import Store
+from tests.fake_run import fake_run
+
+FROZEN = Path(__file__).parent / "frozen"
+
+if __name__ == "__main__":
+    root = FROZEN / f"v{SCHEMA_VERSION}"
+    shutil.rmtree(root, ignore_errors=True)
+    tiny = {"n": {"validation": 4, "test": 6}, "layers": 1, "width": 4, "steps": 2, "sizes": ("5%", "20%")}
+    print(fake_run(Store(root), interpolation=True, **tiny).path)

@@ -1,0 +1,111 @@
+"""Metrics by hand, intervals that hold the value, and no made-up numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skillviz.core.intervals import wilson
+from skillviz.runs.evaluate import SCALED, curve_rows, estimate, graft_row, graft_row_of, metrics, scores, temperature_of
+from skillviz.runs.record import TaskNote
+
+TASK = TaskNote(name="t", labels=("no", "yes"))
+THREE = TaskNote(name="t", labels=("a", "b", "c"))
+F1 = TaskNote(name="t", labels=("no", "yes"), metric="f1", positive=1)
+
+
+def data(n: int = 80, classes: int = 2, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Logits of the four states, the fine-tuned one good and too sure, and the labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, n)
+    signal = np.eye(classes)[labels]
+    strengths = {"pretrained": (0.2, 1), "finetuned": (1.5, 6), "grafted": (1.4, 2), "complement": (0.4, 1)}
+    logits = {
+        state: (sure * (strength * signal + rng.normal(size=(n, classes)))).astype(np.float32)
+        for state, (strength, sure) in strengths.items()
+    }
+    return logits, labels
+
+
+def test_every_value_lies_in_its_interval() -> None:
+    logits, labels = data()
+    for name, found in metrics(logits["grafted"], labels, TASK).items():
+        if name == "confidence":
+            assert found.low is None and found.high is None
+        else:
+            assert found.low <= found.value <= found.high, name
+
+
+def test_accuracy_has_wilsons_interval() -> None:
+    logits = np.array([[1.0, 0.0]] * 7 + [[0.0, 1.0]] * 3)
+    found = metrics(logits, np.zeros(10, dtype=int), TASK)["accuracy"]
+    assert found.value == 0.7
+    assert (found.low, found.high) == wilson(7, 10)
+
+
+def test_f1_is_there_for_two_labels_only() -> None:
+    logits, labels = data(classes=3)
+    assert "f1" not in metrics(logits["grafted"], labels, THREE)
+    logits, labels = data()
+    assert "f1" in metrics(logits["grafted"], labels, TASK)
+
+
+def test_differences_are_grafted_less_finetuned() -> None:
+    logits, labels = data()
+    found = scores(logits, labels, F1, temperature_of(logits, labels))
+    assert list(found.differences) == ["f1", "accuracy", "ece", "nll", "brier"]
+    for name, difference in found.differences.items():
+        expected = found.states["grafted"][name].value - found.states["finetuned"][name].value
+        assert difference.value == pytest.approx(expected)
+        assert difference.low <= difference.value <= difference.high
+    against_scaled = found.scaled_differences["nll"].value
+    assert against_scaled == pytest.approx(found.states["grafted"]["nll"].value - found.states[SCALED]["nll"].value)
+    assert found.differences["ece"].value < 0  # the fine-tuned model here is far too sure
+
+
+def test_a_temperature_changes_calibration_and_nothing_else() -> None:
+    logits, labels = data()
+    temperature = temperature_of(logits, labels)
+    assert temperature is not None and temperature > 1
+    found = scores(logits, labels, TASK, temperature).states
+    assert found[SCALED]["accuracy"] == found["finetuned"]["accuracy"]
+    assert found[SCALED]["nll"].value < found["finetuned"]["nll"].value
+    assert SCALED not in scores(logits, labels, TASK).states
+
+
+def test_what_is_known_is_not_scored_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits, labels = data()
+    known = {"finetuned": metrics(logits["grafted"], labels, TASK)}
+    assert scores(logits, labels, TASK, known=known).states["finetuned"] == known["finetuned"]
+
+
+def test_agreement_and_recovered_gain_of_the_ends() -> None:
+    logits, labels = data()
+    same = scores({**logits, "grafted": logits["finetuned"]}, labels, TASK)
+    assert same.agreement.value == 1 and same.recovered.value == 1
+    assert all(d.value == d.low == d.high == 0 for d in same.differences.values())
+    none = scores({**logits, "grafted": logits["pretrained"]}, labels, TASK)
+    assert none.recovered.value == 0
+
+
+def test_a_gain_of_nothing_is_undefined_and_not_a_number() -> None:
+    logits, labels = data()
+    flat = scores({**logits, "pretrained": logits["finetuned"]}, labels, TASK)
+    assert flat.recovered is not None
+    assert flat.recovered.value is None and flat.recovered.low is None
+    assert estimate((float("nan"), 0.0, float("inf"))).model_dump() == {"value": None, "low": 0.0, "high": None}
+
+
+def test_a_split_with_one_state_has_no_comparison() -> None:
+    logits, labels = data()
+    found = scores({"pretrained": logits["pretrained"]}, labels, TASK)
+    assert found.differences == {} and found.agreement is None and found.recovered is None
+
+
+def test_the_curve_says_the_same_by_both_ways() -> None:
+    logits, labels = data()
+    row = graft_row(logits, labels, TASK)
+    assert row == graft_row_of(scores(logits, labels, TASK))
+    rows = curve_rows(row, size=5)
+    assert {r["metric"] for r in rows} >= {"accuracy", "ece", "agreement", "recovered"}
+    assert all(r["size"] == 5 for r in rows)

@@ -1,0 +1,54 @@
+"""Runs of every version stay readable; those of later ones are refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillviz.errors import CorruptRun, NewerSchema
+from skillviz.runs.migrate import MIGRATIONS, SCHEMA_VERSION, migrated
+from skillviz.runs.store import Store
+from skillviz.runs.tables import TABLES
+
+FROZEN = Path(__file__).parent / "frozen"
+
+
+def test_every_version_has_a_frozen_run() -> None:
+    assert sorted(p.name for p in FROZEN.iterdir()) == [f"v{k}" for k in range(1, SCHEMA_VERSION + 1)]
+
+
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION + 1))
+def test_a_frozen_run_is_read_whole(version: int) -> None:
+    store = Store(FROZEN / f"v{version}")
+    (run,) = store.list()
+    assert store.verify(run.id) == []
+    assert run.record.status == "finished" and run.labels == ("negative", "positive")
+    assert len(run.predictions()) == 4 * (4 + 6)
+    assert all(len(getattr(run, name)()) for name in TABLES)
+    assert run.cut(run.region().size) == run.region()
+    assert run.record.metrics["test"].states["grafted"]["accuracy"].value is not None
+    assert {"accuracy", "ece", "nll"} <= run.headline()["metrics"]["finetuned"].keys()
+
+
+def test_a_migration_for_every_old_version() -> None:
+    assert sorted(MIGRATIONS) == list(range(1, SCHEMA_VERSION))
+
+
+def test_old_records_go_through_every_step_and_stay_as_they_were() -> None:
+    steps = {1: lambda r: {**r, "b": r["a"] + 1}, 2: lambda r: {**r, "c": r["b"] + 1}}
+    old = {"schema_version": 1, "a": 1}
+    assert migrated(old, current=3, migrations=steps) == {"schema_version": 3, "a": 1, "b": 2, "c": 3}
+    assert migrated({"schema_version": 2, "b": 5}, current=3, migrations=steps)["c"] == 6
+    assert old == {"schema_version": 1, "a": 1}
+
+
+def test_a_newer_version_is_refused() -> None:
+    with pytest.raises(NewerSchema, match="update skillviz"):
+        migrated({"schema_version": SCHEMA_VERSION + 1})
+
+
+@pytest.mark.parametrize("version", [None, "1", 0, -1, True, 1.0])
+def test_a_record_without_a_version_is_not_ours(version: object) -> None:
+    with pytest.raises(CorruptRun):
+        migrated({"schema_version": version})
