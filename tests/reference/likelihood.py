@@ -1,0 +1,20 @@
+"""The log-likelihood of an answer after a prompt: one model call a token, nothing padded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def slow_likelihood(model: Any, prompt: np.ndarray, answer: np.ndarray) -> float:
+    """Sum over the answer's tokens of log p(token | everything before it), in nats."""
+    total, seen = 0.0, [int(t) for t in prompt]
+    for token in answer:
+        with torch.no_grad():
+            scores = model(input_ids=torch.tensor([seen])).logits[0, -1].double().numpy()
+        shifted = np.exp(scores - scores.max())
+        total += float(np.log(shifted[int(token)] / shifted.sum()))
+        seen.append(int(token))
+    return total
