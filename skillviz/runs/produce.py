@@ -60,7 +60,7 @@ def produce(spec: RunSpec, store: Store, progress: Report | None = None, session
     session, report = session or Session(), progress or silent
     report(Progress("check", text="checking the pair, the task and the sizes"))
     plan = prepare(spec, session)
-    folder = store.create(spec, size=plan.sizes[0] if plan.row.budgeted else 0)
+    folder = store.create(spec, size=plan.sizes[0] if plan.row.budgeted else 0, task=plan.task.name)
     with _verdict(folder):
         folder.start()
         return _Production(plan, session, folder, report).made()

@@ -57,11 +57,11 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"
 
-    def create(self, spec: RunSpec, *, size: int | None = None) -> RunFolder:
-        """A new queued run. `size` is the main size in entries, for the run's name; 0: none is asked for."""
+    def create(self, spec: RunSpec, *, size: int | None = None, task: str | None = None) -> RunFolder:
+        """A new queued run. For its name: the main size in entries (0: none is asked for) and the task's name."""
         with disk_errors(self.root / RECORD):
             self.root.mkdir(parents=True, exist_ok=True)
-            run_id = self._free_id(spec, size)
+            run_id = self._free_id(name_of(spec, size, task))
             draft = self.root / f".new-{run_id}"
             try:
                 (draft / WORK).mkdir(parents=True)
@@ -163,9 +163,9 @@ class Store:
         entries = [_entry(path) for path in self._folders()]
         return sorted(entries, key=lambda e: (_created(e), e.path.name), reverse=True)
 
-    def _free_id(self, spec: RunSpec, size: int | None) -> str:
+    def _free_id(self, name: str) -> str:
         while True:
-            run_id = f"{name_of(spec, size)}-{secrets.token_hex(3)}"
+            run_id = f"{name}-{secrets.token_hex(3)}"
             if not (self.root / run_id).exists():
                 return run_id
 
@@ -182,9 +182,9 @@ def shipped_root() -> Path:
     return (project if (project / "pyproject.toml").is_file() else Path.cwd()) / "cached_runs"
 
 
-def name_of(spec: RunSpec, size: int | None = None) -> str:
+def name_of(spec: RunSpec, size: int | None = None, task: str | None = None) -> str:
     """The readable part of a run's id, such as sst2-minilm-l6-stagewise-10646-s0."""
-    task = Path(spec.task).stem if re.search(r"\.ya?ml$", spec.task) else spec.task
+    task = task or (Path(spec.task).stem if re.search(r"\.ya?ml$", spec.task) else spec.task)
     amount = spec.sizes[0].replace("%", "pct") if size is None else str(size or "")
     base = spec.base.split("@")[0].replace("\\", "/").rstrip("/").split("/")[-1]
     parts = (_slug(task), _slug(base), _slug(spec.localizer), _slug(amount), f"s{spec.seed}")

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from skillviz.core.intervals import wilson
-from skillviz.runs.evaluate import SCALED, curve_rows, estimate, graft_row, graft_row_of, metrics, scores, temperature_of
+from skillviz.runs.evaluate import (
+    SCALED,
+    curve_rows,
+    estimate,
+    graft_row,
+    graft_row_of,
+    metrics,
+    scores,
+    temperature_of,
+)
 from skillviz.runs.record import TaskNote
 
 TASK = TaskNote(name="t", labels=("no", "yes"))

@@ -75,7 +75,12 @@ def test_logits_of_other_labels_are_refused(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("change", "word"),
-    [({"status": "done"}, "status"), ({"surprise": 1}, "surprise"), ({"spec": {}}, "spec"), ({"metrics": 3}, "metrics")],
+    [
+        ({"status": "done"}, "status"),
+        ({"surprise": 1}, "surprise"),
+        ({"spec": {}}, "spec"),
+        ({"metrics": 3}, "metrics"),
+    ],
 )
 def test_a_record_that_does_not_fit_says_where(run: Run, change: dict[str, object], word: str) -> None:
     path = run.path / "run.json"

@@ -1,0 +1,46 @@
+"""Errors as run.json tells them: the class, one sentence, and what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillviz import errors
+from skillviz.errors import SkillvizError
+from skillviz.runs.failure import BUG, OUT_OF_MEMORY, failure_of, is_out_of_memory
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch.cuda names its own."""
+
+
+def tree(kind: type[SkillvizError]) -> list[type[SkillvizError]]:
+    return [kind, *(k for child in kind.__subclasses__() for k in tree(child))]
+
+
+@pytest.mark.parametrize("kind", [k for k in tree(SkillvizError) if k.__module__ == errors.__name__][1:])
+def test_every_error_of_the_tree_has_a_hint(kind: type[SkillvizError]) -> None:
+    failure = failure_of(kind("what was wrong."))
+    assert failure.kind == kind.__name__
+    assert failure.message == "what was wrong."
+    assert failure.hint
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+    ],
+)
+def test_all_ways_to_run_out_of_memory_are_known(error: Exception) -> None:
+    assert is_out_of_memory(error)
+    failure = failure_of(error)
+    assert failure.kind == OUT_OF_MEMORY and "--batch-size" in failure.hint and "\n" not in failure.message
+
+
+def test_anything_else_is_a_bug_and_says_which() -> None:
+    failure = failure_of(ZeroDivisionError("division by zero\nand more"))
+    assert failure.kind == BUG
+    assert failure.message == "ZeroDivisionError: division by zero"
+    assert not is_out_of_memory(RuntimeError("shape mismatch"))

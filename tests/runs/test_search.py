@@ -1,0 +1,132 @@
+"""How many searches a set of sizes takes, and that the ranking holds the main region first."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillviz.core.localizers.record import Found, Step
+from skillviz.core.localizers.table import Localizer
+from skillviz.core.localizers.table import localizer as row_of
+from skillviz.core.region import Region
+from skillviz.errors import BadInput, CorruptFile
+from skillviz.runs.search import Searched, base_region_of, options_of, search
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.tables import check
+
+D = 100
+
+
+@dataclass(frozen=True)
+class Options:
+    steps: int = 2
+
+
+def row(budgeted: bool = True, nested: bool = False) -> tuple[Localizer, list[int]]:
+    """A localizer of two steps whose regions of two sizes differ, and the sizes it was asked for."""
+    asked: list[int] = []
+
+    def run(problem: Any, size: int, *, seed: int, options: Options) -> Generator[Step, None, Found]:
+        asked.append(size)
+        for step in range(1, options.steps + 1):
+            yield Step(step, float("nan") if nested else 0.5, size, size, 0, 0.1 * step)
+        draw = np.random.default_rng(seed if nested else [seed, size]).permutation(D)
+        return Found(draw[: size if budgeted else 7], ("a remark",))
+
+    return Localizer("x", "X", run, Options, budgeted, nested, True, "", ""), asked
+
+
+def test_nested_localizers_search_once_at_the_largest_size() -> None:
+    localizer, asked = row(nested=True)
+    found = search(localizer, None, [10, 5, 40], 0, Options(), lambda *_: None)
+    assert asked == [40]
+    assert found.size == 10 and list(found.orders) == [10, 5, 40]
+    assert np.array_equal(found.orders[5], found.orders[40][:5])
+    assert np.array_equal(found.ranking(), found.orders[40])
+
+
+def test_others_search_for_each_size_once() -> None:
+    localizer, asked = row()
+    heard: list[tuple[int, int]] = []
+    found = search(
+        localizer, None, [10, 5, 40, 10], 0, Options(), lambda target, step: heard.append((target, step.step))
+    )
+    assert asked == [10, 5, 40]
+    assert heard == [(10, 1), (10, 2), (5, 1), (5, 2), (40, 1), (40, 2)]
+    assert {size: len(order) for size, order in found.orders.items()} == {10: 10, 5: 5, 40: 40}
+    assert found.notes == ["a remark"]
+
+
+def test_without_a_budget_the_size_is_an_outcome_of_one_search() -> None:
+    localizer, asked = row(budgeted=False)
+    found = search(localizer, None, [10, 40], 0, Options(), lambda *_: None)
+    assert len(asked) == 1
+    assert list(found.orders) == [7] and found.size == 7
+
+
+@given(st.lists(st.integers(1, D), min_size=1, max_size=4, unique=True), st.integers(0, 5))
+def test_the_ranking_names_each_entry_once_and_begins_with_the_main_region(sizes: list[int], seed: int) -> None:
+    localizer, _ = row()
+    found = search(localizer, None, sizes, seed, Options(), lambda *_: None)
+    ranking = found.ranking()
+    assert len(np.unique(ranking)) == len(ranking)
+    assert np.array_equal(ranking[: sizes[0]], found.orders[sizes[0]])
+    larger = [found.orders[s] for s in sizes if s >= sizes[0]]
+    assert set(ranking) == set(np.concatenate(larger))
+
+
+def test_the_history_fits_its_table_and_an_undefined_loss_is_missing() -> None:
+    for nested in (True, False):
+        localizer, _ = row(nested=nested)
+        frame = search(localizer, None, [10, 40], 3, Options(), lambda *_: None).table()
+        checked = check(frame, "history")
+        assert len(checked) == (2 if nested else 4)
+        assert checked["loss"].isna().all() == nested
+        assert set(checked["target"]) == ({40} if nested else {10, 40})
+    assert len(check(Searched().table(), "history")) == 0
+
+
+def spec(localizer: str, **changes: Any) -> RunSpec:
+    return RunSpec(base="b", finetuned="f", task="t", localizer=localizer, **changes)
+
+
+def test_common_options_reach_those_that_have_them() -> None:
+    options, notes = options_of(spec("stagewise", steps=3, batch_size=4), row_of("stagewise"))
+    assert (options.steps, options.batch_size) == (3, 4) and notes == ()
+    options, notes = options_of(spec("movement", steps=3), row_of("movement"))
+    assert "no steps" in notes[0]
+
+
+def test_an_unknown_option_names_the_known_ones() -> None:
+    with pytest.raises(BadInput, match="learning_rate.*steps"):
+        options_of(spec("stagewise", options={"learning_rate": 1}), row_of("stagewise"))
+
+
+def test_the_base_of_a_learned_mask_may_be_a_region_file(tmp_path: Path) -> None:
+    region = Region.from_flat(np.array([3, 9]), {"a": (4, 4)})
+    region.save(tmp_path / "r.safetensors")
+    asked = spec("learned", options={"base": str(tmp_path / "r.safetensors")})
+    found = base_region_of(asked, row_of("learned"))
+    assert found == region
+    options, _ = options_of(asked, row_of("learned"), found)
+    assert options.base == "region" and options.base_indices == (3, 9)
+
+
+def test_a_base_that_is_no_region_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "no.safetensors").write_text("x")
+    for base, error in (
+        (str(tmp_path / "none"), BadInput),
+        (str(tmp_path / "no.safetensors"), CorruptFile),
+        (3, BadInput),
+    ):
+        with pytest.raises(error):
+            base_region_of(spec("learned", options={"base": base}), row_of("learned"))
+    assert base_region_of(spec("learned", options={"base": "empty"}), row_of("learned")) is None
+    assert base_region_of(spec("movement"), row_of("movement")) is None
