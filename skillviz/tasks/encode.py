@@ -104,7 +104,7 @@ def _filled(task: Task, parts: Sequence[Part], texts: list[tuple[str, ...]]) -> 
 
 def _tokenized(tokenizer: Any, *columns: list[str]) -> Mapping[str, Any]:
     """Ids, and segment ids where the tokenizer gives them, of rows that are neither padded nor cut."""
-    return dict(tokenizer(*columns, return_attention_mask=False, verbose=False)) if columns else {"input_ids": []}
+    return dict(tokenizer(*columns, return_attention_mask=False, verbose=False))
 
 
 def _without_end(inputs: Mapping[str, Any], tokenizer: Any) -> Mapping[str, Any]:

@@ -18,6 +18,8 @@ def fitted(
     `tokenized(texts)` gives the inputs of rows, with the whole inputs' ids under "input_ids". Rows that fit
     are tokenised once; the others again until they do. Raises BadInput where even empty texts do not fit.
     """
+    if not texts:
+        return [], {"input_ids": []}
     texts = [list(row) for row in texts]
     inputs = {name: list(column) for name, column in tokenized(texts).items()}
     long = [i for i, ids in enumerate(inputs["input_ids"]) if len(ids) > limits[i]]

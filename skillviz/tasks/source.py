@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -16,6 +12,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.errors import BadData
+from skillviz.tasks.labels import label_numbers, label_texts
+from skillviz.tasks.reading import from_file, from_hub, quiet
 from skillviz.tasks.task import Hub, Task
 from skillviz.tasks.user_file import data_files
 
@@ -51,153 +49,25 @@ class Source:
 @contextmanager
 def opened(task: Task, splits: tuple[str, ...]) -> Iterator[dict[str, Source]]:
     """Split -> source, for those of `splits` that the task has. Copies of local files last as long as this."""
-    with TemporaryDirectory(prefix="skillviz-", ignore_cleanup_errors=True) as cache, _quiet():
+    with TemporaryDirectory(prefix="skillviz-", ignore_cleanup_errors=True) as cache, quiet():
         yield {split: _source(task, split, cache) for split in splits if getattr(task.data, split) is not None}
-
-
-def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
-    """Label of each row, int64, -1 where the task drops it; raises BadData at a value that is neither.
-
-    Values are names or indices of `task.labels`, or keys of `task.classes` where the task has them.
-    """
-    distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-    found = np.empty(len(distinct), dtype=np.int64)
-    for i in np.argsort(first):
-        value = str(distinct[i])
-        number = -1 if value in task.drop else _number(value, task)
-        if number is None:
-            allowed = ", ".join(f"'{name}'" for name in task.classes or task.labels)
-            indices = "" if task.classes or _numeric(task) else f", or the indices 0 to {len(task.labels) - 1}"
-            what = "no label" if value == "" else f"the label '{value}'"
-            raise BadData(
-                f"{shown} has {what} in row {first[i] + 1} (column '{task.label}'); "
-                f"task '{task.name}' allows {allowed}{indices}."
-            )
-        found[i] = number
-    return found[inverse]
 
 
 def _source(task: Task, split: str, cache: str) -> Source:
     if isinstance(task.data, Hub):
         name = getattr(task.data, split)
-        dataset, shown = _from_hub(task.data, name, task), f"{task.data.title}, split {name},"
+        dataset, shown = from_hub(task.data, name, task), f"{task.data.title}, split {name},"
     else:
         path = data_files(task)[split]
-        dataset, shown = _from_file(path, cache), path.name
+        dataset, shown = from_file(path, cache), path.name
     if len(dataset) == 0:
         raise BadData(f"{shown} has no rows; task '{task.name}' needs at least one in its {split} split.")
     for column in (*task.text, task.label):
         if column not in dataset.column_names:
             known = ", ".join(dataset.column_names)
             raise BadData(f"{shown} has no column '{column}', which task '{task.name}' names; its columns: {known}.")
-    labels = label_numbers(_label_texts(dataset, task), task, shown)
+    labels = label_numbers(label_texts(dataset, task), task, shown)
     rows = np.flatnonzero(labels >= 0)
     if len(rows) == 0:
         raise BadData(f"{shown} has no rows left: all have a label that task '{task.name}' drops.")
     return Source(split, shown, dataset, rows, labels[rows], len(labels) - len(rows))
-
-
-def _label_texts(dataset: Any, task: Task) -> np.ndarray:
-    """The label column as texts: class names where the source declares names that the task knows."""
-    feature = dataset.features[task.label]
-    names: list[str] = getattr(feature, "names", None) or []
-    use_names = bool(names) and (bool(task.classes) or set(names) <= set(task.labels))
-
-    def text(value: Any) -> str:
-        if value is None or value != value:
-            return ""
-        if use_names and value >= 0:
-            return str(names[value])
-        return str(value)
-
-    return np.array([text(value) for value in dataset[task.label][:]], dtype=object)
-
-
-def _number(value: str, task: Task) -> int | None:
-    """The label that a cell names, by name or index; None where it names none."""
-    whole = re.sub(r"^(-?\d+)\.0+$", r"\1", value)  # 1.0, as pandas writes whole numbers beside a gap
-    for name in (value, whole):
-        if name in task.classes:
-            return task.labels.index(task.classes[name])
-        if not task.classes and name in task.labels:
-            return task.labels.index(name)
-    if task.classes or _numeric(task):  # where names are numbers ("1" to "5"), a number is never an index
-        return None
-    if value.lower() in ("true", "false"):
-        lowered = [label.lower() for label in task.labels]
-        return lowered.index(value.lower()) if value.lower() in lowered else int(value.lower() == "true")
-    return int(whole) if whole.isdecimal() and int(whole) < len(task.labels) else None
-
-
-def _numeric(task: Task) -> bool:
-    return any(label.lstrip("-").isdecimal() for label in task.labels)
-
-
-def _from_file(path: Path, cache: str) -> Any:
-    """The file as a dataset whose copy lies in `cache`, never beside the user's data."""
-    from datasets import Dataset
-
-    if path.stat().st_size == 0:
-        raise BadData(f"{path} is empty.")
-    suffix = path.suffix.lower()
-    options: dict[str, Any] = {"cache_dir": cache}
-    try:
-        if suffix in (".json", ".jsonl"):
-            return Dataset.from_json(str(path), **options)
-        if suffix == ".parquet":
-            return Dataset.from_parquet(str(path), **options)
-        return Dataset.from_csv(str(path), **options, **_csv_options(path, "\t" if suffix == ".tsv" else ","))
-    except BadData:
-        raise
-    except Exception as error:  # pyarrow, pandas and datasets each have errors of their own
-        if "corresponds to no data" in str(error):
-            raise BadData(f"{path} has no rows.") from error
-        raise BadData(f"{path} cannot be read as {suffix[1:].upper()}: {_first_cause(error)}.") from error
-
-
-def _csv_options(path: Path, separator: str) -> Mapping[str, Any]:
-    """Every column as text, so that `007`, `NA` and `None` stay what they are."""
-    from datasets import Features, Value
-
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        names = next(csv.reader(lines, delimiter=separator), [])
-    if not names or len(set(names)) != len(names) or "" in names:
-        raise BadData(f"{path}: the first line must name the columns, each once.")
-    text = Features({name: Value("string") for name in names})
-    return {"features": text, "sep": separator, "na_filter": False, "encoding": "utf-8-sig"}
-
-
-def _from_hub(data: Hub, split: str, task: Task) -> Any:
-    from datasets import load_dataset
-
-    try:
-        return load_dataset(data.id, data.config, split=split, revision=data.revision)
-    except Exception as error:  # the hub's, the network's and the loader's errors have no common class
-        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-        why = "HF_HUB_OFFLINE is set and it is not in the local cache" if offline else _first_cause(error)
-        raise BadData(
-            f"task '{task.name}': {data.title} could not be had from the Hugging Face hub: {why}; "
-            "or put the data in files of your own and write a task file (docs/add-a-task.md)."
-        ) from error
-
-
-def _first_cause(error: BaseException) -> str:
-    """The first line of the innermost error, without its final stop."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bars of `datasets` meanwhile."""
-    import datasets
-
-    shown = not datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if shown:
-            datasets.enable_progress_bars()

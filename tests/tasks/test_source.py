@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from skillviz.errors import BadData
+from skillviz.tasks.labels import label_numbers
 from skillviz.tasks.registry import TASKS, task
-from skillviz.tasks.source import label_numbers
 from skillviz.tasks.splits import load, load_test
 from tests.tasks.make import ROWS, made, write_rows, write_task
 
@@ -94,7 +94,7 @@ def test_csv_text_stays_what_it_is(tmp_path: Path) -> None:
 
 def test_a_label_outside_is_named_with_its_row(tmp_path: Path) -> None:
     rows = [{**row, "label": 2 if i == 6 else row["label"]} for i, row in enumerate(ROWS)]
-    says = r"train\.jsonl has the label '2' in row 7 \(column 'label'\); .*'negative', 'positive', or the indices 0 to 1"
+    says = r"train\.jsonl has the label '2' in row 7 \(column 'label'\); .*'positive', or the indices 0 to 1"
     with pytest.raises(BadData, match=says):
         load(task(write_task(tmp_path, rows)))
 

@@ -1,10 +1,10 @@
-"""One tokenizer of every kind, built in code: WordPiece, byte-level BPE, Unigram (as SentencePiece does), Llama's BPE."""
+"""One tokenizer of every kind, built in code: WordPiece, byte-level BPE, Unigram (as SentencePiece), Llama's BPE."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from tests.tiny import tiny_tokenizer, words
@@ -28,6 +28,7 @@ def _unigram() -> PreTrainedTokenizerFast:
     pieces += [("▁" + word, -3.0) for word in words()]
     built = Tokenizer(models.Unigram(pieces, unk_id=3, byte_fallback=False))
     built.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    built.decoder = decoders.Metaspace()
     built.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )

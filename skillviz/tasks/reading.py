@@ -1,0 +1,88 @@
+"""A file or a split of a hub data set, opened through `datasets`."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from skillviz.errors import BadData
+from skillviz.tasks.task import Hub, Task
+
+# How `datasets` and pyarrow word it that a CSV, JSON or Parquet file has no rows.
+NO_ROWS = ("corresponds to no data", "BatchSize must be greater than 0")
+
+
+def from_file(path: Path, cache: str) -> Any:
+    """The file as a dataset whose copy lies in `cache`, never beside the user's data."""
+    from datasets import Dataset
+
+    if path.stat().st_size == 0:
+        raise BadData(f"{path} is empty.")
+    suffix = path.suffix.lower()
+    options: dict[str, Any] = {"cache_dir": cache}
+    try:
+        if suffix in (".json", ".jsonl"):
+            return Dataset.from_json(str(path), **options)
+        if suffix == ".parquet":
+            return Dataset.from_parquet(str(path), **options)
+        return Dataset.from_csv(str(path), **options, **_csv_options(path, "\t" if suffix == ".tsv" else ","))
+    except BadData:
+        raise
+    except Exception as error:  # pyarrow, pandas and datasets each have errors of their own
+        if any(words in _first_cause(error) for words in NO_ROWS):
+            raise BadData(f"{path} has no rows.") from error
+        raise BadData(f"{path} cannot be read as {suffix[1:].upper()}: {_first_cause(error)}.") from error
+
+
+def _csv_options(path: Path, separator: str) -> Mapping[str, Any]:
+    """Every column as text, so that `007`, `NA` and `None` stay what they are."""
+    from datasets import Features, Value
+
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        names = next(csv.reader(lines, delimiter=separator), [])
+    if not names or len(set(names)) != len(names) or "" in names:
+        raise BadData(f"{path}: the first line must name the columns, each once.")
+    text = Features({name: Value("string") for name in names})
+    return {"features": text, "sep": separator, "na_filter": False, "encoding": "utf-8-sig"}
+
+
+def from_hub(data: Hub, split: str, task: Task) -> Any:
+    from datasets import load_dataset
+
+    try:
+        return load_dataset(data.id, data.config, split=split, revision=data.revision)
+    except Exception as error:  # the hub's, the network's and the loader's errors have no common class
+        offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+        why = "HF_HUB_OFFLINE is set and it is not in the local cache" if offline else _first_cause(error)
+        raise BadData(
+            f"task '{task.name}': {data.title} could not be had from the Hugging Face hub: {why}; "
+            "or put the data in files of your own and write a task file (docs/add-a-task.md)."
+        ) from error
+
+
+def _first_cause(error: BaseException) -> str:
+    """The first line of the innermost error, without its final stop."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bars and log lines of `datasets` meanwhile."""
+    import datasets
+
+    shown, level = not datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    try:
+        yield
+    finally:
+        datasets.logging.set_verbosity(level)
+        if shown:
+            datasets.enable_progress_bars()
