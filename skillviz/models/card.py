@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import platform
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from skillviz.errors import DiskFull
-from skillviz.models.load import quiet
+from skillviz.models.applied import write_model
 from skillviz.models.recipe import Recipe
 from skillviz.models.trainee import Trainee
 
@@ -53,24 +49,10 @@ def versions() -> dict[str, str]:
 
 
 def write_folder(out: Path, trainee: Trainee, report: Report, history: Sequence[Any], overwrite: bool) -> None:
-    """Write model, tokenizer, README.md and finetune.json beside `out`, then rename: all of it or nothing.
-
-    Raises DiskFull where there is no space; nothing of the new folder is then left.
-    """
-    out = out.absolute()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.parent / f".{out.name}.{os.getpid()}.part"
-    try:
-        _fill(part, trainee, report, history)
-        _swap(part, out, overwrite)
-    except Exception as error:
-        if _is_full(error):
-            raise DiskFull(
-                f"no space is left in {out.parent} for the fine-tuned model; free some and repeat."
-            ) from error
-        raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    """Write model, tokenizer, README.md and finetune.json, all or nothing; raises DiskFull."""
+    record = {"schema_version": 1, **asdict(report), "versions": versions(), "history": [asdict(s) for s in history]}
+    extra = {"README.md": card(report), "finetune.json": json.dumps(record, indent=1) + "\n"}
+    write_model(out, trainee.model, trainee.tokenizer, extra, overwrite=overwrite)
 
 
 def card(report: Report) -> str:
@@ -137,33 +119,3 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _joined(values: dict[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
-def _fill(part: Path, trainee: Trainee, report: Report, history: Sequence[Any]) -> None:
-    shutil.rmtree(part, ignore_errors=True)
-    with quiet():
-        trainee.model.save_pretrained(part)
-    trainee.tokenizer.save_pretrained(part)
-    (part / "README.md").write_text(card(report), encoding="utf-8")
-    record = {
-        "schema_version": 1,
-        **asdict(report),
-        "versions": versions(),
-        "history": [asdict(s) for s in history],
-    }
-    (part / "finetune.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-
-
-def _swap(part: Path, out: Path, overwrite: bool) -> None:
-    """Put the finished folder in place; an old one is taken away only then."""
-    old = out.parent / f".{out.name}.{os.getpid()}.old"
-    if overwrite and out.is_dir():
-        out.rename(old)
-    part.rename(out)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _is_full(error: BaseException) -> bool:
-    """True for a full disk, whichever library reports it."""
-    number = getattr(error, "errno", None)
-    return number in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)

@@ -15,6 +15,7 @@ from skillviz.core.calibration import score
 from skillviz.core.encoded import Encoded
 from skillviz.core.readout import Readout, make_readout
 from skillviz.errors import BadInput
+from skillviz.models.applied import refuse_full_folder
 from skillviz.models.card import Report, write_folder
 from skillviz.models.device import pick
 from skillviz.models.recipe import Recipe, batches, make_recipe
@@ -145,14 +146,6 @@ def evaluate(trainee: Trainee, encoded: Encoded, metric: str, positive: int = 1)
         for batch in Batches(encoded, trainee.device).micro(np.arange(len(encoded))):
             logits[batch.rows] = readout.logits(trainee.model, batch).float().cpu().numpy()
     return score(logits, encoded.labels, metric, positive)
-
-
-def refuse_full_folder(out: Path, overwrite: bool) -> None:
-    """Raises BadInput where `out` holds something and overwriting was not asked for."""
-    if out.is_file():
-        raise BadInput(f"{out} is a file; name a folder to write the model to.")
-    if out.is_dir() and any(out.iterdir()) and not overwrite:
-        raise BadInput(f"{out} is not empty; name another folder, or add --overwrite to replace it.")
 
 
 def _step(trainee: Trainee, readout: Readout, examples: Batches, rows: np.ndarray, recipe: Recipe, step: int) -> float:

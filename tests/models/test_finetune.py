@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from skillviz.errors import BadInput, BadModel, DiskFull, RandomHead
-from skillviz.models import card
+from skillviz.models import applied
 from skillviz.models.finetune import TrainStep, finetune
 from skillviz.models.pair import load_pair
 from skillviz.models.recipe import batches, default_steps, make_recipe
@@ -230,7 +230,7 @@ def test_a_full_disk_leaves_nothing(bare, tiny, tmp_path, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(card, "card", full)
+    monkeypatch.setattr(applied, "_swap", full)
     with pytest.raises(DiskFull, match="no space"):
         finetune(str(bare), tiny, out=tmp_path / "out", steps=1, device="cpu")
     assert not any(tmp_path.iterdir())

@@ -1,0 +1,73 @@
+"""Find, test and carry off the tiny region of parameters that holds a fine-tuned skill.
+
+    import skillviz
+
+    run = skillviz.localize(base="roberta-base", finetuned="models/sst2", task="sst2", size="0.1%")
+    run.headline()["metrics"]["grafted"]["accuracy"]
+
+Names are resolved when first used, so that `import skillviz` imports no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skillviz.api import (
+        Evaluation,
+        Finetuned,
+        Graft,
+        ModelPair,
+        Region,
+        Run,
+        Task,
+        evaluate,
+        finetune,
+        grafted,
+        load_pair,
+        localize,
+        open_run,
+        task,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Evaluation",
+    "Finetuned",
+    "Graft",
+    "ModelPair",
+    "Region",
+    "Run",
+    "Task",
+    "__version__",
+    "evaluate",
+    "finetune",
+    "grafted",
+    "load_pair",
+    "localize",
+    "open_run",
+    "task",
+]
+
+_HOMES = {
+    "Region": "skillviz.core.region",
+    "Run": "skillviz.runs.run",
+    "Task": "skillviz.tasks.task",
+    "open_run": "skillviz.commands.runs",
+    "task": "skillviz.tasks.registry",
+}
+"""Names that need no torch; all others come from skillviz.api, which does."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'skillviz' has no attribute '{name}'; it has: {', '.join(__all__)}")
+    value = getattr(import_module(_HOMES.get(name, "skillviz.api")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

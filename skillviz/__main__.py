@@ -1,0 +1,5 @@
+"""`python -m skillviz`: the command line."""
+
+from skillviz.cli import main
+
+main()

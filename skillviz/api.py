@@ -1,0 +1,72 @@
+"""The Python API: the words of the command line, as functions. `import skillviz` resolves them lazily."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from skillviz.commands.localize import DEFAULT_METHOD, DEFAULT_SIZE
+from skillviz.commands.runs import open_run
+from skillviz.commands.scored import Evaluation, evaluate
+from skillviz.core.graft import Graft, grafted
+from skillviz.core.region import Region
+from skillviz.models.finetune import Finetuned, finetune
+from skillviz.models.pair import ModelPair, load_pair
+from skillviz.runs.produce import produce
+from skillviz.runs.progress import Report
+from skillviz.runs.run import Run
+from skillviz.runs.spec import read_spec
+from skillviz.runs.store import Store, store_root
+from skillviz.tasks.registry import task
+from skillviz.tasks.task import Task
+
+__all__ = [
+    "Evaluation",
+    "Finetuned",
+    "Graft",
+    "ModelPair",
+    "Region",
+    "Run",
+    "Task",
+    "evaluate",
+    "finetune",
+    "grafted",
+    "load_pair",
+    "localize",
+    "open_run",
+    "task",
+]
+
+Size = str | int | float
+
+
+def localize(
+    base: str | PathLike[str],
+    finetuned: str | PathLike[str],
+    task: str | PathLike[str] | Task,
+    *,
+    size: Size | Sequence[Size] = DEFAULT_SIZE,
+    method: str = DEFAULT_METHOD,
+    runs_dir: str | Path | None = None,
+    progress: Report | None = None,
+    **settings: Any,
+) -> Run:
+    """The finished run: the region found, its predictions and curve, stored under `runs_dir`.
+
+    `size` is a percentage ("0.1%"), a count (10646), a share (0.001), or several of them, the main one
+    first. `settings` are the other fields of a run: readout, seed, steps, batch_size, options, device,
+    dtype, k_shot, data_seed, max_train, max_validation, max_test, interpolation. `progress` is called with
+    runs.progress.Progress records. Raises an error of skillviz.errors for wrong input.
+    """
+    given = {"sizes": size if isinstance(size, str | int | float) else tuple(size), "localizer": method, **settings}
+    members = {"base": str(base), "finetuned": str(finetuned), "task": _task_name(task)}
+    return produce(read_spec({**members, **given}), Store(store_root(runs_dir)), progress)
+
+
+def _task_name(task: str | PathLike[str] | Task) -> str:
+    """How a run names the task: its file, or its name in the registry."""
+    if isinstance(task, Task):
+        return str(task.path) if task.path else task.name
+    return str(task)

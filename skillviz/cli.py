@@ -1,0 +1,98 @@
+"""The command line: which commands there are, and how every one of them ends."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from typer.core import TyperCommand
+
+from skillviz.commands import dashboard, evaluate, finetune, graft, localize, preflight, runs, study
+from skillviz.commands.ending import Commands
+
+QUIET = {
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
+"""Libraries that would draw over the one progress bar; a value that the user has set stays."""
+
+ABOUT = """
+Find the tiny region of parameters that carries a fine-tuned skill.
+
+Bring a pair of models, a base and its fine-tuned version, and data of the task. [bold]localize[/bold] finds a region:
+a small set of parameters whose fine-tuned values, put into the base, give it the skill. The run is stored, shown by
+[bold]dashboard[/bold], and can be carried off as one small file by [bold]export[/bold] and [bold]apply[/bold].
+
+[bold]From nothing to a picture[/bold]
+
+  python -m skillviz finetune --base roberta-base --task sst2 --readout prompt --k-shot 64 --out models/sst2
+  python -m skillviz localize --base roberta-base --finetuned models/sst2 --task sst2 --size 0.1% 0.01%
+  python -m skillviz dashboard
+"""
+
+
+def folded(text: str | None) -> str:
+    """A help text with each paragraph on one line, for the terminal to break; indented ones stay as they are."""
+    paragraphs = inspect.cleandoc(text or "").split("\n\n")
+    return "\n\n".join(p if p.startswith("  ") else " ".join(p.split("\n")) for p in paragraphs)
+
+
+EPILOG = (
+    "A model is a folder, a Hugging Face id, or id@revision; only safetensors are read. A task is a name of the "
+    "registry or a YAML file beside your data (docs/add-a-task.md). Wrong input ends with one sentence and exit code 2."
+)
+
+app = typer.Typer(
+    cls=Commands, help=folded(ABOUT), epilog=EPILOG, no_args_is_help=True, rich_markup_mode="rich",
+    add_completion=False, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+SKILL, GRAFT, LOOK = "Find a skill", "Carry it off", "Look at what was found"
+COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...] = (
+    (SKILL, preflight.preflight, None),
+    (SKILL, finetune.finetune, None),
+    (SKILL, localize.localize, localize.ManySizes),
+    (SKILL, evaluate.evaluate, None),
+    (GRAFT, graft.export, None),
+    (GRAFT, graft.apply, None),
+    (LOOK, dashboard.dashboard, None),
+)
+"""Panel of the help, command, and its class where it reads its arguments in a way of its own."""
+
+for _panel, _command, _class in COMMANDS:
+    app.command(_command.__name__, rich_help_panel=_panel, cls=_class, help=folded(_command.__doc__))(_command)
+app.add_typer(runs.app, name="runs", rich_help_panel=LOOK)
+app.add_typer(study.app, name="study", rich_help_panel=SKILL)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        from skillviz import __version__
+
+        try:
+            typer.echo(f"skillviz {version('skillviz')}")
+        except PackageNotFoundError:
+            typer.echo(f"skillviz {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def skillviz(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version and stop.")
+    ] = False,
+) -> None:
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+
+
+def main() -> None:
+    """Runs the command of this process's arguments."""
+    app(prog_name="python -m skillviz")

@@ -1,0 +1,47 @@
+"""How a command ends: one sentence and code 2 for what a user can cause, 130 for Ctrl-C, a traceback for a bug."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from skillviz.errors import SkillvizError
+from skillviz.runs.failure import is_out_of_memory
+
+BAD_USE = 2
+INTERRUPTED = 130
+
+
+class Commands(TyperGroup):
+    """The group that turns the errors of skillviz into a sentence on stderr and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """The command's result; raises typer.Exit where it ends in a way a user can cause."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            typer.echo("Interrupted.", err=True)
+            raise typer.Exit(INTERRUPTED) from error
+        except Exception as error:
+            sentence = sentence_for(error)
+            if sentence is None:
+                raise
+            typer.echo(sentence, err=True)
+            raise typer.Exit(BAD_USE) from error
+
+
+def sentence_for(error: BaseException) -> str | None:
+    """What to tell a user of this error; None where it is a bug and should show as one."""
+    if isinstance(error, SkillvizError):
+        return str(error)
+    if is_out_of_memory(error):
+        return (
+            "OutOfMemory: the device's memory ran out; use --device cpu, --dtype bfloat16, a smaller --batch-size, "
+            "or a smaller model."
+        )
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"DiskFull: no space is left to write {error.filename or 'the result'}; free some and repeat."
+    return None

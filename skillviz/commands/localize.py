@@ -1,0 +1,205 @@
+"""`localize`: find the region and store the run."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from skillviz.commands import options as given
+from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
+from skillviz.errors import BadInput
+from skillviz.runs.spec import RunSpec, read_spec
+from skillviz.runs.store import Store, store_root
+
+if TYPE_CHECKING:
+    from skillviz.runs.progress import Progress
+    from skillviz.runs.run import Run
+
+METHODS = (
+    "stagewise", "frank-wolfe", "linearized", "learned", "learned-ranked", "first-order", "movement", "random",
+)  # fmt: skip
+"""The names of core.localizers.table.LOCALIZERS, which imports torch; a test keeps the two equal."""
+
+DEFAULT_METHOD = str(RunSpec.model_fields["localizer"].default)
+DEFAULT_SIZE = "0.1%"
+
+
+class Autocast(StrEnum):
+    """The dtype of activations."""
+
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+class ManySizes(TyperCommand):
+    """Takes `--size 0.1% 10646 0.001` as well as `--size 0.1% --size 10646 --size 0.001`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments left over, after each value behind --size has got its own --size."""
+        return super().parse_args(ctx, spread(args))
+
+
+def spread(args: list[str], option: str = "--size") -> list[str]:
+    """The arguments with `option` repeated before each further value that follows it."""
+    found: list[str] = []
+    inside = False
+    for word in args:
+        if word.startswith("-") and not word[1:2].isdigit():
+            inside = word == option or word.startswith(f"{option}=")
+            found.append(word)
+            continue
+        if inside and found[-1] != option:
+            found.append(option)
+        found.append(word)
+    return found
+
+
+def localize(
+    base: given.Base,
+    finetuned: given.Finetuned,
+    task: given.TaskName,
+    readout: given.ReadoutOption = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            metavar="NAME",
+            rich_help_panel=given.SEARCH,
+            help=f"The localizer: {', '.join(METHODS)}. learned is the paper's, and its size is an outcome.",
+        ),
+    ] = DEFAULT_METHOD,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--size",
+            metavar="SIZE ...",
+            rich_help_panel=given.SEARCH,
+            help="Region size: a percentage (0.1%), a count (10646) or a share (0.001). Several may follow; the first "
+            f"is the run's main size, the others go to its curve. Default: {DEFAULT_SIZE}.",
+            show_default=False,
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", min=1, metavar="N", rich_help_panel=given.SEARCH, help="Steps of the search."),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option("--batch-size", min=1, metavar="N", rich_help_panel=given.SEARCH, help="Examples a step."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, rich_help_panel=given.SEARCH, help="Seed of the search.")] = 0,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUE",
+            rich_help_panel=given.SEARCH,
+            help="One more option of the localizer; may be repeated.",
+        ),
+    ] = None,
+    k_shot: given.KShot = None,
+    data_seed: given.DataSeed = 0,
+    max_train: given.MaxTrain = None,
+    max_validation: given.MaxValidation = None,
+    max_test: given.MaxTest = None,
+    interpolation: Annotated[
+        bool,
+        typer.Option("--interpolation", rich_help_panel=given.SEARCH, help="Also score WiSE-FT and WiSE-Graft."),
+    ] = False,
+    device: given.Device = given.DeviceName.auto,
+    dtype: given.Dtype = given.DtypeName.float32,
+    autocast: Annotated[
+        Autocast | None,
+        typer.Option("--autocast", rich_help_panel=given.WHERE, help="Dtype of activations while searching."),
+    ] = None,
+    runs_dir: given.RunsDir = None,
+    as_json: given.AsJson = False,
+) -> None:
+    """Find the region that carries the skill, store the run, and say how well the graft does.
+
+    The run holds predictions of the pre-trained, fine-tuned and grafted model and of the complement (fine-tuned with
+    the region put back) on the task's validation and test sets, and the curve of all sizes asked for. The dashboard
+    shows it. Ctrl-C leaves the run marked as cancelled.
+
+    [bold]Examples[/bold]
+
+      python -m skillviz localize --base roberta-base --finetuned models/sst2 --task sst2 --size 0.01%
+
+      python -m skillviz localize --base a/ --finetuned b/ --task task.yaml --size 0.1% 0.01% 1% --method linearized
+    """
+    spec = read_spec(
+        {
+            "base": base, "finetuned": finetuned, "task": task, "readout": readout and readout.value,
+            "localizer": method, "sizes": tuple(size or [DEFAULT_SIZE]), "options": read_options(option or []),
+            "seed": seed, "data_seed": data_seed, "k_shot": k_shot, "steps": steps, "batch_size": batch_size,
+            "device": device.value, "dtype": dtype.value, "autocast": autocast and autocast.value,
+            "max_train": max_train, "max_validation": max_validation, "max_test": max_test,
+            "interpolation": interpolation,
+        }
+    )  # fmt: skip
+    from skillviz.runs.produce import produce
+
+    with progress_bar("localizing") as advance:
+        run = produce(spec, Store(store_root(runs_dir)), reporter(advance))
+    report(run)
+    if as_json:
+        print_json(run_json(run))
+
+
+def read_options(pairs: list[str]) -> dict[str, Any]:
+    """The options of `name=value` texts; values are read as JSON where they are JSON. Raises BadInput."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise BadInput(f"'{pair}' is not an option; write --option NAME=VALUE, as --option examples=512.")
+        try:
+            found[name.replace("-", "_")] = json.loads(value)
+        except ValueError:
+            found[name.replace("-", "_")] = value
+    return found
+
+
+def reporter(advance: Any) -> Any:
+    """A function that shows a run's progress on the bar."""
+
+    def show(progress: Progress) -> None:
+        loss = "" if progress.loss is None else f", loss {progress.loss:.3f}"
+        advance(progress.done, progress.total, f"{progress.text}{loss}")
+
+    return show
+
+
+def report(run: Run) -> None:
+    """Print the table of a finished run and where it lies."""
+    record = run.record
+    print_scores(record.metrics, record.task.metric if record.task else "accuracy")
+    if record.size is not None and record.d is not None and record.share is not None:
+        say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g} %).")
+    for remark in record.notes:
+        say(f"- {remark}")
+    for check in record.checks:
+        if not check.passed:
+            note(f"Self-check failed: {check.name} {check.detail}")
+    say(f"Run {run.id}, {sum(record.seconds.values()):.0f} s, stored in {run.path}")
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    """The object of --json: plain numbers, and their 95 % intervals under keys of their own."""
+    scores = run.record.metrics.get("test") or run.record.metrics.get("validation")
+    if scores is None:
+        return run.headline()
+    intervals = {s: {m: [e.low, e.high] for m, e in row.items()} for s, row in scores.states.items()}
+    return {
+        **run.headline(),
+        "split": "test" if "test" in run.record.metrics else "validation",
+        "n": scores.n,
+        "sizes": list(run.record.sizes),
+        "intervals": intervals,
+        "differences": {m: e.model_dump() for m, e in scores.differences.items()},
+        "recovered": scores.recovered.model_dump() if scores.recovered else None,
+    }

@@ -1,0 +1,101 @@
+"""The options that several commands share, worded once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class ReadoutName(StrEnum):
+    """How class scores are read off a model."""
+
+    prompt = "prompt"
+    head = "head"
+    causal = "causal"
+
+
+class DeviceName(StrEnum):
+    """Where the model runs."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+class DtypeName(StrEnum):
+    """What the weights are held as."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+
+
+MODELS, DATA, SEARCH, WHERE = "Models and task", "Data", "How", "Where and what is shown"
+
+Base = Annotated[
+    str,
+    typer.Option(
+        "--base", metavar="MODEL", rich_help_panel=MODELS, help="The pre-trained model: folder, id, or id@revision."
+    ),
+]
+Finetuned = Annotated[
+    str,
+    typer.Option(
+        "--finetuned",
+        metavar="MODEL",
+        rich_help_panel=MODELS,
+        help="The same model after fine-tuning: folder, id, or id@revision; LoRA checkpoints are merged.",
+    ),
+]
+TaskName = Annotated[
+    str,
+    typer.Option(
+        "--task", metavar="TASK", rich_help_panel=MODELS, help="A task of the registry, such as sst2, or a YAML file."
+    ),
+]
+ReadoutOption = Annotated[
+    ReadoutName | None,
+    typer.Option(
+        "--readout",
+        rich_help_panel=MODELS,
+        help="How class scores are read: label words at the mask (prompt), the model's classification head (head), "
+        "likelihood of the answers (causal). Without it, what the fine-tuned model's class allows.",
+    ),
+]
+KShot = Annotated[
+    int | None,
+    typer.Option("--k-shot", min=1, metavar="K", rich_help_panel=DATA, help="Draw K training examples a class."),
+]
+DataSeed = Annotated[int, typer.Option("--data-seed", min=0, rich_help_panel=DATA, help="Seed of the k-shot draw.")]
+MaxTrain = Annotated[
+    int | None,
+    typer.Option("--max-train", min=1, metavar="N", rich_help_panel=DATA, help="Use at most N for training."),
+]
+MaxValidation = Annotated[
+    int | None,
+    typer.Option("--max-validation", min=1, metavar="N", rich_help_panel=DATA, help="Use at most N for validation."),
+]
+MaxTest = Annotated[
+    int | None, typer.Option("--max-test", min=1, metavar="N", rich_help_panel=DATA, help="Use at most N for the test.")
+]
+Device = Annotated[
+    DeviceName, typer.Option("--device", rich_help_panel=WHERE, help="auto takes a CUDA device where there is one.")
+]
+Dtype = Annotated[
+    DtypeName,
+    typer.Option("--dtype", rich_help_panel=WHERE, help="Hold weights in this dtype; float32 is exact, bfloat16 lean."),
+]
+RunsDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--runs-dir",
+        metavar="DIR",
+        rich_help_panel=WHERE,
+        help="The folder of runs; without it $SKILLVIZ_RUNS, else cached_runs/local.",
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", rich_help_panel=WHERE, help="Print one JSON object as the last line of stdout.")
+]

@@ -1,0 +1,108 @@
+"""What commands print: tables for people on stdout, progress on stderr, JSON as the last line of stdout."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from skillviz.runs.record import Estimate, Scores
+
+STATE_WORDS = {
+    "pretrained": "pre-trained",
+    "grafted": "grafted",
+    "finetuned": "fine-tuned",
+    "finetuned_scaled": "fine-tuned, scaled",
+    "complement": "complement",
+}
+METRIC_WORDS = {"accuracy": "accuracy %", "f1": "F1 %", "ece": "ECE %", "nll": "NLL, nats", "brier": "Brier"}
+PERCENT = ("accuracy", "f1", "ece")
+
+
+def say(text: str = "") -> None:
+    """Print a sentence for the person at the terminal, on stdout."""
+    Console(soft_wrap=True).print(text, markup=False, highlight=False)
+
+
+def note(text: str) -> None:
+    """Print a remark on stderr."""
+    typer.echo(text, err=True)
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """One line of JSON on stdout; what is not a number becomes null."""
+    sys.stdout.flush()
+    typer.echo(json.dumps(plain(value), allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON can hold it: tuples as lists, NaN and infinity as null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def estimate_text(found: Estimate, metric: str) -> str:
+    """A value with its 95 % interval, such as `86.4 (84.8–87.9)`; percents where the metric is a share."""
+    if found.value is None:
+        return "n/a"
+    scale, digits = (100, 1) if metric in PERCENT else (1, 3)
+    value = f"{found.value * scale:.{digits}f}"
+    if found.low is None or found.high is None:
+        return value
+    return f"{value} ({found.low * scale:.{digits}f}–{found.high * scale:.{digits}f})"
+
+
+def print_scores(scores: Mapping[str, Scores], metric: str) -> None:
+    """One table a split: a row a state, the task's metric first, each value with its 95 % interval."""
+    for split, found in scores.items():
+        names = [metric] + [m for m in ("ece", "nll") if m != metric]
+        table = _table(f"{split}, n = {found.n:,} (95 % intervals)", ["state", *(METRIC_WORDS[m] for m in names)])
+        for state in [s for s in STATE_WORDS if s in found.states]:
+            row = found.states[state]
+            table.add_row(STATE_WORDS[state], *(estimate_text(row[m], m) if m in row else "n/a" for m in names))
+        Console().print(table)
+        if found.agreement is not None:
+            say(f"Grafted and fine-tuned agree on {estimate_text(found.agreement, 'accuracy')} % of the examples.")
+
+
+def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table of texts."""
+    table = _table(title, columns)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+@contextmanager
+def progress_bar(title: str, total: int | None = None) -> Iterator[Any]:
+    """A function `advance(done, total, text)` that moves a bar on stderr; silent where stderr is no terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        number = bar.add_task(title, total=total)
+
+        def advance(done: int, total: int | None = None, text: str | None = None) -> None:
+            bar.update(number, completed=done, total=total, description=text or title)
+
+        yield advance
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

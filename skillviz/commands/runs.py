@@ -1,0 +1,131 @@
+"""`runs`: list, show, verify and delete stored runs. Nothing here imports torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skillviz.commands import options as given
+from skillviz.commands.output import estimate_text, note, print_json, print_rows, print_scores, say
+from skillviz.errors import CorruptRun
+from skillviz.runs.library import Library, library
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store, store_root
+
+app = typer.Typer(help="List, show, verify and delete stored runs.", no_args_is_help=True)
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or its folder.")]
+
+
+def open_run(run: str, runs_dir: Path | None = None) -> Run:
+    """The finished run of an id, a unique prefix or a folder; raises RunNotFound or CorruptRun."""
+    folder = Path(run).expanduser()
+    if (folder / "run.json").is_file():
+        folder = folder.resolve()
+        return Store(folder.parent).open(folder.name)
+    return library(runs_dir).open(run)
+
+
+@app.command("list")
+def list_runs(
+    runs_dir: given.RunsDir = None,
+    every: Annotated[bool, typer.Option("--all", help="Also queued, running, failed and cancelled ones.")] = False,
+    as_json: given.AsJson = False,
+) -> None:
+    """List the finished runs, newest first: yours, then those that ship."""
+    found = library(runs_dir)
+    runs, others = found.list(), found.unfinished()
+    print_rows("", ["run", "task", "method", "size", "share", "graft", "fine-tuned"], [_row(run) for run in runs])
+    if not runs:
+        say(f"No run yet in {store_root(runs_dir)}; `python -m skillviz localize --help` says how to make one.")
+    if every:
+        print_rows("unfinished", ["run", "status", "why"], [_why(entry.record) for entry in others])
+    elif others:
+        note(f"{len(others)} more not finished (queued, running, failed or cancelled); --all lists them.")
+    for broken in found.unreadable():
+        note(f"{broken.path}: {broken.reason}")
+    if as_json:
+        print_json({"runs": [run.headline() for run in runs], "unfinished": _unfinished(found) if every else []})
+
+
+@app.command()
+def show(run: RunName, runs_dir: given.RunsDir = None, as_json: given.AsJson = False) -> None:
+    """Show one run: what was asked, what was found, how well it does, and the command that makes it again."""
+    found = open_run(run, runs_dir)
+    record = found.record
+    say(f"{found.id}\n{found.path}")
+    if record.size is not None and record.d:
+        say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * (record.share or 0):.4g} %).")
+    print_scores(record.metrics, record.task.metric if record.task else "accuracy")
+    for remark in record.notes:
+        say(f"- {remark}")
+    for check in record.checks:
+        say(f"{'passed' if check.passed else 'FAILED'}: {check.name} {check.detail}".rstrip())
+    say(f"Made again by: {record.spec.command()}")
+    if as_json:
+        print_json(found.headline())
+
+
+@app.command()
+def verify(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run; without it, all of them.")] = None,
+    runs_dir: given.RunsDir = None,
+) -> None:
+    """Check every file of a run against the sha256 in its run.json; exit code 2 where one differs."""
+    found = library(runs_dir)
+    names = [run] if run is not None else [entry.id for entry in found.list()]
+    problems = {name: _problems(found, name) for name in names}
+    for name, sentences in problems.items():
+        say(f"{name}: {'as it was written' if not sentences else ' '.join(sentences)}")
+    broken = [name for name, sentences in problems.items() if sentences]
+    if broken:
+        raise CorruptRun(f"{len(broken)} of {len(names)} runs differ from what run.json vouches for: {broken[0]}.")
+
+
+@app.command()
+def delete(
+    run: RunName,
+    runs_dir: given.RunsDir = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete one of your runs, finished or not. Runs that ship are left alone unless --runs-dir names their folder."""
+    store = Store(store_root(runs_dir))
+    name = store.resolve(run)
+    if not yes and not typer.confirm(f"Delete {name} and all its files?"):
+        say("Nothing was deleted.")
+        return
+    store.delete(name)
+    say(f"{name} is deleted.")
+
+
+def _row(run: Run) -> list[str]:
+    record = run.record
+    scores = record.metrics.get("test") or record.metrics.get("validation")
+    metric = record.task.metric if record.task else "accuracy"
+    values = [
+        estimate_text(scores.states[state][metric], metric) if scores and state in scores.states else "n/a"
+        for state in ("grafted", "finetuned")
+    ]
+    size = f"{record.size:,}" if record.size is not None else "n/a"
+    share = f"{100 * record.share:.4g} %" if record.share is not None else "n/a"
+    return [run.id, record.task.name if record.task else record.spec.task, record.spec.localizer, size, share, *values]
+
+
+def _why(record: object) -> list[str]:
+    from skillviz.runs.record import RunRecord
+
+    assert isinstance(record, RunRecord)
+    return [record.run_id, record.status, f"{record.error.message} {record.error.hint}" if record.error else ""]
+
+
+def _unfinished(found: Library) -> list[dict[str, str]]:
+    return [{"run_id": entry.id, "status": entry.record.status} for entry in found.unfinished()]
+
+
+def _problems(found: Library, name: str) -> list[str]:
+    folder = Path(name).expanduser()
+    if (folder / "run.json").is_file():
+        folder = folder.resolve()
+        return list(Store(folder.parent).verify(folder.name))
+    return list(found.store_of(name).verify(name))

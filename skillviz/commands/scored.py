@@ -1,0 +1,131 @@
+"""The metrics of a pair and a region that were not made by a stored run."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from skillviz.core.graft import Graft
+from skillviz.core.region import Region
+from skillviz.errors import BadInput, PairMismatch
+from skillviz.models.applied import applied, save_applied
+from skillviz.models.pair import ModelPair, load_pair
+from skillviz.models.predict import predict
+from skillviz.runs.evaluate import scores, temperature_of
+from skillviz.runs.provenance import task_note
+from skillviz.runs.record import Scores
+from skillviz.runs.session import expanded
+from skillviz.tasks import registry
+from skillviz.tasks.encode import encode
+from skillviz.tasks.splits import load
+from skillviz.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Metrics with intervals by split (validation, test), and what was scored."""
+
+    scores: dict[str, Scores]
+    metric: str
+    size: int | None
+    d: int
+    readout: str
+    notes: tuple[str, ...]
+
+    def headline(self) -> dict[str, Any]:
+        """The test set's values without their intervals, as `evaluate --json` prints them."""
+        split = "test" if "test" in self.scores else "validation"
+        found = self.scores[split]
+        return {
+            "split": split,
+            "n": found.n,
+            "size": self.size,
+            "d": self.d,
+            "share": None if self.size is None else self.size / self.d,
+            "readout": self.readout,
+            "metrics": {s: {m: e.value for m, e in row.items()} for s, row in found.states.items()},
+            "intervals": {s: {m: [e.low, e.high] for m, e in row.items()} for s, row in found.states.items()},
+            "agreement": found.agreement.value if found.agreement else None,
+        }
+
+
+def evaluate(
+    base: str | Path,
+    finetuned: str | Path | None = None,
+    task: str | Path | Task = "",
+    *,
+    region: Region | str | Path | None = None,
+    graft: Graft | str | Path | None = None,
+    readout: str | None = None,
+    k_shot: int | None = None,
+    data_seed: int = 0,
+    max_validation: int | None = None,
+    max_test: int | None = None,
+    device: str = "auto",
+    dtype: str = "float32",
+    force: bool = False,
+) -> Evaluation:
+    """The metrics of the pre-trained, fine-tuned and grafted model and of the complement, with intervals.
+
+    The region comes from `region` or `graft` (an object or a file); without either, only the two ends are
+    scored. With a graft, `finetuned` may be left out: then there are the pre-trained and the grafted model.
+    Raises PairMismatch where the graft's values are not those of `finetuned`.
+    """
+    if region is not None and graft is not None:
+        raise BadInput("give a region or a graft, not both: a graft holds its region.")
+    if finetuned is None and graft is None:
+        raise BadInput("without the fine-tuned model a graft is needed: give --finetuned, or --graft FILE.")
+    found = task if isinstance(task, Task) else registry.task(expanded(str(task), "task"))
+    own = Graft.load(graft) if isinstance(graft, str | Path) else graft
+    chosen = Region.load(region) if isinstance(region, str | Path) else region
+    loading: dict[str, Any] = {"readout": readout, "task": found, "device": device, "dtype": dtype}
+    sampling = {"k_shot": k_shot, "data_seed": data_seed, "max_validation": max_validation, "max_test": max_test}
+    source = expanded(str(base), "base")
+    if finetuned is None:
+        assert own is not None
+        with tempfile.TemporaryDirectory(prefix="skillviz-") as folder:
+            save_applied(applied(source, own, force=force), Path(folder) / "grafted")
+            pair = load_pair(source, Path(folder) / "grafted", **loading)
+            return _scored(pair, found, own.region, ("pretrained", "grafted"), sampling)
+    pair = load_pair(source, expanded(str(finetuned), "finetuned"), **loading)
+    if own is not None:
+        _check_values(pair, own)
+        chosen = own.region
+    states = ("pretrained", "finetuned") + (() if chosen is None else ("grafted", "complement"))
+    return _scored(pair, found, chosen, states, sampling)
+
+
+def _scored(
+    pair: ModelPair, task: Task, region: Region | None, states: tuple[str, ...], sampling: dict[str, Any]
+) -> Evaluation:
+    splits = load(task, seed=sampling.pop("data_seed"), **sampling)
+    frames = {"validation": splits.validation, "test": splits.test}
+    data = {s: encode(task, frame, pair.tokenizer, pair.readout_name) for s, frame in frames.items() if len(frame)}
+    logits = {
+        split: {state: predict(pair, encoded, state, region) for state in states} for split, encoded in data.items()
+    }
+    told, temperature = task_note(task, splits), None
+    if "finetuned" in states and "validation" in data:
+        temperature = temperature_of(logits["validation"], data["validation"].labels)
+    found = {s: scores(logits[s], data[s].labels, told, temperature) for s in data}
+    size = None if region is None else region.size
+    return Evaluation(found, task.metric, size, pair.d, pair.readout_name, (*pair.notes, *splits.notes))
+
+
+def _check_values(pair: ModelPair, graft: Graft) -> None:
+    """Raises PairMismatch where the graft holds other values than the fine-tuned model."""
+    if dict(graft.region.shapes) != pair.table.shapes:
+        raise PairMismatch("the graft was made for another architecture than this pair; use its own models.")
+    views = dict(zip(pair.table.names, pair.flat.views(pair.finetuned), strict=True))
+    for name, indices in graft.region.indices.items():
+        own = views[name].reshape(-1).cpu()[torch.from_numpy(np.array(indices))]
+        if not torch.equal(own, graft.values[name].to(own.dtype)):
+            raise PairMismatch(
+                f"the graft's values of '{name}' are not those of this fine-tuned model; give the model that it was "
+                "exported from, or leave --finetuned out."
+            )

@@ -1,0 +1,133 @@
+"""A base with a graft on it: an ordinary model, and an ordinary folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from skillviz.core.graft import Graft
+from skillviz.errors import BadInput, CorruptFile, DiskFull, RandomHead, WrongBase
+from skillviz.models.checkpoint import ModelInfo, read_info
+from skillviz.models.fetch import resolve
+from skillviz.models.load import DTYPES, load_model, quiet
+from skillviz.models.tokenizer import has_tokenizer, load_tokenizer
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The grafted model, its tokenizer (None where the base has none), and what a reader should know."""
+
+    model: Any
+    tokenizer: Any
+    notes: tuple[str, ...]
+
+
+def applied(base: str | Path, graft: Graft, *, force: bool = False) -> Applied:
+    """The base with the graft's values and head, in the wider dtype of the two: nothing is rounded.
+
+    Raises WrongBase where the base's weights are not those the graft was made for, unless `force`.
+    """
+    info = read_info(resolve(base))
+    notes = _check_base(info, graft.header, force)
+    readout = graft.header.get("readout")
+    if readout is None:
+        raise CorruptFile("the graft's header does not say its readout; export it again.")
+    loaded = load_model(info.folder, readout, _wider(info, graft), _config_changes(graft.header, readout))
+    lost = sorted(loaded.made_up - set(graft.head))
+    if lost:
+        raise RandomHead(f"neither '{info.id}' nor the graft has '{lost[0]}', so it would be random; use its own base.")
+    graft.apply(loaded.model)
+    pad = (graft.header.get("config") or {}).get("pad_token_id")
+    if pad is not None:
+        loaded.model.config.pad_token_id = pad
+    if not has_tokenizer(info.folder):
+        notes.append(f"'{info.id}' has no tokenizer, so the result has none: copy the fine-tuned model's there.")
+        return Applied(loaded.model, None, tuple(notes))
+    return Applied(loaded.model, load_tokenizer(info.folder), tuple(notes))
+
+
+def save_applied(result: Applied, out: Path | str, *, overwrite: bool = False) -> None:
+    """Write the model and its tokenizer as a `from_pretrained` folder: all of it or nothing."""
+    write_model(Path(out), result.model, result.tokenizer, overwrite=overwrite)
+
+
+def refuse_full_folder(out: Path, overwrite: bool) -> None:
+    """Raises BadInput where `out` holds something and overwriting was not asked for."""
+    if out.is_file():
+        raise BadInput(f"{out} is a file; name a folder to write the model to.")
+    if out.is_dir() and any(out.iterdir()) and not overwrite:
+        raise BadInput(f"{out} is not empty; name another folder, or add --overwrite to replace it.")
+
+
+def write_model(
+    out: Path, model: Any, tokenizer: Any, extra: Mapping[str, str] | None = None, *, overwrite: bool = False
+) -> None:
+    """Write model, tokenizer and `extra` (file name to text) beside `out`, then rename.
+
+    Raises DiskFull where there is no space; nothing of the new folder is then left.
+    """
+    out = out.absolute()
+    refuse_full_folder(out, overwrite)
+    part = out.parent / f".{out.name}.{os.getpid()}.part"
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(part, ignore_errors=True)
+        with quiet():
+            model.save_pretrained(part)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(part)
+        for name, text in (extra or {}).items():
+            (part / name).write_text(text, encoding="utf-8")
+        _swap(part, out)
+    except Exception as error:
+        # safetensors and tokenizers wrap the system's error, so that only its text tells
+        if "No space left" in str(error) or "Disk quota exceeded" in str(error):
+            raise DiskFull(f"no space is left in {out.parent} for the model; free some and repeat.") from error
+        raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _swap(part: Path, out: Path) -> None:
+    """Put the finished folder in place; an old one is taken away only then."""
+    old = out.parent / f".{out.name}.{os.getpid()}.old"
+    if out.is_dir():
+        out.rename(old)
+    part.rename(out)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _check_base(info: ModelInfo, header: Mapping[str, Any], force: bool) -> list[str]:
+    wanted = header.get("base") or {}
+    if wanted.get("fingerprint") == info.fingerprint:
+        return []
+    sentence = (
+        f"the graft was made for the base '{wanted.get('id', 'unknown')}' with fingerprint "
+        f"{str(wanted.get('fingerprint'))[:12]}; '{info.id}' has {info.fingerprint[:12]}"
+    )
+    if not force:
+        raise WrongBase(f"{sentence}. Give that base, or add --force to graft onto this one anyway.")
+    return [f"Forced: {sentence}."]
+
+
+def _wider(info: ModelInfo, graft: Graft) -> torch.dtype:
+    """The narrowest dtype that holds base and graft exactly."""
+    dtypes = {DTYPES[info.dtype], *(t.dtype for t in (*graft.values.values(), *graft.head.values()))}
+    return reduce(torch.promote_types, dtypes)
+
+
+def _config_changes(header: Mapping[str, Any], readout: str) -> dict[str, Any]:
+    """What the classification head asks of the configuration: its labels."""
+    names = (header.get("config") or {}).get("id2label")
+    if readout != "head" or not names:
+        return {}
+    labels = {int(number): str(name) for number, name in names.items()}
+    back = {name: number for number, name in labels.items()}
+    return {"id2label": labels, "label2id": back, "problem_type": "single_label_classification"}
