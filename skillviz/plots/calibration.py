@@ -37,9 +37,9 @@ def confidence_histogram(bins: pd.DataFrame, *, theme: str = "light", height: in
     return _outlines(bins, "share of examples, %", True, theme, height)
 
 
-def bin_counts(bins: pd.DataFrame, *, theme: str = "light", height: int = 220) -> go.Figure:
+def bin_counts(bins: pd.DataFrame, *, theme: str = "light", height: int = 240) -> go.Figure:
     """Number of examples in each bin, one step outline a state."""
-    return _outlines(bins, "examples in the bin, count", False, theme, height)
+    return _outlines(bins, "examples, count", False, theme, height)
 
 
 def _outlines(bins: pd.DataFrame, y: str, as_share: bool, theme: str, height: int) -> go.Figure:
@@ -51,6 +51,7 @@ def _outlines(bins: pd.DataFrame, y: str, as_share: bool, theme: str, height: in
         total = int(rows["count"].sum())
         values = rows["count"].to_numpy(float) * (100 / total if as_share else 1)
         figure.add_trace(_outline(name, rows, values, total))
+        figure.add_trace(_key(name))
     figure.update_xaxes(range=[_first_edge(states) - 1, 101])
     figure.update_yaxes(rangemode="tozero")
     return figure
@@ -70,10 +71,27 @@ def _outline(name: str, rows: pd.DataFrame, values: np.ndarray, total: int) -> g
         y=[0, *np.repeat(values, 3), 0],
         mode="lines+markers",
         name=style.title,
+        legendgroup=name,
+        showlegend=False,
         line=style.line(),
-        marker={**style.marker(), "size": [0, *([0, 7, 0] * bins), 0]},
+        marker={**style.marker(), "size": [0, *([0, 7, 0] * bins), 0], "opacity": 1},
         hovertext=["", *np.repeat(hover, 3), ""],
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )
+
+
+def _key(name: str) -> go.Scatter:
+    """The legend's entry for an outline: a trace without points, whose mark has its full size."""
+    style = state_style(name)
+    empty: list[None] = [None]
+    return go.Scatter(
+        x=empty,
+        y=empty,
+        mode="lines+markers",
+        name=style.title,
+        legendgroup=name,
+        line=style.line(),
+        marker=style.marker(),
     )
 
 
@@ -93,17 +111,18 @@ def reliability_diagram(bins: pd.DataFrame, *, theme: str = "light", height: int
         figure.add_trace(_gaps(name, filled))
         figure.add_trace(_marks(name, filled, max(int(r["count"].max()) for _, r in states)))
     figure.update_xaxes(range=[_first_edge(states) - 1, 102])
-    figure.update_yaxes(range=[-3, 103])
+    lowest = min(float(rows[["low", "accuracy"]].min().min()) for _, rows in states)
+    figure.update_yaxes(range=[100 * min(lowest, _first_edge(states) / 100) - 2, 109])
     return figure
 
 
 def _diagonal(figure: go.Figure, start: float, theme: str) -> None:
     line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
-    figure.add_trace(
-        go.Scatter(
-            x=[start, 100], y=[start, 100], mode="lines", line=line, name="perfectly calibrated", hoverinfo="skip"
-        )
-    )
+    ends, name = [start, 100], "perfectly calibrated"
+    figure.add_trace(go.Scatter(x=ends, y=ends, mode="lines", line=line, name=name, showlegend=False, hoverinfo="skip"))
+    # Above 100 %, where no accuracy and no interval can be.
+    soft = {"size": 11, "color": SOFT_INK[theme]}
+    figure.add_annotation(text=name, x=100, y=101, xanchor="right", yanchor="bottom", showarrow=False, font=soft)
 
 
 def _gaps(name: str, rows: pd.DataFrame) -> go.Scatter:
@@ -141,14 +160,14 @@ def _marks(name: str, rows: pd.DataFrame, most: int) -> go.Scatter:
         name=style.title,
         legendgroup=name,
         line=style.line(1.5),
-        marker={**style.marker(), "size": np.maximum(5, 18 * np.sqrt(counts / most))},
+        marker={**style.marker(), "size": np.maximum(5, 18 * np.sqrt(counts / most)), "opacity": 1},
         error_y={**error, "thickness": 1.5, "width": 3},
         hovertext=hover,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )
 
 
-def calibration_gap(bins: pd.DataFrame, *, theme: str = "light", height: int = 260) -> go.Figure:
+def calibration_gap(bins: pd.DataFrame, *, theme: str = "light", height: int = 300) -> go.Figure:
     """Accuracy minus confidence by bin, in points: above zero under-confident, below it over-confident."""
     y = "accuracy − confidence, points"
     states = _states(bins)

@@ -32,6 +32,12 @@ class Metric:
             return "n/a"
         return f"{value * self.scale:.{self.digits}f} {self.unit}".strip()
 
+    def interval(self, low: float, high: float, over: str = "") -> str:
+        """A 95 % interval in words, and what it is over; `no interval` where there is none."""
+        if isnan(low) or isnan(high):
+            return "no interval"
+        return f"95 %{' over ' if over else ''}{over}: {self.text(low)} to {self.text(high)}"
+
 
 # Shares are stored as 0..1 and shown in percent.
 METRICS = {

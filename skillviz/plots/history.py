@@ -27,27 +27,28 @@ def search_history(history: pd.DataFrame, *, theme: str = "light", height: int =
     if history.empty:
         return blank("This localizer has no steps to show.", theme, height, "step, number", "training loss, nats")
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.08, row_heights=[0.5, 0.5])
-    figure.update_layout(template=template(theme), height=height)
+    figure.update_layout(template=template(theme), height=height, barmode="relative")
     names = ordered(history["localizer"], LOCALIZERS)
     for name in names:
         rows = history[history["localizer"] == name].sort_values("step")
-        figure.add_trace(_loss(name, rows), row=1, col=1)
-        figure.add_trace(_switched(name, rows, "added"), row=2, col=1)
-        figure.add_trace(_switched(name, rows, "removed"), row=2, col=1)
+        figure.add_trace(_loss(name, rows, len(names) == 1), row=1, col=1)
+        figure.add_trace(_switched(name, rows, "added", len(names) == 1), row=2, col=1)
+        figure.add_trace(_switched(name, rows, "removed", len(names) == 1), row=2, col=1)
     figure.add_hline(y=0, line={"color": SOFT_INK[theme], "width": 1}, row=2, col=1)
     figure.update_yaxes(title_text="training loss, nats", row=1, col=1)
-    figure.update_yaxes(title_text="entries switched", row=2, col=1)
+    figure.update_yaxes(title_text="on / off, count", row=2, col=1)
     figure.update_xaxes(title_text="step, number", row=2, col=1)
     return figure
 
 
-def _loss(name: str, rows: pd.DataFrame) -> go.Scatter:
+def _loss(name: str, rows: pd.DataFrame, alone: bool) -> go.Scatter:
     style = localizer_style(name)
     return go.Scatter(
         x=rows["step"],
         y=rows["loss"],
         mode="lines+markers",
-        name=f"{style.title}: loss",
+        name="loss" if alone else style.title,
+        legendgroup=name,
         line=style.line(),
         marker=style.marker(5),
         customdata=rows["size"],
@@ -56,7 +57,7 @@ def _loss(name: str, rows: pd.DataFrame) -> go.Scatter:
     )
 
 
-def _switched(name: str, rows: pd.DataFrame, column: str) -> go.Bar:
+def _switched(name: str, rows: pd.DataFrame, column: str, alone: bool) -> go.Bar:
     """Bars up for entries switched on; down and hatched for those switched off."""
     style, up = localizer_style(name), column == "added"
     word = "switched on" if up else "switched off"
@@ -65,6 +66,9 @@ def _switched(name: str, rows: pd.DataFrame, column: str) -> go.Bar:
         x=rows["step"],
         y=rows[column] * (1 if up else -1),
         name=word,
+        legendgroup=name,
+        showlegend=alone,
+        offsetgroup=name,
         customdata=rows[column],
         marker={"color": style.color, "line": {"color": style.color, "width": 1}, "pattern": pattern},
         hovertemplate=f"<b>{style.title}</b>, step %{{x}}<br>%{{customdata:,}} {word}<extra></extra>",

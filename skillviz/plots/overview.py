@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.plots.figure import Metric, blank, metric_words, ordered, require
+from skillviz.plots.references import reference_style
 from skillviz.plots.theme import STATES, state_style, template
 
 COLUMNS = ("state", "metric", "value", "low", "high")
@@ -25,38 +27,54 @@ def state_comparison(
     """One panel a metric under each other, one dot with its interval a state.
 
     `scores`: state, metric, value, low, high (shares 0..1, NLL in nats; low and high may be NaN). `references`:
-    levels of the first metric, e.g. chance and majority, drawn there.
+    levels of the first metric shown, e.g. chance and majority, drawn there.
     """
     require(scores, COLUMNS, "scores")
     shown = [m for m in metrics if (scores["metric"] == m).any()]
     states = ordered(scores.loc[scores["metric"].isin(shown), "state"], STATES)
     if not shown or not states:
         return blank("No state has been evaluated yet.", theme, height or 300, metric_words(metrics[0]).axis, "state")
-    figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=0.16)
-    each = 78 + 24 * len(states)
-    figure.update_layout(template=template(theme), height=height or 20 + each * len(shown), showlegend=False)
+    tall = height or 30 + (80 + 24 * len(states)) * len(shown)
+    figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=min(62 / tall, 0.8 / len(shown)))
+    figure.update_layout(template=template(theme), height=tall)
+    titles = [state_style(s).title for s in reversed(states)]
     for row, metric in enumerate(shown, start=1):
         words = metric_words(metric)
         for state in states:
             hit = scores[(scores["metric"] == metric) & (scores["state"] == state)]
             figure.add_trace(_dot(state, hit, words), row=row, col=1)
-        figure.update_xaxes(title_text=words.axis, showgrid=True, row=row, col=1)
-        figure.update_yaxes(
-            type="category",
-            categoryorder="array",
-            showgrid=False,
-            row=row,
-            col=1,
-            categoryarray=[state_style(s).title for s in reversed(states)],
-        )
+        levels = list((references or {}).values()) if row == 1 else []
+        ends = _range(scores[scores["metric"] == metric], levels, words)
+        figure.update_xaxes(title_text=words.axis, showgrid=True, range=ends, row=row, col=1)
+        order = {"type": "category", "categoryorder": "array", "categoryarray": titles, "dtick": 1}
+        figure.update_yaxes(title_text="state", showgrid=False, row=row, col=1, **order)
+    for name, value in (references or {}).items():
+        _level(figure, name, value, metric_words(shown[0]), theme)
     return figure
+
+
+def _range(scores: pd.DataFrame, levels: list[float], words: Metric) -> list[float]:
+    """The panel's ends: all values, intervals and levels with a little air."""
+    shown = np.concatenate([scores[["value", "low", "high"]].to_numpy(float).ravel(), levels]) * words.scale
+    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    air = 0.05 * (high - low) or 1.0
+    return [low - air, high + air]
+
+
+def _level(figure: go.Figure, name: str, value: float, words: Metric, theme: str) -> None:
+    """A level line in the first panel, named with its value in the legend, where no two labels can overlap."""
+    style = reference_style(name, theme)
+    line = {"color": style.color, "dash": style.dash, "width": 1.5}
+    title = f"{style.title} {words.text(value)}"
+    figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=title), row=1, col=1)
+    figure.add_vline(x=value * words.scale, line=line, layer="below", row=1, col=1)
 
 
 def _dot(state: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
     style = state_style(state)
     value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
     text = [
-        f"{words.text(r['value'])} {words.title}<br>95 %: {words.text(r['low'])} to {words.text(r['high'])}"
+        f"{words.text(r['value'])} {words.title}<br>{words.interval(r['low'], r['high'])}"
         for r in rows.to_dict("records")
     ]
     return go.Scatter(
@@ -64,6 +82,7 @@ def _dot(state: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
         y=[style.title] * len(rows),
         mode="markers",
         name=style.title,
+        showlegend=False,
         marker=style.marker(11),
         error_x={
             "type": "data",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -10,16 +11,16 @@ import plotly.graph_objects as go
 from skillviz.plots.figure import Metric, spread
 from skillviz.plots.theme import SOFT_INK, STATES, Style
 
-LINE_PIXELS = 15  # height of one label line at size 11
-LEAST_PLOT = 170  # the plot area's height where the legend wraps on a narrow page; more room only helps
+LABEL_PIXELS = 27  # height of a label: two lines at size 11
+SHORT = {"temperature": "temp.-scaled"}
+LEAST_PLOT = 190  # the plot area's height where the legend wraps on a narrow page; more room only helps
 
 
 def reference_style(name: str, theme: str) -> Style:
     """A state's own style; ink and fine dots for levels that are no state (chance, majority class)."""
     if name in STATES:
-        return STATES[name]
-    title = {"chance": "chance", "majority": "majority class"}.get(name, name)
-    return Style(title, SOFT_INK[theme], "line-ew", "2px,3px" if name == "chance" else "7px,3px,2px,3px")
+        return replace(STATES[name], title=SHORT.get(name, STATES[name].title))
+    return Style(name, SOFT_INK[theme], "line-ew", "2px,3px" if name == "chance" else "7px,3px,2px,3px")
 
 
 def add_references(figure: go.Figure, levels: Mapping[str, float], words: Metric, theme: str) -> None:
@@ -32,13 +33,11 @@ def add_references(figure: go.Figure, levels: Mapping[str, float], words: Metric
         return
     bottom, top = figure.layout.yaxis.range
     pixels = [LEAST_PLOT * (value - bottom) / (top - bottom) for value in shown.values()]
-    labels = []
-    for (name, value), at, moved in zip(shown.items(), pixels, spread(pixels, LINE_PIXELS), strict=True):
+    for (name, value), at, moved in zip(shown.items(), pixels, spread(pixels, LABEL_PIXELS), strict=True):
         style = reference_style(name, theme)
-        labels.append(f"{style.title} {value:.{words.digits}f}")
         figure.add_hline(y=value, line={"color": style.color, "dash": style.dash, "width": 1.5}, layer="below")
         figure.add_annotation(
-            text=labels[-1],
+            text=_label(style.title, f"{value:.{words.digits}f}"),
             x=1,
             xref="paper",
             y=value,
@@ -51,5 +50,13 @@ def add_references(figure: go.Figure, levels: Mapping[str, float], words: Metric
             arrowcolor=style.color,
             standoff=0,
             font={"size": 11},
+            align="left",
         )
-    figure.update_layout(margin_r=18 + round(5.8 * max(map(len, labels))))
+    # Left of 0 by a hair, plotly lets the legend be wider than the plot: it may use the margin above the labels,
+    # which gives a narrow page two columns instead of one.
+    figure.update_layout(margin_r=18 + round(5.8 * 13), legend={"x": -0.001, "font": {"size": 11}})
+
+
+def _label(title: str, value: str) -> str:
+    """On one line where that is short enough for the margin, else on two."""
+    return f"{title} {value}" if len(title) + len(value) < 13 else f"{title}<br>{value}"

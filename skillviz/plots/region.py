@@ -78,9 +78,10 @@ def density_map(
     _fill(figure, filled, len(names), len(kinds))
     size = min(22, cell - 6)
     coloured = {"symbol": "square", "size": size, "color": np.log2(filled["enrichment"]), "coloraxis": "coloraxis"}
-    outlined = {"symbol": "square-open", "size": size, "color": SOFT_INK[theme], "line": {"width": 1}}
+    unseen = {"symbol": "square", "size": size, "color": "rgba(0,0,0,0)"}
     figure.add_trace(_squares(filled, "cells with selected entries", coloured, theme))
-    figure.add_trace(_squares(empty, "cells without", outlined, theme))
+    figure.add_trace(_squares(empty, "cells without", unseen, theme))
+    figure.add_trace(_outlines(empty, theme))
     _map_axes(figure, names, kinds)
     _colour_scale(figure, filled)
     if chosen is not None:
@@ -92,6 +93,20 @@ def _fill(figure: go.Figure, filled: pd.DataFrame, rows: int, columns: int) -> N
     density = np.full((rows, columns), np.nan)
     density[filled["y"], filled["x"]] = np.log2(filled["enrichment"])
     figure.add_trace(go.Heatmap(z=density, coloraxis="coloraxis", xgap=2, ygap=2, hoverinfo="skip", name="density"))
+
+
+def _outlines(empty: pd.DataFrame, theme: str) -> go.Scatter:
+    """The edges of the cells that hold no selected entry, as one broken line."""
+    across, down = np.array([-0.45, 0.45, 0.45, -0.45, -0.45, np.nan]), np.array([-0.4, -0.4, 0.4, 0.4, -0.4, np.nan])
+    return go.Scatter(
+        x=(empty["x"].to_numpy(float)[:, None] + across).ravel(),
+        y=(empty["y"].to_numpy(float)[:, None] + down).ravel(),
+        mode="lines",
+        line={"color": SOFT_INK[theme], "width": 1},
+        hoverinfo="skip",
+        showlegend=False,
+        name="no selected entry",
+    )
 
 
 def _squares(rows: pd.DataFrame, name: str, marker: dict, theme: str) -> go.Scatter:
@@ -123,7 +138,12 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str]) -> None:
     words = [SHORT.get(k, k) for k in kinds]
     step = 1 if len(names) <= 16 else 2 if len(names) <= 32 else 4
     figure.update_xaxes(
-        tickvals=list(range(len(kinds))), ticktext=words, range=[-0.5, len(kinds) - 0.5], showline=False
+        tickvals=list(range(len(kinds))),
+        ticktext=words,
+        range=[-0.5, len(kinds) - 0.5],
+        showline=False,
+        autotickangles=[0, 60, 90],
+        title_standoff=16,
     )
     figure.update_yaxes(
         tickvals=list(range(0, len(names), step)),

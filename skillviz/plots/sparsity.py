@@ -47,9 +47,9 @@ def _pooled(name: str, group: pd.DataFrame) -> dict:
     mean, count = float(seeds["value"].mean()), len(seeds)
     row = {"localizer": name, "size": int(group["size"].iloc[0]), "share": float(group["share"].iloc[0])}
     row |= {"value": mean, "seeds": count, "over": "examples"}
-    spread = float(seeds["value"].std(ddof=1)) if count > 1 else 0.0
-    if spread > 0:
-        half = float(stdtrit(count - 1, 0.975)) * spread / np.sqrt(count)
+    # Seeds that agree exactly (a method that draws nothing) are one search told several times.
+    if seeds["value"].nunique() > 1:
+        half = float(stdtrit(count - 1, 0.975) * seeds["value"].std(ddof=1) / np.sqrt(count))
         return row | {"low": mean - half, "high": mean + half, "over": "seeds"}
     return row | {"low": float(seeds["low"].mean()), "high": float(seeds["high"].mean())}
 
@@ -61,7 +61,7 @@ def metric_by_size(
     references: Mapping[str, float] | None = None,
     own_size: Collection[str] = ("learned",),
     theme: str = "light",
-    height: int = 420,
+    height: int | None = None,
 ) -> go.Figure:
     """The metric against region size on a log axis, one line a localizer, intervals as bars.
 
@@ -72,11 +72,12 @@ def metric_by_size(
     words = metric_words(metric)
     points = by_size(curve, metric, own_size)
     if points.empty:
-        return blank(f"No run has {words.title} by region size yet.", theme, height, SIZE_TITLE, words.axis)
-    figure = canvas(theme, height, SIZE_TITLE, words.axis)
+        return blank(f"No run has {words.title} by region size yet.", theme, height or 360, SIZE_TITLE, words.axis)
     names = list(dict.fromkeys(points["localizer"]))
-    for place, name in enumerate(names):
-        shift = (place - (len(names) - 1) / 2) * DODGE
+    figure = canvas(theme, height or 360 + 12 * len(names), SIZE_TITLE, words.axis)
+    lines = [n for n in names if n not in own_size]
+    for name in names:
+        shift = (lines.index(name) - (len(lines) - 1) / 2) * DODGE if name in lines else 0.0
         figure.add_trace(_line(points[points["localizer"] == name], name, metric, shift, name in own_size))
     levels = dict(references or {})
     _axes(figure, points, [v for v in levels.values() if not pd.isna(v)], metric)
@@ -109,9 +110,8 @@ def _line(points: pd.DataFrame, name: str, metric: str, shift: float, alone: boo
 
 def _hover(row: dict, words: Metric) -> str:
     """Value, interval, size and seeds of one row of `by_size`."""
-    interval = f"95 % over {row['over']}: {words.text(row['low'])} to {words.text(row['high'])}"
     return (
-        f"{words.text(row['value'])} {words.title}<br>{'no interval' if pd.isna(row['low']) else interval}<br>"
+        f"{words.text(row['value'])} {words.title}<br>{words.interval(row['low'], row['high'], row['over'])}<br>"
         f"{row['size']:,} entries = {percent(row['share'])}<br>{row['seeds']} seed{'s' if row['seeds'] > 1 else ''}"
     )
 

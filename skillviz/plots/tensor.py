@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
 
 from skillviz.plots.figure import blank, canvas, colour_bar, require
 from skillviz.plots.theme import BAR, DENSITY, INK
@@ -29,6 +30,13 @@ def _check(entries: pd.DataFrame, rows: int, cols: int) -> None:
         raise ValueError(f"entries: {int(outside.sum())} lie outside the tensor of {rows} x {cols}")
 
 
+def _along(axis: str, rows: int, cols: int) -> tuple[int, str]:
+    """Length of the tensor along the axis, and the column of `entries` that counts along it."""
+    if axis not in ("row", "column"):
+        raise ValueError(f"axis={axis!r} is not known; it is 'row' or 'column'")
+    return (rows, "row") if axis == "row" else (cols, "col")
+
+
 def tensor_map(entries: pd.DataFrame, rows: int, cols: int, *, theme: str = "light", height: int = 380) -> go.Figure:
     """The tensor's selected entries: a dot each, or, when there are many, exact counts by block.
 
@@ -45,9 +53,9 @@ def tensor_map(entries: pd.DataFrame, rows: int, cols: int, *, theme: str = "lig
         figure.add_trace(_dots(entries, theme, rows == 1))
     else:
         counts, tall, wide = block_counts(entries, rows, cols)
-        figure.add_trace(_blocks(counts, tall, wide))
-    figure.update_xaxes(range=[-0.5, cols - 0.5], showline=True, mirror=True)
-    figure.update_yaxes(range=[rows - 0.5, -0.5], showline=True, mirror=True, showgrid=False)
+        figure.add_trace(_blocks(counts, tall, wide, theme))
+    figure.update_xaxes(range=[-0.5, cols - 0.5], showline=True, mirror=True, tickformat=",d")
+    figure.update_yaxes(range=[rows - 0.5, -0.5], showline=True, mirror=True, showgrid=False, tickformat=",d")
     if rows == 1:
         figure.update_yaxes(tickvals=[0])
     return figure
@@ -75,12 +83,13 @@ def _dots(entries: pd.DataFrame, theme: str, vector: bool) -> go.Scatter:
     )
 
 
-def _blocks(counts: np.ndarray, tall: int, wide: int) -> go.Heatmap:
-    down, across = counts.shape
+def _blocks(counts: np.ndarray, tall: int, wide: int, theme: str) -> go.Heatmap:
+    # Without the end of the scale that would be lost in the ground: an empty block shows the ground itself.
+    ends = (0.0, 0.85) if theme == "light" else (0.3, 1.0)
     bar = colour_bar(f"entries in a block of {tall} × {wide}, count")
     return go.Heatmap(
         z=np.where(counts > 0, counts.astype(float), np.nan),
-        colorscale=DENSITY,
+        colorscale=sample_colorscale(DENSITY, list(np.linspace(*ends, 9))),
         colorbar=bar,
         zmin=0,
         x0=(wide - 1) / 2,
@@ -107,16 +116,14 @@ def top_lines(
     The line marks the mean over all rows (or columns) of the tensor.
     """
     _check(entries, rows, cols)
-    if axis not in ("row", "column"):
-        raise ValueError(f"axis={axis!r} is not known; it is 'row' or 'column'")
-    length, name = (rows, "row") if axis == "row" else (cols, "col")
+    length, name = _along(axis, rows, cols)
     x = "selected entries, count"
     if entries.empty:
-        return blank(NOTHING, theme, height or 240, x, axis)
+        return blank(NOTHING, theme, height or 240, x, f"{axis}, index")
     counts = np.bincount(entries[name].to_numpy(), minlength=length)
     best = np.lexsort((np.arange(length), -counts))[:top]
     best = best[counts[best] > 0]
-    return _bars([f"{i:,}" for i in best], counts[best], len(entries) / length, axis + ", index", theme, height)
+    return _bars([f"{i:,}" for i in best], counts[best], len(entries) / length, f"{axis}, index", theme, height)
 
 
 def head_counts(
@@ -135,7 +142,7 @@ def head_counts(
     (the other way round in models that store weights transposed). Raises ValueError where they do not divide it.
     """
     _check(entries, rows, cols)
-    length, name = (rows, "row") if axis == "row" else (cols, "col")
+    length, name = _along(axis, rows, cols)
     if heads < 1 or length % heads:
         raise ValueError(f"{heads} heads do not divide the tensor's {length} {axis}s")
     if entries.empty:
@@ -160,6 +167,6 @@ def _bars(names: list[str], counts: np.ndarray, mean: float, y: str, theme: str,
     line = {"color": INK[theme], "width": 2, "dash": "5px,3px"}
     figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=f"mean, {mean:,.3g}"))
     figure.add_vline(x=mean, line=line)
-    figure.update_yaxes(type="category", categoryorder="array", categoryarray=names[::-1], showgrid=False)
+    figure.update_yaxes(type="category", categoryorder="array", categoryarray=names[::-1], showgrid=False, dtick=1)
     figure.update_xaxes(showgrid=True, rangemode="tozero")
     return figure

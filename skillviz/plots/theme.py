@@ -52,7 +52,7 @@ LOCALIZERS = {
     "stagewise": Style("stagewise", "#1D5FD1", "square", "solid"),
     "frank-wolfe": Style("Frank-Wolfe", "#8B3FD9", "triangle-up", "longdash"),
     "linearized": Style("linearized", "#D6247F", "pentagon", "dashdot"),
-    "learned": Style("learned (paper)", "#0085AD", "star", "8px,3px"),
+    "learned": Style("learned", "#0085AD", "star", "8px,3px"),
     "learned-ranked": Style("learned, ranked", "#7A7D00", "triangle-down", "longdashdot"),
     "first-order": Style("first-order", "#C8143F", "x", "dash"),
     "movement": Style("top movement", "#7D5F3A", "square-open", "5px,5px"),
@@ -114,6 +114,7 @@ def _axis(theme: str) -> dict:
         "gridwidth": 1,
         "linecolor": GRID[theme],
         "zeroline": False,
+        "ticks": "",
         "tickfont": {"size": 12, "color": SOFT_INK[theme]},
         "title": {"font": {"size": 13, "color": SOFT_INK[theme]}, "standoff": 8},
     }
@@ -137,7 +138,7 @@ def template(theme: str = "light") -> go.layout.Template:
             "y": 1.02,
             "yanchor": "bottom",
             "font": {"size": 12},
-            "itemsizing": "constant",
+            "itemsizing": "trace",
             "bgcolor": "rgba(0,0,0,0)",
         },
         "hoverlabel": {

@@ -40,7 +40,7 @@ def _state_bins(state: str, sharpness: float, n: int, bins: int, rng: np.random.
     right = rng.random(n) < 0.5 + 0.75 * (confidence - 0.5)
     place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     count = np.bincount(place, minlength=bins)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         accuracy = np.bincount(place, right, bins) / count
         mean = np.bincount(place, confidence, bins) / count
         centre, half = (accuracy + 1.92 / count), 1.96 * np.sqrt(accuracy * (1 - accuracy) / count + 0.96 / count**2)

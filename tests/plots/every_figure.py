@@ -1,0 +1,54 @@
+"""Every figure by name, drawn from the made-up frames: `FULL` with data, `EMPTY` from frames without rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from skillviz.plots import calibration, history, makeup, overview, region, sparsity, tensor
+from tests.plots import frames
+
+Draw = Callable[..., go.Figure]
+
+# name: (function, the frame's maker, further arguments)
+FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
+    "state_comparison": (overview.state_comparison, frames.scores, {"references": {"chance": 0.5, "majority": 0.501}}),
+    "metric_by_size": (sparsity.metric_by_size, frames.curve, {"references": frames.REFERENCES}),
+    "nll_by_size": (sparsity.metric_by_size, frames.curve, {"metric": "nll", "references": {"temperature": 0.36}}),
+    "confidence_histogram": (calibration.confidence_histogram, frames.reliability, {}),
+    "bin_counts": (calibration.bin_counts, frames.reliability, {}),
+    "reliability_diagram": (calibration.reliability_diagram, frames.reliability, {}),
+    "calibration_gap": (calibration.calibration_gap, frames.reliability, {}),
+    "density_map": (region.density_map, frames.layers, {"chosen": (3, "value")}),
+    "density_map_24": (region.density_map, lambda: frames.layers(24), {}),
+    "shares_by_layer": (makeup.shares_by_layer, frames.layers, {}),
+    "shares_within_kind": (makeup.shares_by_layer, frames.layers, {"within": "kind"}),
+    "shares_by_kind": (makeup.shares_by_kind, frames.layers, {}),
+    "movement_by_layer": (makeup.movement_by_layer, lambda: frames.layers(12), {}),
+    "tensor_dots": (tensor.tensor_map, lambda: frames.entries(400), {"rows": 384, "cols": 384}),
+    "tensor_blocks": (tensor.tensor_map, lambda: frames.entries(9000, 3072, 768), {"rows": 3072, "cols": 768}),
+    "tensor_vector": (tensor.tensor_map, lambda: frames.entries(60, 1, 384), {"rows": 1, "cols": 384}),
+    "top_rows": (tensor.top_lines, lambda: frames.entries(400), {"rows": 384, "cols": 384}),
+    "top_columns": (tensor.top_lines, lambda: frames.entries(400), {"rows": 384, "cols": 384, "axis": "column"}),
+    "head_counts": (tensor.head_counts, lambda: frames.entries(400), {"rows": 384, "cols": 384, "heads": 12}),
+    "search_history": (history.search_history, frames.history, {}),
+}
+NAMES = sorted(FIGURES)
+
+
+@cache
+def draw(name: str, theme: str = "light") -> go.Figure:
+    """The figure from its full frame; shared between tests, not to be changed."""
+    function, make, arguments = FIGURES[name]
+    return function(make(), theme=theme, **arguments)
+
+
+@cache
+def draw_empty(name: str, theme: str = "light") -> go.Figure:
+    """The figure from its frame without rows."""
+    function, make, arguments = FIGURES[name]
+    return function(make().iloc[:0], theme=theme, **arguments)

@@ -1,0 +1,110 @@
+"""What holds for every figure: titles with units, empty frames, nothing changed, nothing random, no fixed width."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+
+from skillviz import plots
+from tests.plots.every_figure import FIGURES, NAMES, draw, draw_empty
+
+# A title says its unit after a comma, or what is counted or listed.
+UNIT = re.compile(r", (%|nats|points|count|index|number|L2)|^region size, %|layer \(first = 0\)|head \(first = 0\)")
+CATEGORIES = {"module kind", "state"}
+
+
+def axes(figure: go.Figure) -> list:
+    """The axes that are drawn; the upper one of two that share their scale has its title below."""
+    found = [*figure.select_xaxes(), *figure.select_yaxes()]
+    return [a for a in found if a.matches is None or a.showticklabels is not False]
+
+
+def titled(title: str | None) -> bool:
+    return bool(title) and (title in CATEGORIES or bool(UNIT.search(title)))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_axis_has_a_title_with_its_unit(name: str, theme: str) -> None:
+    for figure in (draw(name, theme), draw_empty(name, theme)):
+        assert [a.title.text for a in axes(figure) if not titled(a.title.text)] == []
+
+
+def test_a_title_without_a_unit_would_be_seen() -> None:
+    assert not titled("accuracy") and not titled("") and not titled(None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_frame_gives_a_labelled_empty_figure(name: str) -> None:
+    figure = draw_empty(name)
+    assert len(figure.data) == 0
+    (sentence,) = [a.text for a in figure.layout.annotations]
+    assert sentence.endswith(".") and len(sentence) > 15
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_frame_is_left_as_it_was(name: str) -> None:
+    function, make, arguments = FIGURES[name]
+    frame, before = make(), make()
+    function(frame, **arguments)
+    pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_frame_gives_the_same_figure(name: str) -> None:
+    function, make, arguments = FIGURES[name]
+    assert function(make(), **arguments).to_json() == draw(name).to_json()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_order_of_rows_does_not_matter(name: str) -> None:
+    function, make, arguments = FIGURES[name]
+    turned = function(make().iloc[::-1].reset_index(drop=True), **arguments)
+    assert [t.name for t in turned.data] == [t.name for t in draw(name).data]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_width_is_the_pages_and_the_ground_shows_through(name: str) -> None:
+    layout = draw(name).layout
+    assert layout.width is None and layout.height >= 150
+    assert layout.template.layout.paper_bgcolor == layout.template.layout.plot_bgcolor == "rgba(0,0,0,0)"
+    assert layout.paper_bgcolor is None and layout.plot_bgcolor is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_height_can_be_asked_for(name: str) -> None:
+    function, make, arguments = FIGURES[name]
+    wanted = 333 if name != "tensor_vector" else 170
+    assert function(make(), height=333, **arguments).layout.height == wanted
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_column_is_named(name: str) -> None:
+    function, make, arguments = FIGURES[name]
+    frame = make()
+    for column in ("value", "accuracy", "selected", "movement_l2", "row", "loss"):
+        if column in frame and not (name.startswith(("density", "shares")) and column == "movement_l2"):
+            if name == "movement_by_layer" and column == "selected":
+                continue
+            with pytest.raises(ValueError, match=f"no column '{column}'"):
+                function(frame.drop(columns=column), **arguments)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unknown_theme_is_named(name: str) -> None:
+    function, make, arguments = FIGURES[name]
+    with pytest.raises(ValueError, match="'sepia' is not known; it is one of light, dark"):
+        function(make(), theme="sepia", **arguments)
+
+
+def test_plots_import_nothing_of_ours_but_plots() -> None:
+    for path in Path(plots.__path__[0]).glob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        modules = [n.module or "" for n in nodes if isinstance(n, ast.ImportFrom)]
+        modules += [a.name for n in nodes if isinstance(n, ast.Import) for a in n.names]
+        assert [m for m in modules if m.startswith("skillviz") and not m.startswith("skillviz.plots")] == []

@@ -1,0 +1,67 @@
+"""Words for numbers, missing columns, and labels moved apart."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.plots.figure import METRICS, metric_words, ordered, percent, require, spread, wrapped
+
+
+def test_metrics_are_shown_in_their_units() -> None:
+    assert metric_words("accuracy").text(0.8012) == "80.1 %"
+    assert metric_words("nll").text(0.4304) == "0.430 nats"
+    assert metric_words("brier").text(0.25) == "0.250"
+    assert metric_words("ece").text(float("nan")) == "n/a"
+    assert METRICS["ece"].axis == "ECE, %" and METRICS["brier"].axis == "Brier score"
+
+
+def test_an_unknown_metric_keeps_its_name_and_value() -> None:
+    assert metric_words("mcc").axis == "mcc" and metric_words("mcc").text(0.5) == "0.500"
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(1e-4, "0.01 %"), (0.001, "0.1 %"), (0.125, "12.5 %"), (1.0, "100 %"), (9.99e-6, "0.000999 %")]
+)
+def test_a_share_is_as_short_as_it_is_true(share: float, words: str) -> None:
+    assert percent(share) == words
+
+
+def test_missing_columns_are_named_beside_those_wanted_and_given() -> None:
+    with pytest.raises(
+        ValueError, match="curve: the frame has no column 'low', 'high'; wanted: size, low, high; given"
+    ):
+        require(pd.DataFrame({"size": [1]}), ("size", "low", "high"), "curve")
+
+
+def test_known_names_come_first_in_their_order() -> None:
+    assert ordered(["z", "b", "a", "b"], ["b", "c", "a"]) == ["b", "a", "z"]
+
+
+def test_long_sentences_are_broken_for_a_narrow_card() -> None:
+    lines = wrapped("This localizer has no steps to show, because it looks only once.").split("<br>")
+    assert len(lines) == 2 and max(map(len, lines)) <= 34
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_spread_labels_never_overlap_and_keep_their_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    places = list(rng.uniform(0, 60, rng.integers(1, 9)).round(rng.integers(0, 3)))
+    moved = spread(places, 15)
+    order = np.argsort(places, kind="stable")
+    assert all(b - a >= 15 - 1e-9 for a, b in pairwise(np.array(moved)[order]))
+    assert np.mean(moved) == pytest.approx(np.mean(places))
+
+
+def test_spread_leaves_alone_what_is_apart() -> None:
+    assert spread([100, 0, 40], 15) == pytest.approx([100, 0, 40])
+    assert spread([10, 10], 15) == pytest.approx([2.5, 17.5])
+    assert spread([], 15) == []
+
+
+def test_a_spread_that_is_too_small_would_be_seen() -> None:
+    low, high = spread([10, 10], 14)
+    assert not high - low >= 15 - 1e-9

@@ -1,0 +1,75 @@
+"""Shares sum to what they say, the even spread is marked, movement adds up in squares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.plots.makeup import movement_by_layer, shares_by_kind, shares_by_layer
+from tests.plots import frames
+from tests.plots.test_region import small
+
+
+def test_lines_within_the_region_sum_to_all_kinds() -> None:
+    everything, *kinds = shares_by_layer(frames.layers()).data
+    assert everything.name == "all kinds" and sum(everything.y) == pytest.approx(100)
+    assert np.sum([t.y for t in kinds], axis=0) == pytest.approx(np.array(everything.y))
+
+
+def test_lines_within_a_kind_each_sum_to_all() -> None:
+    for trace in shares_by_layer(frames.layers(), within="kind").data:
+        assert sum(trace.y) == pytest.approx(100), trace.name
+
+
+def test_shares_by_layer_by_hand() -> None:
+    lines = {t.name: list(t.y) for t in shares_by_layer(small()).data}
+    assert lines["query"] == pytest.approx([40, 20]) and lines["MLP in"] == pytest.approx([0, 20])
+    assert lines["biases"] == pytest.approx([20, 0]) and lines["all kinds"] == pytest.approx([60, 40])
+    within = {t.name: list(t.y) for t in shares_by_layer(small(), within="kind").data}
+    assert within["query"] == pytest.approx([200 / 3, 100 / 3])
+
+
+def test_a_kind_without_entries_has_no_line() -> None:
+    none = small().assign(selected=[4, 2, 0, 2, 0, 0])
+    assert "MLP in" not in [t.name for t in shares_by_layer(none).data]
+
+
+def test_an_unknown_whole_is_named() -> None:
+    with pytest.raises(ValueError, match="within='layer' is not known"):
+        shares_by_layer(small(), within="layer")
+
+
+def test_bars_beside_the_even_spread() -> None:
+    bars, even = shares_by_kind(small()).data
+    assert list(bars.y) == list(even.y) == ["query", "MLP in", "biases"]
+    assert list(bars.x) == pytest.approx([60, 20, 20]) and sum(bars.x) == pytest.approx(100)
+    assert list(even.x) == pytest.approx([40, 55, 5]) and sum(even.x) == pytest.approx(100)
+    assert even.marker.symbol == "line-ns" and "uniform" in even.name
+    assert "1.5 × its fair share" in bars.hovertext[0]
+
+
+@pytest.mark.parametrize("draw", [shares_by_layer, shares_by_kind])
+def test_a_region_without_entries_says_so(draw) -> None:  # type: ignore[no-untyped-def]
+    assert "no entries" in draw(frames.layers(empty=True)).layout.annotations[0].text
+
+
+def moved() -> pd.DataFrame:
+    table = pd.DataFrame({"layer": [0, 0, 1], "movement_l2": [3.0, 4.0, 2.0], "movement_l2_selected": [3.0, 0.0, 1.0]})
+    return table.astype({"layer": "Int64"})
+
+
+def test_movement_adds_up_in_squares() -> None:
+    length, held = movement_by_layer(moved()).data
+    assert list(length.y) == pytest.approx([5, 2]) and list(held.y) == pytest.approx([36, 25])
+    assert list(length.y) != pytest.approx([7, 2])  # lengths that were simply added would be caught
+
+
+def test_without_the_regions_movement_one_panel_is_left() -> None:
+    figure = movement_by_layer(moved().drop(columns="movement_l2_selected"))
+    assert len(figure.data) == 1 and figure.layout.xaxis.title.text == "layer (first = 0)"
+
+
+def test_a_layer_that_did_not_move_holds_nothing_to_share() -> None:
+    _, held = movement_by_layer(moved().assign(movement_l2=[0.0, 0, 2], movement_l2_selected=[0.0, 0, 1])).data
+    assert np.isnan(held.y[0]) and held.y[1] == pytest.approx(25)

@@ -1,0 +1,151 @@
+"""Seeds are pooled as said, sizes stay true, labels of level lines stay apart."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.plots.figure import metric_words
+from skillviz.plots.references import LABEL_PIXELS, LEAST_PLOT
+from skillviz.plots.sparsity import by_size, metric_by_size
+from skillviz.plots.theme import LOCALIZERS, STATES
+from tests.plots import frames
+
+
+def rows(values: list[float], name: str = "stagewise", seeds: list[int] | None = None, size: int = 100) -> pd.DataFrame:
+    """A curve of one size: one row a value, each with an interval of 0.1 around it."""
+    table = pd.DataFrame({"value": values, "seed": seeds or range(len(values))})
+    table = table.assign(localizer=name, size=size, share=size / 1e5, dataset="sst2", split="test", metric="accuracy")
+    return table.assign(low=table["value"] - 0.1, high=table["value"] + 0.1)
+
+
+def test_several_seeds_are_pooled_by_hand() -> None:
+    (row,) = by_size(rows([0.70, 0.80, 0.90]), "accuracy").to_dict("records")
+    # t(2, 0.975) = 4.3027; s = 0.1; half = 4.3027 * 0.1 / sqrt(3)
+    assert row["value"] == pytest.approx(0.8) and row["seeds"] == 3 and row["over"] == "seeds"
+    assert row["high"] - row["value"] == pytest.approx(4.302653 * 0.1 / 3**0.5, rel=1e-6)
+    assert row["high"] - row["value"] != pytest.approx(1.96 * 0.1 / 3**0.5, rel=1e-2)  # the normal's would be caught
+
+
+def test_one_seed_keeps_its_interval_over_examples() -> None:
+    (row,) = by_size(rows([0.7]), "accuracy").to_dict("records")
+    assert (row["low"], row["high"], row["over"]) == (pytest.approx(0.6), pytest.approx(0.8), "examples")
+
+
+def test_seeds_that_agree_exactly_do_not_claim_certainty() -> None:
+    (row,) = by_size(rows([0.7, 0.7, 0.7], "movement"), "accuracy").to_dict("records")
+    assert row["over"] == "examples" and row["high"] - row["low"] == pytest.approx(0.2)
+
+
+def test_two_runs_of_one_seed_count_as_one_seed() -> None:
+    (row,) = by_size(rows([0.70, 0.80, 0.90], seeds=[0, 0, 1]), "accuracy").to_dict("records")
+    assert row["seeds"] == 2 and row["value"] == pytest.approx((0.75 + 0.90) / 2)
+
+
+def test_a_size_of_its_own_is_never_averaged() -> None:
+    curve = pd.concat([rows([0.7], "learned", [0], 90), rows([0.8, 0.9], "learned", [1, 2], 100)])
+    assert list(by_size(curve, "accuracy")["size"]) == [90, 100, 100]
+    assert list(by_size(curve, "accuracy", own_size=())["size"]) == [90, 100]
+
+
+def test_size_zero_is_left_to_the_reference_line() -> None:
+    curve = pd.concat([rows([0.6], size=0), rows([0.7])])
+    assert list(by_size(curve, "accuracy")["size"]) == [100]
+
+
+@pytest.mark.parametrize(("column", "other"), [("split", "validation"), ("dataset", "imdb")])
+def test_mixed_data_are_refused(column: str, other: str) -> None:
+    curve = pd.concat([rows([0.7]), rows([0.7]).assign(**{column: other})])
+    with pytest.raises(ValueError, match=f"choose one {column}; given: "):
+        metric_by_size(curve)
+
+
+def test_one_line_a_localizer_in_its_own_style() -> None:
+    figure = metric_by_size(frames.curve())
+    looks = [(t.name, t.line.color, t.line.dash, t.marker.symbol) for t in figure.data]
+    assert looks == [(s.title, s.color, s.dash, s.symbol) for s in LOCALIZERS.values()]
+    assert {t.name: t.mode for t in figure.data}["learned"] == "markers"
+
+
+def test_values_are_percent_on_a_log_axis_of_percent() -> None:
+    figure = metric_by_size(rows([0.8]))
+    (trace,) = figure.data
+    assert list(trace.y) == [80.0] and list(trace.x) == [pytest.approx(0.1)]
+    assert list(trace.error_y.array) == [pytest.approx(10)] and list(trace.error_y.arrayminus) == [pytest.approx(10)]
+    assert figure.layout.xaxis.type == "log" and "0.1" in figure.layout.xaxis.ticktext
+    assert figure.layout.xaxis.title.text == "region size, % of graftable parameters"
+
+
+def test_the_hover_says_the_true_size_seeds_and_what_the_interval_is_over() -> None:
+    figure = metric_by_size(frames.curve())
+    stagewise, movement = (
+        figure.data[0].hovertext[1],
+        next(t for t in figure.data if t.name == "top movement").hovertext[1],
+    )
+    assert "10,646 entries = 0.1 %" in stagewise and "3 seeds" in stagewise and "over seeds" in stagewise
+    assert "1 seed" in movement and "over examples" in movement
+
+
+def test_a_missing_interval_draws_none_and_says_so() -> None:
+    (trace,) = metric_by_size(rows([0.8]).assign(low=np.nan, high=np.nan)).data
+    assert np.isnan(trace.error_y.array[0]) and "no interval" in trace.hovertext[0]
+
+
+def test_neighbours_stay_near_their_true_size() -> None:
+    for trace in metric_by_size(frames.curve()).data:
+        true = np.array(frames.SIZES if trace.name != "learned" else (2_907, 3_666, 5_241)) / frames.D * 100
+        assert np.abs(np.log10(np.array(trace.x) / true)).max() < 0.07
+
+
+def test_the_axis_never_passes_what_can_be() -> None:
+    low, high = metric_by_size(rows([0.95]).assign(low=0.0, high=1.0)).layout.yaxis.range
+    assert low == 0 and high == 100
+
+
+def label_places(figure, plot: float) -> list[float]:  # type: ignore[no-untyped-def]
+    """Vertical middle of each label in pixels from the bottom of a plot that is `plot` pixels high."""
+    bottom, top = figure.layout.yaxis.range
+    return sorted(plot * (a.y - bottom) / (top - bottom) - a.ay for a in figure.layout.annotations)
+
+
+@pytest.mark.parametrize("plot", [LEAST_PLOT, 300, 900])
+@pytest.mark.parametrize(
+    "levels",
+    [
+        frames.REFERENCES,
+        {"finetuned": 0.81, "pretrained": 0.81, "temperature": 0.81, "chance": 0.8, "majority": 0.802},
+        {"chance": 0.5, "majority": 0.9, "finetuned": 0.9001},
+    ],
+)
+def test_labels_of_level_lines_never_overlap(levels: dict[str, float], plot: float) -> None:
+    figure = metric_by_size(frames.curve(), references=levels)
+    places = label_places(figure, plot)
+    assert len(places) == len(levels) and all(b - a >= LABEL_PIXELS - 1e-6 for a, b in pairwise(places))
+
+
+def test_level_lines_lie_where_they_say_in_the_states_style() -> None:
+    figure = metric_by_size(frames.curve(), references=frames.REFERENCES)
+    lines = {round(s.y0, 6): (s.line.color, s.line.dash) for s in figure.layout.shapes}
+    assert lines[86.4] == (STATES["finetuned"].color, STATES["finetuned"].dash)
+    assert set(lines) == {86.4, 63.2, 50.0, 50.1}
+    assert lines[50.0] != lines[50.1]
+    texts = {a.text.replace("<br>", " ") for a in figure.layout.annotations}
+    assert texts == {"fine-tuned 86.4", "pre-trained 63.2", "chance 50.0", "majority 50.1"}
+
+
+def test_a_missing_level_is_left_out() -> None:
+    assert not metric_by_size(frames.curve(), references={"majority": float("nan")}).layout.annotations
+
+
+def test_level_lines_are_inside_the_axis() -> None:
+    low, high = metric_by_size(frames.curve(), references=frames.REFERENCES).layout.yaxis.range
+    assert low < 50 and high > 86.4
+
+
+def test_nll_keeps_its_unit() -> None:
+    figure = metric_by_size(frames.curve(), "nll", references={"finetuned": 0.47})
+    assert figure.layout.yaxis.title.text == "NLL, nats" == metric_words("nll").axis
+    assert figure.layout.annotations[0].text == "fine-tuned<br>0.470"
