@@ -3,13 +3,13 @@
 import streamlit as st
 
 from skillviz.plots.calibration import bin_counts, confidence_histogram, reliability_diagram
-from skillviz.ui import cache, controls, judged, measures, page, sentences
+from skillviz.ui import alt, judged, measures, page
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.glossary import about
 
 run = page.begin("calibration")
 choice = judged.controls_of(run)
-found, labels = measures.state_logits(cache.table(run, "predictions"), run.record, choice.split, choice.states)
+found, labels = measures.state_logits(page.table(run, "predictions"), run.record, choice.split, choice.states)
 bins = measures.reliability_bins(found, labels, choice.bins, choice.equal_mass)
 
 judged.verdicts(run, choice, found, labels)
@@ -20,7 +20,7 @@ with left:
         name="confidence",
         title="How sure it is",
         reads="how many examples are predicted with which confidence. Piled up at the right: always sure.",
-        alt=sentences.histogram_alt(bins),
+        alt=alt.histogram(bins),
         table=bins,
         run_id=run.id,
         help=about("confidence"),
@@ -32,7 +32,7 @@ with right:
         title="Whether it is right to be",
         reads="on the diagonal, confidence is accuracy; below it the model is too sure, above it not sure enough. "
         "Large marks are bins with many examples, vertical lines 95 % intervals.",
-        alt=sentences.reliability_alt(bins),
+        alt=alt.reliability(bins),
         table=bins,
         run_id=run.id,
         help=about("ece"),
@@ -42,7 +42,7 @@ chart(
     name="counts",
     title="Examples in each bin",
     reads="bins with few examples say little: their intervals above are wide.",
-    alt=sentences.histogram_alt(bins),
+    alt=alt.histogram(bins),
     table=bins,
     run_id=run.id,
 )

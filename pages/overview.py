@@ -4,7 +4,7 @@ import streamlit as st
 
 from skillviz.plots.history import search_history
 from skillviz.plots.overview import state_comparison
-from skillviz.ui import cache, cards, measures, page, provenance, sentences
+from skillviz.ui import alt, cards, measures, page, provenance, sentences
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.entries import headline_split
 from skillviz.ui.glossary import about
@@ -12,7 +12,7 @@ from skillviz.ui.glossary import about
 run = page.begin("overview")
 record, split = run.record, headline_split(run.record)
 scores = page.scores(run, split)
-history = measures.history_of(cache.table(run, "history"), record.size)
+history = measures.history_of(page.table(run, "history"), record.size)
 states = measures.state_scores(scores)
 
 st.markdown(sentences.overview(record, scores), help=about("graft", "region", "recovered", "paired"))
@@ -28,23 +28,24 @@ with left:
             (record.task.metric, "ece", "nll"),
             references=measures.guesses(record, split, record.task.metric),
             theme=theme(),
+            height=620,
         ),
         name="states",
         title="The models side by side",
         reads="one mark a model, its line the 95 % interval over examples. Right is better in the top panel, left in "
         "the two below. Temperature-scaled is the fine-tuned model with its confidence fitted on validation data.",
-        alt=sentences.overview_alt(states),
+        alt=alt.overview(states),
         table=states,
         run_id=run.id,
     )
 with right:
     chart(
-        search_history(history, theme=theme()),
+        search_history(history, theme=theme(), height=620),
         name="history",
         title="How the region was found",
         reads="above, the training loss of the graft at each step; below, how many entries the step switched on "
         "(up) and off (down, hatched).",
-        alt=sentences.history_alt(history),
+        alt=alt.history(history),
         table=history,
         run_id=run.id,
     )

@@ -4,12 +4,12 @@ import streamlit as st
 
 from skillviz.plots.makeup import movement_by_layer, shares_by_kind, shares_by_layer
 from skillviz.plots.region import cells
-from skillviz.ui import cache, controls, measures, near, page, sentences
+from skillviz.ui import alt, controls, measures, near, page, sentences
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.glossary import about
 
 run = page.begin("region")
-layers = cache.table(run, "layers")
+layers = page.table(run, "layers")
 table = cells(layers)
 
 st.markdown(
@@ -32,8 +32,8 @@ with left:
         shares_by_layer(layers, within=within, theme=theme()),
         name="by_layer",
         title="By layer",
-        reads="one line a module kind; the black one is all of them. The paper's Figure 9.",
-        alt=sentences.layers_alt(measures.by_layer(table)),
+        reads="one line a module kind, and one for all kinds together. The paper's Figure 9.",
+        alt=alt.layers(measures.by_layer(table)),
         table=table,
         run_id=run.id,
     )
@@ -44,7 +44,7 @@ with right:
         title="By module kind",
         reads="the bar is the kind's share of the region, the tick the share it would have if the region were spread "
         "evenly. The paper's Figure 10.",
-        alt=sentences.kinds_alt(measures.by_kind(table)),
+        alt=alt.kinds(measures.by_kind(table)),
         table=measures.by_kind(table),
         run_id=run.id,
     )
@@ -53,7 +53,7 @@ chart(
     name="movement",
     title="How far fine-tuning moved each layer",
     reads="the length of the difference between fine-tuned and pre-trained weights, over all entries of a layer.",
-    alt=sentences.movement_alt(layers),
+    alt=alt.movement(layers),
     table=layers,
     run_id=run.id,
     help=about("movement"),

@@ -7,6 +7,7 @@ from skillviz.ui.glossary import about
 
 entries = page.begin_library("runs")
 st.markdown(sentences.library(*library_view.counts(entries)), help=about("localizer", "region", "graft"))
+library_view.problem()
 shown = library_view.filters(entries)
 library_view.table(shown)
 library_view.actions(shown)

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from skillviz.plots.sparsity import by_size, metric_by_size
-from skillviz.ui import controls, measures, page, sentences, sweep
+from skillviz.ui import alt, controls, measures, page, sentences, sweep
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.glossary import about
 
@@ -16,6 +16,7 @@ metric = controls.select(
     run.record.task.metric,
     shown=sentences.metric_title,
     help=about("accuracy", "ece", "nll", "agreement"),
+    width=320,
 )
 levels = measures.levels(run.record, split, metric)
 own_size = measures.own_sizes(curve)
@@ -27,7 +28,7 @@ chart(
     name="sparsity",
     title=f"{sentences.metric_title(metric)} by region size",
     reads=sentences.sparsity_reads(points),
-    alt=sentences.sparsity_alt(points, metric),
+    alt=alt.sparsity(points, metric),
     table=points,
     run_id=run.id,
     help=about("seed", "chance"),

@@ -1,13 +1,12 @@
-"""Everything the dashboard keeps in memory: reads of stored runs, by run id and time of completion.
+"""Everything the dashboard keeps in memory: reads of stored runs, by folder and time of completion.
 
-Nothing is computed here. A run is immutable once finished, so (id, finished) names its content for good; the
+Nothing is computed here. A run is immutable once finished, so its folder and time of completion name its content for good; the
 list of runs is read anew when a run.json has come, gone or changed.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 import streamlit as st
@@ -15,7 +14,7 @@ import streamlit as st
 from skillviz.core.region import Region
 from skillviz.runs.library import Library, library
 from skillviz.runs.run import RECORD, Run
-from skillviz.runs.store import Unfinished, Unreadable
+from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.ui.entries import Entry, entry_of
 
 TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
@@ -33,7 +32,7 @@ def run(run_id: str) -> Run:
     return _run(found.store_of(run_id).resolve(run_id), _stamp(found))
 
 
-def others() -> tuple[list[Unfinished], list[Unreadable]]:
+def others() -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
     """The runs that cannot be opened: queued, running, failed or cancelled; and folders that cannot be read."""
     return _others(_stamp(library()))
 
@@ -43,33 +42,34 @@ def note(run_id: str) -> str:
     return own_store().note(run_id)
 
 
-def own_store() -> Any:
+def own_store() -> Store:
     """The user's store, the only one that the dashboard changes."""
     return library().stores[0]
 
 
 def table(run: Run, name: str) -> pd.DataFrame:
     """One of the run's tables: predictions, curve, history, layers or interpolation."""
-    return _table(name, run.id, run.record.finished, run)
+    return _table(name, str(run.path), run.record.finished, run)
 
 
 def region(run: Run) -> Region:
     """The run's main region."""
-    return _region(run.id, run.record.finished, run)
+    return _region(str(run.path), run.record.finished, run)
 
 
 def _stamp(found: Library) -> tuple[tuple[str, int], ...]:
-    """The run.json files of all stores with their times of change: equal stamps, equal lists."""
-    files = (path for store in found.stores for path in sorted(Path(store.root).glob(f"*/{RECORD}")))
-    return tuple((str(path), path.stat().st_mtime_ns) for path in files)
+    """The stores and their run.json files with times of change: equal stamps, equal lists."""
+    stamp = []
+    for store in found.stores:
+        files = sorted(store.root.glob(f"*/{RECORD}"))
+        stamp += [(str(store.root), len(files)), *((str(path), path.stat().st_mtime_ns) for path in files)]
+    return tuple(stamp)
 
 
 @st.cache_data(show_spinner=False, max_entries=4)
 def _entries(stamp: tuple[tuple[str, int], ...]) -> tuple[Entry, ...]:
     found = library()
-    return tuple(
-        entry_of(run, is_own=store is found.stores[0]) for store in found.stores for run in store.list()
-    )
+    return tuple(entry_of(run, is_own=store is found.stores[0]) for store in found.stores for run in store.list())
 
 
 @st.cache_resource(show_spinner=False, max_entries=128)
@@ -78,16 +78,16 @@ def _run(run_id: str, stamp: tuple[tuple[str, int], ...]) -> Run:
 
 
 @st.cache_data(show_spinner=False, max_entries=4, ttl=SCAN_SECONDS)
-def _others(stamp: tuple[tuple[str, int], ...]) -> tuple[list[Unfinished], list[Unreadable]]:
+def _others(stamp: tuple[tuple[str, int], ...]) -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
     found = library()
     return found.unfinished(), found.unreadable()
 
 
 @st.cache_data(show_spinner=False, max_entries=TABLE_READS)
-def _table(name: str, run_id: str, finished: str | None, _run: Run) -> pd.DataFrame:
+def _table(name: str, path: str, finished: str | None, _run: Run) -> pd.DataFrame:
     return getattr(_run, name)()
 
 
 @st.cache_resource(show_spinner=False, max_entries=16)
-def _region(run_id: str, finished: str | None, _run: Run) -> Region:
+def _region(path: str, finished: str | None, _run: Run) -> Region:
     return _run.region()

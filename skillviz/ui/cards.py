@@ -33,7 +33,11 @@ def state_cards(record: RunRecord, scores: Scores) -> None:
 def estimate(metric: str, found: Estimate | None, *, title: str = "", helps: bool = True) -> None:
     """One number with its interval under it."""
     help = about(metric) if helps and metric in ("accuracy", "f1", "ece", "nll", "agreement") else None
-    st.metric(title or _first_capital(METRIC_WORDS.get(metric, metric)), metric_value(metric, found.value if found else None), help=help)
+    st.metric(
+        title or _first_capital(METRIC_WORDS.get(metric, metric)),
+        metric_value(metric, found.value if found else None),
+        help=help,
+    )
     if found is not None and found.value is not None:
         st.caption(f"95{text.SPACE}%: {metric_interval(metric, found)}")
 

@@ -11,7 +11,6 @@ import streamlit as st
 
 from skillviz.ui import exports
 
-PERCENT = st.column_config.NumberColumn(format="percent")
 # how a table's columns are shown; what is not here is shown as it is
 COLUMNS: dict[str, Any] = {
     "share": st.column_config.NumberColumn("share", format="%.3g"),
@@ -41,12 +40,11 @@ def chart(
     alt: str,
     table: pd.DataFrame,
     run_id: str = "",
-    level: str = "###",
     help: str | None = None,
 ) -> None:
     """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
-    with st.container(border=True):
-        st.markdown(f"{level} {title}", help=help)
+    with st.container(border=True, height="stretch"):
+        st.markdown(f"### {title}", help=help)
         st.plotly_chart(figure, key=f"chart.{name}", **_settings(name, run_id, alt))
         below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import streamlit as st
 
@@ -18,13 +18,14 @@ def select(
     options: Sequence[T],
     default: T,
     *,
-    shown: Callable[[T], str] = str,
+    shown: Callable[[T], Any] = str,
     written: Callable[[T], str] = str,
     help: str | None = None,
+    width: int | Literal["stretch"] = "stretch",
 ) -> T:
     """The option chosen in a box; `written` is its form in the address."""
     key = _seeded(name, options, default, written)
-    value = st.selectbox(label, options, key=key, format_func=shown, help=help)
+    value = st.selectbox(label, options, key=key, format_func=shown, help=help, width=width)
     return _kept(name, value, default, written)
 
 
@@ -34,7 +35,7 @@ def segments(
     options: Sequence[T],
     default: T,
     *,
-    shown: Callable[[T], str] = str,
+    shown: Callable[[T], Any] = str,
     written: Callable[[T], str] = str,
     help: str | None = None,
 ) -> T:

@@ -103,7 +103,7 @@ def _value(scores: Scores | None, metric: str) -> float | None:
 
 def pair_labels(entries: Sequence[Entry]) -> dict[tuple[str, ...], str]:
     """A short name for each pair, in the order of the entries; equal names get what tells them apart."""
-    first = {}
+    first: dict[tuple[str, ...], Entry] = {}
     for entry in entries:
         first.setdefault(entry.pair, entry)
     by_label = defaultdict(list)

@@ -38,11 +38,15 @@ def controls_of(run: Run) -> Choice:
         bins = controls.whole("bins", "Bins", FEWEST, MOST, BINS, help=about("ece"))
     with places[2]:
         kinds = {"width": "equal width", "mass": "equal mass"}
-        kind = controls.segments("kind", "Kind of bins", tuple(kinds), "width", shown=kinds.get, help=about("equal_mass"))
+        kind = controls.segments(
+            "kind", "Kind of bins", tuple(kinds), "width", shown=kinds.get, help=about("equal_mass")
+        )
     with places[3]:
         scaled = _scaled_switch(run)
         before = controls.switch("pretrained", "Show the pre-trained model", False)
-    states = ("grafted", "finetuned") + ((measures.TEMPERATURE,) if scaled else ()) + (("pretrained",) if before else ())
+    states = (
+        ("grafted", "finetuned") + ((measures.TEMPERATURE,) if scaled else ()) + (("pretrained",) if before else ())
+    )
     return Choice(split, bins, kind == "mass", states)
 
 
@@ -66,8 +70,10 @@ def verdicts(run: Run, choice: Choice, found: dict[str, np.ndarray], labels: np.
 
 def _verdict(rival: str, difference: Estimate, temperature: float | None) -> None:
     name = "the fine-tuned model" if rival == "finetuned" else "the temperature-scaled fine-tuned model"
-    st.metric(f"ECE of the graft − ECE of {name}", text.points(difference.value), help=about("paired"))
-    st.caption(f"95{text.SPACE}%: {text.percent_interval(difference.low, difference.high)} points, paired, 1,000 resamples")
+    st.metric(f"ECE: graft − {state_style(rival).title}", text.points(difference.value), help=about("paired"))
+    st.caption(
+        f"95{text.SPACE}%: {text.percent_interval(difference.low, difference.high)} points, paired, 1,000 resamples"
+    )
     st.markdown(sentences.against(difference, name))
     if rival == measures.TEMPERATURE:
         st.caption(f"{state_style(rival).title}: temperature {text.number(temperature, 2)}, fitted on validation data.")

@@ -10,16 +10,17 @@ import streamlit as st
 from skillviz.errors import StoreError
 from skillviz.ui import address, cache, pages, text
 from skillviz.ui.entries import Entry, pair_labels
+from skillviz.ui.glossary import about
 
-CHOSEN, TABLE = "library.chosen", "library.table"
+CHOSEN, TABLE, PROBLEM = "library.chosen", "library.table", "library.problem"
 COLUMNS = {
-    "share": st.column_config.NumberColumn("size, % of graftable", format="%.4g"),
-    "size": st.column_config.NumberColumn("entries", format="localized"),
+    "share": st.column_config.NumberColumn("size, %", format="%.2g", help="Share of the graftable parameters."),
+    "size": st.column_config.NumberColumn("entries", format="localized", help="Entries in the region."),
     "graft": st.column_config.NumberColumn("graft, %", format="%.1f", help="Accuracy (or F1) of the grafted model."),
-    "recovered": st.column_config.NumberColumn("share of the gain, %", format="%.0f"),
-    "ece": st.column_config.NumberColumn("graft ECE, %", format="%.1f"),
-    "seconds": st.column_config.NumberColumn("seconds", format="%.0f"),
-    "finished": st.column_config.TextColumn("finished"),
+    "recovered": st.column_config.NumberColumn("gain, %", format="%.0f", help=about("recovered")),
+    "ece": st.column_config.NumberColumn("ECE, %", format="%.1f", help="Of the grafted model."),
+    "finished": st.column_config.TextColumn("made"),
+    "note": st.column_config.TextColumn("note", width="medium"),
 }
 
 
@@ -42,8 +43,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
             "graft": _percent(e.grafted),
             "recovered": _percent(e.recovered),
             "ece": _percent(e.ece),
-            "seconds": e.seconds,
-            "finished": text.day(e.finished),
+            "finished": text.day(e.finished).split(",")[0],
             "from": "you" if e.is_own else "skillviz",
             "note": cache.note(e.id),
             "run": e.id,
@@ -63,7 +63,9 @@ def filters(entries: Sequence[Entry]) -> list[Entry]:
     typed = words.text_input("Search", placeholder="part of a name, a task, a note", key="library.search")
     names = sorted({entry.localizer for entry in entries})
     chosen = localizers.multiselect("Localizers", names, placeholder="all", key="library.localizers")
-    where = origin.segmented_control("From", ("all", "you", "skillviz"), default="all", key="library.from", required=True)
+    where = origin.segmented_control(
+        "From", ("all", "you", "skillviz"), default="all", key="library.from", required=True
+    )
     return [e for e in entries if _passes(e, typed or "", chosen, where or "all")]
 
 
@@ -138,19 +140,30 @@ def _note(entry: Entry) -> None:
 @st.dialog("Delete this run?")
 def confirm_delete(run_id: str) -> None:
     """Asks before a run is deleted; there is no way back."""
-    st.markdown(f"Run `{run_id}` and all its files will be removed from `{cache.own_store().root}`. This cannot be undone.")
+    st.markdown(
+        f"Run `{run_id}` and all its files will be removed from `{cache.own_store().root}`. This cannot be undone."
+    )
     with st.container(horizontal=True):
-        if st.button("Delete for good", type="primary"):
-            try:
-                cache.own_store().delete(run_id)
-            except StoreError as error:
-                st.error(text.plain(str(error.args[0])))
-                return
-            if address.kept(address.RUN) == run_id:
-                address.forget(address.RUN)
+        gone = st.button("Delete for good", type="primary", on_click=_delete, args=(run_id,))
+        if st.button("Keep it") or gone:
             st.rerun()
-        if st.button("Keep it"):
-            st.rerun()
+
+
+def _delete(run_id: str) -> None:
+    try:
+        cache.own_store().delete(run_id)
+    except StoreError as error:
+        st.session_state[PROBLEM] = str(error.args[0])
+        return
+    if address.kept(address.RUN) == run_id:
+        address.forget(address.RUN)
+
+
+def problem() -> None:
+    """Says once why the last action failed."""
+    sentence = st.session_state.pop(PROBLEM, "")
+    if sentence:
+        st.error(text.plain(sentence))
 
 
 def unfinished() -> None:

@@ -41,9 +41,7 @@ def state_logits(
     return found, labels
 
 
-def reliability_bins(
-    found: dict[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool
-) -> pd.DataFrame:
+def reliability_bins(found: dict[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool) -> pd.DataFrame:
     """The reliability table of every state, one under the other, with a column `state`."""
     parts = [reliability(z, labels, bins, equal_mass).assign(state=name) for name, z in found.items()]
     return pd.concat(parts, ignore_index=True)

@@ -9,7 +9,7 @@ from skillviz.plots.region import cells, density_map
 from skillviz.plots.tensor import head_counts, tensor_map, top_lines
 from skillviz.plots.theme import kind_style
 from skillviz.runs.run import Run
-from skillviz.ui import cache, controls, page, sentences, tensors, text
+from skillviz.ui import alt, cache, controls, page, sentences, tensors, text
 from skillviz.ui.chart import below, chart, selectable, theme
 from skillviz.ui.glossary import about
 
@@ -27,9 +27,7 @@ def density_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame) -> None:
         st.markdown("### Density by layer and module kind", help=about("enrichment"))
         cell = controls.select(CELL, "Look closer at", names, names[0], shown=lambda c: cell_title(c, table))
         figure = density_map(layers, chosen=tensors.read_cell(cell), theme=theme())
-        selectable(
-            figure, name="density", run_id=run.id, alt=sentences.density_alt(table), on_select=lambda: _clicked(names)
-        )
+        selectable(figure, name="density", run_id=run.id, alt=alt.density(table), on_select=lambda: _clicked(names))
         below(
             figure,
             name="density",
@@ -48,17 +46,23 @@ def tensor_card(run: Run, layers: pd.DataFrame) -> None:
         return
     rows = tensors.members(layers, cell)
     names = tensors.member_names(rows)
-    st.markdown(f"## {cell_title(cell, cells(layers))}")
-    name = controls.select(TENSOR, "Tensor", names, names[0])
+    st.markdown(f"## {_first_capital(cell_title(cell, cells(layers)))}")
+    left, right = st.columns(2, vertical_alignment="bottom")
+    with left:
+        name = controls.select(TENSOR, "Tensor", names, names[0])
     row = rows.iloc[names.index(name)]
     with page.explained():
         region = cache.region(run)
-    part = tensors.part(region, run.record.architecture, row["parameter"], row["kind"])
+    part = tensors.part(region, run.record, row["parameter"], row["kind"])
+    titles = {"row": "Fullest rows", "column": "Fullest columns", "head": "Attention heads"}
+    offered = (["row"] if part.rows > 1 else []) + ["column"] + (["head"] if part.heads else [])
+    with right:
+        shown = controls.segments("lines", "Count by", offered, offered[0], shown=titles.get)
     st.markdown(sentences.tensor(row, part.rows, part.cols))
-    _map_and_lines(run, part)
+    _map_and_lines(run, part, shown, titles[shown])
 
 
-def _map_and_lines(run: Run, part: tensors.Part) -> None:
+def _map_and_lines(run: Run, part: tensors.Part, shown: str, title: str) -> None:
     left, right = st.columns(2)
     with left:
         chart(
@@ -71,11 +75,7 @@ def _map_and_lines(run: Run, part: tensors.Part) -> None:
             run_id=run.id,
         )
     with right:
-        has_rows = part.rows > 1
-        titles = {"row": "Fullest rows", "column": "Fullest columns", "head": "Attention heads"}
-        offered = (["row"] if has_rows else []) + ["column"] + (["head"] if part.heads else [])
-        shown = controls.segments("lines", "Count by", offered, offered[0], shown=titles.get)
-        _lines(run, part, shown, titles[shown])
+        _lines(run, part, shown, title)
 
 
 def _lines(run: Run, part: tensors.Part, shown: str, title: str) -> None:
@@ -104,6 +104,10 @@ def cell_title(cell: str, table: pd.DataFrame) -> str:
     where = "outside the blocks" if layer is None else f"layer {layer}"
     held = f"{text.counted(int(row['selected']), 'entry')}, {sentences.times(row['enrichment'])} its fair share"
     return f"{where}, {kind_style(kind).title}: {held}"
+
+
+def _first_capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _clicked(names: list[str]) -> None:

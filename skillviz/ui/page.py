@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pandas as pd
 import streamlit as st
 
 from skillviz.errors import SkillvizError, StoreError
@@ -63,6 +64,12 @@ def explained() -> Iterator[None]:
         st.stop()
 
 
+def table(run: Run, name: str) -> pd.DataFrame:
+    """One of the run's tables: predictions, curve, history or layers; a file that cannot be read is explained."""
+    with explained():
+        return cache.table(run, name)
+
+
 def scores(run: Run, split: str) -> Scores:
     """The run's scores on a split; explains and stops where it has none."""
     found = run.record.metrics.get(split)
@@ -98,7 +105,9 @@ def explain_empty() -> None:
 
 def _frame(name: str) -> None:
     entry = pages.PAGES[name]
-    st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=":material/filter_center_focus:", layout="wide")
+    st.set_page_config(
+        page_title=f"{entry.title} · skillviz", page_icon=":material/filter_center_focus:", layout="wide"
+    )
     pages.install()
 
 

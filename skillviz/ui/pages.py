@@ -45,8 +45,8 @@ PAGES = {
         PageEntry("runs", "Runs", "Start", "Which runs are there?"),
         PageEntry("overview", "Overview", "This run", "How much of the skill fits into this region?"),
         PageEntry("region", "Region", "This run", "Where does the skill lie?"),
+        PageEntry("sparsity", "Sparsity", "This run", "How small can the region be?"),
         PageEntry("calibration", "Calibration", "This run", "How sure is the model, and is it right to be?"),
-        PageEntry("sparsity", "Sparsity", "Many runs", "How small can the region be?"),
     )
 }
 
@@ -59,7 +59,8 @@ def navigation() -> StreamlitPage:
     }
     landing = st.Page(_landing, title="skillviz", default=True, visibility="hidden")
     # not 'region' -> '' but its own address for every page, so that a copied link names what it shows
-    return st.navigation({**groups, "": [landing]}, expanded=True)
+    shown = {group: links for group, links in groups.items() if links}
+    return st.navigation({**shown, "": [landing]}, expanded=True)
 
 
 def install() -> None:

@@ -54,7 +54,7 @@ def caption(entry: Entry) -> None:
     """One line that names the run in full, however narrow the page."""
     where = "your own" if entry.is_own else "ships with skillviz"
     st.caption(
-        f"Run `{entry.id}` · {text.plain(text.short_source(entry.base))} → "
+        f"`{entry.id}` · {text.plain(text.short_source(entry.base))} → "
         f"{text.plain(text.short_source(entry.finetuned))} · {text.plain(entry.task)} · "
         f"made {text.day(entry.finished)} · {where}"
     )

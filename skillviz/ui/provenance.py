@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
@@ -73,7 +75,7 @@ def files(run: Run) -> None:
             if name in run.files:
                 st.download_button(
                     title,
-                    lambda name=name: exports.read(run.path / name),
+                    partial(exports.read, run.path / name),
                     exports.file_name(run.id, name),
                     "application/octet-stream",
                     key=f"file.{name}",

@@ -23,18 +23,23 @@ LOWER_IS_BETTER = ("ece", "ece_equal_mass", "nll", "brier")
 
 def metric_value(metric: str, value: float | None) -> str:
     """`80.1 %` or `0.430`, as the metric is read."""
-    return text.percent(value) if metric in IN_PERCENT else text.number(value)
+    return text.percent(value) if metric in IN_PERCENT else text.number(value, digits(metric))
+
+
+def digits(metric: str) -> int:
+    """Decimals that are shown of a metric that is no share."""
+    return 2 if metric == "nll" else 3
 
 
 def metric_interval(metric: str, estimate: Estimate) -> str:
     """`77.4–82.6` or `0.412–0.450`."""
     ends = estimate.low, estimate.high
-    return text.percent_interval(*ends) if metric in IN_PERCENT else text.number_interval(*ends)
+    return text.percent_interval(*ends) if metric in IN_PERCENT else text.number_interval(*ends, digits(metric))
 
 
 def metric_difference(metric: str, estimate: Estimate) -> str:
     """`−2.9 points (95 %: −5.1 to −0.8)`."""
-    value = text.points(estimate.value) if metric in IN_PERCENT else text.number(estimate.value)
+    value = text.points(estimate.value) if metric in IN_PERCENT else text.number(estimate.value, 3)
     return f"{value} (95{text.SPACE}%: {metric_interval(metric, estimate)})"
 
 
@@ -109,8 +114,8 @@ def region(kinds: pd.DataFrame, layers: pd.DataFrame) -> str:
     chosen = kinds[kinds["selected"] > 0]
     if chosen.empty:
         return "The region is empty: nothing was copied."
-    dense = chosen.loc[chosen["enrichment"].idxmax()]
-    most = chosen.loc[chosen["selected"].idxmax()]
+    dense = chosen.sort_values("enrichment", ascending=False, kind="stable").iloc[0]
+    most = chosen.sort_values("selected", ascending=False, kind="stable").iloc[0]
     total = int(chosen["selected"].sum())
     first = f"Most entries lie in **{most['kind']}** ({text.percent(most['selected'] / total)} of the region)"
     second = f"the densest kind is **{dense['kind']}**, with {times(dense['enrichment'])} its fair share"
@@ -125,7 +130,9 @@ def times(enrichment: float) -> str:
 def tensor(row: pd.Series, rows: int, cols: int) -> str:
     """One tensor: how much of it is chosen, and how far it moved in fine-tuning."""
     whole = f"{text.count(rows)} × {text.count(cols)}" if rows > 1 else f"{text.count(cols)}"
-    chosen = f"**{text.counted(int(row['selected']), 'entry')}** of {whole} ({text.share(row['selected'] / row['total'])})"
+    chosen = (
+        f"**{text.counted(int(row['selected']), 'entry')}** of {whole} ({text.share(row['selected'] / row['total'])})"
+    )
     moved = f"mean {row['movement_mean']:.2g}, largest {row['movement_max']:.2g}, length {row['movement_l2']:.3g}"
     return f"{chosen} are in the region. Movement in fine-tuning: {moved}."
 
@@ -191,82 +198,3 @@ def library(entries: int, pairs: int, failed: int) -> str:
     """How many runs there are."""
     base = f"**{text.counted(entries, 'run')}** of {text.counted(pairs, 'pair')} of models"
     return base + (f"; {failed} did not finish." if failed else ".")
-
-
-# Words for those who cannot see a figure.
-
-
-def overview_alt(states: pd.DataFrame) -> str:
-    """The values of the comparison figure, read out."""
-    shown = states[states["metric"].isin(("accuracy", "f1", "ece", "nll"))]
-    words = [f"{r.state} {METRIC_WORDS[r.metric]} {metric_value(r.metric, r.value)}" for r in shown.itertuples()]
-    return "Models side by side. " + "; ".join(words) + "."
-
-
-def history_alt(history: pd.DataFrame) -> str:
-    """How the loss went over the search."""
-    losses = history["loss"].dropna()
-    if losses.empty:
-        return "This localizer took no steps."
-    ends = f"from {text.number(losses.iloc[0])} to {text.number(losses.iloc[-1])} nats"
-    switched = f"{text.count(int(history['added'].sum()))} entries were switched on"
-    return f"Training loss over {len(history)} steps, {ends}; {switched}, {text.count(int(history['removed'].sum()))} off."
-
-
-def density_alt(cells: pd.DataFrame) -> str:
-    """The three densest cells."""
-    best = cells.nlargest(3, "enrichment")
-    words = [f"layer {_layer(r.layer)} {r.kind} {times(r.enrichment)}" for r in best.itertuples()]
-    return "Density by layer and module kind; densest: " + ", ".join(words) + " their fair share."
-
-
-def layers_alt(layers: pd.DataFrame) -> str:
-    """Share of the region in each layer."""
-    words = [f"layer {_layer(r.layer)} {text.percent(r.share)}" for r in layers.itertuples()]
-    return "Share of the region by layer: " + ", ".join(words) + "."
-
-
-def kinds_alt(kinds: pd.DataFrame) -> str:
-    """Share of the region in each module kind."""
-    total = max(int(kinds["selected"].sum()), 1)
-    words = [f"{r.kind} {text.percent(r.selected / total)}" for r in kinds.itertuples()]
-    return "Share of the region by module kind: " + ", ".join(words) + "."
-
-
-def movement_alt(layers: pd.DataFrame) -> str:
-    """The layer that moved most."""
-    length = (layers["movement_l2"] ** 2).groupby(layers["layer"]).sum() ** 0.5
-    most = f"; layer {_layer(length.idxmax())} moved most" if len(length) else ""
-    return f"Length of the movement in fine-tuning by layer{most}."
-
-
-def reliability_alt(bins: pd.DataFrame) -> str:
-    """How far each model's confidence lies from its accuracy."""
-    words = []
-    for state, rows in bins[bins["count"] > 0].groupby("state", sort=False):
-        gap = ((rows["confidence"] - rows["accuracy"]) * rows["count"]).sum() / rows["count"].sum()
-        words.append(f"{state}: confidence lies {text.points(gap)} from accuracy on average")
-    return "Reliability diagram. " + "; ".join(words) + "."
-
-
-def histogram_alt(bins: pd.DataFrame) -> str:
-    """How many examples each model puts into the highest bin."""
-    words = []
-    for state, rows in bins.groupby("state", sort=False):
-        top = rows.sort_values("lower").iloc[-1]
-        words.append(f"{state}: {text.percent(top['count'] / rows['count'].sum())} above {text.percent(top['lower'])}")
-    return "Confidence histograms. " + "; ".join(words) + "."
-
-
-def sparsity_alt(points: pd.DataFrame, metric: str) -> str:
-    """Each localizer's ends of its line."""
-    words = []
-    for localizer, rows in points.groupby("localizer", sort=False):
-        a, b = rows.iloc[0], rows.iloc[-1]
-        ends = f"{metric_value(metric, a['value'])} at {text.share(a['share'])}, {metric_value(metric, b['value'])} at"
-        words.append(f"{localizer} {ends} {text.share(b['share'])}")
-    return f"{METRIC_WORDS.get(metric, metric)} by region size. " + "; ".join(words) + "."
-
-
-def _layer(layer: object) -> str:
-    return "none" if pd.isna(layer) else str(int(layer))  # type: ignore[call-overload]

@@ -37,5 +37,8 @@ def runs_behind(run: Run) -> None:
     entries = pair_entries(run)
     with st.expander(f"{text.counted(len(entries), 'run')} of this pair and task in the figure"):
         st.dataframe(
-            library_view.listing(entries), hide_index=True, column_config=library_view.COLUMNS, alt="The runs drawn above"
+            library_view.listing(entries),
+            hide_index=True,
+            column_config=library_view.COLUMNS,
+            alt="The runs drawn above",
         )

@@ -10,7 +10,7 @@ import pandas as pd
 from skillviz.core.architectures import FAMILIES, QUERY, UNKNOWN
 from skillviz.core.parameters import Parameter, ParameterTable, graftable
 from skillviz.core.region import Region
-from skillviz.runs.record import Architecture
+from skillviz.runs.record import RunRecord
 
 BIAS = "bias"
 OUTSIDE = -1
@@ -65,18 +65,19 @@ def member_names(rows: pd.DataFrame) -> list[str]:
     return [f"{p} [{k}]" if f else p for p, k, f in zip(rows["parameter"], rows["kind"], fused, strict=True)]
 
 
-def part(region: Region, architecture: Architecture, parameter: str, kind: str) -> Part:
+def part(region: Region, record: RunRecord, parameter: str, kind: str) -> Part:
     """The selected entries of one parameter, or of its part of this kind where it holds several."""
-    config = {"num_attention_heads": architecture.heads} if architecture.heads else {}
-    table = graftable(architecture.model_type, region.shapes, config)
+    model_type, heads = (a.model_type, a.heads) if (a := record.architecture) else ("", None)
+    table = graftable(model_type, region.shapes, {"num_attention_heads": heads} if heads else {})
     one = next(p for p in table.parameters if p.name == parameter)
     flat = region.indices.get(parameter, np.empty(0, dtype=np.int64))
     rows, cols = one.rows, one.cols
     row, col = flat // max(cols, 1), flat % max(cols, 1)
     if one.fused is not None:
         rows, cols, row, col = _fused_part(one, flat, kind)
-    axis = _head_axis(architecture.model_type, kind, one)
-    heads = _heads(table, kind, rows if axis == "row" else cols) if axis and not one.is_bias else 0
+    axis = _head_axis(model_type, kind)
+    along = rows if axis == "row" else cols
+    heads = _heads(table, along) if axis and not one.is_bias else 0
     entries = pd.DataFrame({"row": row.astype(np.int64), "col": col.astype(np.int64)})
     return Part(parameter, kind, entries, rows, cols, heads, axis or "row")
 
@@ -107,14 +108,14 @@ def _fused_part(one: Parameter, flat: np.ndarray, kind: str) -> tuple[int, int, 
     return shape[0], shape[1], where[0], where[1]
 
 
-def _head_axis(model_type: str, kind: str, one: Parameter) -> str | None:
+def _head_axis(model_type: str, kind: str) -> str | None:
     """Along which axis the heads lie; None for kinds without heads. GPT-2 stores its weights transposed."""
     axis = HEADED.get(kind)
     is_transposed = FAMILIES.get(model_type, UNKNOWN).fused_axis == 1
     return SWAPPED[axis] if axis and is_transposed else axis
 
 
-def _heads(table: ParameterTable, kind: str, length: int) -> int:
+def _heads(table: ParameterTable, length: int) -> int:
     """How many heads the axis holds: with grouped queries, key and value have fewer than the query."""
     if not table.heads:
         return 0

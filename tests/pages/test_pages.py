@@ -1,0 +1,191 @@
+"""Every page on stored runs: it opens, shows one run and its numbers, and explains what it cannot show."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz.ui.pages import PAGES, PROJECT
+
+RUN_PAGES = [name for name in PAGES if name != "runs"]
+FIGURES = {"overview": 2, "region": 6, "sparsity": 1, "calibration": 3, "runs": 0}
+
+
+def opened(name: str, **query: str) -> AppTest:
+    """The page as it stands after its first run, with these parameters in the address."""
+    test = AppTest.from_file(str(PAGES[name].path), default_timeout=60)
+    for key, value in query.items():
+        test.query_params[key] = value
+    return test.run()
+
+
+def words(test: AppTest) -> str:
+    """All text of the page."""
+    parts = (*test.markdown, *test.caption, *test.title, *test.info, *test.error, *test.code)
+    return "\n".join(str(part.value) for part in parts)
+
+
+def charts(test: AppTest) -> list:
+    return test.get("plotly_chart")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_opens_without_error_under_its_question(name: str, ids: dict[str, str]) -> None:
+    test = opened(name)
+    assert not test.exception and not test.error
+    assert [title.value for title in test.title] == [PAGES[name].question]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_chart_has_alt_text_a_reading_line_a_table_and_downloads(name: str, ids: dict[str, str]) -> None:
+    test = opened(name)
+    figures = charts(test)
+    assert len(figures) == FIGURES[name]
+    assert all(figure.proto.alt for figure in figures)
+    assert len([c for c in test.caption if c.value.startswith("How to read this:")]) == len(figures)
+    assert len([e for e in test.expander if e.label == "Table"]) == len(figures)
+    assert len([e for e in test.get("popover") if e.proto.popover.label == "Download"]) == len(figures)
+
+
+@pytest.mark.parametrize("name", RUN_PAGES)
+def test_the_run_is_always_written_to_the_address(name: str, ids: dict[str, str]) -> None:
+    assert opened(name).query_params["run"] == ids["paraphrase"]
+    assert opened(name, run=ids["movement"]).query_params["run"] == ids["movement"]
+
+
+@pytest.mark.parametrize("name", RUN_PAGES)
+def test_the_picker_is_first_and_in_order(name: str, ids: dict[str, str]) -> None:
+    test = opened(name, run=ids["movement"])
+    picker = test.selectbox[:4]
+    assert [box.label for box in picker] == ["Models and task", "Localizer", "Region size", "Seed"]
+    assert picker[1].value == "movement" and picker[0].options[0].startswith("demo/tiny-base → demo/tiny-mrpc")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_an_empty_store_explains_how_to_make_the_first_run(name: str, empty: Path) -> None:
+    test = opened(name)
+    assert not test.exception
+    assert "There is no run yet" in words(test)
+    assert "python -m skillviz localize" in test.code[0].value
+    assert str(empty) in words(test)
+
+
+@pytest.mark.parametrize("name", RUN_PAGES)
+def test_an_unknown_run_in_the_address_is_explained_and_another_offered(name: str, ids: dict[str, str]) -> None:
+    test = opened(name, run="no-such-run")
+    assert not test.exception and not charts(test)
+    assert "no-such-run" in test.error[0].value
+    test.button[0].click().run()
+    assert not test.error and test.query_params["run"] == ids["paraphrase"]
+
+
+def test_the_beginning_of_an_id_is_enough(ids: dict[str, str]) -> None:
+    beginning = ids["movement"][:-3]
+    assert opened("overview", run=beginning).query_params["run"] == ids["movement"]
+
+
+def test_a_broken_run_is_explained(own_copy: Path, ids_of_copy: dict[str, str]) -> None:
+    broken = own_copy / ids_of_copy["movement"]
+    (broken / "region.safetensors").write_bytes(b"short")
+    test = opened("overview", run=broken.name)
+    assert not test.exception and "region.safetensors is missing or not" in test.error[0].value
+
+
+def test_a_file_that_cannot_be_read_stops_its_page_with_a_sentence(own_copy: Path, ids_of_copy: dict[str, str]) -> None:
+    path = own_copy / ids_of_copy["movement"] / "layers.parquet"
+    path.write_bytes(b"x" * path.stat().st_size)
+    test = opened("region", run=ids_of_copy["movement"])
+    assert not test.exception and "layers.parquet" in test.error[0].value
+
+
+def test_a_run_of_a_later_version_is_explained(own_copy: Path, ids_of_copy: dict[str, str]) -> None:
+    path = own_copy / ids_of_copy["movement"] / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
+    test = opened("overview", run=ids_of_copy["movement"])
+    assert not test.exception and "schema version 99" in test.error[0].value.replace("\\", "")
+
+
+def test_picking_another_localizer_keeps_size_and_seed(ids: dict[str, str]) -> None:
+    test = opened("overview", run=ids["stagewise0"])
+    test.selectbox[1].select("random").run()
+    assert test.query_params["run"] == ids["random"]
+    test.selectbox[0].select_index(0).run()
+    assert test.query_params["run"] == ids["paraphrase"]
+    assert not test.exception
+
+
+def test_the_choices_of_the_calibration_page_stand_in_the_address_and_come_back(ids: dict[str, str]) -> None:
+    test = opened("calibration", run=ids["movement"])
+    test.slider[0].set_value(7).run()
+    assert test.query_params["bins"] == "7"
+    again = opened("calibration", run=ids["movement"], bins="7", kind="mass", scaled="no", split="validation")
+    assert again.slider[0].value == 7
+    assert "7 bins of equal mass on 60 examples" in words(again)
+    assert "temperature-scaled" not in words(again)
+
+
+def test_a_nonsense_choice_in_the_address_falls_back_to_the_default(ids: dict[str, str]) -> None:
+    test = opened("calibration", run=ids["movement"], bins="many", split="nowhere")
+    assert not test.exception and test.slider[0].value == 15
+
+
+def test_the_sparsity_page_puts_all_runs_of_a_pair_together(ids: dict[str, str]) -> None:
+    test = opened("sparsity", run=ids["stagewise0"], metric="nll")
+    drawn = json.loads(charts(test)[0].proto.spec)
+    names = {trace["name"] for trace in drawn["data"]}
+    assert {"stagewise", "top movement", "random"} <= names
+    assert "4 runs of this pair and task" in test.expander[1].label
+    assert "Best NLL" in words(test)
+
+
+def test_the_region_page_shows_the_cell_of_the_address(ids: dict[str, str]) -> None:
+    test = opened("region", run=ids["stagewise0"], cell="1 · MLP in")
+    assert "Layer 1, MLP in" in words(test)
+    assert "intermediate.dense.weight" in next(b for b in test.selectbox if b.label == "Tensor").value
+
+
+def test_the_region_page_counts_heads_only_where_there_are_heads(ids: dict[str, str]) -> None:
+    query = opened("region", run=ids["stagewise0"], cell="0 · query", lines="head")
+    assert "Attention heads" in words(query)
+    dense = opened("region", run=ids["stagewise0"], cell="0 · MLP in", lines="head")
+    assert not dense.exception and "### Attention heads" not in words(dense)
+
+
+def test_f1_tasks_are_judged_by_f1(ids: dict[str, str]) -> None:
+    test = opened("overview", run=ids["paraphrase"])
+    assert "F1" in {metric.label for metric in test.metric}
+    assert "(F1 " in words(test)
+
+
+def test_the_overview_gives_command_and_python(ids: dict[str, str]) -> None:
+    test = opened("overview", run=ids["movement"])
+    command, python = (code.value for code in test.code)
+    assert command.startswith("python -m skillviz localize") and "--method movement" in command
+    assert "skillviz.localize(" in python
+
+
+@pytest.fixture
+def ids_of_copy(made: tuple[Path, dict[str, str]]) -> dict[str, str]:
+    return made[1]
+
+
+def test_the_dashboard_opens_without_torch(ids: dict[str, str]) -> None:
+    """All pages in a fresh process: neither torch nor transformers may have been imported."""
+    code = (
+        "import sys\nfrom streamlit.testing.v1 import AppTest\n"
+        f"for name in {list(PAGES)!r}:\n"
+        f"    test = AppTest.from_file({str(PROJECT / 'pages')!r} + f'/{{name}}.py', default_timeout=60).run()\n"
+        "    assert not test.exception, name\n"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'torch', 'transformers'}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, env=os.environ, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,101 @@
+"""The library: filter, open, note, delete with confirmation, and what is said of runs that cannot be opened."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.ui.pages import PAGES
+
+
+def library() -> AppTest:
+    return AppTest.from_file(str(PAGES["runs"].path), default_timeout=60).run()
+
+
+def button(test: AppTest, label: str):
+    return next(b for b in test.button if b.label == label)
+
+
+def listed(test: AppTest) -> list[str]:
+    return [] if not test.dataframe else test.dataframe[0].value["run"].tolist()
+
+
+def test_lists_all_runs_with_counts(ids: dict[str, str]) -> None:
+    test = library()
+    assert sorted(listed(test)) == sorted(ids.values())
+    assert "**5 runs** of 2 pairs of models" in test.markdown[0].value
+
+
+def test_filters_by_words_and_localizer(ids: dict[str, str]) -> None:
+    test = library()
+    test.text_input[0].input("tiny-mrpc").run()
+    assert listed(test) == [ids["paraphrase"]]
+    test.text_input[0].input("").run()
+    test.multiselect[0].select("movement").run()
+    assert listed(test) == [ids["movement"]]
+    test.text_input[0].input("nothing has this").run()
+    assert not listed(test) and "No run passes" in test.info[0].value
+
+
+def test_shipped_runs_cannot_be_deleted(ids: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "mine"))
+    test = library()
+    assert button(test, "Delete").disabled
+    assert any("cannot be deleted" in caption.value for caption in test.caption)
+
+
+def test_a_note_is_kept_and_found(own_copy: Path) -> None:
+    test = library()
+    chosen = test.selectbox[0].value
+    test.text_area[0].input("the one for the talk").run()
+    button(test, "Save note").click().run()
+    assert Store(own_copy).note(chosen) == "the one for the talk"
+    again = library()
+    again.text_input[0].input("for the talk").run()
+    assert listed(again) == [chosen]
+
+
+def test_delete_asks_first_and_removes_only_that_run(own_copy: Path) -> None:
+    test = library()
+    chosen = test.selectbox[0].value
+    button(test, "Delete").click().run()
+    assert (own_copy / chosen).is_dir()
+    button(test, "Delete for good").click().run()
+    assert not (own_copy / chosen).exists()
+    assert len(listed(library())) == 4
+
+
+def test_a_run_that_cannot_be_deleted_is_explained(own_copy: Path) -> None:
+    test = library()
+    chosen = test.selectbox[0].value
+    button(test, "Delete").click().run()
+    shutil.rmtree(own_copy / chosen)
+    button(test, "Delete for good").click().run()
+    assert not test.exception and "nothing was deleted" in test.error[0].value
+
+
+def test_keep_it_keeps_it(own_copy: Path) -> None:
+    test = library()
+    chosen = test.selectbox[0].value
+    button(test, "Delete").click().run()
+    button(test, "Keep it").click().run()
+    assert (own_copy / chosen).is_dir() and chosen in listed(test)
+
+
+def test_unfinished_and_broken_runs_are_named_with_their_reason(own_copy: Path) -> None:
+    folder = Store(own_copy).create(RunSpec(base="a/b", finetuned="a/c", task="sst2"))
+    folder.start()
+    folder.cancel()
+    bad = own_copy / "not-a-run"
+    bad.mkdir()
+    (bad / "run.json").write_text("{}")
+    test = library()
+    assert not test.exception and "2 did not finish" in test.markdown[0].value
+    said = " ".join(markdown.value for markdown in test.markdown)
+    assert "cancelled" in said and "not-a-run" in said and "unreadable" in said
+    assert "2 runs that cannot be opened" in test.expander[0].label
