@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from skillviz.errors import BadData
+from skillviz.tasks.reading import cells
 from skillviz.tasks.task import Task
 
 
-def label_texts(dataset: Any, task: Task) -> np.ndarray:
+def label_texts(dataset: Any, task: Task, shown: str) -> np.ndarray:
     """The label column as texts: class names where the source declares names that the task knows."""
     feature = dataset.features[task.label]
     names: list[str] = getattr(feature, "names", None) or []
@@ -24,7 +25,7 @@ def label_texts(dataset: Any, task: Task) -> np.ndarray:
             return str(names[value])
         return str(value)
 
-    return np.array([text(value) for value in dataset[task.label][:]], dtype=object)
+    return np.array([text(value) for value in cells(dataset, task.label, shown)], dtype=object)
 
 
 def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -35,17 +36,35 @@ def from_file(path: Path, cache: str) -> Any:
     except Exception as error:  # pyarrow, pandas and datasets each have errors of their own
         if any(words in _first_cause(error) for words in NO_ROWS):
             raise BadData(f"{path} has no rows.") from error
-        raise BadData(f"{path} cannot be read as {suffix[1:].upper()}: {_first_cause(error)}.") from error
+        why = (_bad_line(path) if suffix == ".jsonl" else None) or _first_cause(error)
+        raise BadData(f"{path} cannot be read as {suffix[1:].upper()}: {why}.") from error
+
+
+def cells(dataset: Any, column: str, shown: str) -> list[Any]:
+    """The values of a column; raises BadData where they are not UTF-8, which shows only on reading them."""
+    try:
+        return list(dataset[column][:])
+    except UnicodeDecodeError as error:
+        raise BadData(f"{shown} is not UTF-8 text (column '{column}': {error.reason}).") from error
 
 
 def _csv_options(path: Path, separator: str) -> Mapping[str, Any]:
     """Every column as text, so that `007`, `NA` and `None` stay what they are."""
     from datasets import Features, Value
 
+    csv.field_size_limit(2**31 - 1)  # the module's own limit, 131,072 characters, is less than a long document
     with path.open(encoding="utf-8-sig", newline="") as lines:
-        names = next(csv.reader(lines, delimiter=separator), [])
-    if not names or len(set(names)) != len(names) or "" in names:
-        raise BadData(f"{path}: the first line must name the columns, each once.")
+        rows = csv.reader(lines, delimiter=separator)
+        names = next(rows, [])
+        if not names or len(set(names)) != len(names) or "" in names:
+            raise BadData(f"{path}: the first line must name the columns, each once.")
+        # pandas would take a cell too many for an index and shift the others
+        for number, row in enumerate((row for row in rows if row), start=1):
+            if len(row) != len(names):
+                raise BadData(
+                    f"{path} has {len(row)} cells in row {number} and {len(names)} columns; "
+                    "put texts that contain the separator in double quotes."
+                )
     text = Features({name: Value("string") for name in names})
     return {"features": text, "sep": separator, "na_filter": False, "encoding": "utf-8-sig"}
 
@@ -62,6 +81,18 @@ def from_hub(data: Hub, split: str, task: Task) -> Any:
             f"task '{task.name}': {data.title} could not be had from the Hugging Face hub: {why}; "
             "or put the data in files of your own and write a task file (docs/add-a-task.md)."
         ) from error
+
+
+def _bad_line(path: Path) -> str | None:
+    """Which line of a JSONL file is not a JSON object, None where all are."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                if line.strip() and not isinstance(json.loads(line), dict):
+                    return f"line {number} is not an object in braces"
+            except json.JSONDecodeError as error:
+                return f"line {number} is not JSON ({error.msg})"
+    return None
 
 
 def _first_cause(error: BaseException) -> str:

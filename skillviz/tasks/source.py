@@ -13,7 +13,7 @@ import pandas as pd
 
 from skillviz.errors import BadData
 from skillviz.tasks.labels import label_numbers, label_texts
-from skillviz.tasks.reading import from_file, from_hub, quiet
+from skillviz.tasks.reading import cells, from_file, from_hub, quiet
 from skillviz.tasks.task import Hub, Task
 from skillviz.tasks.user_file import data_files
 
@@ -38,10 +38,10 @@ class Source:
         part = self.dataset.select(rows)
         columns: dict[str, Any] = {"example_id": [f"{self.split}-{row}" for row in rows]}
         for name, column in zip(("text_a", "text_b"), task.text, strict=False):
-            texts = part[column][:]
-            missing = next((i for i, text in enumerate(texts) if text is None), None)
-            if missing is not None:
-                raise BadData(f"{self.shown} has no text in the column '{column}' of row {rows[missing] + 1}.")
+            texts = cells(part, column, self.shown)
+            wrong = next((i for i, text in enumerate(texts) if text is None or isinstance(text, list | dict)), None)
+            if wrong is not None:
+                raise BadData(f"{self.shown} has no text in the column '{column}' of row {rows[wrong] + 1}.")
             columns[name] = [str(text) for text in texts]
         return pd.DataFrame(columns | {"label": self.labels[chosen]})
 
@@ -66,7 +66,7 @@ def _source(task: Task, split: str, cache: str) -> Source:
         if column not in dataset.column_names:
             known = ", ".join(dataset.column_names)
             raise BadData(f"{shown} has no column '{column}', which task '{task.name}' names; its columns: {known}.")
-    labels = label_numbers(label_texts(dataset, task), task, shown)
+    labels = label_numbers(label_texts(dataset, task, shown), task, shown)
     rows = np.flatnonzero(labels >= 0)
     if len(rows) == 0:
         raise BadData(f"{shown} has no rows left: all have a label that task '{task.name}' drops.")

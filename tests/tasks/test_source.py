@@ -118,7 +118,10 @@ def test_dropped_labels_are_left_out_and_rows_keep_their_numbers(tmp_path: Path)
     ("content", "says"),
     [
         ("", r"train\.jsonl is empty"),
-        ('{"text": "a", "label": 0}\n{"text": "b", "lab\n', "cannot be read as JSONL"),
+        ('{"text": "a", "label": 0}\n{"text": "b", "lab\n', r"cannot be read as JSONL: line 2 is not JSON \("),
+        ('{"text": "a", "label": 0}\n"b"\n', "cannot be read as JSONL: line 2 is not an object"),
+        ('{"text": ["a"], "label": 0}\n' * 2, "has no text in the column 'text' of row"),
+        ("\n\n", "has no rows"),
         ('{"review": "a", "label": 0}\n', "has no column 'text', which task 'made' names; its columns: review, label"),
         ('{"text": "a", "class": 0}\n', "has no column 'label'"),
     ],
@@ -132,12 +135,28 @@ def test_unreadable_files_and_missing_columns(tmp_path: Path, content: str, says
 
 
 @pytest.mark.parametrize(
-    ("content", "says"), [("text,label\n", "has no rows"), ("text,text\na,0\n", "must name the columns, each once")]
+    ("content", "says"),
+    [
+        ("text,label\n", "has no rows"),
+        ("text,text\na,0\n", "must name the columns, each once"),
+        ("text,label\nb,1\na, too,0\n", "has 3 cells in row 2 and 2 columns; put texts .* in double quotes"),
+        ("text,label\nb\n", "has 1 cells in row 1 and 2 columns"),
+        ("text;label\na;0\n", "has no column 'text', which task 'made' names; its columns: text;label"),
+    ],
 )
-def test_csv_without_rows_or_names(tmp_path: Path, content: str, says: str) -> None:
+def test_csv_that_would_be_misread(tmp_path: Path, content: str, says: str) -> None:
     path = write_task(tmp_path, suffix=".csv")
     (tmp_path / "train.csv").write_text(content)
     with pytest.raises(BadData, match=says):
+        load(task(path))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
+def test_text_that_is_not_utf8_is_refused(tmp_path: Path, suffix: str) -> None:
+    path = write_task(tmp_path, suffix=suffix)
+    content = '{"text": "café", "label": 0}\n' if suffix == ".jsonl" else "text,label\ncafé,0\n"
+    (tmp_path / f"train{suffix}").write_bytes((content * 2).encode("latin-1"))
+    with pytest.raises(BadData, match="utf-8|UTF-8"):
         load(task(path))
 
 
