@@ -109,7 +109,7 @@ def _sides(runs: Sequence[Run]) -> dict[str, list[Run]]:
     names = [group[0].spec.localizer for group in variants.values()]
     titles: dict[str, list[Run]] = {}
     for name, group in zip(names, variants.values(), strict=True):
-        title = name if names.count(name) == 1 else f"{name} {_settings(group[0])}"
+        title = name if names.count(name) == 1 else f"{name} {_settings(group[0])}".strip()
         titles.setdefault(title, []).extend(group)
     return titles
 

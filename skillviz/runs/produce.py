@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from skillviz.core.localizers.record import Step
 from skillviz.core.localizers.table import Localizer, localizer
 from skillviz.core.region import Region
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, StoreError
 from skillviz.models.device import describe, pick
 from skillviz.models.predict import predict
 from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of, scores
@@ -87,12 +87,12 @@ def _verdict(folder: RunFolder) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        folder.log("cancelled")
-        folder.cancel()
+        with suppress(StoreError):  # finished just now, or no room even for this: Ctrl-C stays Ctrl-C
+            folder.log("cancelled")
+            folder.cancel()
         raise
     except Exception as error:
-        failure = failure_of(error)
-        folder.give_up(failure)
+        folder.give_up(failure_of(error))
         raise
 
 

@@ -35,6 +35,7 @@ from skillviz.models.predict import predict
 from skillviz.runs import atomic, search
 from skillviz.runs import produce as engine
 from skillviz.runs.failure import BUG, OUT_OF_MEMORY
+from skillviz.runs.folder import RunFolder
 from skillviz.runs.produce import produce
 from skillviz.runs.progress import PHASES, Progress
 from skillviz.runs.run import Run
@@ -288,7 +289,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], Any], type[SkillvizError]]] = {
     "no file": (lambda w: (w / "test.jsonl").unlink(), BadData),
     "label": (lambda w: (w / "test.jsonl").write_text('{"text": "a", "label": 7}\n'), BadData),
     "same model": (
-        lambda w: shutil.copy(w / "base" / "config.json", w / "finetuned" / "config.json"), SkillvizError,
+        lambda w: shutil.copytree(w / "finetuned", w / "base", dirs_exist_ok=True), PairMismatch,
     ),
 }  # fmt: skip
 
@@ -338,6 +339,19 @@ def test_ctrl_c_leaves_a_cancelled_run(world: Path, session: Session, store: Sto
     assert entry.record.status == "cancelled" and entry.record.error is None
     assert len((entry.path / "work" / "events.jsonl").read_text().splitlines()) >= 4
     assert produce(spec, store, session=session).record.checks[-1].passed  # the model was left as it was
+
+
+def test_ctrl_c_at_the_very_end_leaves_a_finished_run(
+    world: Path, session: Session, store: Store, monkeypatch: Any
+) -> None:
+    def interrupted(self: RunFolder) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunFolder, "_clear_work", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        produce(spec_of(world), store, session=session)
+    (run,) = store.list()
+    assert run.record.status == "finished" and store.verify(run.id) == []
 
 
 def failing(error: Exception) -> Callable[..., Any]:

@@ -1,0 +1,154 @@
+"""Tables over runs: means by hand, pairs that mirror each other, and what may not be compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.errors import BadInput
+from skillviz.runs.aggregate import DIFFERENCES, TABLE, differences, table
+from skillviz.runs.pooled import Sampled, compare, difference, joined, sampled
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from tests.fake_run import fake_run
+
+TINY = {"n": {"validation": 20, "test": 60}, "layers": 1, "width": 8, "steps": 2}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """Stagewise with three seeds and movement with one, each at two sizes."""
+    store = Store(tmp_path_factory.mktemp("runs"))
+    seeds = {"stagewise": (0, 1, 2), "movement": (0,)}
+    return [
+        fake_run(store, localizer=name, seed=seed, sizes=(size,), **TINY)
+        for name, own in seeds.items()
+        for seed in own
+        for size in ("1%", "10%")
+    ]
+
+
+def of(runs: list[Run], localizer: str, size: str) -> list[Run]:
+    return [r for r in runs if r.spec.localizer == localizer and r.spec.sizes == (size,)]
+
+
+def values(runs: list[Run], metric: str) -> np.ndarray:
+    return np.array([r.record.metrics["test"].states["grafted"][metric].value for r in runs])
+
+
+def test_means_and_deviations_over_seeds(runs: list[Run]) -> None:
+    frame = table(runs)
+    assert frame.dtypes.astype(str).to_dict() == TABLE
+    for metric in ("accuracy", "ece", "nll"):
+        row = frame.query("localizer == 'stagewise' and metric == @metric and share < 0.05").iloc[0]
+        expected = values(of(runs, "stagewise", "1%"), metric)
+        assert row["mean"] == pytest.approx(expected.mean())
+        assert row["sd"] == pytest.approx(expected.std(ddof=1))
+        half = 4.302653 * expected.std(ddof=1) / np.sqrt(3)  # Student's t, two degrees of freedom
+        assert row["high"] - row["mean"] == pytest.approx(half, rel=1e-6)
+        assert row["seeds"] == 3 and row["pooled_low"] <= row["mean"] <= row["pooled_high"]
+
+
+def test_one_seed_says_nothing_about_seeds(runs: list[Run]) -> None:
+    row = table(runs).query("localizer == 'movement' and metric == 'accuracy'").iloc[0]
+    assert np.isnan([row["sd"], row["low"], row["high"]]).all()
+    assert row["pooled_low"] < row["mean"] < row["pooled_high"]
+
+
+def test_metrics_that_cannot_be_resampled_have_no_pooled_interval(runs: list[Run]) -> None:
+    frame = table(runs).set_index("metric")
+    assert frame.loc[["agreement", "recovered", "confidence"], "pooled_low"].isna().all()
+
+
+def test_other_sizes_of_a_run_have_no_pooled_interval(tmp_path: Path) -> None:
+    frame = table([fake_run(Store(tmp_path), sizes=("5%", "1%"), **TINY)]).query("metric == 'accuracy'")
+    assert frame.sort_values("size")["pooled_low"].isna().tolist() == [True, False]
+
+
+def test_nothing_gives_empty_tables_with_their_columns() -> None:
+    assert list(table([]).columns) == list(TABLE) and len(table([])) == 0
+    assert list(differences([]).columns) == list(DIFFERENCES)
+
+
+def test_each_pair_at_equal_size_and_its_mirror(runs: list[Run]) -> None:
+    frame = differences(runs, metrics=("accuracy", "nll"))
+    assert len(frame) == 2 * 2 * 2
+    assert (frame["n"] == 60).all()
+    for _, row in frame.iterrows():
+        other = frame.query("a == @row.b and size == @row['size'] and metric == @row.metric").iloc[0]
+        assert (row["value"], row["low"], row["high"]) == pytest.approx(
+            (-other["value"], -other["high"], -other["low"])
+        )
+        expected = [values([r for r in runs if r.record.size == row["size"] and r.spec.localizer == n], row["metric"])
+                    for n in (row["a"], row["b"])]  # fmt: skip
+        assert row["value"] == pytest.approx(expected[0].mean() - expected[1].mean())
+        assert row["low"] <= row["value"] <= row["high"]
+
+
+def test_a_run_against_itself_differs_by_exactly_nothing(runs: list[Run]) -> None:
+    one = of(runs, "movement", "1%")
+    assert compare(one, one) == (0, 0, 0)
+
+
+def test_pairing_narrows_the_interval() -> None:
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=(1, 1000))
+    a = Sampled(np.array([1.0]), 1 + common)
+    b = Sampled(np.array([0.5]), 0.5 + common + 0.01 * rng.normal(size=(1, 1000)), 1)
+    found = difference(a, b)
+    assert found.value == 0.5 and found.high - found.low < 0.1
+    apart = difference(a, Sampled(b.values, b.draws[:, ::-1], 1))  # the pairing broken on purpose
+    assert apart.high - apart.low > 1
+
+
+def test_seeds_count_as_well_as_examples() -> None:
+    steady = Sampled(np.array([0.8, 0.8]), np.full((2, 500), 0.8)).interval()
+    spread = Sampled(np.array([0.7, 0.9]), np.array([[0.7] * 500, [0.9] * 500])).interval()
+    assert steady.high - steady.low < 1e-9
+    assert spread.low == pytest.approx(0.7) and spread.high == pytest.approx(0.9)
+
+
+def test_predictions_are_joined_by_example_and_not_by_row(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    one = of(runs, "movement", "1%")[0]
+    logits, labels = joined([one, one], "test")
+    real = Run.logits
+
+    def shuffled(self: Run, state: str, split: str = "test") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rows = np.random.default_rng(3).permutation(60)
+        ids, y, z = real(self, state, split)
+        return ids[rows], y[rows], z[rows]
+
+    monkeypatch.setattr(Run, "logits", shuffled)
+    again, same = joined([one, one], "test")
+    assert np.array_equal(logits[0], again[0]) and np.array_equal(labels, same)
+
+
+def test_runs_on_other_examples_cannot_be_compared(runs: list[Run], tmp_path: Path) -> None:
+    other = fake_run(Store(tmp_path), sizes=("1%",), **{**TINY, "n": {"validation": 20, "test": 50}})
+    with pytest.raises(BadInput, match="same test examples"):
+        sampled({"a": runs[:1], "b": [other]}, "accuracy")
+
+
+def test_other_tasks_and_pairs_are_kept_apart(runs: list[Run], tmp_path: Path) -> None:
+    other = fake_run(Store(tmp_path), task="cr", sizes=("1%",), **TINY)
+    frame = table([*runs, other])
+    assert set(frame["task"]) == {"sst2", "cr"}
+    assert "cr" not in set(differences([*runs, other])["task"])
+
+
+def test_runs_of_one_localizer_with_other_options_are_not_taken_for_seeds(runs: list[Run]) -> None:
+    first, second, *_ = of(runs, "stagewise", "1%")
+    spec = second.spec.model_copy(update={"steps": 9})
+    changed = Run(second.path, second.record.model_copy(update={"spec": spec}))
+    frame: pd.DataFrame = table([first, changed])
+    assert set(frame["localizer"]) == {"stagewise", "stagewise steps=9"}
+    assert (frame["seeds"] <= 1).all()
+
+
+def test_f1_is_compared_where_it_is_the_metric(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    two = [fake_run(store, localizer=n, metric="f1", sizes=("5%",), **TINY) for n in ("movement", "random")]
+    assert "f1" in set(differences(two)["metric"])

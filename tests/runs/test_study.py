@@ -1,0 +1,194 @@
+"""Studies: what a file stands for, that finished runs are not repeated, and what their tables say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillviz.errors import BadInput, DiskFull
+from skillviz.runs import produce as engine
+from skillviz.runs import study as studies
+from skillviz.runs.progress import Progress
+from skillviz.runs.record import Failure
+from skillviz.runs.session import Session
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.runs.study import StudySpec, differences, read_study, run, table
+from tests.tiny import tiny_pair, tiny_task
+
+FILE = """
+name: small
+defaults:
+  base: {folder}/base
+  finetuned: {folder}/finetuned
+  task: {folder}/task.yaml
+  device: cpu
+  steps: 2
+  batch_size: 16
+runs:
+  - localizer: movement
+    size: [1%, 5%]
+  - localizer: [random, stagewise]
+    size: [1%, 0.05]
+    seed: [0, 1]
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny pair, a task, and a study file of ten runs."""
+    folder = tmp_path_factory.mktemp("world")
+    tiny_pair(folder, steps=30)
+    tiny_task(folder, rows=24)
+    (folder / "study.yaml").write_text(FILE.format(folder=folder))
+    return folder
+
+
+@pytest.fixture
+def study(world: Path) -> StudySpec:
+    """The file, read."""
+    return read_study(world / "study.yaml")
+
+
+def only(study: StudySpec, count: int) -> StudySpec:
+    """The first entries of a study, as explicit specs."""
+    runs = tuple(s.model_dump(exclude_defaults=True) for s in study.specs()[:count])
+    return StudySpec(name=study.name, runs=runs)
+
+
+def test_lists_stand_for_one_run_each(study: StudySpec) -> None:
+    specs = study.specs()
+    assert len(specs) == 10
+    assert [(s.localizer, s.sizes, s.seed) for s in specs[:4]] == [
+        ("movement", ("1%",), 0), ("movement", ("5%",), 0), ("random", ("1%",), 0), ("random", ("1%",), 1),
+    ]  # fmt: skip
+    assert specs[4].sizes == ("0.05",) and all(s.steps == 2 for s in specs)
+
+
+def test_the_same_run_asked_for_twice_is_one() -> None:
+    entry = {"base": "b", "finetuned": "f", "task": "t", "seed": [0, 1]}
+    assert len(StudySpec(name="s", runs=(entry, {**entry, "seed": 1})).specs()) == 2
+
+
+def test_sizes_is_one_run_of_several() -> None:
+    entry = {"base": "b", "finetuned": "f", "task": "t"}
+    assert StudySpec(name="s", runs=({**entry, "sizes": ["1%", 7]},)).specs()[0].sizes == ("1%", "7")
+    with pytest.raises(BadInput, match="not both"):
+        StudySpec(name="s", runs=({**entry, "sizes": ["1%"], "size": 3},)).specs()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "name, defaults and runs"),
+        ("- a", "name, defaults and runs"),
+        ("name: x", "runs"),
+        ("name: x\nruns: []", "runs"),
+        ("name: x\nruns: [{}]\nsurprise: 1", "surprise"),
+        ("name: [", "cannot be read"),
+        ("name: !!python/object/apply:os.system [ls]\nruns: [{}]", "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_a_study_is_one_sentence(tmp_path: Path, text: str, word: str) -> None:
+    (tmp_path / "s.yaml").write_text(text)
+    with pytest.raises(BadInput, match=word) as caught:
+        read_study(tmp_path / "s.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="nothing.yaml"):
+        read_study(tmp_path / "nothing.yaml")
+
+
+def test_a_wrong_entry_is_named_by_its_number() -> None:
+    good = {"base": "b", "finetuned": "f", "task": "t"}
+    with pytest.raises(BadInput, match="entry 2.*colour"):
+        StudySpec(name="s", runs=(good, {**good, "colour": 1})).specs()
+
+
+def test_finished_runs_are_skipped_and_the_rest_is_made(study: StudySpec, store: Store) -> None:
+    few, session = only(study, 3), Session()
+    one = run(only(study, 2), store, session=session)
+    assert (len(one.finished), len(one.skipped)) == (2, 0)
+    told: list[tuple[int, str]] = []
+    two = run(few, store, on_run=lambda number, count, spec, what: told.append((number, what)), session=session)
+    assert [r.id for r in two.skipped] == [r.id for r in one.finished]
+    assert [r.spec.localizer for r in two.finished] == ["random"]
+    assert told == [(1, "skipped"), (2, "skipped"), (3, "started"), (3, "finished")]
+    assert len(store.list()) == 3
+
+
+def test_an_interrupted_study_goes_on_where_it_stopped(study: StudySpec, store: Store) -> None:
+    few = only(study, 3)
+    count = 0
+
+    def stop(progress: Progress) -> None:
+        nonlocal count
+        count += progress.phase == "store"
+        if count == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(few, store, stop)
+    assert len(store.list()) == 1
+    assert [e.record.status for e in store.unfinished()] == ["cancelled"]
+    outcome = run(few, store)
+    assert (len(outcome.skipped), len(outcome.finished)) == (1, 2)
+
+
+def test_a_run_that_fails_does_not_stop_the_others(study: StudySpec, store: Store) -> None:
+    first = only(study, 1).runs[0]
+    broken = StudySpec(name="s", runs=({**first, "sizes": ["0"]}, first))
+    outcome = run(broken, store)
+    assert len(outcome.finished) == 1
+    ((spec, failure),) = outcome.failed
+    assert isinstance(spec, RunSpec) and isinstance(failure, Failure) and failure.kind == "BadSize"
+
+
+def test_a_full_disk_stops_a_study(study: StudySpec, store: Store, monkeypatch: Any) -> None:
+    calls = []
+
+    def full(*_: Any) -> None:
+        calls.append(1)
+        raise DiskFull("no space.")
+
+    monkeypatch.setattr(engine, "produce", full)
+    with pytest.raises(DiskFull):
+        run(study, store)
+    assert len(calls) == 1
+
+
+def test_a_run_of_a_model_that_has_changed_is_made_again(store: Store, tmp_path: Path) -> None:
+    tiny_pair(tmp_path)
+    tiny_task(tmp_path, rows=8)
+    (tmp_path / "study.yaml").write_text(FILE.format(folder=tmp_path))
+    one = only(read_study(tmp_path / "study.yaml"), 1)
+    run(one, store)
+    assert len(run(one, store).skipped) == 1
+    tiny_pair(tmp_path, seed=7)
+    assert len(run(one, store).finished) == 1
+    (tmp_path / "test.jsonl").write_text((tmp_path / "validation.jsonl").read_text())
+    assert len(run(one, store).finished) == 1
+    for name in ("base", "finetuned"):
+        (tmp_path / name).rename(tmp_path / f"{name}-gone")
+    assert len(run(one, store).skipped) == 1  # without the model the run stands
+    assert len(store.list()) == 3
+
+
+def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
+    outcome = run(study, store)
+    assert len(outcome.finished) == 10 and not outcome.failed
+    frame = table(study, store)
+    accuracy = frame[frame["metric"] == "accuracy"].set_index(["localizer", "size"])
+    assert sorted(accuracy.index) == sorted((n, k) for n in ("movement", "random", "stagewise") for k in (44, 222))
+    assert accuracy["seeds"].to_dict()["stagewise", 44] == 2
+    assert accuracy["sd"].isna().groupby(level=0).all().to_dict() == {
+        "movement": True, "random": False, "stagewise": False,
+    }  # fmt: skip
+    pairs = differences(study, store)
+    assert len(pairs[pairs["metric"] == "accuracy"]) == 2 * 3 * 2
+    assert len(table(study, Store(store.root / "none"))) == 0
+    assert studies.finished(study.specs(), store).keys() == {s.key() for s in study.specs()}
