@@ -32,7 +32,10 @@ MASKED_HEADS: dict[str, tuple[str, ...]] = {
 class Readout(Protocol):
     """Reads class scores off a model."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """One of READOUTS."""
+        ...
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
         """Class scores [batch, label]."""

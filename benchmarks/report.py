@@ -1,0 +1,117 @@
+"""Writes the study's tables into README.md and benchmarks/README.md, between their markers.
+
+    python benchmarks/report.py benchmarks/studies/minilm-sst2.yaml --runs-dir cached_runs
+
+Every number comes from the stored runs; nothing is typed in.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+import typer
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER
+from skillviz.runs import study as engine
+from skillviz.runs.record import Estimate
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+
+BEGIN, END = "<!-- results: written by benchmarks/report.py -->", "<!-- end of results -->"
+MINUS = "\N{MINUS SIGN}"
+
+
+def percent(value: float) -> str:
+    """A share as a percentage with one decimal."""
+    return f"{100 * value:.1f}".replace("-", MINUS)
+
+
+def interval(low: float, high: float) -> str:
+    """Two shares as a percentage interval, or nothing where there is none."""
+    return "" if pd.isna(low) else f" ({percent(low)} to {percent(high)})"
+
+
+def state_row(name: str, scores: dict[str, Estimate]) -> str:
+    """A line for a model state that belongs to no localizer."""
+    accuracy, ece, nll = scores["accuracy"], scores["ece"], scores["nll"]
+    cells = [
+        f"{percent(accuracy.value)}{interval(accuracy.low, accuracy.high)}",
+        f"{percent(ece.value)}{interval(ece.low, ece.high)}",
+        f"{nll.value:.3f}",
+    ]
+    return f"| *{name}* | | | {' | '.join(cells)} |"
+
+
+def graft_rows(table: pd.DataFrame) -> list[str]:
+    """A line for each size and localizer, the most accurate first."""
+    wide = table.pivot_table(
+        index=["size", "localizer"],
+        columns="metric",
+        values=["mean", "pooled_low", "pooled_high", "seeds", "share"],
+        dropna=False,
+    ).dropna(subset=[("mean", "accuracy")])
+    wide = wide.sort_values(by=["size", ("mean", "accuracy")], ascending=[True, False])
+    lines = []
+    for (size, name), row in wide.iterrows():
+        cells = [
+            f"{percent(row['mean', m])}{interval(row['pooled_low', m], row['pooled_high', m])}"
+            for m in ("accuracy", "ece")
+        ]
+        where = f"{size:,.0f} ({100 * row['share', 'accuracy']:.3g} %)"
+        shown = f"**{name}**" if name == DEFAULT_LOCALIZER else name
+        seeds = int(row["seeds", "accuracy"])
+        lines.append(f"| {shown} | {where} | {seeds} | {' | '.join(cells)} | {row['mean', 'nll']:.3f} |")
+    return lines
+
+
+def difference_rows(differences: pd.DataFrame) -> list[str]:
+    """The default localizer minus each other at equal size, in points of accuracy."""
+    own = differences.query("a == @DEFAULT_LOCALIZER and metric == 'accuracy'").sort_values(["size", "value"])
+    return [
+        f"| {r.size:,.0f} | {r.b} | {percent(r.value)} ({percent(r.low)} to {percent(r.high)}) |"
+        for r in own.rename(columns={"size": "entries"}).assign(size=own["size"]).itertuples()
+    ]
+
+
+def text(runs: list[Run], table: pd.DataFrame, differences: pd.DataFrame) -> str:
+    """The whole section as markdown."""
+    scores = runs[0].record.metrics["test"].states
+    head = "| region | size | seeds | accuracy, % | ECE, % | NLL, nats |\n| --- | --- | --- | --- | --- | --- |"
+    states = [state_row("pre-trained", scores["pretrained"]), state_row("fine-tuned", scores["finetuned"])]
+    parts = [
+        head,
+        *states,
+        *graft_rows(table),
+        "",
+        "Means over seeds; in brackets 95 % bootstrap intervals over test sentences and seeds together "
+        "(for the two models: Wilson for accuracy, bootstrap for ECE).",
+        "",
+        f"Accuracy of `{DEFAULT_LOCALIZER}` minus that of each other localizer at equal size, in points, paired by "
+        "sentence, with 95 % intervals:",
+        "",
+        "| size | against | difference |\n| --- | --- | --- |",
+        *difference_rows(differences),
+    ]
+    return "\n".join(parts)
+
+
+def main(study: Path, runs_dir: Annotated[Path, typer.Option()] = ROOT / "cached_runs") -> None:
+    """Rewrite both files' sections."""
+    spec, store = engine.read_study(study), Store(runs_dir)
+    runs = list(engine.finished(spec.specs(), store).values())
+    section = text(runs, engine.table(spec, store), engine.differences(spec, store))
+    for path in (ROOT / "README.md", ROOT / "benchmarks" / "README.md"):
+        before, _, rest = path.read_text().partition(BEGIN)
+        _, _, after = rest.partition(END)
+        path.write_text(f"{before}{BEGIN}\n{section}\n{END}{after}")
+        print(f"wrote {path.name}: {len(runs)} runs")
+
+
+if __name__ == "__main__":
+    typer.run(main)
