@@ -23,6 +23,7 @@ from skillviz.errors import BadInput, CorruptFile, PairMismatch
 
 FORMAT_VERSION = 1
 HEAD = "head."
+NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Graft:
             raise CorruptFile(f"{path} is not a sound graft file ({error}); export it again.") from error
         # values lie in the order of the indices, so indices that Region had to sort would misplace them
         sound = all(
-            np.array_equal(region.indices.get(n), tensors[f"{n}.indices"].numpy())
+            np.array_equal(region.indices.get(n, NONE), tensors[f"{n}.indices"].numpy())
             and len(values[n]) == len(tensors[f"{n}.indices"])
             for n in names
         )

@@ -75,8 +75,8 @@ def preflight(
     errors += _problems(first, second, chosen, task, labels)
     table = _table(body, errors)
     notes = tuple(_notes(first, second, chosen, task, table))
-    size = (table.d, table.layers) if table else (None, None)
-    return Preflight(first, second, chosen, *size, labels, tuple(errors), notes)
+    d, layers = (table.d, table.layers) if table else (None, None)
+    return Preflight(first, second, chosen, d, layers, labels, tuple(errors), notes)
 
 
 def _chosen(base: ModelInfo, finetuned: ModelInfo, asked: str | None, errors: list[SkillvizError]) -> str:
