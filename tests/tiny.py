@@ -90,6 +90,8 @@ def tiny_model(family: str, readout: str, seed: int = 0, labels: int = 2, **chan
         for name, parameter in model.named_parameters():
             if parameter.dim() == 1:
                 parameter.data.add_(0.05 * torch.randn_like(parameter))
+            elif _is_embedding(name) and "position" not in name and "wpe" not in name:
+                parameter.data.mul_(5)
             elif name.startswith(("score.", "classifier.")):
                 parameter.data.mul_(3)
     return model.eval()
@@ -111,7 +113,7 @@ def tiny_pair(
 
     For the head readout the base is the bare model, without a head and with other name prefixes, as
     pre-trained models come. The fine-tuned one is moved by a seeded perturbation of half of the entries
-    of each block; with `steps` it is trained on the rows of tiny_task instead. `dtype` is the one
+    of each block; with `steps` (40 give a skill) it is trained on rows like tiny_task's instead. `dtype` is the one
     that the files are stored in; `base_dtype` only where the base differs.
     """
     if readout == "prompt" and family not in MASKED or readout == "causal" and family in MASKED:
@@ -191,9 +193,13 @@ def _store(model: PreTrainedModel, tokenizer: Any, folder: Path, dtype: torch.dt
     tokenizer.save_pretrained(folder)
 
 
+def _is_embedding(name: str) -> bool:
+    return "emb" in name or name.endswith(("wte.weight", "wpe.weight"))
+
+
 def _blocks(model: PreTrainedModel, embeddings: bool) -> list[torch.nn.Parameter]:
     named = model.named_parameters()
-    return [p for n, p in named if any(part.isdigit() for part in n.split(".")) or (embeddings and "emb" in n)]
+    return [p for n, p in named if any(part.isdigit() for part in n.split(".")) or (embeddings and _is_embedding(n))]
 
 
 def _move(model: PreTrainedModel, seed: int, embeddings: bool) -> None:
@@ -205,7 +211,7 @@ def _move(model: PreTrainedModel, seed: int, embeddings: bool) -> None:
 
 
 def _train(model: PreTrainedModel, tokenizer: Any, readout: str, steps: int, labels: int, seed: int) -> None:
-    rows = tiny_rows(64, labels, seed=seed)
+    rows = tiny_rows(32 * steps, labels, seed=1000 + seed)
     ask = {"head": "", "prompt": f" It was {tokenizer.mask_token} .", "causal": " It was"}[readout]
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
     model.config.pad_token_id = pad
@@ -216,15 +222,16 @@ def _train(model: PreTrainedModel, tokenizer: Any, readout: str, steps: int, lab
     wanted = torch.tensor([row["label"] for row in rows])
     heads = [p for n, p in model.named_parameters() if n.startswith(("classifier.", "pre_classifier.", "score."))]
     trained = _blocks(model, embeddings=False) + heads
-    optimizer = torch.optim.AdamW(trained, lr=1e-2, weight_decay=0)
+    rate = 5e-3 if readout == "prompt" else 1e-2
+    optimizer = torch.optim.AdamW(trained, lr=rate, weight_decay=0)
     answers = [tokenizer(" " + w, add_special_tokens=False)["input_ids"][-1] for w in LABEL_WORDS[:labels]]
-    for _ in range(steps):
-        logits = model(input_ids=batch, attention_mask=seen).logits
+    places = (batch == tokenizer.mask_token_id).int().argmax(1) if readout == "prompt" else lengths - 1
+    for part in torch.arange(len(rows)).split(32):
+        logits = model(input_ids=batch[part], attention_mask=seen[part]).logits
         if readout != "head":
-            place = lengths - 1 if readout == "causal" else (batch == tokenizer.mask_token_id).int().argmax(1)
-            logits = logits[torch.arange(len(rows)), place][:, answers]
+            logits = logits[torch.arange(len(part)), places[part]][:, answers]
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(logits, wanted).backward()
+        torch.nn.functional.cross_entropy(logits, wanted[part]).backward()
         optimizer.step()
 
 

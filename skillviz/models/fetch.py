@@ -29,7 +29,7 @@ def resolve(source: str | Path) -> Path:
     """
     text = os.path.expandvars(str(source))
     folder = Path(text).expanduser()
-    if not folder.is_dir():
+    if not text or not folder.is_dir():
         folder = _from_hub(text)
     _check_weights(folder, text)
     return folder

@@ -72,7 +72,11 @@ def _check_sizes(path: Path, tensors: dict[str, Stored], offset: int, size: int)
         bits = BITS.get(stored.dtype)
         if bits is not None and stored.end - stored.start != prod(stored.shape) * bits // 8:
             raise _corrupt(path, f"the shape of '{name}' does not fit its bytes")
-    end = max((stored.end for stored in tensors.values()), default=offset)
+    end = offset
+    for stored in sorted(tensors.values(), key=lambda one: (one.start, one.end)):
+        if stored.start != end:
+            raise _corrupt(path, "its tensors do not lie one after the other")
+        end = stored.end
     if end != size:
         raise _corrupt(path, f"it has {size:,} bytes and its header speaks of {end:,}")
 

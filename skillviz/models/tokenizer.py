@@ -20,6 +20,10 @@ FILES = (
 # The parts of a tokenizer.json that decide which ids a text becomes (padding and truncation do not).
 PARTS = ("model", "normalizer", "pre_tokenizer", "post_processor", "added_tokens")
 
+POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len")
+# RoBERTa's positions are counted from the padding id on, so that its table has more rows than a text may have tokens.
+OFFSET = ("roberta", "xlm-roberta", "camembert")
+
 
 def has_tokenizer(folder: Path) -> bool:
     """Whether the folder holds the files of a tokenizer."""
@@ -48,7 +52,10 @@ def vocabulary_size(folder: Path) -> int | None:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """The folder's tokenizer, with a padding token (the end-of-text one where it has none of its own)."""
+    """The folder's tokenizer, with a padding token (the end-of-text one where it has none of its own).
+
+    Its `model_max_length` is never above the number of positions that the folder's config.json states.
+    """
     if not has_tokenizer(folder):
         raise ModelNotFound(f"'{folder}' has no tokenizer (tokenizer.json or vocab.txt); copy its model's files there.")
     from transformers import AutoTokenizer
@@ -59,12 +66,23 @@ def load_tokenizer(folder: Path) -> Any:
         raise BadModel(f"the tokenizer of '{folder}' cannot be loaded ({str(error).splitlines()[0]}).") from error
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    if (positions := _positions(folder)) is not None:
+        tokenizer.model_max_length = min(tokenizer.model_max_length, positions)
     return tokenizer
 
 
 def set_padding(model: Any, tokenizer: Any) -> None:
     """Tell the model the tokenizer's padding id: Llama's and GPT-2's heads look for the last token before it."""
     model.config.pad_token_id = tokenizer.pad_token_id
+
+
+def _positions(folder: Path) -> int | None:
+    """Tokens that fit into the folder's model, None where its configuration does not say."""
+    config = _read(folder / "config.json") if (folder / "config.json").is_file() else {}
+    found = next((int(config[key]) for key in POSITIONS if isinstance(config.get(key), int)), None)
+    if found is None or config.get("model_type") not in OFFSET:
+        return found
+    return found - int(config.get("pad_token_id") or 1) - 1
 
 
 def _content(path: Path) -> Any:

@@ -1,0 +1,121 @@
+"""From what is typed to a folder; nothing but safetensors is ever taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from skillviz.errors import ModelNotFound, UnsafeWeights
+from skillviz.models.fetch import has_weights, hub_name, resolve
+
+
+def folder_with(path: Path, *names: str) -> Path:
+    path.mkdir(parents=True)
+    for name in names:
+        (path / name).write_bytes(b"")
+    return path
+
+
+def snapshot(root: Path, *names: str) -> Path:
+    return folder_with(root / "models--org--name" / "snapshots" / "abc123", *names)
+
+
+def test_a_folder_is_taken_as_it_is(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path / "m", "config.json", "model.safetensors")
+    assert resolve(folder) == folder == resolve(str(folder))
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"])
+def test_what_counts_as_weights(tmp_path: Path, name: str) -> None:
+    assert has_weights(folder_with(tmp_path / "m", name))
+
+
+def test_a_variable_in_a_folder_is_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_with(tmp_path / "m", "model.safetensors")
+    monkeypatch.setenv("MODELS_HERE", str(tmp_path))
+    assert resolve("${MODELS_HERE}/m") == folder
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "tf_model.h5", "pytorch_model-00001-of-00002.bin"])
+def test_pickled_weights_are_refused_by_name(tmp_path: Path, name: str) -> None:
+    folder = folder_with(tmp_path / "m", "config.json", name)
+    with pytest.raises(UnsafeWeights, match=name):
+        resolve(folder)
+
+
+def test_pickled_weights_beside_safetensors_do_no_harm(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path / "m", "model.safetensors", "pytorch_model.bin")
+    assert resolve(folder) == folder
+
+
+def test_a_folder_without_weights(tmp_path: Path) -> None:
+    with pytest.raises(ModelNotFound, match="no model.safetensors"):
+        resolve(folder_with(tmp_path / "m", "config.json", "tokenizer.json"))
+
+
+@pytest.mark.parametrize("source", ["./nowhere", "/not/here/at-all", "~/nope/nope", "a/b/c", "", "x y/z"])
+def test_a_missing_folder_is_not_looked_for_on_the_hub(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: pytest.fail("asked the hub"))
+    with pytest.raises(ModelNotFound, match="there is no folder"):
+        resolve(source)
+
+
+def test_offline_says_so() -> None:
+    with pytest.raises(ModelNotFound, match=r"never-fetched.*\(offline\)"):
+        resolve("org/never-fetched")
+
+
+@pytest.mark.parametrize(("source", "revision"), [("org/name", None), ("org/name@v1.0", "v1.0"), ("gpt2", None)])
+def test_an_id_is_fetched_at_its_revision_without_code(
+    source: str, revision: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def fetch(name: str, **options: Any) -> str:
+        asked.update(options, name=name)
+        return str(snapshot(tmp_path, "model.safetensors"))
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
+    found = resolve(source)
+    assert (asked["name"], asked["revision"]) == (source.split("@")[0], revision)
+    assert not any(pattern.endswith((".py", ".bin", ".pt", "*")) for pattern in asked["allow_patterns"])
+    assert asked["ignore_patterns"] == ["*/*"]
+    assert hub_name(found) == ("org/name", "abc123")
+
+
+def test_a_hub_model_without_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = snapshot(tmp_path, "config.json")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: str(folder))
+    with pytest.raises(ModelNotFound, match="org/name"):
+        resolve("org/name")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("RepositoryNotFoundError", "no such model"),
+        ("GatedRepoError", "hf auth login"),
+        ("RevisionNotFoundError", "not that revision"),
+        ("SomethingElse", "SomethingElse: broken"),
+    ],
+)
+def test_each_failure_of_the_hub_is_one_sentence(name: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any, **options: Any) -> str:
+        raise type(name, (Exception,), {})("broken\nwith details")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    with pytest.raises(ModelNotFound, match=words) as caught:
+        resolve("org/name")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_hub_still_has_the_error_that_offline_means() -> None:
+    assert LocalEntryNotFoundError.__name__ == "LocalEntryNotFoundError"
+
+
+def test_a_local_folder_is_called_by_its_own_name(tmp_path: Path) -> None:
+    assert hub_name(tmp_path / "deep" / "my-model") == ("my-model", None)

@@ -1,0 +1,241 @@
+"""Loading: the values are the files' own, the head the fine-tuned one's, and nothing is made up."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification
+
+from skillviz.core.graft import Graft
+from skillviz.core.region import Region
+from skillviz.errors import BadInput, BadModel, PairMismatch, RandomHead
+from skillviz.models import pair as loading
+from skillviz.models.heads import HEADS, is_head
+from skillviz.models.load import load_model
+from skillviz.models.pair import ModelPair, load_pair
+from tests.models.examples import FITTING, examples, open_pair, some_region
+from tests.models.folders import change_config, change_weights, drop
+from tests.tiny import tiny_model, tiny_pair, tiny_tokenizer
+
+
+def stored(pair: ModelPair, folder: Path) -> torch.Tensor:
+    """The graftable values as the file holds them, one vector in table order, in the file's dtype."""
+    prefix = HEADS[pair.table.model_type].prefix + "."
+    tensors = {name.removeprefix(prefix): t for name, t in load_file(folder / "model.safetensors").items()}
+    return torch.cat([tensors[name.removeprefix(prefix)].reshape(-1) for name in pair.table.names])
+
+
+@pytest.mark.parametrize(("family", "readout"), FITTING)
+def test_values_are_the_files_own(tmp_path: Path, family: str, readout: str) -> None:
+    base, tuned = tiny_pair(tmp_path, family, readout)
+    pair = load_pair(base, tuned)
+    assert torch.equal(pair.base, stored(pair, base)) and torch.equal(pair.finetuned, stored(pair, tuned))
+    assert torch.equal(pair.flat.theta, pair.base)
+    assert (pair.d, pair.readout_name, pair.outside) == (len(pair.base), readout, {})
+    assert not pair.model.training
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_narrow_files_are_loaded_as_float32(tmp_path: Path, dtype: torch.dtype) -> None:
+    base, tuned = tiny_pair(tmp_path, dtype=dtype)
+    pair = load_pair(base, tuned)
+    assert {p.dtype for p in pair.model.parameters()} == {torch.float32}
+    assert stored(pair, base).dtype == dtype
+    assert torch.equal(pair.base, stored(pair, base).float())
+
+
+def test_lean_mode_keeps_bfloat16_and_a_float32_movement(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path)
+    pair = load_pair(base, tuned, dtype="bfloat16")
+    assert {p.dtype for p in pair.model.parameters()} == {torch.bfloat16}
+    assert torch.equal(pair.finetuned, stored(pair, tuned).bfloat16())
+    problem = pair.problem(examples(tmp_path, pair))
+    assert problem.tau.dtype == torch.float32
+    assert torch.equal(problem.tau, pair.finetuned.float() - pair.base.float())
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "gpt2", "llama"])
+def test_the_head_is_the_fine_tuned_one_in_every_state(tmp_path: Path, family: str) -> None:
+    pair = open_pair(tmp_path, family)
+    wanted = load_file(tmp_path / "finetuned" / "model.safetensors")
+    head = pair.head()
+    assert head and all(torch.equal(tensor, wanted[name]) for name, tensor in head.items())
+    for state in ("pretrained", "grafted", "complement", "finetuned"):
+        with pair.at(state, some_region(pair)):
+            assert all(torch.equal(pair.head()[name], wanted[name]) for name in head)
+
+
+def test_a_base_with_a_head_of_its_own_gets_the_fine_tuned_one(tmp_path: Path) -> None:
+    _, tuned = tiny_pair(tmp_path, labels=3)
+    base = tmp_path / "with-head"
+    tiny_model("bert", "head", labels=2).save_pretrained(base)
+    tiny_tokenizer("bert").save_pretrained(base)
+    pair = load_pair(base, tuned)
+    assert pair.model.config.num_labels == 3
+    assert any("classification head of its own" in note for note in pair.notes)
+    assert torch.equal(pair.head()["classifier.weight"], load_file(tuned / "model.safetensors")["classifier.weight"])
+
+
+def test_every_parameter_is_graftable_head_or_the_same_in_both(tmp_path: Path) -> None:
+    pair = open_pair(tmp_path, "bert", move_embeddings=False)
+    rest = {n for n, _ in pair.model.named_parameters()} - set(pair.table.names) - set(pair.head())
+    assert rest and all("embeddings" in name for name in rest)
+    assert all(not is_head("bert", name.removeprefix("bert.")) for name in pair.table.names)
+
+
+@pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("gpt2", "causal"), ("roberta", "prompt")])
+def test_moved_embeddings_are_kept_outside_and_told(tmp_path: Path, family: str, readout: str) -> None:
+    pair = open_pair(tmp_path, family, readout, move_embeddings=True)
+    assert pair.outside and not set(pair.outside) & (set(pair.table.names) | set(pair.head()))
+    assert any("not the fine-tuned model" in note for note in pair.notes)
+    named = dict(pair.model.named_parameters())
+    for name, (before, after) in pair.outside.items():
+        assert not torch.equal(before, after) and torch.equal(named[name], before)
+
+
+def test_a_moved_lm_head_is_outside(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "bert", "prompt")
+    name = "cls.predictions.transform.dense.weight"
+    change_weights(tuned, lambda t: {**t, name: t[name] + 1})
+    assert list(load_pair(base, tuned).outside) == [name]
+
+
+def test_tied_weights_count_once(tmp_path: Path) -> None:
+    pair = open_pair(tmp_path, "gpt2", "causal", move_embeddings=True)
+    assert "transformer.wte.weight" in pair.outside and "lm_head.weight" not in pair.outside
+    assert pair.model.lm_head.weight is pair.model.transformer.wte.weight
+
+
+def test_an_untied_fine_tuned_head_over_a_tied_base(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "gpt2", "causal")
+    change_config(tuned, tie_word_embeddings=False)
+    change_weights(tuned, lambda t: {**t, "lm_head.weight": t["transformer.wte.weight"] + 1})
+    pair = load_pair(base, tuned)
+    before, after = pair.outside["lm_head.weight"]
+    assert torch.equal(before, pair.model.transformer.wte.weight) and torch.equal(after, before + 1)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "bert", "opt"])
+def test_padding_is_set_in_tokenizer_and_model(tmp_path: Path, family: str) -> None:
+    pair = open_pair(tmp_path, family)
+    wanted = {"gpt2": "<|endoftext|>", "llama": "</s>", "bert": "[PAD]", "opt": "<pad>"}[family]
+    assert pair.tokenizer.pad_token == wanted
+    assert pair.model.config.pad_token_id == pair.tokenizer.pad_token_id
+
+
+@pytest.mark.parametrize(("family", "wanted"), [("bert", 48), ("roberta", 46), ("gpt2", 48)])
+def test_texts_are_not_longer_than_the_models_positions(tmp_path: Path, family: str, wanted: int) -> None:
+    base, _ = tiny_pair(tmp_path, family)
+    change_config(base, **{"n_positions" if family == "gpt2" else "max_position_embeddings": 48})
+    assert loading.load_tokenizer(base).model_max_length == wanted
+
+
+def test_only_graftable_parameters_get_gradients(tmp_path: Path) -> None:
+    pair = open_pair(tmp_path, "bert")
+    problem = pair.problem(examples(tmp_path, pair))
+    problem.train.backward()
+    trained = {name for name, p in pair.model.named_parameters() if p.requires_grad}
+    assert trained == set(pair.table.names)
+    assert float(pair.flat.grad.abs().sum()) > 0
+
+
+def test_the_random_state_is_left_alone(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path)
+    before = torch.random.get_rng_state()
+    load_pair(base, tuned)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_loading_says_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    base, tuned = tiny_pair(tmp_path)
+    capfd.readouterr()
+    load_pair(base, tuned)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_identical_models_hold_no_skill(tmp_path: Path) -> None:
+    base, _ = tiny_pair(tmp_path, "bert", "prompt")
+    copy = shutil.copytree(base, tmp_path / "copy")
+    with pytest.raises(PairMismatch, match="identical in every graftable parameter"):
+        load_pair(base, copy)
+
+
+def test_what_only_loading_finds_missing(tmp_path: Path) -> None:
+    """Tensors that no table lists: an unknown head part, or a hole that both members share."""
+    base, tuned = tiny_pair(tmp_path, "bert", "prompt")
+    drop(tuned, "cls.predictions.transform.LayerNorm.bias")
+    with pytest.raises(RandomHead, match="LayerNorm.bias"):
+        load_pair(base, tuned)
+    drop(base, "cls.predictions.transform.LayerNorm.bias")
+    other = tiny_pair(tmp_path / "whole", "bert", "prompt")[1]
+    with pytest.raises(RandomHead, match="the base 'base' has no"):
+        load_pair(base, other)
+
+
+def test_preflight_speaks_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, tuned = tiny_pair(tmp_path)
+    drop(tuned, "classifier.weight")
+    monkeypatch.setattr(loading, "load_model", lambda *a, **k: pytest.fail("weights were read"))
+    with pytest.raises(RandomHead):
+        load_pair(base, tuned)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "fp32", "float64"])
+def test_an_unknown_dtype(dtype: str) -> None:
+    with pytest.raises(BadInput, match="allowed: float32, bfloat16"):
+        load_pair("a", "b", dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"model_type": "albatross"}, {"hidden_act": "nothing"}, {"num_attention_heads": 5}]
+)
+def test_a_configuration_that_makes_no_model_is_one_sentence(tmp_path: Path, changes: dict[str, Any]) -> None:
+    _, tuned = tiny_pair(tmp_path)
+    change_config(tuned, **changes)
+    with pytest.raises(BadModel, match="cannot be opened for the head readout") as caught:
+        load_model(tuned, "head")
+    assert "\n" not in str(caught.value)
+
+
+def test_code_of_a_model_is_not_run(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path)
+    for folder in (base, tuned):
+        change_config(folder, auto_map={"AutoModelForSequenceClassification": "evil.Model", "AutoConfig": "evil.C"})
+        (folder / "evil.py").write_text("raise SystemExit('ran')")
+    assert load_pair(base, tuned).d > 0
+
+
+@pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("llama", "head"), ("gpt2", "causal")])
+def test_a_graft_carries_values_head_and_origin(tmp_path: Path, family: str, readout: str) -> None:
+    pair = open_pair(tmp_path, family, readout)
+    region = some_region(pair)
+    pair.graft(region, {"task": "mine"}).save(tmp_path / "graft.safetensors")
+    graft = Graft.load(tmp_path / "graft.safetensors")
+    flat = torch.cat([graft.values[name] for name in region.indices])
+    assert graft.region == region and torch.equal(flat, pair.finetuned[torch.from_numpy(region.flat())])
+    assert graft.head.keys() == pair.head().keys() and bool(graft.head) == (readout == "head")
+    assert graft.header["base"] == pair.base_info.identity()
+    assert (graft.header["readout"], graft.header["task"], graft.header["model_type"]) == (readout, "mine", family)
+    assert str(tmp_path) not in str(graft.header)
+
+
+def test_the_full_graft_on_the_base_is_the_fine_tuned_model(tmp_path: Path) -> None:
+    pair = open_pair(tmp_path)
+    graft = pair.graft(Region.full(pair.table.shapes))
+    graft.apply(pair.model)
+    tuned = AutoModelForSequenceClassification.from_pretrained(tmp_path / "finetuned", dtype=torch.float32)
+    ours = pair.model.state_dict()
+    assert all(torch.equal(ours[name], tensor) for name, tensor in tuned.state_dict().items())
+
+
+@pytest.mark.gpu
+def test_a_pair_on_a_gpu(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path)
+    pair = load_pair(base, tuned, device="cuda")
+    assert {t.device.type for t in (pair.base, pair.finetuned, pair.flat.theta)} == {"cuda"}
+    assert torch.equal(pair.base.cpu(), stored(pair, base))
