@@ -151,7 +151,7 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str]) -> None:
         range=[len(names) - 0.5, -0.5],
         showgrid=False,
     )
-    figure.update_layout(hoverdistance=30)
+    figure.update_layout(hoverdistance=-1)  # a click anywhere in a wide cell finds its mark
 
 
 def _colour_scale(figure: go.Figure, filled: pd.DataFrame) -> None:

@@ -117,16 +117,25 @@ def _hover(row: dict, words: Metric) -> str:
 
 
 def _axes(figure: go.Figure, points: pd.DataFrame, levels: list[float], metric: str) -> None:
-    """Log axis with whole decades as ticks; the metric's range with some air, never past 0 or 100 %."""
+    """Log axis with round ticks; the metric's range with some air, never past 0 or 100 %."""
     share = np.log10(points["share"].to_numpy(float) * 100)
-    left, right = share.min() - 0.15, share.max() + 0.15
-    ticks = list(range(int(np.floor(left)), int(np.ceil(right)) + 1))
-    figure.update_xaxes(
-        type="log", range=[left, right], tickvals=[10.0**t for t in ticks], ticktext=[f"{10.0**t:.10g}" for t in ticks]
-    )
+    air = max(0.15, 0.35 - float(np.ptp(share)) / 2)
+    left, right = float(share.min()) - air, float(share.max()) + air
+    ticks = _round_ticks(left, right)
+    figure.update_xaxes(type="log", range=[left, right], tickvals=ticks, ticktext=[f"{t:.10g}" for t in ticks])
     words = metric_words(metric)
     values = np.concatenate([points[["value", "low", "high"]].to_numpy(float).ravel(), levels]) * words.scale
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     air = 0.06 * (high - low) or 1.0
     ceiling = 100.0 if words.unit == "%" else np.inf
     figure.update_yaxes(range=[max(0.0, low - air), min(ceiling, high + air)])
+
+
+def _round_ticks(left: float, right: float) -> list[float]:
+    """Whole decades between the ends (log10); with 2 and 5, or all digits, where fewer than two decades are there."""
+    decades, ticks = range(int(np.floor(left)), int(np.ceil(right)) + 1), [0.0]
+    for digits in ((1,), (1, 2, 5), range(1, 10)):
+        ticks = [float(f"{d}e{t}") for t in decades for d in digits if left <= np.log10(float(f"{d}e{t}")) <= right]
+        if len(ticks) > 1:
+            break
+    return ticks

@@ -131,6 +131,7 @@ def template(theme: str = "light") -> go.layout.Template:
         "colorscale": {"sequential": DENSITY},
         "xaxis": {**_axis(theme), "showgrid": False, "showline": True},
         "yaxis": {**_axis(theme), "nticks": 6},
+        "showlegend": True,  # plotly hides a legend of one, and with it the name of what is drawn
         "legend": {
             "orientation": "h",
             "x": 0,

@@ -79,6 +79,14 @@ def test_values_are_percent_on_a_log_axis_of_percent() -> None:
     assert figure.layout.xaxis.title.text == "region size, % of graftable parameters"
 
 
+@pytest.mark.parametrize("size", [1, 3, 30, 106, 199, 350, 700, 99_000])
+def test_a_single_size_has_ticks_beside_it(size: int) -> None:
+    axis = metric_by_size(rows([0.8], size=size)).layout.xaxis
+    low, high = (10**end for end in axis.range)
+    assert len(axis.tickvals) >= 2 and all(low <= t <= high for t in axis.tickvals)
+    assert len(set(axis.ticktext)) == len(axis.ticktext)
+
+
 def test_the_hover_says_the_true_size_seeds_and_what_the_interval_is_over() -> None:
     figure = metric_by_size(frames.curve())
     stagewise, movement = (

@@ -109,5 +109,6 @@ def test_the_template_speaks_the_themes_ink() -> None:
     for name in theme.THEMES:
         layout = theme.template(name).layout
         assert layout.font.color == INK[name] and layout.legend.orientation == "h"
+        assert layout.showlegend is True  # also where one thing is drawn
         assert layout.legend.yanchor == "bottom" and layout.legend.y > 1
         assert layout.xaxis.automargin and layout.yaxis.automargin
