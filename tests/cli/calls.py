@@ -1,0 +1,48 @@
+"""Calling the command line from a test, in this process or in a fresh one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from skillviz.cli import app
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The JSON object on the last line of stdout."""
+        return json.loads(self.out.strip().splitlines()[-1])
+
+
+def call(*words: object) -> Said:
+    """The command in this process; an exception that the command line does not answer is raised."""
+    done = CliRunner(env={"COLUMNS": "120"}).invoke(app, [str(w) for w in words], prog_name="python -m skillviz")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Said(done.exit_code, done.stdout, done.stderr)
+
+
+def started(*words: object, **options: Any) -> subprocess.Popen[str]:
+    """The command in a process of its own."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(
+        [sys.executable, "-m", "skillviz", *(str(w) for w in words)], env=environment, **{**pipes, **options}
+    )

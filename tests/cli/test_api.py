@@ -1,0 +1,79 @@
+"""The Python API: the same words, resolved lazily."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import skillviz
+from skillviz.errors import BadInput, BadSize
+from tests.cli.calls import PROJECT
+
+
+@pytest.mark.parametrize("name", skillviz.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(skillviz, name) is not None
+    assert name in dir(skillviz)
+
+
+def test_an_unknown_name_lists_the_known():
+    with pytest.raises(AttributeError, match="localize"):
+        skillviz.localise  # noqa: B018
+
+
+@pytest.mark.parametrize("names", ["", "Region", "open_run", "task", "Run, Task"])
+def test_importing_costs_no_torch(names):
+    code = f"import sys, skillviz\n[getattr(skillviz, n) for n in '{names}'.split(', ') if n]\nassert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_localize_open_evaluate_and_graft(pair, task_file, own_runs):
+    heard = []
+    run = skillviz.localize(
+        base=pair[0], finetuned=pair[1], task=task_file, size=["10%", 222], method="stagewise", seed=1, steps=2,
+        device="cpu", progress=heard.append,
+    )  # fmt: skip
+    assert run.path.parent == own_runs
+    assert {p.phase for p in heard} >= {"check", "load", "search", "evaluate"}
+    assert run.region().size == 444 and run.spec.sizes == ("10%", "222")
+    assert skillviz.open_run(run.id).headline() == run.headline()
+
+    loaded = skillviz.load_pair(*pair, device="cpu")
+    graft = loaded.graft(run.region())
+    before = loaded.flat.theta.clone()
+    with skillviz.grafted(loaded.model, graft):
+        assert int((loaded.flat.theta != before).sum()) == int(
+            (loaded.finetuned != loaded.base)[run.region().flat()].sum()
+        )
+    assert torch.equal(loaded.flat.theta, before)
+
+    scored = skillviz.evaluate(base=pair[0], finetuned=pair[1], task=skillviz.task(task_file), region=run.region())
+    assert scored.headline()["metrics"] == run.headline()["metrics"]
+    by_graft = skillviz.evaluate(pair[0], task=task_file, graft=graft)
+    assert by_graft.headline()["metrics"]["grafted"] == run.headline()["metrics"]["grafted"]
+
+
+def test_a_task_object_may_be_given(pair, task_file):
+    run = skillviz.localize(*pair, skillviz.task(task_file), size=0.01, method="movement", device="cpu")
+    assert run.record.size == 44 and run.spec.task == str(task_file)
+
+
+def test_wrong_input_raises_the_error_tree(pair, task_file):
+    with pytest.raises(BadSize):
+        skillviz.localize(*pair, task_file, size="0%")
+    with pytest.raises(BadInput, match="speed"):
+        skillviz.localize(*pair, task_file, speed=9)
+    with pytest.raises(BadInput, match="not both"):
+        skillviz.evaluate(*pair, task_file, region="a", graft="b")
+    with pytest.raises(BadInput, match="--graft"):
+        skillviz.evaluate(pair[0], task=task_file)
+
+
+def test_without_region_or_graft_only_the_ends_are_scored(pair, task_file):
+    scored = skillviz.evaluate(*pair, task_file, device="cpu")
+    assert {"pretrained", "finetuned"} <= set(scored.scores["test"].states)
+    assert "grafted" not in scored.scores["test"].states and scored.size is None

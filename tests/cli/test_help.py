@@ -1,0 +1,82 @@
+"""The help reads like documentation, starts without torch, and names what there is."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from skillviz import __version__
+from skillviz.cli import folded
+from skillviz.commands.localize import DEFAULT_METHOD, METHODS
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
+from tests.cli.calls import PROJECT, call, started
+
+NAMED = {
+    "finetune": "base task readout steps batch-size lr seed k-shot out",
+    "localize": "base finetuned task readout method size steps batch-size seed device dtype max-train max-validation "
+    "max-test runs-dir json interpolation k-shot data-seed",
+    "evaluate": "base finetuned region graft task",
+    "runs list": "runs-dir json",
+    "runs show": "runs-dir",
+    "runs verify": "runs-dir",
+    "runs delete": "runs-dir yes",
+    "export": "out",
+    "apply": "base graft out force",
+    "preflight": "base finetuned task",
+    "dashboard": "runs-dir port",
+    "study run": "runs-dir",
+    "study table": "runs-dir",
+}
+
+
+@pytest.mark.parametrize("command", NAMED)
+def test_every_command_explains_its_options(command):
+    said = call(*command.split(), "--help")
+    assert said.code == 0
+    for option in NAMED[command].split():
+        assert re.search(rf"--{option}\b", said.out), option
+
+
+def test_the_front_page_shows_commands_in_panels_with_an_example():
+    said = call("--help")
+    for words in ("Find a skill", "Carry it off", "Look at what was found", "python -m skillviz localize"):
+        assert words in said.out
+
+
+def test_methods_in_the_help_are_those_of_the_table():
+    assert tuple(LOCALIZERS) == METHODS
+    assert DEFAULT_METHOD == DEFAULT_LOCALIZER
+
+
+def test_version():
+    assert call("--version").out.strip() == f"skillviz {__version__}"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["localize", "--help"], ["runs", "list"], ["runs", "verify"]])
+def test_it_starts_without_torch(words):
+    code = (
+        "import sys\nfrom skillviz.cli import app\ntry:\n    app()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print([m for m in ('torch', 'transformers', 'streamlit') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], cwd=PROJECT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip().splitlines()[-1] == "[]"
+
+
+def test_the_module_runs_as_a_program():
+    process = started("--version")
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out.strip()) == (0, f"skillviz {__version__}")
+
+
+def test_paragraphs_are_folded_and_examples_kept():
+    assert folded("One\ntwo.\n\n  code a\n  code b\n\nthree\nfour") == "One two.\n\n  code a\n  code b\n\nthree four"
+
+
+def test_an_unknown_command_is_bad_use():
+    said = call("localise")
+    assert said.code == 2
+    assert "localise" in said.err

@@ -1,0 +1,105 @@
+"""`localize`: sizes as typed, the JSON contract, the table, options of a localizer."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from skillviz.commands.localize import read_options, spread
+from skillviz.commands.output import estimate_text, plain
+from skillviz.errors import BadInput
+from skillviz.runs.record import Estimate
+from skillviz.runs.store import Store
+from tests.cli.calls import call
+from tests.cli.conftest import QUICK
+
+STATES = ("pretrained", "finetuned", "grafted", "complement")
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("--size 0.1%", "--size 0.1%"),
+        ("--size 0.1% 10646 0.001", "--size 0.1% --size 10646 --size 0.001"),
+        ("--size 0.1% --size 5", "--size 0.1% --size 5"),
+        ("--size=0.1% 7 --seed 3", "--size=0.1% --size 7 --seed 3"),
+        ("--seed 3 --size 1 2 --steps 4", "--seed 3 --size 1 --size 2 --steps 4"),
+        ("--task t", "--task t"),
+        ("--size -5 6", "--size -5 --size 6"),
+    ],
+)
+def test_sizes_may_follow_one_another(typed, read):
+    assert spread(typed.split()) == read.split()
+
+
+def test_json_is_the_last_line_and_holds_what_is_promised(localized):
+    runs, said = localized
+    assert said.code == 0
+    found = said.json
+    assert set(STATES) <= set(found["metrics"])
+    for state in STATES:
+        assert all(isinstance(found["metrics"][state][m], float) for m in ("accuracy", "ece", "nll"))
+        low, high = found["intervals"][state]["accuracy"]
+        assert low <= found["metrics"][state]["accuracy"] <= high
+    assert (found["size"], found["d"]) == (444, 4448)
+    assert found["share"] == pytest.approx(444 / 4448)
+    assert 0 <= found["agreement"] <= 1 and found["seconds"] > 0
+    assert found["path"] == str(runs / found["run_id"])
+
+
+def test_the_first_size_is_the_main_one_and_the_others_go_to_the_curve(localized):
+    runs, said = localized
+    run = Store(runs).open(said.json["run_id"])
+    assert run.record.size == run.region().size == 444
+    assert set(run.curve()["size"]) == {444, 222, 600}
+    assert run.spec.sizes == ("10%", "5%", "600")
+
+
+def test_the_table_speaks_of_every_state(localized):
+    out = localized[1].out
+    for words in (
+        "pre-trained",
+        "grafted",
+        "fine-tuned",
+        "complement",
+        "accuracy %",
+        "ECE %",
+        "95 % intervals",
+        "test, n =",
+    ):
+        assert words in out
+    assert "self-check failed" not in (out + localized[1].err).lower()
+
+
+def test_without_json_stdout_ends_with_where_the_run_lies(pair, task_file, own_runs):
+    members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
+    said = call("localize", *members, "--size", "9", "--method", "movement", "--device", "cpu")
+    assert said.code == 0
+    assert str(own_runs) in said.out.strip().splitlines()[-1]
+
+
+def test_options_of_a_localizer_are_read(pair, task_file, own_runs):
+    members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
+    said = call(
+        "localize", *members, "--method", "first-order", "--size", "9", "--option", "examples=7", *QUICK, "--json"
+    )
+    assert Store(own_runs).open(said.json["run_id"]).spec.options == {"examples": 7}
+    wrong = call("localize", *members, "--method", "first-order", "--size", "9", "--option", "exampels=7")
+    assert wrong.code == 2 and "exampels" in wrong.err and "examples" in wrong.err
+
+
+def test_read_options_takes_numbers_and_words():
+    assert read_options(["base-share=1e-4", "base=empty"]) == {"base_share": 1e-4, "base": "empty"}
+    with pytest.raises(BadInput, match="NAME=VALUE"):
+        read_options(["base"])
+
+
+def test_numbers_are_said_with_their_interval():
+    assert estimate_text(Estimate(value=0.864, low=0.848, high=0.879), "accuracy") == "86.4 (84.8–87.9)"
+    assert estimate_text(Estimate(value=0.4321, low=0.4, high=0.5), "nll") == "0.432 (0.400–0.500)"
+    assert estimate_text(Estimate(value=None), "f1") == "n/a"
+
+
+def test_json_has_no_nan():
+    assert plain({"a": (math.nan, 1.0), 2: {"b": math.inf}}) == {"a": [None, 1.0], "2": {"b": None}}

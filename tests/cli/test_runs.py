@@ -1,0 +1,132 @@
+"""`runs`, `study`, `dashboard`, `preflight`: what they print and how they end."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from skillviz.commands import dashboard
+from skillviz.commands.runs import open_run
+from skillviz.runs.store import Store
+from tests.cli.calls import call
+from tests.tiny import tiny_pair
+
+
+@pytest.fixture
+def store(localized: tuple[Path, object], own_runs: Path) -> tuple[Path, str]:
+    """A store of this test's own with the finished run in it, and the run's id."""
+    shutil.copytree(localized[0], own_runs)
+    return own_runs, Store(own_runs).list()[0].id
+
+
+def test_list_says_task_method_size_and_metrics(store):
+    said = call("runs", "list", "--json")
+    assert said.code == 0
+    for words in (store[1], "tiny", "stagewise", "444", "9.982 %"):
+        assert words in said.out
+    assert [r["run_id"] for r in said.json["runs"]][0] == store[1]
+
+
+def test_an_empty_store_says_how_to_make_a_run(own_runs, monkeypatch, tmp_path):
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "none")
+    said = call("runs", "list")
+    assert said.code == 0 and "localize --help" in said.out
+
+
+@pytest.mark.parametrize("way", ["id", "prefix", "folder"])
+def test_a_run_is_named_by_id_prefix_or_folder(store, way):
+    name = {"id": store[1], "prefix": store[1][:-3], "folder": str(store[0] / store[1])}[way]
+    assert open_run(name).id == store[1]
+    said = call("runs", "show", name, "--json")
+    assert said.json["run_id"] == store[1]
+    assert "Made again by: python -m skillviz localize" in said.out
+
+
+def test_verify_finds_a_flipped_bit(store):
+    assert call("runs", "verify", store[1]).code == 0
+    assert call("runs", "verify", "--runs-dir", store[0]).code == 0
+    file = store[0] / store[1] / "predictions.parquet"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(bytes(content))
+    said = call("runs", "verify", store[1])
+    assert said.code == 2 and "predictions.parquet" in said.out and said.err.startswith("CorruptRun")
+
+
+def test_delete_asks_and_then_deletes(store):
+    kept = call("runs", "delete", store[1])  # stdin is empty: the question is not answered
+    assert kept.code != 0 and (store[0] / store[1]).is_dir()
+    assert call("runs", "delete", store[1][:-2], "--yes").code == 0
+    assert not (store[0] / store[1]).exists()
+
+
+def test_preflight_says_whether_a_pair_fits(pair, task_file, tmp_path):
+    good = call("preflight", "--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--json")
+    assert good.code == 0 and good.json["fits"] and good.json["d"] == 4448
+    other = tiny_pair(tmp_path, "gpt2")[1]
+    bad = call("preflight", "--base", pair[0], "--finetuned", other, "--json")
+    assert bad.code == 2 and not bad.json["fits"] and "gpt2" in bad.err
+
+
+def study_file(tmp_path: Path, pair: tuple[Path, Path], task_file: Path, **fields: object) -> Path:
+    members = {"base": str(pair[0]), "finetuned": str(pair[1]), "task": str(task_file), "device": "cpu"}
+    runs = [{"localizer": ["movement", "random"], "size": ["10%"], "seed": [0, 1]}]
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump({"name": "both", "defaults": members, "runs": runs, **fields}))
+    return path
+
+
+def test_a_study_goes_on_where_it_stopped(pair, task_file, tmp_path, own_runs):
+    file = study_file(tmp_path, pair, task_file)
+    first = call("study", "run", file, "--json")
+    assert first.code == 0 and len(first.json["finished"]) == 4, first.err
+    again = call("study", "run", file, "--json")
+    assert again.json["finished"] == [] and sorted(again.json["skipped"]) == sorted(first.json["finished"])
+    out = tmp_path / "table.csv"
+    table = call("study", "table", file, "--json", "--out", out)
+    assert {row["localizer"] for row in table.json["rows"]} == {"movement", "random"}
+    assert out.read_text().startswith("task,localizer,size")
+    assert call("study", "table", file, "--differences").code == 0
+
+
+def test_a_study_with_a_run_that_fails_makes_the_others(pair, task_file, tmp_path, own_runs):
+    runs = [{"localizer": "movement", "size": "10%"}, {"localizer": "movement", "size": "999999999"}]
+    said = call("study", "run", study_file(tmp_path, pair, task_file, runs=runs), "--json")
+    assert said.code == 2 and len(said.json["finished"]) == 1 and len(said.json["failed"]) == 1
+    assert "BadSize" in said.err
+
+
+def test_a_study_without_runs_yet_says_so(pair, task_file, tmp_path, own_runs):
+    said = call("study", "table", study_file(tmp_path, pair, task_file))
+    assert said.code == 2 and "study run" in said.err
+
+
+def test_dashboard_starts_streamlit_on_the_script_with_the_runs(monkeypatch, tmp_path):
+    seen = {}
+
+    class Server:
+        def __init__(self, command: list[str], cwd: Path, env: dict[str, str]) -> None:
+            seen.update(command=command, cwd=cwd, env=env)
+
+        def wait(self, timeout: float | None = None) -> int:
+            return 0
+
+    monkeypatch.setattr(subprocess, "Popen", Server)
+    monkeypatch.chdir(tmp_path)
+    said = call("dashboard", "--port", 8600, "--no-browser", "--runs-dir", "mine")
+    assert said.code == 0
+    assert seen["command"][:4] == [sys.executable, "-m", "streamlit", "run"]
+    assert Path(seen["command"][4]).name == "dashboard.py" and seen["cwd"] == Path(seen["command"][4]).parent
+    assert "8600" in seen["command"] and "--server.headless" in seen["command"]
+    assert seen["env"]["SKILLVIZ_RUNS"] == str(tmp_path / "mine")
+
+
+def test_dashboard_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr(dashboard.importlib.util, "find_spec", lambda name: None)
+    said = call("dashboard")
+    assert said.code == 2 and "requirements.txt" in said.err
