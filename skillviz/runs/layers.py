@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor
 
 from skillviz.core.makeup import makeup
@@ -23,9 +24,25 @@ def movement_summary(base: Tensor, finetuned: Tensor, table: ParameterTable) -> 
     return pd.DataFrame(_rows(base, finetuned, table), columns=list(COLUMNS))
 
 
-def layers_table(region: Region, table: ParameterTable, movement: pd.DataFrame) -> pd.DataFrame:
-    """layers.parquet: the region's entries by parameter and kind, beside the movement."""
-    return makeup(region, table).merge(movement, on=["parameter", "kind"], how="left", validate="1:1")
+def layers_table(
+    region: Region, table: ParameterTable, movement: pd.DataFrame, base: Tensor, finetuned: Tensor
+) -> pd.DataFrame:
+    """layers.parquet: the region's entries by parameter and kind, beside the movement of all and of them."""
+    keys = ["parameter", "kind"]
+    held = pd.DataFrame(_held(region, table, base, finetuned), columns=[*keys, "movement_l2_selected"])
+    whole = makeup(region, table).merge(movement, on=keys, how="left", validate="1:1")
+    return whole.merge(held, on=keys, how="left", validate="1:1")
+
+
+def _held(region: Region, table: ParameterTable, base: Tensor, finetuned: Tensor) -> Iterator[tuple[object, ...]]:
+    none = np.empty(0, dtype=np.int64)
+    for parameter, start in zip(table.parameters, table.offsets[:-1], strict=True):
+        chosen = region.indices.get(parameter.name, none)
+        at = torch.from_numpy(chosen + start).to(base.device)
+        distance = (finetuned[at].double() - base[at].double()).cpu().numpy()
+        numbers = parameter.kind_numbers(chosen)
+        for number, kind in enumerate(parameter.kinds):
+            yield parameter.name, kind, float(np.sqrt((distance[numbers == number] ** 2).sum()))
 
 
 def _rows(base: Tensor, finetuned: Tensor, table: ParameterTable) -> Iterator[tuple[object, ...]]:

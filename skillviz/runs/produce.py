@@ -162,7 +162,8 @@ class _Production:
         self.folder.write_table("predictions", self.predictions(logits))
         self.folder.write_table("curve", self.curve(found, metrics))
         self.folder.write_table("history", found.table())
-        layers = layers_table(region, table, self.session.movement(self.plan.spec))
+        movement = self.session.movement(self.plan.spec)
+        layers = layers_table(region, table, movement, pair.base, pair.finetuned)
         self.folder.write_table("layers", layers)
         if self.plan.spec.interpolation and "test" in self.data:
             rows = wise_rows(pair, self.data["test"], region, self.plan.task)

@@ -97,6 +97,7 @@ LAYERS = Table(
         Column("movement_l2", "float64", "weight", "norm of fine-tuned - base"),
         Column("movement_max", "float64", "weight", "largest |fine-tuned - base|"),
         Column("movement_mean", "float64", "weight", "mean |fine-tuned - base|"),
+        Column("movement_l2_selected", "float64", "weight", "norm of fine-tuned - base over the region's entries"),
     ),
 )
 INTERPOLATION = Table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run
+
+if TYPE_CHECKING:
+    from skillviz.runs.session import Session
 
 SMALL = {"n": {"validation": 30, "test": 40}, "layers": 2, "width": 8, "steps": 5, "sizes": ("1%", "10%")}
 
@@ -38,3 +42,22 @@ def run(store: Store, made: Run) -> Run:
 def spec() -> RunSpec:
     """A spec of nothing that exists."""
     return RunSpec(base="org/MiniLM_L6@main", finetuned="out/tuned", task="sst2", sizes=("0.1%",))
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a trained tiny pair (base, finetuned) and a task; not to be changed."""
+    from tests.tiny import tiny_pair, tiny_task  # needs torch, which tests of the store do not
+
+    folder = tmp_path_factory.mktemp("world")
+    tiny_pair(folder, steps=60)
+    tiny_task(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    """Shared by the tests of one file, as by the runs of a study."""
+    from skillviz.runs.session import Session
+
+    return Session()

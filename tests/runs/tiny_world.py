@@ -1,0 +1,19 @@
+"""Specs on the trained tiny pair of the fixture `world`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from skillviz.runs.spec import RunSpec
+
+D = 4448  # graftable entries of the tiny BERT
+
+
+def spec_of(world: Path, **changes: Any) -> RunSpec:
+    """Top movement at 5 % on the pair and task in `world`, with these fields changed."""
+    fields = {
+        "base": str(world / "base"), "finetuned": str(world / "finetuned"), "task": str(world / "task.yaml"),
+        "localizer": "movement", "sizes": ("5%",), "device": "cpu",
+    }  # fmt: skip
+    return RunSpec(**{**fields, **changes})
