@@ -9,10 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from skillviz.errors import CorruptFile, ModelNotFound
+from skillviz.errors import BadModel, CorruptFile, ModelNotFound
 from skillviz.models.fetch import hub_name
 from skillviz.models.fingerprint import fingerprint
 from skillviz.models.headers import FLOATS, Stored, read_header
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,17 @@ class ModelInfo:
 def read_info(folder: Path | str) -> ModelInfo:
     """The ModelInfo of a resolved folder.
 
-    Raises CorruptFile where a file is cut short or unreadable, ModelNotFound where one is missing.
+    Raises CorruptFile where a file is cut short or unreadable, ModelNotFound where one is missing, BadModel
+    where an adapter lies in the folder of a whole model.
     """
     folder = Path(folder)
     adapter = folder / "adapter_config.json"
-    if adapter.is_file() and not (folder / "model.safetensors").is_file():
+    if adapter.is_file():
+        # transformers would load both and put the one on the other; which of them is meant cannot be told
+        if any((folder / name).is_file() for name in (SINGLE, INDEX)):
+            raise BadModel(
+                f"'{folder}' holds a whole model and an adapter; move the adapter_* files to another folder."
+            )
         return _read_adapter(folder, _read_json(adapter))
     if not (folder / "config.json").is_file():
         raise ModelNotFound(f"'{folder}' has no config.json; a model's folder needs config.json and safetensors.")
@@ -109,7 +117,7 @@ def _read_adapter(folder: Path, adapter: dict[str, Any]) -> ModelInfo:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    single, index = folder / SINGLE, folder / INDEX
     if single.is_file():
         return [single]
     if not index.is_file():

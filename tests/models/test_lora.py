@@ -1,0 +1,194 @@
+"""LoRA checkpoints as fine-tuned member: merged exactly as peft merges, refused where they do not fit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+
+from skillviz.errors import BadModel, PairMismatch, RandomHead
+from skillviz.models.load import load_model
+from skillviz.models.pair import load_pair
+from skillviz.models.preflight import preflight
+from tests.tiny import tiny_pair, tiny_task
+
+TARGETS = {"bert": ["query", "value"], "gpt2": ["c_attn"], "llama": ["q_proj", "v_proj"], "roberta": ["query"]}
+
+
+def adapter(
+    folder: Path, base: Path, family: str, kind: str | None = "SEQ_CLS", labels: int = 3, **options: Any
+) -> Path:
+    """A LoRA checkpoint on the base, with random low-rank pairs and a head of `labels` classes."""
+    readout = {"SEQ_CLS": "head", "CAUSAL_LM": "causal", None: "prompt"}[kind]
+    changes = {"num_labels": labels} if readout == "head" else {}
+    settings: dict[str, Any] = {"r": 2, "target_modules": TARGETS[family], "fan_in_fan_out": family == "gpt2"}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        model = load_model(base, readout, changes=changes).model
+        joined = get_peft_model(model, LoraConfig(task_type=kind, **{**settings, **options}))
+        for name, parameter in joined.named_parameters():
+            if ".lora_" in name:
+                parameter.data.normal_(0, 0.2)
+    joined.peft_config["default"].base_model_name_or_path = str(base)
+    joined.save_pretrained(folder)
+    return folder
+
+
+def merged(base: Path, folder: Path, readout: str, **changes: Any) -> dict[str, torch.Tensor]:
+    """The state dict that peft itself gives."""
+    joined = PeftModel.from_pretrained(load_model(base, readout, changes=changes).model, str(folder))
+    return joined.merge_and_unload().state_dict()
+
+
+def change_adapter(folder: Path, **changes: Any) -> None:
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("family", ["roberta", "gpt2", "llama"])
+def test_a_classifier_is_merged_with_its_head(tmp_path: Path, family: str) -> None:
+    base, _ = tiny_pair(tmp_path, family)
+    folder = adapter(tmp_path / "lora", base, family)
+    pair = load_pair(base, folder)
+    assert (pair.readout_name, pair.model.config.num_labels) == ("head", 3)
+    assert any("LoRA adapter of rank 2" in note for note in pair.notes)
+    wanted = merged(base, folder, "head", num_labels=3)
+    with pair.at("finetuned"):
+        ours = pair.model.state_dict()
+        assert all(torch.equal(ours[name], tensor) for name, tensor in wanted.items())
+    moved = {name for name in pair.table.names if not torch.equal(wanted[name], pair.model.get_parameter(name))}
+    assert moved and all(any(t in name for t in TARGETS[family]) for name in moved)
+
+
+@pytest.mark.parametrize(("family", "kind", "readout"), [("gpt2", "CAUSAL_LM", "causal"), ("bert", None, "prompt")])
+def test_language_models_are_merged(tmp_path: Path, family: str, kind: str | None, readout: str) -> None:
+    base, _ = tiny_pair(tmp_path, family, readout)
+    folder = adapter(tmp_path / "lora", base, family, kind)
+    pair = load_pair(base, folder)
+    assert pair.readout_name == readout and pair.outside == {}
+    wanted = merged(base, folder, readout)
+    with pair.at("finetuned"):
+        assert all(torch.equal(pair.model.state_dict()[name], tensor) for name, tensor in wanted.items())
+
+
+def test_an_fp16_base_is_merged_in_float32(tmp_path: Path) -> None:
+    base, _ = tiny_pair(tmp_path, "roberta", base_dtype=torch.float16)
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    pair = load_pair(base, folder)
+    wanted = merged(base, folder, "head", num_labels=3)
+    with pair.at("finetuned"):
+        assert all(torch.equal(pair.model.state_dict()[n], t) for n, t in wanted.items())
+    lean = load_pair(base, folder, dtype="bfloat16")
+    assert torch.equal(lean.finetuned, pair.finetuned.bfloat16())
+
+
+def test_preflight_counts_the_adapters_labels(tmp_path: Path) -> None:
+    from skillviz.tasks.registry import task
+
+    base, _ = tiny_pair(tmp_path, "roberta")
+    check = preflight(base, adapter(tmp_path / "lora", base, "roberta"), task(tiny_task(tmp_path / "task")))
+    assert check.labels == 3 and "tells 3 labels apart" in check.problems[0]
+
+
+def test_the_adapter_of_another_base(tmp_path: Path) -> None:
+    base, _ = tiny_pair(tmp_path / "a", "roberta")
+    other, _ = tiny_pair(tmp_path / "b", "roberta", seed=5)
+    folder = adapter(tmp_path / "lora", other, "roberta")
+    assert isinstance(preflight(base, folder).errors[0], PairMismatch)
+    with pytest.raises(PairMismatch, match="was trained on 'base'"):
+        load_pair(base, folder)
+    # a copy of the same weights under another name is the same base
+    copy = shutil.copytree(other, tmp_path / "copied")
+    assert preflight(copy, folder).fits
+
+
+def test_a_base_named_elsewhere_is_believed_where_shapes_fit(tmp_path: Path) -> None:
+    base, _ = tiny_pair(tmp_path, "roberta")
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    for name in ("/not/on/this/machine", "org/name", None):
+        change_adapter(folder, base_model_name_or_path=name)
+        assert preflight(base, folder).fits
+
+
+def test_a_hub_base_with_another_id(tmp_path: Path) -> None:
+    source, _ = tiny_pair(tmp_path, "roberta")
+    base = tmp_path / "models--org--name" / "snapshots" / "abc"
+    shutil.copytree(source, base)
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    change_adapter(folder, base_model_name_or_path="org/other")
+    assert "was trained on 'other', not on 'org/name'" in preflight(base, folder).problems[0]
+    change_adapter(folder, base_model_name_or_path="org/name")
+    assert preflight(base, folder).fits
+
+
+@pytest.mark.parametrize(("family", "words"), [("gpt2", "the base has no"), ("roberta", "in the adapter")])
+def test_an_adapter_for_other_shapes(tmp_path: Path, family: str, words: str) -> None:
+    base, _ = tiny_pair(tmp_path / "a", "roberta")
+    other, _ = tiny_pair(tmp_path / "b", family)
+    folder = adapter(tmp_path / "lora", other, family)
+    change_adapter(folder, base_model_name_or_path="/elsewhere")
+    if family == "roberta":
+        from safetensors.torch import load_file, save_file
+
+        path = folder / "adapter_model.safetensors"
+        save_file({n: torch.cat([t, t]) if "lora_B" in n else t for n, t in load_file(path).items()}, path)
+    problem = preflight(base, folder).problems[0]
+    assert "does not fit the base" in problem and words in problem
+
+
+def test_an_adapter_without_its_head(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    base, _ = tiny_pair(tmp_path, "roberta")
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    path = folder / "adapter_model.safetensors"
+    save_file({n: t for n, t in load_file(path).items() if "classifier" not in n}, path)
+    with pytest.raises(RandomHead, match="modules_to_save"):
+        load_pair(base, folder)
+
+
+def test_a_pooler_that_neither_has_is_refused(tmp_path: Path) -> None:
+    """BERT's classifier reads the pooler, which peft does not save with the head."""
+    base, _ = tiny_pair(tmp_path, "bert", "prompt")
+    folder = adapter(tmp_path / "lora", base, "bert")
+    with pytest.raises(RandomHead, match=r"pooler\.dense\.weight"):
+        load_pair(base, folder)
+
+
+def test_a_pooler_saved_by_the_adapter_is_used(tmp_path: Path) -> None:
+    base, _ = tiny_pair(tmp_path, "bert", "prompt")
+    folder = adapter(tmp_path / "lora", base, "bert", modules_to_save=["pooler", "classifier"])
+    pair = load_pair(base, folder)
+    saved = merged(base, folder, "head", num_labels=3)["bert.pooler.dense.weight"]
+    assert torch.equal(pair.head()["bert.pooler.dense.weight"], saved)
+
+
+@pytest.mark.parametrize("kind", ["IA3", "PROMPT_TUNING", None])
+def test_only_lora(tmp_path: Path, kind: str | None) -> None:
+    base, _ = tiny_pair(tmp_path, "roberta")
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    change_adapter(folder, peft_type=kind)
+    assert any("only LORA can be merged" in problem for problem in preflight(base, folder).problems)
+
+
+def test_an_adapter_is_no_base(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "roberta")
+    folder = adapter(tmp_path / "lora", base, "roberta")
+    with pytest.raises(BadModel, match="is a LoRA adapter"):
+        preflight(folder, tuned)
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_an_adapter_beside_a_whole_model_is_refused(tmp_path: Path, sharded: bool) -> None:
+    base, tuned = tiny_pair(tmp_path, "roberta")
+    shutil.copy(adapter(tmp_path / "lora", base, "roberta") / "adapter_config.json", tuned)
+    if sharded:
+        (tuned / "model.safetensors").rename(tuned / "model-00001-of-00001.safetensors")
+        (tuned / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(BadModel, match="a whole model and an adapter"):
+        preflight(base, tuned)

@@ -1,0 +1,56 @@
+"""The tiny models are what the tests that use them believe: small, ordinary, seeded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoTokenizer
+
+from tests.tiny import FAMILIES, LABEL_WORDS, MASKED, SIGNAL, tiny_pair, tiny_rows, tiny_task, tiny_tokenizer
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_words_are_single_tokens_in_context(family: str) -> None:
+    tokenizer = tiny_tokenizer(family)
+    for word in (*LABEL_WORDS, *SIGNAL[0]):
+        alone = tokenizer("It was", add_special_tokens=False)["input_ids"]
+        longer = tokenizer(f"It was {word}", add_special_tokens=False)["input_ids"]
+        assert longer[: len(alone)] == alone and len(longer) == len(alone) + 1
+    assert len(tokenizer("zyx É", add_special_tokens=False)["input_ids"]) > 2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_saved_tokenizer_is_the_same(tmp_path: Path, family: str) -> None:
+    tokenizer = tiny_tokenizer(family)
+    tokenizer.save_pretrained(tmp_path)
+    again = AutoTokenizer.from_pretrained(tmp_path)
+    for texts in (("the film was great",), ("It was awful", "a story")):
+        assert again(*texts) == tokenizer(*texts)
+    assert (again.pad_token is None) == (family in ("gpt2", "llama"))
+    assert (again.mask_token is not None) == (family in MASKED)
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_pair_is_the_same_each_time(tmp_path: Path, steps: int) -> None:
+    found = [tiny_pair(tmp_path / name, "bert", steps=steps) for name in ("a", "b")]
+    for one, other in zip(*found, strict=True):
+        first, second = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
+        assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+
+
+def test_rows_are_balanced_and_told_by_their_words() -> None:
+    rows = tiny_rows(40, labels=4)
+    assert [row["label"] for row in rows[:8]] == [0, 1, 2, 3] * 2
+    for row in rows:
+        words = set(row["text"].split())
+        assert [bool(words & set(signal)) for signal in SIGNAL].count(True) == 1
+        assert words & set(SIGNAL[row["label"]])
+
+
+def test_a_task_file_names_its_data(tmp_path: Path) -> None:
+    path = tiny_task(tmp_path / "deep", rows=6, pair=True)
+    assert {p.name for p in path.parent.iterdir()} == {"task.yaml", "train.jsonl", "validation.jsonl", "test.jsonl"}
+    assert len((path.parent / "train.jsonl").read_text().splitlines()) == 6
