@@ -189,7 +189,9 @@ def _layers(region: Region, table: ParameterTable, seed: int) -> pd.DataFrame:
     frame, rng = makeup(region, table), np.random.default_rng(seed)
     mean = 1e-4 * (1 + rng.random(len(frame)))
     total = frame["total"].to_numpy()
-    return frame.assign(movement_mean=mean, movement_max=12 * mean, movement_l2=mean * 1.3 * np.sqrt(total))
+    whole = mean * 1.3 * np.sqrt(total)
+    held = whole * np.sqrt(frame["selected"].to_numpy() / total)
+    return frame.assign(movement_mean=mean, movement_max=12 * mean, movement_l2=whole, movement_l2_selected=held)
 
 
 def _interpolation(note: TaskNote) -> pd.DataFrame:
