@@ -92,5 +92,6 @@ def _check_weights(folder: Path, source: str) -> None:
             "`model.save_pretrained(folder)` of a recent transformers, or take a revision with safetensors."
         )
     raise ModelNotFound(
-        f"'{source}' has no model.safetensors; a model's folder needs config.json and safetensors weights."
+        f"'{source}' has no model.safetensors; a model's folder needs config.json and safetensors weights "
+        "(pickled ones are never fetched or read)."
     )

@@ -138,7 +138,7 @@ def _notes(
         yield from _label_note(finetuned, task)
     for info, member in ((base, "base"), (finetuned, "fine-tuned model")):
         if info.adapter is None and info.dtype != "float32":
-            yield f"The {member}'s file is stored as {info.dtype} and loaded as float32."
+            yield f"The {member}'s file is stored as {info.dtype} and loaded as float32 (lean mode: bfloat16)."
         if info.config.get("auto_map"):
             yield f"The {member} comes with code of its own, which skillviz never runs."
     if table is not None and table.note:
