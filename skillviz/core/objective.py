@@ -86,7 +86,8 @@ class Objective:
 
     def _logits(self, batch: Batch) -> Tensor:
         with self._context():
-            return self.readout.logits(self.flat.model, batch).float()
+            logits = self.readout.logits(self.flat.model, batch)
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def _context(self) -> AbstractContextManager[object]:
         if self.autocast is None:

@@ -8,6 +8,18 @@ from torch import Tensor
 from skillviz.errors import BadModel, BadSize
 
 
+def top_of_two(first: Tensor, then: Tensor, k: int) -> Tensor:
+    """The k best indices by `first` [n], of equals those with the larger `then` [n], then the smaller index."""
+    if k == 0:
+        return torch.empty(0, dtype=torch.long, device=first.device)
+    cut = torch.topk(first, k, sorted=False).values.min()
+    above = (first > cut).nonzero().squeeze(1)
+    tied = (first == cut).nonzero().squeeze(1)
+    chosen = torch.cat([above, tied[top(then[tied], k - len(above))]])
+    chosen = chosen[torch.sort(then[chosen], descending=True, stable=True).indices]
+    return chosen[torch.sort(first[chosen], descending=True, stable=True).indices]
+
+
 def top(scores: Tensor, k: int) -> Tensor:
     """The k best indices of scores [n], best first; ties go to the smaller index. int64 [k].
 

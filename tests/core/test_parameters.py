@@ -187,7 +187,7 @@ def test_neox_really_attends_with_the_part_we_call_the_query() -> None:
         dense.register_forward_pre_hook(lambda _, inputs, seen=seen: seen.append(inputs[0]))
         with torch.no_grad():
             fresh(input_ids=torch.tensor([[5, 6, 7, 8]]))
-        assert bool((seen[0].abs().max() < 1e-7)) is constant
+        assert bool(seen[0].abs().max() < 1e-7) is constant
     assert attention.head_size == 4
 
 

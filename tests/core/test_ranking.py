@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillviz.core.ranking import top
+from skillviz.core.ranking import top, top_of_two
 from skillviz.errors import BadModel, BadSize
 from tests.reference.ranking import slow_top
 
@@ -45,6 +45,15 @@ def test_a_threshold_would_miss_ties() -> None:
     cut = scores.sort(descending=True).values[999]
     assert int((scores > cut).sum()) < 1000 < int((scores >= cut).sum())
     assert len(top(scores, 1000)) == 1000
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), values), min_size=1, max_size=25), st.data())
+def test_ties_of_one_score_are_broken_by_another(pairs: list[tuple[float, float]], data: st.DataObject) -> None:
+    k = data.draw(st.integers(0, len(pairs)))
+    first, then = (torch.tensor(column) for column in zip(*pairs, strict=True))
+    wanted = sorted(range(len(pairs)), key=lambda i: (-pairs[i][0], -pairs[i][1], i))
+    assert top_of_two(first, then, k).tolist() == wanted[:k]
 
 
 @pytest.mark.parametrize("k", [-1, 4])

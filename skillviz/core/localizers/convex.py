@@ -37,13 +37,13 @@ class Linear:
 def project(point: Tensor, size: float) -> Tensor:
     """The nearest point with 0 <= gamma <= 1 and sum(gamma) <= size.
 
-    The shift that meets the sum is found by bisection to the last bit that float32 can tell apart.
+    The shift that meets the sum is found by bisection, until float32 cannot tell its two ends apart.
     """
     clipped = point.clamp(0, 1)
     if float(clipped.sum(dtype=torch.float64)) <= size:
         return clipped
     low, high = 0.0, float(point.max())
-    for _ in range(60):
+    while high - low > 1e-7 * high:
         middle = (low + high) / 2
         if float((point - middle).clamp(0, 1).sum(dtype=torch.float64)) > size:
             low = middle

@@ -11,7 +11,7 @@ from torch import Tensor
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.record import Found, Search, Step
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import top
+from skillviz.core.ranking import top, top_of_two
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Fraction:
         self.settled[new] = True
         self.gamma[new] = 1.0
         free = ~self.settled
-        used, left = float(self.gamma[free].sum()), self.size - count
+        used, left = float(self.gamma[free].sum(dtype=torch.float64)), self.size - count
         if used > left:
             self.gamma[free] *= left / used
 
@@ -96,12 +96,4 @@ class Fraction:
 
     def _best(self, count: int) -> Tensor:
         """Places of the `count` best free entries: by gamma, then by accumulated gain, then by index."""
-        key = self.gamma.masked_fill(self.settled, -1.0)
-        if not count:
-            return torch.empty(0, dtype=torch.long, device=key.device)
-        cut = torch.topk(key, count, sorted=False).values.min()
-        above = (key > cut).nonzero().squeeze(1)
-        tied = (key == cut).nonzero().squeeze(1)
-        above = above[torch.sort(self.gained[above], descending=True, stable=True).indices]
-        above = above[torch.sort(key[above], descending=True, stable=True).indices]
-        return torch.cat([above, tied[top(self.gained[tied], count - len(above))]])
+        return top_of_two(self.gamma.masked_fill(self.settled, -1.0), self.gained, count)

@@ -15,7 +15,7 @@ from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.convex import Linear, minimise
 from skillviz.core.localizers.record import Found, Search, Step
 from skillviz.core.problem import Problem
-from skillviz.core.ranking import top
+from skillviz.core.ranking import top, top_of_two
 
 REPORT_EVERY = 64
 
@@ -95,12 +95,7 @@ def _linearize(
 
 def _round(gamma: Tensor, linear: Linear, size: int) -> Tensor:
     """Places of the `size` largest gamma, best first; among equals the one that gains most."""
-    gain = -linear.gradient(gamma)[1]
-    support = top(gamma, min(size, int((gamma > 0).sum())))
-    order = np.lexsort((-gain[support].cpu().numpy(), -gamma[support].cpu().numpy()))
-    rest = gain.clone()
-    rest[support] = float("-inf")
-    return torch.cat([support[torch.from_numpy(order).to(support.device)], top(rest, size - len(support))])
+    return top_of_two(gamma, -linear.gradient(gamma)[1], size)
 
 
 def _found(problem: Problem, candidates: Candidates, chosen: Tensor, size: int, examples: int) -> Found:

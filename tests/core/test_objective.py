@@ -1,0 +1,188 @@
+"""The engine's loss and gradient are those of plain autograd on an untouched copy of the model."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from skillviz.core.encoded import Encoded
+from skillviz.core.flat import FlatModel
+from skillviz.core.objective import Objective
+from skillviz.core.readout import HeadReadout
+from skillviz.errors import BadData, BadModel
+from tests.core.problems import examples, learnable_problem, model_of, problem_of, table_of, tiny_problem
+from tests.reference.gradient import PlainModel
+
+CASES = [("bert", "head"), ("distilbert", "prompt"), ("gpt2", "causal"), ("gpt_neox", "head"), ("llama", "causal")]
+
+
+@pytest.mark.parametrize(("family", "readout"), CASES)
+def test_loss_and_gradient_are_autograds(family: str, readout: str) -> None:
+    encoded, model = examples(readout, n=8, labels=3), model_of(family, readout, labels=3)
+    twin = PlainModel(model, table_of(model).names, encoded, readout)
+    problem = problem_of(model, encoded, readout, micro_tokens=40)
+    rows = np.array([6, 1, 2, 5, 7])
+    loss = problem.train.backward(rows)
+    wanted_loss, wanted = twin.loss_and_gradient(problem.base.double().numpy(), rows)
+    grad = problem.flat.grad.numpy()
+    assert loss == pytest.approx(wanted_loss, rel=2e-6)
+    # float32 against float64: 2e-6 of the largest entry
+    np.testing.assert_allclose(grad, wanted, rtol=1e-4, atol=2e-6 * np.abs(wanted).max())
+    off = twin.loss_and_gradient(problem.base.double().numpy(), rows - 1)[1]
+    assert np.abs(off - wanted).max() > 1e-2 * np.abs(wanted).max(), "rows off by one would pass"
+    assert problem.train.backward(rows) == loss and np.array_equal(problem.flat.grad.numpy(), grad)
+
+
+def test_in_float64_the_gradient_is_exact_to_float32() -> None:
+    """The same engine on a float64 model: what is left is one rounding of each entry to float32."""
+    encoded, model = examples(n=6), model_of()
+    twin = PlainModel(model, table_of(model).names, encoded, "head")
+    problem = problem_of(model, encoded, dtype=torch.float64)
+    problem.train.backward()
+    wanted = twin.loss_and_gradient(problem.base.numpy(), np.arange(6))[1]
+    # one rounding to float32 for each entry; atol for entries whose gradient is zero but for rounding
+    np.testing.assert_allclose(problem.flat.grad.numpy(), wanted, rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("gpt2", "causal")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_micro_batches_change_nothing(family: str, readout: str, dtype: torch.dtype) -> None:
+    found = {}
+    for limit in (1, 30, 100_000):
+        problem = tiny_problem(family, readout, n=9, dtype=dtype, micro_tokens=limit)
+        found[limit] = problem.train.backward(), problem.flat.grad.clone()
+    # one example at a time only reorders sums: float32 rounding; a bfloat16 gradient is rounded once a micro-batch
+    rtol = 1e-5 if dtype == torch.float32 else 3e-2
+    loss, grad = found[100_000]
+    for limit in (1, 30):
+        assert found[limit][0] == pytest.approx(loss, rel=rtol)
+        assert float((found[limit][1] - grad).norm()) <= rtol * float(grad.norm())
+
+
+def test_a_bfloat16_model_gives_a_float32_gradient_through_its_hooks() -> None:
+    problem = tiny_problem(dtype=torch.bfloat16)
+    assert problem.flat.theta.dtype == torch.bfloat16 and problem.tau.dtype == torch.float32
+    problem.train.backward()
+    grad = problem.flat.grad
+    assert grad.dtype == torch.float32 and bool(grad.abs().max() > 0)
+    assert all(p.grad is None for p in problem.flat.parameters), "a narrow gradient was kept"
+    exact = tiny_problem()
+    exact.flat.theta.copy_(problem.base.float())
+    exact.train.backward()
+    cosine = torch.cosine_similarity(grad, exact.flat.grad, dim=0)
+    assert float(cosine) > 0.99  # bfloat16 holds eight bits
+
+
+@pytest.mark.parametrize("autocast", [torch.bfloat16, torch.float16])
+def test_autocast_narrows_activations_only(autocast: torch.dtype) -> None:
+    problem = tiny_problem(n=6)
+    narrow = Objective(problem.flat, HeadReadout(), examples(n=6), autocast=autocast)
+    exact_loss = problem.train.backward()
+    exact = problem.flat.grad.clone()
+    loss = narrow.backward()
+    assert problem.flat.grad.dtype == torch.float32 and loss != exact_loss
+    assert loss == pytest.approx(exact_loss, rel=0.05)
+    assert float(torch.cosine_similarity(problem.flat.grad, exact, dim=0)) > 0.99
+    assert narrow.logits().dtype == np.float32
+
+
+def test_logits_keep_the_order_of_the_rows_repeats_included() -> None:
+    problem = tiny_problem(n=10, micro_tokens=25)
+    everything = problem.train.logits()
+    rows = np.array([7, 2, 2, 9, 0, 7])
+    np.testing.assert_allclose(problem.train.logits(rows), everything[rows], rtol=1e-5, atol=1e-6)
+    assert np.unique(everything[:, 0]).size == 10, "the scores must tell rows apart"
+    assert everything.dtype == np.float32
+
+
+def test_loss_and_accuracy_follow_the_scores() -> None:
+    problem = tiny_problem(n=10, labels=4)
+    rows = np.array([1, 5, 6])
+    scores = problem.train.logits(rows).astype(np.float64)
+    p = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    labels = problem.train.labels[rows]
+    assert problem.train.loss(rows) == pytest.approx(-np.log(p[np.arange(3), labels]).mean(), rel=1e-6)
+    assert problem.train.accuracy(rows) == (scores.argmax(1) == labels).mean()
+    assert problem.train.loss(rows) == pytest.approx(problem.train.backward(rows), rel=1e-5)
+
+
+@pytest.mark.parametrize(("family", "readout", "labels"), [("bert", "head", 4), ("gpt2", "causal", 2)])
+def test_each_examples_gradients_are_autograds(family: str, readout: str, labels: int) -> None:
+    encoded, model = examples(readout, n=4, labels=labels), model_of(family, readout, labels)
+    twin = PlainModel(model, table_of(model).names, encoded, readout)
+    problem = problem_of(model, encoded, readout)
+    for row in (0, 3):
+        logits, gradients = problem.train.gradients(row)
+        rows = torch.stack([g.clone() for g in gradients]).numpy()
+        wanted = twin.difference_gradients(problem.base.double().numpy(), row)
+        assert rows.shape == (labels - 1, problem.d)
+        np.testing.assert_allclose(rows, wanted, rtol=1e-4, atol=3e-6 * np.abs(wanted).max())  # float32
+        np.testing.assert_allclose(logits, problem.train.logits(np.array([row]))[0], rtol=1e-5, atol=1e-6)
+
+
+def test_only_the_blocks_get_a_gradient_and_dropout_is_off() -> None:
+    model = model_of()
+    model.config.hidden_dropout_prob = 0.5
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.5
+    model.train()
+    problem = problem_of(model, examples())
+    assert problem.train.backward() == problem.train.backward()
+    asking = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert asking == set(problem.table.names)
+
+
+def test_theta_is_the_model() -> None:
+    model = model_of()
+    before = copy.deepcopy(model.state_dict())
+    flat = FlatModel(model, table_of(model))
+    assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in before.items())
+    flat.theta.add_(1)
+    for name, tensor in before.items():
+        moved = tensor + 1 if name in flat.table.names else tensor
+        assert torch.equal(model.state_dict()[name], moved), name
+    flat.theta.copy_(flat.gather(before))
+    assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in before.items())
+
+
+def test_a_model_of_two_dtypes_is_refused() -> None:
+    model = model_of()
+    model.bert.encoder.layer[0].output.dense.bfloat16()
+    with pytest.raises(BadModel, match="several dtypes"):
+        FlatModel(model, table_of(model))
+
+
+def test_no_examples_are_refused() -> None:
+    problem = tiny_problem()
+    with pytest.raises(BadData, match="no examples"):
+        Objective(problem.flat, HeadReadout(), Encoded([], [], np.array([], dtype=np.int64), 2))
+
+
+def test_a_weight_shared_by_two_blocks_gets_both_gradients() -> None:
+    def shared() -> torch.nn.Module:
+        model = model_of()
+        layers = model.bert.encoder.layer
+        layers[1].output.dense.weight = layers[0].output.dense.weight
+        return model
+
+    encoded, model = examples(n=5), shared()
+    twin = PlainModel(model, table_of(model).names, encoded, "head")
+    for dtype in (torch.float32, torch.float64):
+        problem = problem_of(shared(), encoded, dtype=dtype)
+        assert problem.d == tiny_problem().d - 16 * 32
+        problem.train.backward()
+        wanted = twin.loss_and_gradient(problem.base.double().numpy(), np.arange(5))[1]
+        grad = problem.flat.grad.numpy()
+        np.testing.assert_allclose(grad, wanted, rtol=1e-4, atol=2e-6 * np.abs(wanted).max())  # float32
+
+
+def test_the_learnable_problem_is_learned() -> None:
+    problem = learnable_problem()
+    assert problem.train.accuracy() < 0.8 and torch.equal(problem.flat.theta, problem.base)
+    problem.set_region(torch.arange(problem.d))
+    assert torch.equal(problem.flat.theta, problem.finetuned)
+    assert problem.train.accuracy() == 1 and problem.selection is not None and problem.selection.accuracy() > 0.9

@@ -1,0 +1,110 @@
+"""Slow twins of the iterative localizers: lists, sets and dictionaries, one entry at a time, in float32 where they are.
+
+`gradient(theta, rows)` gives the loss and its gradient [d]; `draws` the rows of each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import exp
+
+import numpy as np
+
+from tests.reference.ranking import slow_top
+
+Gradient = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
+F = np.float32
+
+
+def slow_candidates(tau: np.ndarray, share: float, size: int) -> list[int]:
+    """The largest movers, in index order: a share of all, at least twice the size."""
+    count = min(len(tau), max(round(share * len(tau)), 2 * size))
+    return sorted(slow_top(np.abs(tau).tolist(), count))
+
+
+def slow_gains(grad: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    """-g tau, one rounding to float32."""
+    return -(grad.astype(F) * tau.astype(F))
+
+
+def slow_stagewise(
+    base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], size: int,
+    candidates: list[int], start: int, most: int,
+) -> list[int]:  # fmt: skip
+    """The stagewise region, best first."""
+    tau = tuned.astype(F) - base.astype(F)
+    by_movement = [candidates[j] for j in slow_top([abs(float(tau[i])) for i in candidates], len(candidates))]
+    members = set(by_movement[:start])
+    score = {i: F(0) for i in candidates}
+    for step, rows in enumerate(draws, start=1):
+        theta = base.copy()
+        for i in members:
+            theta[i] = tuned[i]
+        gains = slow_gains(gradient(theta, rows)[1], tau)
+        for i in candidates:
+            score[i] = F(score[i] + gains[i])
+        last = step == len(draws)
+        leaving = sorted((i for i in members if score[i] < 0), key=lambda i: (score[i], i))
+        leaving = leaving[: min(most, len(candidates) - size) if last else most]
+        room = size - len(members) + len(leaving)
+        outside = sorted((i for i in candidates if i not in members), key=lambda i: (-score[i], i))
+        coming = outside[: room if last else min(room, most + len(leaving))]
+        if not last:
+            coming = [i for i in coming if score[i] > 0]
+        members = (members - set(leaving)) | set(coming)
+    return sorted(members, key=lambda i: (-score[i], i))
+
+
+def slow_frank_wolfe(
+    base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], size: int,
+    candidates: list[int], settle_steps: int,
+) -> list[int]:  # fmt: skip
+    """The Frank-Wolfe region, best first: in order of settling."""
+    tau = tuned.astype(F) - base.astype(F)
+    by_movement = [candidates[j] for j in slow_top([abs(float(tau[i])) for i in candidates], len(candidates))]
+    gamma = {i: F(1) if i in set(by_movement[:size]) else F(0) for i in candidates}
+    gained = {i: F(0) for i in candidates}
+    settled: list[int] = []
+    for t, rows in enumerate(draws):
+        theta = base.copy()
+        for i in candidates:
+            theta[i] = F(base[i]) + F(gamma[i] * tau[i])
+        gains = slow_gains(gradient(theta, rows)[1], tau)
+        free = [i for i in candidates if i not in settled]
+        vertex = sorted(free, key=lambda i: (-gains[i], i))[: size - len(settled)]
+        rate = 2 / (t + 3)
+        for i in candidates:
+            gained[i] = F(gained[i] + gains[i])
+        for i in free:
+            gamma[i] = F(gamma[i] * F(1 - rate))
+            if i in vertex and gains[i] > 0:
+                gamma[i] = F(gamma[i] + F(rate))
+        done = t + 1 - (len(draws) - settle_steps)
+        if done > 0:
+            count = round(size * done / settle_steps)
+            best = sorted(free, key=lambda i: (-gamma[i], -gained[i], i))
+            for i in best[: count - len(settled)]:
+                settled.append(i)
+                gamma[i] = F(1)
+            free = [i for i in candidates if i not in settled]
+            used = sum(float(gamma[i]) for i in free)
+            if used > size - count:
+                for i in free:
+                    gamma[i] = F(gamma[i] * F((size - count) / used))
+    return settled
+
+
+def slow_learned(
+    base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], scores: Sequence[float],
+    mask: set[int], lr: float, bias: float,
+) -> tuple[list[float], set[int]]:  # fmt: skip
+    """The paper's S after these steps, and the rounded mask (PAPER.md, section 4), in float64."""
+    s, tau = [float(x) for x in scores], tuned - base
+    for rows in draws:
+        u = [1 / (1 + exp(min(bias - x, 700.0))) for x in s]
+        soft = [(1 - v) if i in mask else v for i, v in enumerate(u)]
+        g = gradient(base + np.array(soft) * tau, rows)[1]
+        for i, v in enumerate(u):
+            sign = -1 if i in mask else 1
+            s[i] -= lr * sign * tau[i] * g[i] * v * (1 - v)
+    return s, {i for i, x in enumerate(s) if (i in mask) != (x > bias)}
