@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import torch
 
 import skillviz
 from skillviz.errors import BadInput, BadSize
-from tests.cli.calls import PROJECT
+from tests.cli.calls import PROJECT, call
 
 
 @pytest.mark.parametrize("name", skillviz.__all__)
@@ -26,7 +27,8 @@ def test_an_unknown_name_lists_the_known():
 
 @pytest.mark.parametrize("names", ["", "Region", "open_run", "task", "Run, Task"])
 def test_importing_costs_no_torch(names):
-    code = f"import sys, skillviz\n[getattr(skillviz, n) for n in '{names}'.split(', ') if n]\nassert 'torch' not in sys.modules"
+    used = f"[getattr(skillviz, n) for n in '{names}'.split(', ') if n]"
+    code = f"import sys, skillviz\n{used}\nassert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -77,3 +79,16 @@ def test_without_region_or_graft_only_the_ends_are_scored(pair, task_file):
     scored = skillviz.evaluate(*pair, task_file, device="cpu")
     assert {"pretrained", "finetuned"} <= set(scored.scores["test"].states)
     assert "grafted" not in scored.scores["test"].states and scored.size is None
+
+
+def test_a_run_s_own_command_and_python_make_it_again(pair, task_file, own_runs):
+    run = skillviz.localize(*pair, task_file, size=["1%", 9], method="movement", device="cpu", max_test=8)
+    command = shlex.split(run.spec.command())
+    assert command[:3] == ["python", "-m", "skillviz"]
+    said = call(*command[3:], "--json")
+    assert said.code == 0, said.err
+    assert said.json["metrics"] == run.headline()["metrics"]
+    space: dict[str, object] = {}
+    exec(run.spec.python(), space)
+    assert space["run"].spec == run.spec  # type: ignore[attr-defined]
+    assert len(list(own_runs.iterdir())) == 3

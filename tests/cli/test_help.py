@@ -58,7 +58,8 @@ def test_version():
 @pytest.mark.parametrize("words", [["--help"], ["localize", "--help"], ["runs", "list"], ["runs", "verify"]])
 def test_it_starts_without_torch(words):
     code = (
-        "import sys\nfrom skillviz.cli import app\ntry:\n    app()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "import sys\nfrom skillviz.cli import app\n"
+        "try:\n    app()\nexcept SystemExit as end:\n    assert not end.code\n"
         "print([m for m in ('torch', 'transformers', 'streamlit') if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=PROJECT, capture_output=True, text=True, timeout=60)
