@@ -106,10 +106,10 @@ def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: 
     a ranking. Runs of one localizer with settings that few share go under a name of their own.
     """
     names = line_names(entries)
-    parts = [
-        curve[curve["split"] == split].assign(localizer=name, is_main=curve["size"] == entry.size)
-        for entry, name, curve in zip(entries, names, curves, strict=True)
-    ]
+    parts = []
+    for entry, name, curve in zip(entries, names, curves, strict=True):
+        rows = curve[curve["split"] == split]
+        parts.append(rows.assign(localizer=name, is_main=rows["size"] == entry.size))
     if not parts:
         return pd.DataFrame(columns=["localizer", "seed", "size", "share", "metric", "value", "low", "high"])
     whole = pd.concat(parts, ignore_index=True).sort_values("is_main", ascending=False, kind="stable")

@@ -49,6 +49,9 @@ def begin_library(name: str) -> tuple[Entry, ...]:
     if not entries and not others and not unreadable:
         explain_empty()
         st.stop()
+    wanted = address.current(address.RUN)
+    if wanted in {entry.id for entry in entries}:
+        address.keep(address.RUN, str(wanted))
     return entries
 
 

@@ -1,0 +1,177 @@
+"""Flows in a real browser: deep links on a fresh server, the menu, the picker, copied links, delete, nothing there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from skillviz.ui.pages import PAGES
+from tests.e2e.conftest import settle
+
+pytestmark = pytest.mark.e2e
+
+MENU = "[data-testid='stSidebarNav'] a"
+Made = tuple[Path, dict[str, str]]
+Serve, Visit = Callable[[Path], str], Callable[..., Any]
+
+
+def heading(page: Any) -> str:
+    return page.locator("h1").first.inner_text()
+
+
+def query(page: Any) -> dict[str, str]:
+    return {name: values[-1] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def expect(page: Any, path: str | None = None, **wanted: str) -> None:
+    """Waits until the address has this path and these values; fails with what it has instead."""
+    for _ in range(240):
+        at = urlsplit(page.url).path
+        if (path is None or at == path) and wanted.items() <= query(page).items():
+            return
+        page.wait_for_timeout(250)
+    raise AssertionError(f"wanted {path} {wanted}, the address is {page.url}")
+
+
+def go(page: Any, title: str) -> None:
+    page.locator(MENU, has_text=title).click()
+    question = next(entry.question for entry in PAGES.values() if entry.title == title)
+    page.locator("h1", has_text=question).wait_for()
+    settle(page)
+
+
+def pick(page: Any, label: str, option: str) -> None:
+    page.get_by_label(re.compile(label)).first.click()
+    page.get_by_role("option", name=option, exact=True).click()
+    page.wait_for_timeout(300)
+    settle(page)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_deep_link_on_a_fresh_server_then_the_menu(name: str, made: Made, serve: Serve, visit: Visit) -> None:
+    """The trap of a folder called pages/: a first visit runs the page's file without dashboard.py."""
+    root, ids = made
+    page = visit(f"{serve(root)}/{name}?run={ids['movement']}")
+    assert heading(page) == PAGES[name].question
+    assert page.locator(MENU).all_inner_texts() == [entry.title for entry in PAGES.values()]
+    others = [entry for entry in PAGES.values() if entry.name != name]
+    for entry in (others[0], others[-1], PAGES[name]):
+        go(page, entry.title)
+        expect(page, f"/{entry.name}", run=ids["movement"])
+
+
+def test_the_bare_address_leads_to_the_overview(made: Made, serve: Serve, visit: Visit) -> None:
+    root, ids = made
+    address = serve(root)
+    page = visit(address)
+    page.locator("h1", has_text=PAGES["overview"].question).wait_for()
+    expect(page, "/overview", run=ids["paraphrase"])
+    linked = visit(f"{address}/?run={ids['random']}")
+    linked.locator("h1", has_text=PAGES["overview"].question).wait_for()
+    expect(linked, "/overview", run=ids["random"])
+
+
+def test_picking_changes_the_address_and_a_copied_link_shows_the_same(made: Made, address: str, visit: Visit) -> None:
+    ids = made[1]
+    page = visit(f"{address}/calibration?run={ids['stagewise0']}")
+    pick(page, "^Localizer", "random")
+    expect(page, run=ids["random"])
+    page.get_by_role("radio", name="equal mass").or_(page.get_by_text("equal mass", exact=True)).first.click()
+    page.get_by_text("bins of equal mass").wait_for()
+    settle(page)
+    expect(page, kind="mass")
+    copy = visit(page.url)
+    expect(copy, **query(page))
+    for part in ("bins of equal mass", ids["random"]):
+        copy.get_by_text(part).first.wait_for()
+
+
+def test_going_back_shows_the_run_before(made: Made, address: str, visit: Visit) -> None:
+    ids = made[1]
+    page = visit(f"{address}/overview?run={ids['stagewise0']}")
+    pick(page, "^Localizer", "random")
+    page.go_back()
+    page.get_by_text(ids["stagewise0"]).first.wait_for()
+    expect(page, run=ids["stagewise0"])
+
+
+def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Visit) -> None:
+    ids = made[1]
+    page = visit(f"{address}/region?run={ids['stagewise0']}&cell=0 · MLP in")
+    figure = page.locator(".js-plotly-plot").first
+    figure.scroll_into_view_if_needed()
+    box = figure.locator(".nsewdrag").first.bounding_box()
+    columns = figure.locator(".xtick text").count()
+    page.mouse.click(box["x"] + box["width"] * 0.5 / columns, box["y"] + box["height"] * 0.75)
+    page.locator("h2", has_text="Layer 1, query").wait_for()
+    expect(page, cell="1 · query")
+
+
+def test_table_and_downloads(made: Made, address: str, visit: Visit) -> None:
+    ids = made[1]
+    page = visit(f"{address}/sparsity?run={ids['stagewise0']}")
+    page.get_by_role("button", name="Download").first.click()
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Table (CSV)").click()
+    assert found.value.suggested_filename == f"{ids['stagewise0']}-sparsity.csv"
+    text = Path(found.value.path()).read_text()
+    assert text.startswith("localizer,size,share,value") and "stagewise" in text
+    assert page.locator("[aria-label*='by region size'], [alt*='by region size']").count() > 0
+
+
+def test_opening_a_run_from_the_library(made: Made, address: str, visit: Visit) -> None:
+    ids = made[1]
+    page = visit(f"{address}/runs")
+    pick(page, "^Chosen run", ids["movement"])
+    page.get_by_role("button", name="Open").click()
+    page.locator("h1", has_text=PAGES["overview"].question).wait_for()
+    expect(page, "/overview", run=ids["movement"])
+
+
+def test_delete_asks_first(made: Made, serve: Serve, visit: Visit, tmp_path: Path) -> None:
+    root = tmp_path / "copy"
+    shutil.copytree(made[0], root)
+    gone = made[1]["movement"]
+    page = visit(f"{serve(root)}/runs")
+    pick(page, "^Chosen run", gone)
+    page.get_by_role("button", name="Delete", exact=False).first.click()
+    page.get_by_role("button", name="Keep it").click()
+    page.get_by_role("dialog").wait_for(state="hidden")
+    assert (root / gone).is_dir()
+    page.get_by_role("button", name="Delete", exact=False).first.click()
+    page.get_by_role("button", name="Delete for good").click()
+    page.get_by_role("dialog").wait_for(state="hidden")
+    settle(page)
+    assert not (root / gone).exists()
+    assert len(list(root.glob("*/run.json"))) == len(made[1]) - 1
+    page.get_by_text(re.compile(r"\d+ runs? of")).first.wait_for()
+
+
+def test_an_empty_store_says_what_to_do(serve: Serve, visit: Visit, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if any((request.config.rootpath / "cached_runs").glob("*/run.json")):
+        pytest.skip("runs ship with this checkout, so the dashboard is never empty; tests/pages covers the empty one")
+    page = visit(serve(tmp_path / "nothing"))
+    page.get_by_text("There is no run yet").wait_for()
+    assert heading(page) == PAGES["runs"].question
+    go(page, "Region")
+    page.get_by_text("There is no run yet").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_narrow_pages_do_not_scroll_sideways(scheme: str, address: str, visit: Visit) -> None:
+    page = visit(f"{address}/overview", color_scheme=scheme)
+    page.set_viewport_size({"width": 400, "height": 800})
+    for name in PAGES:
+        page.goto(f"{address}/{name}")
+        settle(page)
+        too_wide = page.evaluate(
+            "(() => { const m = document.querySelector('[data-testid=\"stMain\"]');"
+            " return m.scrollWidth - m.clientWidth; })()"
+        )
+        assert too_wide <= 1, name

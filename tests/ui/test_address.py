@@ -1,0 +1,72 @@
+"""The address as the state: always written, followed when typed, remembered over a page switch."""
+
+from __future__ import annotations
+
+from streamlit.testing.v1 import AppTest
+
+
+def script() -> None:
+    import streamlit as st
+
+    from skillviz.ui import controls
+
+    if not st.session_state.get("elsewhere"):
+        metric = controls.select("metric", "Metric", ("accuracy", "ece", "nll"), "accuracy")
+        bins = controls.whole("bins", "Bins", 2, 50, 15)
+        kind = controls.segments("kind", "Kind", ("width", "mass"), "width")
+        scaled = controls.switch("scaled", "Scaled", True)
+        st.write(f"{metric} {bins} {kind} {scaled}")
+
+
+def opened(**query: str) -> AppTest:
+    test = AppTest.from_function(script)
+    for name, value in query.items():
+        test.query_params[name] = value
+    return test.run()
+
+
+def params(test: AppTest) -> dict[str, str]:
+    return {name: test.query_params[name] for name in ("metric", "bins", "kind", "scaled")}
+
+
+DEFAULTS = {"metric": "accuracy", "bins": "15", "kind": "width", "scaled": "yes"}
+
+
+def test_defaults_are_written_too_so_that_a_link_keeps_its_meaning() -> None:
+    assert params(opened()) == DEFAULTS
+
+
+def test_a_link_opens_the_same_view() -> None:
+    other = {"metric": "nll", "bins": "7", "kind": "mass", "scaled": "no"}
+    test = opened(**other)
+    assert test.markdown[0].value == "nll 7 mass False" and params(test) == other
+
+
+def test_what_cannot_be_chosen_is_passed_over() -> None:
+    assert params(opened(metric="beauty", bins="99", kind="", scaled="perhaps")) == DEFAULTS
+
+
+def test_a_widget_wins_over_the_address_that_it_wrote_itself() -> None:
+    test = opened(metric="ece")
+    test.selectbox[0].select("nll").run()
+    assert test.query_params["metric"] == "nll" and test.markdown[0].value.startswith("nll")
+    test.slider[0].set_value(20).run()
+    assert params(test) == {**DEFAULTS, "metric": "nll", "bins": "20"}
+
+
+def test_an_address_typed_by_hand_or_gone_back_to_wins_over_the_widget() -> None:
+    test = opened(metric="ece")
+    test.query_params["metric"] = "nll"
+    test.run()
+    assert test.selectbox[0].value == "nll" and test.markdown[0].value.startswith("nll")
+
+
+def test_choices_survive_a_page_that_does_not_draw_them_and_an_emptied_address() -> None:
+    test = opened(metric="ece", bins="7")
+    test.session_state["elsewhere"] = True
+    test.query_params.clear()
+    test.run()
+    assert not test.markdown
+    test.session_state["elsewhere"] = False
+    test.run()
+    assert params(test) == {**DEFAULTS, "metric": "ece", "bins": "7"}

@@ -1,0 +1,59 @@
+"""Words for those who cannot see a figure: they carry its values."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.ui import alt
+from skillviz.ui.text import SPACE
+
+
+def test_the_comparison_is_read_out() -> None:
+    states = pd.DataFrame(
+        {"state": ["grafted", "temperature"], "metric": ["accuracy", "nll"], "value": [0.801, 0.43]}
+    )
+    said = alt.overview(states).replace(SPACE, " ")
+    assert said == "Models side by side. grafted accuracy 80.1 %; temperature-scaled NLL 0.43."
+
+
+def test_the_search_is_told_by_its_ends() -> None:
+    history = pd.DataFrame({"loss": [0.7, None, 0.4], "added": [1000, 20, 3], "removed": [0, 5, 2]})
+    assert alt.history(history) == (
+        "Training loss over 3 steps, from 0.700 to 0.400 nats; 1,023 entries were switched on, 7 off."
+    )
+    assert "no steps" in alt.history(history.iloc[:0])
+
+
+def test_the_densest_cells_come_first() -> None:
+    cells = pd.DataFrame(
+        {"layer": [0, 1, pd.NA], "kind": ["value", "key", "other"], "enrichment": [0.5, 3.0, 2.0]}
+    ).astype({"layer": "Int64"})
+    said = alt.density(cells).replace(SPACE, " ")
+    assert "densest: layer 1 key 3.0 ×, layer none other 2.0 ×, layer 0 value 0.50 ×" in said
+
+
+def test_shares_by_layer_and_kind_are_read_out() -> None:
+    layers = pd.DataFrame({"layer": [0, 1], "share": [0.25, 0.75]})
+    assert "layer 1 75.0" in alt.layers(layers)
+    kinds = pd.DataFrame({"kind": ["value", "key"], "selected": [3, 1]})
+    assert "value 75.0" in alt.kinds(kinds)
+
+
+def test_the_layer_that_moved_most_is_named() -> None:
+    layers = pd.DataFrame({"layer": [0, 0, 1], "movement_l2": [3.0, 4.0, 4.9]})
+    assert "layer 0 moved most" in alt.movement(layers)
+
+
+def test_over_confidence_is_said_with_its_sign() -> None:
+    bins = pd.DataFrame(
+        {"state": "finetuned", "count": [10, 30], "confidence": [0.6, 0.99], "accuracy": [0.6, 0.89],
+         "lower": [0.5, 0.9], "upper": [0.6, 1.0]}
+    )  # fmt: skip
+    assert "+7.5 points" in alt.reliability(bins)
+    assert "fine-tuned: 75.0" in alt.histogram(bins)
+
+
+def test_a_localizer_with_one_size_is_not_told_twice() -> None:
+    points = pd.DataFrame({"localizer": ["a", "b", "b"], "share": [0.001, 0.001, 0.01], "value": [0.8, 0.7, 0.75]})
+    said = alt.sparsity(points, "accuracy").replace(SPACE, " ")
+    assert "a 80.0 % at 0.1 %;" in said and "b 70.0 % at 0.1 % and 75.0 % at 1 %." in said

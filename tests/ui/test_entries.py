@@ -1,0 +1,112 @@
+"""Finding a run: labels that tell pairs and runs apart, and switches that keep most of the run before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skillviz.runs.library import library
+from skillviz.ui.entries import (
+    LEVELS,
+    SETTINGS,
+    Entry,
+    entry_of,
+    first_choice,
+    level_labels,
+    level_value,
+    options,
+    pair_labels,
+    switched,
+)
+
+PLAIN = tuple((name, "null") for name in SETTINGS)
+LARGE = tuple((name, "1024" if name == "batch_size" else "null") for name in SETTINGS)
+
+
+def entry(localizer: str = "stagewise", size: int = 1000, seed: int = 0, **fields) -> Entry:
+    values = {
+        "id": f"{localizer}-{size}-{seed}", "is_own": False, "pair": ("a", "b", "sst2", "c", "head"),
+        "base": "org/base", "finetuned": "org/tuned", "task": "sst2", "readout": "head", "localizer": localizer,
+        "size": size, "d": 1_000_000, "seed": seed, "settings": PLAIN, "created": "2026-01-01", "finished": "",
+        "seconds": 1.0, "n": 100, "metric": "accuracy", "grafted": 0.8, "recovered": 0.7, "ece": 0.05,
+    }  # fmt: skip
+    return Entry(**{**values, **fields})
+
+
+GRID = [entry(loc, size, seed) for loc in ("stagewise", "random") for size in (100, 1000, 10_000) for seed in (0, 1, 2)]
+
+
+def test_four_levels_in_their_order() -> None:
+    assert LEVELS == ("pair", "localizer", "size", "seed")
+    chosen = GRID[4]
+    assert [len(options(GRID, chosen, level)) for level in LEVELS] == [1, 2, 3, 3]
+    assert [e.size for e in options(GRID, chosen, "size")] == [100, 1000, 10_000]
+
+
+def test_switching_the_localizer_keeps_size_and_seed() -> None:
+    chosen = entry(size=10_000, seed=2)
+    assert switched(GRID, chosen, "localizer", "random").id == "random-10000-2"
+
+
+def test_switching_to_a_localizer_of_its_own_size_takes_the_nearest() -> None:
+    own = [entry("learned", 2345, 0), entry("learned", 120, 0)]
+    assert switched([*GRID, *own], entry(size=1000), "localizer", "learned").size == 2345
+    assert switched([*GRID, *own], entry(size=100), "localizer", "learned").size == 120
+
+
+def test_switching_the_pair_keeps_the_localizer_where_it_can() -> None:
+    other = ("x", "y", "mrpc", "z", "head")
+    there = [replace(e, id="other-" + e.id, pair=other) for e in GRID]
+    assert switched([*GRID, *there], GRID[-1], "pair", other).id == "other-" + GRID[-1].id
+    only = [replace(there[0], localizer="movement")]
+    assert switched([*GRID, *only], GRID[-1], "pair", other).localizer == "movement"
+
+
+def test_seventy_runs_of_one_pair_give_short_lists() -> None:
+    names = ("a", "b", "c", "d", "e", "f", "g", "h")
+    many = [entry(n, size, seed) for n in names for size in (100, 1000, 10_000) for seed in (0, 1, 2)]
+    assert [len(options(many, many[0], level)) for level in LEVELS] == [1, 8, 3, 3]
+
+
+def test_size_labels_give_share_and_count() -> None:
+    assert level_labels([entry(size=1000)], "size")[0].replace("\N{NO-BREAK SPACE}", " ") == "0.1 % (1,000)"
+
+
+def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_id() -> None:
+    large = replace(entry(), id="second", settings=LARGE)
+    assert level_labels([entry(), large], "seed") == ["0", "0 · batch_size 1024"]
+    again = replace(entry(), id="stagewise-again")
+    assert level_labels([entry(), again], "seed") == ["0 · 1000-0", "0 · -again"]
+
+
+def test_equal_names_of_pairs_get_what_tells_them_apart() -> None:
+    other = replace(entry(), pair=("a", "b", "sst2", "dddddd", "head"), n=50)
+    labels = pair_labels([entry(), other])
+    assert labels[entry().pair].endswith("100 examples") and labels[other.pair].endswith("50 examples")
+    prompt = replace(entry(), pair=("a", "b", "sst2", "c", "prompt"), readout="prompt")
+    assert pair_labels([entry(), prompt])[prompt.pair].endswith("· prompt")
+    same = replace(entry(), pair=("a", "b", "sst2", "ffffff", "head"))
+    assert len(set(pair_labels([entry(), same]).values())) == 2
+
+
+def test_the_first_choice_is_the_users_newest_else_the_default_localizer_at_a_tenth_of_a_percent() -> None:
+    assert first_choice(GRID).id == "stagewise-1000-0"
+    mine = [entry("random", 5, 9, is_own=True, created="2026-02-01"), entry("movement", 5, 9, is_own=True)]
+    assert first_choice([*GRID, *mine]).id == "random-5-9"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_run_can_be_reached(level: str) -> None:
+    for chosen in GRID:
+        reached = {switched(GRID, chosen, level, level_value(e, level)).id for e in options(GRID, chosen, level)}
+        assert chosen.id in reached and len(reached) == len(options(GRID, chosen, level))
+
+
+def test_an_entry_repeats_its_run(ids: dict[str, str]) -> None:
+    run = library().open(ids["paraphrase"])
+    found = entry_of(run, is_own=True)
+    scores = run.record.metrics["test"]
+    assert (found.id, found.metric, found.n, found.task) == (run.id, "f1", 120, "mrpc")
+    assert found.grafted == scores.states["grafted"]["f1"].value
+    assert found.share == run.record.share

@@ -1,0 +1,40 @@
+"""Downloads: a table that reads back, a page that needs no network, names that every file system takes."""
+
+from __future__ import annotations
+
+import io
+
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+
+from skillviz.plots.theme import GROUND, template
+from skillviz.ui import exports
+
+
+def test_the_table_reads_back_at_full_precision() -> None:
+    frame = pd.DataFrame({"a": [1 / 3, 2.0], "b": ["x,y", "ä"]})
+    assert pd.read_csv(io.BytesIO(exports.csv(frame))).equals(frame)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_holds_plotly_and_the_themes_ground(theme: str) -> None:
+    figure = go.Figure(go.Scatter(y=[1, 2])).update_layout(template=template(theme))
+    page = exports.html(figure, "How small?").decode()
+    assert len(page) > 1_000_000 and "cdn.plot.ly" not in page.split("</script>")[0]
+    assert GROUND[theme] in page and "How small?" in page
+    assert figure.layout.title.text is None, "the figure on the page is left as it is"
+
+
+@pytest.mark.parametrize(
+    ("parts", "name"),
+    [(("run-1", "by layer"), "run-1-by-layer"), (("", "a/b:c"), "a-b-c"), (("ä b",), "b")],
+)
+def test_file_names(parts: tuple[str, ...], name: str) -> None:
+    assert exports.file_name(*parts) == name
+
+
+def test_the_camera_saves_what_was_chosen() -> None:
+    config = exports.plotly_config("run-by-layer", "svg")
+    assert config["toImageButtonOptions"] == {"format": "svg", "filename": "run-by-layer", "scale": 2}
+    assert config["displaylogo"] is False

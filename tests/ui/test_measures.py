@@ -1,0 +1,106 @@
+"""The tables that pages draw from a run's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.core.calibration import ece
+from skillviz.runs.library import library
+from skillviz.runs.run import Run
+from skillviz.ui import measures
+from tests.ui.test_entries import LARGE, entry
+
+
+@pytest.fixture
+def run(ids: dict[str, str]) -> Run:
+    return library().open(ids["stagewise0"])
+
+
+def test_logits_of_a_state_agree_with_the_runs_own(run: Run) -> None:
+    found, labels = measures.state_logits(run.predictions(), run.record, "test", ("grafted", "finetuned"))
+    names, own_labels, own = run.logits("grafted")
+    order = np.argsort(names)
+    assert np.array_equal(found["grafted"], own[order]) and np.array_equal(labels, own_labels[order])
+
+
+def test_the_temperature_scaled_model_is_the_finetuned_one_divided(run: Run) -> None:
+    found, labels = measures.state_logits(run.predictions(), run.record, "test", ("finetuned", "temperature"))
+    assert np.allclose(found["temperature"] * run.record.temperature, found["finetuned"])
+    stored = run.record.metrics["test"].states[measures.SCALED]["ece"].value
+    assert measures.ece_of(found["temperature"], labels, 15, False) == pytest.approx(stored)
+
+
+def test_the_paired_difference_agrees_with_the_one_stored(run: Run) -> None:
+    found, labels = measures.state_logits(run.predictions(), run.record, "test", ("grafted", "finetuned"))
+    difference = measures.ece_difference(found["grafted"], found["finetuned"], labels, 15, False)
+    assert difference.value == pytest.approx(run.record.metrics["test"].differences["ece"].value)
+    assert difference.low < difference.value < difference.high
+    swapped = measures.ece_difference(found["finetuned"], found["grafted"], labels, 15, False)
+    assert swapped.value == pytest.approx(-difference.value), "a dropped sign would show here"
+
+
+def test_reliability_bins_of_all_states_stand_under_each_other(run: Run) -> None:
+    found, labels = measures.state_logits(run.predictions(), run.record, "test", ("grafted", "finetuned"))
+    bins = measures.reliability_bins(found, labels, 10, True)
+    assert list(bins.groupby("state", sort=False)["count"].sum()) == [120, 120]
+    assert len(bins) == 20
+
+
+def test_reference_lines_have_guesses_for_accuracy_only(run: Run) -> None:
+    accuracy = measures.levels(run.record, "test", "accuracy")
+    assert accuracy["chance"] == 0.5 and accuracy["majority"] > 0.5 and "temperature" not in accuracy
+    loss = measures.levels(run.record, "test", "nll")
+    assert set(loss) == {"finetuned", "pretrained", "temperature"}
+
+
+def test_the_history_shown_is_the_main_sizes(run: Run) -> None:
+    history = measures.history_of(run.history(), run.record.size)
+    assert set(history["target"]) == {run.record.size}
+    assert len(measures.history_of(history, 3)) == len(history), "one search is shown whatever its target"
+
+
+def curve(size: int, value: float, seed: int = 0) -> pd.DataFrame:
+    row = {"localizer": "stagewise", "seed": seed, "size": size, "share": size / 1e6, "dataset": "sst2"}
+    return pd.DataFrame([row | {"split": "test", "metric": "accuracy", "value": value, "low": 0.0, "high": 1.0}])
+
+
+def test_a_size_that_was_searched_for_counts_before_one_cut_from_a_ranking() -> None:
+    first, second = entry(size=1000), entry(size=100)
+    both = pd.concat([curve(100, 0.5), curve(1000, 0.8)])
+    whole = measures.pair_curve([first, second], [both, curve(100, 0.7)], "test")
+    assert dict(zip(whole["size"], whole["value"], strict=True)) == {100: 0.7, 1000: 0.8}
+
+
+def test_runs_with_unusual_settings_are_a_line_of_their_own() -> None:
+    entries = [entry("learned", 1), entry("learned", 2), entry("learned", 3, settings=LARGE)]
+    assert measures.line_names(entries) == ["learned", "learned", "learned (batch_size 1024)"]
+    frame = pd.DataFrame({"localizer": ["learned", "learned (batch_size 1024)", "learned-ranked"]})
+    assert measures.own_sizes(frame) == ("learned", "learned (batch_size 1024)")
+
+
+def test_no_runs_give_an_empty_curve_and_splits_are_kept_apart() -> None:
+    assert measures.pair_curve([], [], "test").empty
+    assert measures.pair_curve([entry()], [curve(1000, 0.8)], "validation").empty
+
+
+def test_the_tasks_metric_is_offered_first(run: Run) -> None:
+    offered = measures.offered(run.curve(), run.record)
+    assert offered[0] == "accuracy" and "nll" in offered and len(set(offered)) == len(offered)
+
+
+def test_sums_by_kind_and_layer() -> None:
+    cells = pd.DataFrame(
+        {"layer": [0, 0, 1], "kind": ["a", "b", "a"], "selected": [6, 0, 2], "total": [10, 20, 10],
+         "share": [0.75, 0.0, 0.25]}
+    )  # fmt: skip
+    kinds = measures.by_kind(cells).set_index("kind")
+    assert kinds.loc["a", "enrichment"] == pytest.approx((8 / 20) / (8 / 40))
+    assert kinds.loc["b", "enrichment"] == 0
+    assert measures.by_layer(cells)["share"].tolist() == [0.75, 0.25]
+
+
+def test_ece_is_the_cores() -> None:
+    z, y = np.random.default_rng(0).normal(size=(50, 2)), np.arange(50) % 2
+    assert measures.ece_of(z, y, 7, True) == ece(z, y, 7, equal_mass=True)

@@ -1,0 +1,152 @@
+"""The computed sentences: numbers in bold, and no claim that its interval does not allow."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from skillviz.runs.record import Architecture, Estimate, RunRecord, Scores, TaskNote
+from skillviz.runs.spec import RunSpec
+from skillviz.ui import sentences
+from skillviz.ui.text import SPACE
+
+
+def record(metric: str = "accuracy") -> RunRecord:
+    spec = RunSpec(base="a/base", finetuned="a/tuned", task="sst2")
+    task = TaskNote(name="sst2", labels=("negative", "positive"), metric=metric)
+    shape = Architecture(model_type="bert", known=True, d=10_646_784, layers=6)
+    return RunRecord(
+        run_id="x", spec=spec, key="k", status="finished", created="2026-01-01T00:00:00+00:00",
+        task=task, architecture=shape, size=10_646, share=10_646 / 10_646_784,
+    )  # fmt: skip
+
+
+def estimate(value: float | None, low: float | None = None, high: float | None = None) -> Estimate:
+    return Estimate(value=value, low=low, high=high)
+
+
+def scores(difference: Estimate, *, metric: str = "accuracy", recovered: Estimate | None = None) -> Scores:
+    states = {
+        "pretrained": {metric: estimate(0.632), "ece": estimate(0.073)},
+        "grafted": {metric: estimate(0.801, 0.774, 0.826), "ece": estimate(0.054)},
+        "finetuned": {metric: estimate(0.864), "ece": estimate(0.083)},
+    }
+    recovered = recovered or estimate(0.728, 0.65, 0.80)
+    return Scores(n=900, states=states, differences={"ece": difference}, recovered=recovered)
+
+
+BETTER, WORSE, UNSURE = estimate(-0.029, -0.051, -0.008), estimate(0.03, 0.01, 0.05), estimate(-0.02, -0.05, 0.01)
+
+
+def test_the_overview_sentence_says_how_little_was_copied_and_what_it_brings_back() -> None:
+    said = sentences.overview(record(), scores(BETTER)).replace(SPACE, " ")
+    assert "**0.1 %** of the graftable parameters (10,646 of 10,646,784)" in said
+    assert "brings back **73 %** (95 %: 65–80) of what fine-tuning gained" in said
+    assert "accuracy 63.2 % → 80.1 %, fine-tuned 86.4 %" in said
+    assert "**better calibrated**" in said and "ECE 5.4 % against 8.3 %" in said
+    assert "−2.9 points (95 %: −5.1 to −0.8)" in said
+
+
+def test_no_claim_without_an_interval_that_leaves_out_zero() -> None:
+    said = sentences.overview(record(), scores(UNSURE))
+    assert "No difference in calibration" in said and "900 examples" in said
+    assert "better calibrated" not in said and "worse calibrated" not in said
+    assert "better" not in sentences.calibration(scores(estimate(-0.029)))
+
+
+def test_a_worse_graft_is_called_worse() -> None:
+    assert "**worse calibrated**" in sentences.overview(record(), scores(WORSE))
+
+
+def test_an_undefined_gain_is_not_made_up() -> None:
+    said = sentences.overview(record(), scores(UNSURE, recovered=estimate(None)))
+    assert "not defined" in said and "brings back" not in said
+
+
+def test_f1_tasks_speak_of_f1() -> None:
+    assert "F1 63.2" in sentences.overview(record("f1"), scores(UNSURE, metric="f1"))
+
+
+@pytest.mark.parametrize(
+    ("metric", "difference", "decided"),
+    [
+        ("ece", BETTER, "better"), ("ece", WORSE, "worse"), ("ece", UNSURE, "undecided"),
+        ("accuracy", WORSE, "better"), ("accuracy", BETTER, "worse"), ("nll", BETTER, "better"),
+        ("ece", None, "undecided"), ("ece", estimate(-0.1), "undecided"),
+        ("ece", estimate(-0.02, -0.04, 0.0), "undecided"),
+    ],
+)  # fmt: skip
+def test_verdicts(metric: str, difference: Estimate | None, decided: str) -> None:
+    assert sentences.verdict(metric, difference) == decided
+
+
+def test_against_a_rival() -> None:
+    assert "**better calibrated** than the rival" in sentences.against(BETTER, "the rival")
+    assert "holds zero" in sentences.against(UNSURE, "the rival")
+
+
+def test_calibration_errors_are_listed_with_the_bins_they_stand_on() -> None:
+    said = sentences.eces({"grafted": 0.054, "finetuned": 0.083}, 20, True, 1821).replace(SPACE, " ")
+    assert "20 bins of equal mass on 1,821 examples" in said
+    assert "**5.4 %** for the graft, **8.3 %** for the fine-tuned model" in said
+
+
+def kinds(selected: list[int], enrichment: list[float]) -> pd.DataFrame:
+    names = ["value", "MLP in", "LayerNorm"][: len(selected)]
+    return pd.DataFrame({"kind": names, "selected": selected, "total": 1000, "enrichment": enrichment})
+
+
+def test_the_region_sentence_names_the_largest_and_the_densest_kind() -> None:
+    layers = pd.DataFrame({"layer": [0, 1, 2, 3], "share": [0.1, 0.3, 0.4, 0.2]})
+    said = sentences.region(kinds([30, 60, 10], [1.5, 0.8, 4.0]), layers).replace(SPACE, " ")
+    assert "Most entries lie in **MLP in** (60.0 % of the region)" in said
+    assert "densest kind is **LayerNorm**, with 4.0 × its fair share" in said
+    assert "layers **1 to 2** hold 70.0 %" in said
+
+
+def test_one_layer_that_holds_half_is_named_alone() -> None:
+    layers = pd.DataFrame({"layer": [0, 1, 2], "share": [0.2, 0.6, 0.2]})
+    assert "layer **1** alone holds" in sentences.region(kinds([1], [1.0]), layers)
+
+
+def test_an_empty_region_says_so() -> None:
+    layers = pd.DataFrame({"layer": [0], "share": [0.0]})
+    assert sentences.region(kinds([0], [0.0]), layers) == "The region is empty: nothing was copied."
+
+
+def points(rows: list[tuple[str, int, float, float, float]]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["localizer", "size", "value", "low", "high"])
+    return frame.assign(share=frame["size"] / 1e6, seeds=3)
+
+
+def test_the_best_localizer_is_named_with_those_it_cannot_be_told_from() -> None:
+    frame = points([("a", 1000, 0.80, 0.78, 0.82), ("b", 1000, 0.79, 0.77, 0.81), ("c", 1000, 0.60, 0.58, 0.62)])
+    said = sentences.sparsity(frame, "accuracy", 0.864).replace(SPACE, " ")
+    assert "at 0.1 % **a** (80.0 %), intervals overlapping with b." in said
+    assert "c" not in said.split("overlapping with")[1].split(".")[0]
+    assert said.endswith("The fine-tuned model has 86.4 %.")
+
+
+def test_for_losses_lower_is_best() -> None:
+    frame = points([("a", 1000, 0.50, 0.49, 0.51), ("b", 1000, 0.40, 0.39, 0.41)])
+    assert "**b** (0.40)" in sentences.sparsity(frame, "nll", None)
+
+
+def test_sizes_that_only_one_localizer_has_are_not_a_contest() -> None:
+    frame = points([("a", 1000, 0.8, 0.7, 0.9), ("b", 1000, 0.7, 0.6, 0.8), ("learned", 1234, 0.99, 0.98, 1.0)])
+    assert "learned" not in sentences.sparsity(frame, "accuracy", None)
+
+
+def test_nothing_to_compare() -> None:
+    assert "No run" in sentences.sparsity(points([]), "accuracy", None)
+
+
+def test_what_the_intervals_are_over_is_said() -> None:
+    frame = points([("a", 1000, 0.8, 0.7, 0.9)])
+    assert "over 3 seeds" in sentences.sparsity_reads(frame)
+    assert "one seed" in sentences.sparsity_reads(frame.assign(seeds=1))
+
+
+def test_the_library_counts() -> None:
+    assert sentences.library(1, 1, 0) == "**1 run** of 1 pair of models."
+    assert sentences.library(70, 2, 3).endswith("of 2 pairs of models; 3 did not finish.")

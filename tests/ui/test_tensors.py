@@ -1,0 +1,107 @@
+"""One tensor from near: places counted by hand, fused tensors taken apart, heads where they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.core.region import Region
+from skillviz.plots.region import cells
+from skillviz.runs.library import library
+from skillviz.runs.record import Architecture, RunRecord
+from skillviz.runs.spec import RunSpec
+from skillviz.ui import tensors
+
+
+def record(model_type: str, heads: int | None) -> RunRecord:
+    shape = Architecture(model_type=model_type, known=True, d=1, layers=1, heads=heads)
+    spec = RunSpec(base="a", finetuned="b", task="c")
+    return RunRecord(run_id="x", spec=spec, key="k", status="finished", created="", architecture=shape)
+
+
+def places(part: tensors.Part) -> list[tuple[int, int]]:
+    return list(zip(part.entries["row"].tolist(), part.entries["col"].tolist(), strict=True))
+
+
+def test_entries_of_a_matrix_stand_at_their_row_and_column() -> None:
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    region = Region({name: np.array([0, 5, 15])}, {name: (4, 4)})
+    part = tensors.part(region, record("bert", 2), name, "query")
+    assert places(part) == [(0, 0), (1, 1), (3, 3)]
+    assert (part.rows, part.cols, part.heads, part.axis) == (4, 4, 2, "row")
+
+
+def test_a_bias_is_one_row_without_heads() -> None:
+    name = "bert.encoder.layer.0.attention.self.query.bias"
+    part = tensors.part(Region({name: np.array([3])}, {name: (4,)}), record("bert", 2), name, "query")
+    assert places(part) == [(0, 3)] and (part.rows, part.cols, part.heads) == (1, 4, 0)
+
+
+def test_heads_of_the_attention_output_lie_along_its_columns() -> None:
+    query, out = (f"bert.encoder.layer.0.attention.{x}.weight" for x in ("self.query", "output.dense"))
+    region = Region({out: np.array([1])}, {query: (4, 4), out: (4, 4)})
+    part = tensors.part(region, record("bert", 2), out, "attention output")
+    assert (part.axis, part.heads) == ("column", 2)
+
+
+def test_gpt2_holds_three_kinds_in_one_transposed_tensor() -> None:
+    name = "transformer.h.0.attn.c_attn.weight"
+    # 2 x 6: columns 0-1 query, 2-3 key, 4-5 value; one entry of each, and a second key
+    region = Region({name: np.array([1, 2, 9, 4])}, {name: (2, 6)})
+    found = {kind: tensors.part(region, record("gpt2", 2), name, kind) for kind in ("query", "key", "value")}
+    assert {kind: places(part) for kind, part in found.items()} == {
+        "query": [(0, 1)], "key": [(0, 0), (1, 1)], "value": [(0, 0)],
+    }  # fmt: skip
+    assert all((p.rows, p.cols, p.axis) == (2, 2, "column") for p in found.values())
+
+
+def test_a_fused_bias_is_taken_apart_too() -> None:
+    name = "transformer.h.0.attn.c_attn.bias"
+    region = Region({name: np.array([0, 3])}, {name: (6,)})
+    assert places(tensors.part(region, record("gpt2", 1), name, "key")) == [(0, 1)]
+    assert places(tensors.part(region, record("gpt2", 1), name, "value")) == []
+
+
+def test_grouped_queries_give_key_and_value_fewer_heads() -> None:
+    shapes = {f"model.layers.0.self_attn.{x}_proj.weight": s for x, s in (("q", (8, 8)), ("k", (4, 8)))}
+    query, key = shapes
+    region = Region({key: np.array([0])}, shapes)
+    assert tensors.part(region, record("llama", 4), query, "query").heads == 4
+    assert tensors.part(region, record("llama", 4), key, "key").heads == 2
+
+
+def test_unknown_families_have_no_heads() -> None:
+    name = "encoder.blocks.0.thing.weight"
+    part = tensors.part(Region({name: np.array([1])}, {name: (2, 2)}), record("strange", None), name, "other")
+    assert part.heads == 0 and places(part) == [(0, 1)]
+
+
+def test_line_counts() -> None:
+    entries = pd.DataFrame({"row": [0, 0, 3], "col": [1, 2, 2]})
+    part = tensors.Part("p", "query", entries, 4, 4, heads=2, axis="row")
+    assert tensors.line_counts(part, "row").values.tolist() == [[0, 2], [3, 1]]
+    assert tensors.line_counts(part, "column").values.tolist() == [[2, 2], [1, 1]]
+    assert tensors.line_counts(part, "head").values.tolist() == [[0, 2], [1, 1]]
+
+
+def test_every_cell_of_a_run_has_its_tensors_and_their_counts_agree(ids: dict[str, str]) -> None:
+    run = library().open(ids["stagewise0"])
+    layers, region = run.layers(), run.region()
+    table = cells(layers)
+    names = tensors.cell_names(table)
+    assert len(names) == len(table) and tensors.cell_of(None, "other") == "-1 · other"
+    seen = 0
+    for name in names:
+        rows = tensors.members(layers, name)
+        assert len(tensors.member_names(rows)) == len(rows) > 0
+        for parameter, kind, selected in zip(rows["parameter"], rows["kind"], rows["selected"], strict=True):
+            part = tensors.part(region, run.record, parameter, kind)
+            assert len(part.entries) == selected
+            seen += selected
+    assert seen == run.record.size
+
+
+@pytest.mark.parametrize("cell", [(0, "value"), (None, "other"), (11, "MLP in")])
+def test_a_cell_can_be_written_and_read(cell: tuple[int | None, str]) -> None:
+    assert tensors.read_cell(tensors.cell_of(*cell)) == cell
