@@ -1,5 +1,12 @@
 """`python -m skillviz`: the command line."""
 
-from skillviz.cli import main
+import sys
 
-main()
+if __name__ == "__main__":
+    try:
+        from skillviz.cli import main
+
+        main()
+    except KeyboardInterrupt:  # Ctrl-C before the command had begun: commands themselves handle theirs
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(130)
