@@ -43,11 +43,15 @@ class Objective:
         """The mean loss over these rows; its gradient is then in `flat.grad`."""
         rows = np.arange(self.n) if rows is None else rows
         self.flat.zero_grad()
+        # float16 would round an example's share of the mean to zero: there the sum is differentiated
+        narrow = torch.float16 in (self.autocast, self.flat.theta.dtype)
         total = torch.zeros((), device=self.flat.device)
         for batch in self.batches.micro(rows):
-            loss = cross_entropy(self._logits(batch), batch.labels, reduction="sum") / len(rows)
-            loss.backward()
-            total += loss.detach()
+            loss = cross_entropy(self._logits(batch), batch.labels, reduction="sum")
+            (loss if narrow else loss / len(rows)).backward()
+            total += loss.detach() / len(rows)
+        if narrow:
+            self.flat.grad.div_(len(rows))
         return float(total)
 
     def gradients(self, row: int) -> tuple[Tensor, Iterator[Tensor]]:

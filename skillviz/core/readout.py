@@ -28,6 +28,10 @@ MASKED_HEADS: dict[str, tuple[str, ...]] = {
     "distilbert": ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
 }
 
+# Decoders whose vocabulary scores are their output embedding times the last hidden state and nothing
+# else: it is run on the answers' positions alone. Others are asked for all positions.
+PLAIN_DECODERS = ("gpt2", "opt", "gpt_neox", "llama", "mistral", "qwen2", "qwen3")
+
 
 class Readout(Protocol):
     """Reads class scores off a model."""
@@ -87,15 +91,25 @@ class CausalReadout:
     def logits(self, model: Any, batch: Batch) -> Tensor:
         """Log-likelihood of each answer [batch, label]."""
         assert batch.answers is not None
-        n, labels, length = batch.answers.shape
-        scores = model(**batch.inputs).logits[:, :-1].float()
-        tokens = batch.inputs["input_ids"][:, 1:]
+        n, labels, _ = batch.answers.shape
+        where = batch.answers.flatten(0, 1)[:, 1:]
+        tokens = batch.inputs["input_ids"][:, 1:][where]
+        scores = _next_token_scores(model, batch, where)
         chosen = scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - scores.logsumexp(-1)
-        where = batch.answers.reshape(n * labels, length)[:, 1:]
-        total = chosen.masked_fill(~where, 0.0).sum(-1)
+        total = chosen.new_zeros(where.shape).masked_scatter(where, chosen).sum(-1)
         if self.by_length:
             total = total / where.sum(-1)
         return total.reshape(n, labels)
+
+
+def _next_token_scores(model: Any, batch: Batch, where: Tensor) -> Tensor:
+    """Vocabulary scores [tokens, vocabulary], at least float32, before each token that `where` marks."""
+    if model.config.model_type in PLAIN_DECODERS:
+        hidden = model.base_model(**batch.inputs).last_hidden_state[:, :-1][where]
+        scores = model.get_output_embeddings()(hidden)
+    else:
+        scores = model(**batch.inputs).logits[:, :-1][where]
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
 def make_readout(name: str, encoded: Encoded) -> Readout:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -87,6 +88,19 @@ def test_autocast_narrows_activations_only(autocast: torch.dtype) -> None:
     assert loss == pytest.approx(exact_loss, rel=0.05)
     assert float(torch.cosine_similarity(problem.flat.grad, exact, dim=0)) > 0.99
     assert narrow.logits().dtype == np.float32
+
+
+@pytest.mark.parametrize("where", ["activations", "model"])
+def test_float16_does_not_round_an_examples_share_away(where: str) -> None:
+    """A sure model and a large batch: each share of the mean gradient is below what float16 can hold."""
+    problem = tiny_problem(n=4, dtype=torch.float32 if where == "activations" else torch.float16)
+    problem.flat.model.classifier.weight.data.mul_(7)
+    encoded = replace(examples(n=4), labels=problem.train.logits().argmax(1))
+    narrow = Objective(problem.flat, HeadReadout(), encoded, autocast=torch.float16 if where == "activations" else None)
+    few = narrow.backward(), problem.flat.grad.clone()
+    many = narrow.backward(np.tile(np.arange(4), 250)), problem.flat.grad.clone()
+    assert few[0] < 1e-3 and many[0] == pytest.approx(few[0], rel=1e-2)
+    assert float((many[1] - few[1]).norm() / few[1].norm()) < 0.01  # 0.04 where each share is rounded
 
 
 def test_logits_keep_the_order_of_the_rows_repeats_included() -> None:

@@ -11,6 +11,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.readout import READOUTS, CausalReadout, PromptReadout, make_readout
 from tests.core.problems import LABEL_IDS, examples, model_of
 from tests.reference.likelihood import slow_likelihood
+from tests.tiny import tiny_model
 
 CPU = torch.device("cpu")
 DECODERS = ("gpt2", "opt", "gpt_neox", "llama")
@@ -63,6 +64,25 @@ def test_causal_is_the_token_by_token_likelihood(family: str) -> None:
         np.testing.assert_allclose(by_length[i], wanted / [len(a) for a in answers], rtol=1e-5, atol=2e-5)
         dropped = np.array([slow_likelihood(model, prompt, answer[:-1]) for answer in answers])
         assert np.abs(found[i] - dropped).min() > 1e-3, "a dropped last token would pass"
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_a_decoder_without_a_row_is_asked_for_all_positions(family: str) -> None:
+    encoded, model = examples("causal", n=4), model_of(family, "causal")
+    readout = make_readout("causal", encoded)
+    quick = scores(model, encoded, readout)
+    model.config.model_type = "some-new-type"
+    np.testing.assert_allclose(scores(model, encoded, readout), quick, rtol=1e-5, atol=2e-5)  # float32 sums
+
+
+def test_opt_with_projections_is_read_alike() -> None:
+    encoded = examples("causal", n=3)
+    model = tiny_model("opt", "causal", word_embed_proj_dim=8)
+    assert model.model.decoder.project_out is not None
+    found = scores(model, encoded, make_readout("causal", encoded))
+    for i, (prompt, answers) in enumerate(zip(encoded.input_ids, encoded.answers, strict=True)):  # type: ignore[arg-type]
+        wanted = [slow_likelihood(model, prompt, answer) for answer in answers]
+        np.testing.assert_allclose(found[i], wanted, rtol=1e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("family", DECODERS)

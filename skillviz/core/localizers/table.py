@@ -49,15 +49,15 @@ class Localizer:
 def _as(name: str, kind: str, value: Any) -> Any:
     """The value as the option's type, within its range; raises BadInput.
 
-    Counts are at least 1, shares lie in (0, 1], other numbers are finite and not negative.
+    Counts are at least 1, shares lie in [0, 1], other numbers are finite and not negative.
     """
     casts: dict[str, Callable[[Any], Any]] = {"int": _count, "float": _number, "str": str}
     try:
         made = casts.get(kind, tuple)(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{name}={value!r} is not {_RANGES.get(kind, kind)}, which this option takes.") from error
-    if name.endswith("_share") and not 0 < made <= 1:
-        raise BadInput(f"{name}={value!r} must be a share above 0 and at most 1.")
+    if name.endswith("_share") and made > 1:
+        raise BadInput(f"{name}={value!r} must be a share between 0 and 1.")
     return made
 
 

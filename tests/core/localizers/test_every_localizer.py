@@ -217,7 +217,7 @@ def test_options_are_cast_and_checked() -> None:
     ("option", "value"),
     [
         ("steps", 0), ("steps", -3), ("steps", "many"), ("steps", 2.5), ("steps", None), ("batch_size", 0),
-        ("steps", float("inf")), ("start_share", 0), ("start_share", 1.01), ("start_share", float("nan")),
+        ("steps", float("inf")), ("start_share", 1.01), ("start_share", float("nan")),
         ("candidate_share", -0.1), ("switch_share", "x"),
     ],
 )  # fmt: skip
