@@ -116,10 +116,10 @@ def actions(entries: Sequence[Entry]) -> None:
         run_id = left.selectbox("Chosen run", ids, key=CHOSEN, help="Or mark its row in the table.")
         entry = entries[ids.index(run_id)]
         with right.container(horizontal=True):
-            if st.button("Open", type="primary", icon=":material/open_in_full:"):
+            if st.button("Open run", type="primary", icon=":material/open_in_full:"):
                 address.keep(address.RUN, run_id)
                 st.switch_page(pages.PAGES["overview"].link(), query_params={address.RUN: run_id})
-            if st.button("Delete", icon=":material/delete:", disabled=not entry.is_own):
+            if st.button("Delete run", icon=":material/delete:", disabled=not entry.is_own):
                 confirm_delete(run_id)
         if not entry.is_own:
             st.caption("This run ships with skillviz, so it cannot be deleted here; only runs of your own folder can.")

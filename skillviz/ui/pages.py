@@ -64,9 +64,14 @@ def navigation() -> StreamlitPage:
 
 
 def install() -> None:
-    """Draws the menu when a page runs without dashboard.py; does nothing otherwise."""
+    """Sees to the menu when a page runs without dashboard.py; does nothing otherwise.
+
+    From here on the server runs dashboard.py, so the page is begun anew: what is drawn in this very run would
+    belong to dashboard.py, and the first change of a widget would be lost.
+    """
     if not installed.get():
         navigation()
+        st.rerun()
 
 
 def _landing() -> None:

@@ -116,7 +116,7 @@ def test_a_click_on_the_map_chooses_the_cell(made: Made, address: str, visit: Vi
 def test_table_and_downloads(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/sparsity?run={ids['stagewise0']}")
-    page.get_by_role("button", name="Download").first.click()
+    page.locator("[data-testid='stPopover'] button").first.click()
     with page.expect_download() as found:
         page.get_by_role("button", name="Table (CSV)").click()
     assert found.value.suggested_filename == f"{ids['stagewise0']}-sparsity.csv"
@@ -125,11 +125,12 @@ def test_table_and_downloads(made: Made, address: str, visit: Visit) -> None:
     assert page.locator("[aria-label*='by region size'], [alt*='by region size']").count() > 0
 
 
-def test_opening_a_run_from_the_library(made: Made, address: str, visit: Visit) -> None:
-    ids = made[1]
-    page = visit(f"{address}/runs")
+def test_the_first_choice_on_a_fresh_server_is_not_lost(made: Made, serve: Serve, visit: Visit) -> None:
+    """A run that begins without dashboard.py must not leave widgets behind that the next one does not know."""
+    root, ids = made
+    page = visit(f"{serve(root)}/runs")
     pick(page, "^Chosen run", ids["movement"])
-    page.get_by_role("button", name="Open").click()
+    page.get_by_role("button", name="Open run").click()
     page.locator("h1", has_text=PAGES["overview"].question).wait_for()
     expect(page, "/overview", run=ids["movement"])
 
@@ -140,11 +141,11 @@ def test_delete_asks_first(made: Made, serve: Serve, visit: Visit, tmp_path: Pat
     gone = made[1]["movement"]
     page = visit(f"{serve(root)}/runs")
     pick(page, "^Chosen run", gone)
-    page.get_by_role("button", name="Delete", exact=False).first.click()
+    page.get_by_role("button", name="Delete run").click()
     page.get_by_role("button", name="Keep it").click()
     page.get_by_role("dialog").wait_for(state="hidden")
     assert (root / gone).is_dir()
-    page.get_by_role("button", name="Delete", exact=False).first.click()
+    page.get_by_role("button", name="Delete run").click()
     page.get_by_role("button", name="Delete for good").click()
     page.get_by_role("dialog").wait_for(state="hidden")
     settle(page)

@@ -45,7 +45,7 @@ def test_filters_by_words_and_localizer(ids: dict[str, str]) -> None:
 def test_shipped_runs_cannot_be_deleted(ids: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SKILLVIZ_RUNS", str(tmp_path / "mine"))
     test = library()
-    assert button(test, "Delete").disabled
+    assert button(test, "Delete run").disabled
     assert any("cannot be deleted" in caption.value for caption in test.caption)
 
 
@@ -63,7 +63,7 @@ def test_a_note_is_kept_and_found(own_copy: Path) -> None:
 def test_delete_asks_first_and_removes_only_that_run(own_copy: Path) -> None:
     test = library()
     chosen = test.selectbox[0].value
-    button(test, "Delete").click().run()
+    button(test, "Delete run").click().run()
     assert (own_copy / chosen).is_dir()
     button(test, "Delete for good").click().run()
     assert not (own_copy / chosen).exists()
@@ -73,7 +73,7 @@ def test_delete_asks_first_and_removes_only_that_run(own_copy: Path) -> None:
 def test_a_run_that_cannot_be_deleted_is_explained(own_copy: Path) -> None:
     test = library()
     chosen = test.selectbox[0].value
-    button(test, "Delete").click().run()
+    button(test, "Delete run").click().run()
     shutil.rmtree(own_copy / chosen)
     button(test, "Delete for good").click().run()
     assert not test.exception and "nothing was deleted" in test.error[0].value
@@ -82,7 +82,7 @@ def test_a_run_that_cannot_be_deleted_is_explained(own_copy: Path) -> None:
 def test_keep_it_keeps_it(own_copy: Path) -> None:
     test = library()
     chosen = test.selectbox[0].value
-    button(test, "Delete").click().run()
+    button(test, "Delete run").click().run()
     button(test, "Keep it").click().run()
     assert (own_copy / chosen).is_dir() and chosen in listed(test)
 
