@@ -39,14 +39,17 @@ with left:
         run_id=run.id,
     )
 with right:
-    chart(
-        search_history(history, theme=theme(), height=620),
-        name="history",
-        title="How the region was found",
-        reads="above, the training loss of the graft at each step; below, how many entries the step switched on "
-        "(up) and off (down, hatched).",
-        alt=alt.history(history),
-        table=history,
-        run_id=run.id,
-    )
+    if len(history) < 2:
+        cards.one_step(record, measures.last_loss(history))
+    else:
+        chart(
+            search_history(history, theme=theme(), height=620),
+            name="history",
+            title="How the region was found",
+            reads="above, the training loss of the graft at each step; below, how many entries the step switched on "
+            "(up) and off (down, hatched).",
+            alt=alt.history(history),
+            table=history,
+            run_id=run.id,
+        )
 provenance.details(run)

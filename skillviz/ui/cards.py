@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from skillviz.runs.record import Estimate, RunRecord, Scores
-from skillviz.ui import text
+from skillviz.ui import sentences, text
 from skillviz.ui.glossary import about
 from skillviz.ui.sentences import METRIC_WORDS, metric_interval, metric_value
 
@@ -70,6 +70,13 @@ def basis(scores: Scores, record: RunRecord, split: str) -> str:
         f"{text.counted(scores.n, 'example')} of the {split} set of {text.plain(name)}, {classes} classes; "
         f"ECE with {BINS}; intervals over examples."
     )
+
+
+def one_step(record: RunRecord, loss: float) -> None:
+    """In place of the search's chart, where all entries were chosen at once."""
+    with st.container(border=True, height="stretch"):
+        st.markdown("### How the region was found")
+        st.markdown(sentences.one_step(record, loss))
 
 
 def _state_help(state: str, record: RunRecord) -> str:

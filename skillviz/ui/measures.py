@@ -99,6 +99,11 @@ def history_of(history: pd.DataFrame, size: int | None) -> pd.DataFrame:
     return history[history["target"] == best]
 
 
+def last_loss(history: pd.DataFrame) -> float:
+    """The training loss of the last step, NaN where none was taken."""
+    return float(history["loss"].iloc[-1]) if len(history) else float("nan")
+
+
 def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: str) -> pd.DataFrame:
     """The curves of all runs of a pair as one: one row a localizer, seed, size and metric.
 

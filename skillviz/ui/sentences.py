@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
 from skillviz.runs.record import Estimate, RunRecord, Scores
@@ -57,6 +59,17 @@ def overview(record: RunRecord, scores: Scores) -> str:
     size = f"**{text.share(record.share)}** of the graftable parameters"
     copied = f"Copying the fine-tuned values of {size} ({text.count(record.size)} of {text.count(record.d)})"
     return f"{copied} into the pre-trained model {_recovery(record, scores)} {calibration(scores)}"
+
+
+def one_step(record: RunRecord, loss: float) -> str:
+    """How a localizer without a search chose its region; `loss` in nats, NaN where it looked at none."""
+    seen = (
+        "without looking at the loss" if math.isnan(loss) else f"at a training loss of **{text.number(loss, 2)}** nats"
+    )
+    return (
+        f"*{record.spec.localizer}* chose all **{text.count(record.size)}** entries in one step, {seen}: "
+        "there is no search to follow."
+    )
 
 
 def _recovery(record: RunRecord, scores: Scores) -> str:

@@ -150,3 +150,9 @@ def test_what_the_intervals_are_over_is_said() -> None:
 def test_the_library_counts() -> None:
     assert sentences.library(1, 1, 0) == "**1 run** of 1 pair of models."
     assert sentences.library(70, 2, 3).endswith("of 2 pairs of models; 3 did not finish.")
+
+
+def test_a_region_chosen_in_one_step_says_so_and_names_a_loss_only_where_there_was_one() -> None:
+    assert "without looking at the loss" in sentences.one_step(record(), float("nan"))
+    with_loss = sentences.one_step(record(), 0.6931)
+    assert "**0.69** nats" in with_loss and "10,646" in with_loss.replace(SPACE, ",")
