@@ -63,7 +63,7 @@ def graft_rows(table: pd.DataFrame) -> list[str]:
             f"{percent(row['mean', m])}{interval(row['pooled_low', m], row['pooled_high', m])}"
             for m in ("accuracy", "ece")
         ]
-        where = f"{size:,.0f} ({100 * row['share', 'accuracy']:.3g} %)"
+        where = f"{size:,.0f} ({100 * row['share', 'accuracy']:.2g} %)"
         shown = f"**{name}**" if name == DEFAULT_LOCALIZER else name
         seeds = int(row["seeds", "accuracy"])
         lines.append(f"| {shown} | {where} | {seeds} | {' | '.join(cells)} | {row['mean', 'nll']:.3f} |")
