@@ -82,7 +82,7 @@ def problem_of(
     make = make_readout(readout, encoded)
     train = Objective(flat, make, encoded, micro_tokens)
     chosen = None if selection is None else Objective(flat, make, selection, micro_tokens)
-    finetuned = (base.float() + change).to(torch.float32).to(dtype)
+    finetuned = (base.float() + change.to(base.device)).to(dtype)
     return Problem(flat, base, finetuned, train, chosen)
 
 
