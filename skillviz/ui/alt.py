@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from skillviz.plots.theme import state_style
+from skillviz.plots.theme import localizer_style, state_style
 from skillviz.ui import text
 from skillviz.ui.sentences import METRIC_WORDS, metric_value, times
 
@@ -84,7 +84,7 @@ def sparsity(points: pd.DataFrame, metric: str) -> str:
     for localizer, rows in points.groupby("localizer", sort=False):
         first, last = rows.iloc[0], rows.iloc[-1]
         ends = [f"{metric_value(metric, row['value'])} at {text.share(row['share'])}" for row in (first, last)]
-        words.append(f"{localizer} {' and '.join(dict.fromkeys(ends))}")
+        words.append(f"{localizer_style(str(localizer)).title} {' and '.join(dict.fromkeys(ends))}")
     return f"{METRIC_WORDS.get(metric, metric)} by region size. " + "; ".join(words) + "."
 
 

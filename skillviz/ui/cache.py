@@ -1,7 +1,7 @@
 """Everything the dashboard keeps in memory: reads of stored runs, by folder and time of completion.
 
-Nothing is computed here. A run is immutable once finished, so its folder and time of completion name its content for good; the
-list of runs is read anew when a run.json has come, gone or changed.
+Nothing is computed here. A run is immutable once finished, so its folder and time of completion name its
+content for good; the list of runs is read anew when a run.json has come, gone or changed.
 """
 
 from __future__ import annotations

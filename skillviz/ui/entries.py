@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
@@ -205,7 +206,7 @@ def level_labels(found: Sequence[Entry], level: str) -> list[str]:
         labels = pair_labels(found)
         return [labels[entry.pair] for entry in found]
     if level == "localizer":
-        return [entry.localizer for entry in found]
+        return [localizer_style(entry.localizer).title for entry in found]
     if level == "size":
         return [f"{text.share(entry.share)} ({text.count(entry.size)})" for entry in found]
     return _seed_labels(found)

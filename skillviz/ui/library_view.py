@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.errors import StoreError
+from skillviz.plots.theme import localizer_style
 from skillviz.ui import address, cache, pages, text
 from skillviz.ui.entries import Entry, pair_labels
 from skillviz.ui.glossary import about
@@ -36,7 +37,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
     rows = [
         {
             "models and task": labels[e.pair],
-            "localizer": e.localizer,
+            "localizer": localizer_style(e.localizer).title,
             "share": 100 * e.share,
             "size": e.size,
             "seed": e.seed,
@@ -62,7 +63,9 @@ def filters(entries: Sequence[Entry]) -> list[Entry]:
     words, localizers, origin = st.columns([4, 4, 3], vertical_alignment="bottom")
     typed = words.text_input("Search", placeholder="part of a name, a task, a note", key="library.search")
     names = sorted({entry.localizer for entry in entries})
-    chosen = localizers.multiselect("Localizers", names, placeholder="all", key="library.localizers")
+    chosen = localizers.multiselect(
+        "Localizers", names, placeholder="all", key="library.localizers", format_func=lambda n: localizer_style(n).title
+    )
     where = origin.segmented_control(
         "From", ("all", "you", "skillviz"), default="all", key="library.from", required=True
     )

@@ -17,6 +17,7 @@ from skillviz.ui import cache
 
 PROJECT = Path(__file__).resolve().parents[2]
 GROUPS = ("Start", "This run", "Many runs")
+MENU = "pages.menu"  # in a session that has been through `install`
 installed: ContextVar[bool] = ContextVar("installed", default=False)
 
 
@@ -69,7 +70,8 @@ def install() -> None:
     From here on the server runs dashboard.py, so the page is begun anew: what is drawn in this very run would
     belong to dashboard.py, and the first change of a widget would be lost.
     """
-    if not installed.get():
+    if not installed.get() and MENU not in st.session_state:
+        st.session_state[MENU] = True
         navigation()
         st.rerun()
 

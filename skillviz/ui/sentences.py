@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 
+from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.ui import text
 
@@ -195,16 +196,17 @@ def sparsity_reads(points: pd.DataFrame) -> str:
 
 
 def _leader(rows: pd.DataFrame, metric: str) -> str:
-    """The best localizer at one size with its value; `or` the next one where their intervals meet."""
+    """The best localizer at one size with its value, and those whose intervals meet its own."""
     sign = -1 if metric in LOWER_IS_BETTER else 1
     ordered = rows.assign(rank=sign * rows["value"]).sort_values("rank", ascending=False)
     best = ordered.iloc[0]
-    said = f"**{best['localizer']}** ({metric_value(metric, best['value'])})"
-    others = ordered.iloc[1:]
+    said = f"**{localizer_style(best['localizer']).title}** ({metric_value(metric, best['value'])})"
+    others = ordered[ordered["localizer"] != best["localizer"]]
     near = others[(others["low"] <= best["high"]) & (others["high"] >= best["low"])]
     if near.empty:
         return said
-    return f"{said}, intervals overlapping with {text.listed(near['localizer'].tolist())}"
+    names = [localizer_style(name).title for name in near["localizer"].unique()]
+    return f"{said}, intervals overlapping with {text.listed(names)}"
 
 
 def library(entries: int, pairs: int, failed: int) -> str:

@@ -118,6 +118,6 @@ def wait_until_up(address: str) -> None:
 def settle(page: Any) -> None:
     """Returns when no script runs and nothing is left over from the run before."""
     page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']")
-    page.wait_for_function("!document.querySelector('[data-stale=\"true\"], [data-testid=\"stSkeleton\"]')")
+    page.wait_for_function('!document.querySelector(\'[data-stale="true"], [data-testid="stSkeleton"]\')')
     page.wait_for_selector("h1")
     assert page.locator("[data-testid='stException']").count() == 0, page.locator("body").inner_text()

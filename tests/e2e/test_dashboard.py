@@ -154,7 +154,9 @@ def test_delete_asks_first(made: Made, serve: Serve, visit: Visit, tmp_path: Pat
     page.get_by_text(re.compile(r"\d+ runs? of")).first.wait_for()
 
 
-def test_an_empty_store_says_what_to_do(serve: Serve, visit: Visit, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_an_empty_store_says_what_to_do(
+    serve: Serve, visit: Visit, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     if any((request.config.rootpath / "cached_runs").glob("*/run.json")):
         pytest.skip("runs ship with this checkout, so the dashboard is never empty; tests/pages covers the empty one")
     page = visit(serve(tmp_path / "nothing"))

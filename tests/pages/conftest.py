@@ -34,7 +34,9 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_runs: Path) -> Pa
 
 
 @pytest.fixture
-def own_copy(made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_runs: Path) -> Path:
+def own_copy(
+    made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_runs: Path
+) -> Path:
     """A copy of the runs that a test may change, as the user's folder; nothing ships."""
     shutil.copytree(made[0], own_runs)
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")

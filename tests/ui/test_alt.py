@@ -9,9 +9,7 @@ from skillviz.ui.text import SPACE
 
 
 def test_the_comparison_is_read_out() -> None:
-    states = pd.DataFrame(
-        {"state": ["grafted", "temperature"], "metric": ["accuracy", "nll"], "value": [0.801, 0.43]}
-    )
+    states = pd.DataFrame({"state": ["grafted", "temperature"], "metric": ["accuracy", "nll"], "value": [0.801, 0.43]})
     said = alt.overview(states).replace(SPACE, " ")
     assert said == "Models side by side. grafted accuracy 80.1 %; temperature-scaled NLL 0.43."
 

@@ -124,6 +124,8 @@ def test_the_best_localizer_is_named_with_those_it_cannot_be_told_from() -> None
     said = sentences.sparsity(frame, "accuracy", 0.864).replace(SPACE, " ")
     assert "at 0.1 % **a** (80.0 %), intervals overlapping with b." in said
     assert "c" not in said.split("overlapping with")[1].split(".")[0]
+    twice = pd.concat([frame, frame.assign(value=frame["value"] - 0.001)])
+    assert "overlapping with b." in sentences.sparsity(twice, "accuracy", None), "each once, the best not at all"
     assert said.endswith("The fine-tuned model has 86.4 %.")
 
 

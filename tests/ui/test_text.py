@@ -21,7 +21,9 @@ def test_percents_have_one_decimal_and_a_space_that_does_not_break(value: float 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
 def test_no_number_is_made_up(value: float | None) -> None:
-    assert {text.percent(value), text.number(value), text.points(value), text.share(value), text.seconds(value)} == {"n/a"}
+    assert {text.percent(value), text.number(value), text.points(value), text.share(value), text.seconds(value)} == {
+        "n/a"
+    }
 
 
 @pytest.mark.parametrize(
