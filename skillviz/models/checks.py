@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from skillviz.core.architectures import UNKNOWN
 from skillviz.errors import BadModel, ModelNotFound, PairMismatch, RandomHead
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.headers import FLOATS
@@ -63,7 +64,8 @@ def floats(info: ModelInfo) -> Iterator[BadModel]:
 
 def shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
     """Vocabulary, number of blocks, and any other tensor outside the heads that is not the same in both."""
-    one, other = _body(base), _body(finetuned)
+    body = _body if base.model_type in HEADS else _in_blocks
+    one, other = body(base), body(finetuned)
     if (blocks := _blocks(one)) != (theirs := _blocks(other)):
         yield PairMismatch(f"the base has {blocks} blocks and the fine-tuned model {theirs}.")
         return
@@ -143,6 +145,16 @@ def tokenizers(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
 
 def _body(info: ModelInfo) -> dict[str, tuple[int, ...]]:
     return {name: shape for name, shape in own_shapes(info).items() if not is_head(info.model_type, name)}
+
+
+def _in_blocks(info: ModelInfo) -> dict[str, tuple[int, ...]]:
+    """The tensors of the numbered blocks, named from the block on.
+
+    Of a family that is not in the table neither the body's prefix nor the names of its heads are known, so
+    nothing else can be compared by name; loading tells the rest.
+    """
+    found = {name: re.search(UNKNOWN.block, name) for name in info.shapes}
+    return {name[at.start() :].lstrip("."): info.shapes[name] for name, at in found.items() if at}
 
 
 def _blocks(body: dict[str, tuple[int, ...]]) -> int:

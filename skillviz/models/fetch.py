@@ -15,6 +15,8 @@ ALLOWED = (
     "*.json",
     "*.txt",
     "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
 )
 NESTED = "*/*"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")

@@ -11,23 +11,43 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from skillviz.core.batches import Batch
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
 from skillviz.core.graft import Graft
 from skillviz.core.objective import Objective
 from skillviz.core.parameters import ParameterTable, graftable, readout_names
 from skillviz.core.problem import Problem
-from skillviz.core.readout import make_readout
+from skillviz.core.readout import Readout, make_readout
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch, RandomHead
 from skillviz.models import lora, states
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.device import pick
 from skillviz.models.load import DTYPES, Loaded, load_model
-from skillviz.models.preflight import Preflight, preflight
+from skillviz.models.preflight import Preflight, class_order, preflight
 from skillviz.models.tokenizer import load_tokenizer, set_padding
+from skillviz.tasks import registry
+from skillviz.tasks.task import Task
 
 PAIR_DTYPES = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True)
+class OrderedReadout:
+    """A head's class scores in the order of the task's labels, where the head has its own."""
+
+    head: Readout
+    order: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The readout's name."""
+        return self.head.name
+
+    def logits(self, model: Any, batch: Batch) -> Tensor:
+        """Class scores [batch, label]."""
+        return self.head.logits(model, batch)[:, list(self.order)]
 
 
 @dataclass
@@ -35,7 +55,8 @@ class ModelPair:
     """A checked pair. `flat.model` rests at the base values, with the fine-tuned head; `base` and `finetuned` are [d].
 
     `outside` holds what moved without being graftable (embeddings, a language-model head), as (base,
-    fine-tuned): only the state `finetuned` and the complement have its fine-tuned values.
+    fine-tuned): only the state `finetuned` and the complement have its fine-tuned values. `class_order` are
+    the head's outputs in the order of the task's labels, None where that is the head's own.
     """
 
     flat: FlatModel
@@ -49,6 +70,7 @@ class ModelPair:
     outside: dict[str, tuple[Tensor, Tensor]]
     notes: tuple[str, ...]
     device: torch.device
+    class_order: tuple[int, ...] | None = None
 
     @property
     def d(self) -> int:
@@ -72,7 +94,10 @@ class ModelPair:
 
     def objective(self, encoded: Encoded, autocast: torch.dtype | None = None) -> Objective:
         """Loss, gradients and class scores of the pair's model on these examples, by the pair's readout."""
-        return Objective(self.flat, make_readout(self.readout_name, encoded), encoded, autocast=autocast)
+        readout = make_readout(self.readout_name, encoded)
+        if self.class_order is not None:
+            readout = OrderedReadout(readout, self.class_order)
+        return Objective(self.flat, readout, encoded, autocast=autocast)
 
     def head(self) -> dict[str, Tensor]:
         """The pooler and classification head, by parameter name; empty for the other readouts."""
@@ -97,7 +122,7 @@ def load_pair(
     finetuned: str | Path,
     *,
     readout: str | None = None,
-    task: Any = None,
+    task: Task | str | Path | None = None,
     device: str = "auto",
     dtype: str = "float32",
 ) -> ModelPair:
@@ -109,13 +134,17 @@ def load_pair(
     if dtype not in PAIR_DTYPES:
         raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
     where = pick(device)
+    task = None if task is None else registry.task(task)
     check = preflight(base, finetuned, task, readout)
     check.raise_first()
     tuned = _load_finetuned(check, DTYPES[dtype])
     tokenizer = load_tokenizer(check.tokenizer_folder)
     set_padding(tuned, tokenizer)
     base_values = _load_base(check, tuned, DTYPES[dtype])
-    return _joined(check, tuned.to(where), base_values, tokenizer, where)
+    pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
+    if check.readout == "head":
+        pair.class_order = class_order(check.finetuned, task)
+    return pair
 
 
 def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokenizer: Any, where: Any) -> ModelPair:

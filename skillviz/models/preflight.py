@@ -146,14 +146,29 @@ def _notes(
     yield from _tokenizer_note(base, finetuned)
 
 
+def class_order(finetuned: ModelInfo, task: Task | None) -> tuple[int, ...] | None:
+    """The head's output for each label of the task, where both have the same names in another order; else None."""
+    own = [name.lower() for name in _class_names(finetuned)]
+    wanted = [name.lower() for name in task.labels] if task is not None else []
+    if own == wanted or len(set(own)) != len(own) or set(own) != set(wanted):
+        return None
+    return tuple(own.index(name) for name in wanted)
+
+
+def _class_names(info: ModelInfo) -> list[str]:
+    """The names that the configuration gives the head's outputs, in their order."""
+    names = info.config.get("id2label") or {}
+    return [str(names[key]) for key in sorted(names, key=int)]
+
+
 def _label_note(finetuned: ModelInfo, task: Task | None) -> Iterator[str]:
-    names = finetuned.config.get("id2label") or {}
-    own = [str(names[key]) for key in sorted(names, key=int)] if names else []
+    own = _class_names(finetuned)
     plain = all(name.startswith("LABEL_") for name in own)
     if task is not None and own and not plain and [n.lower() for n in own] != [n.lower() for n in task.labels]:
+        how = "name" if class_order(finetuned, task) else "their order"
         yield (
             f"The fine-tuned model names its labels {', '.join(own)}, the task {', '.join(task.labels)}; "
-            "they are matched by their order."
+            f"they are matched by {how}."
         )
 
 

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.interpolate import PATHS, alphas
-from skillviz.core.objective import Objective
-from skillviz.core.readout import make_readout
 from skillviz.core.region import Region
 from skillviz.models.pair import ModelPair
 from skillviz.runs.evaluate import metrics
@@ -35,7 +33,7 @@ def wise_logits(
     pair: ModelPair, encoded: Encoded, region: Region, grid: np.ndarray
 ) -> Iterator[tuple[str, float, np.ndarray]]:
     """Path, alpha and logits [n, label] of every point; both ends are copied, not computed."""
-    objective = Objective(pair.flat, make_readout(pair.readout_name, encoded), encoded)
+    objective = pair.objective(encoded)
     inside = torch.from_numpy(region.flat()).to(pair.flat.device)
     for path in PATHS:
         for alpha in map(float, grid):

@@ -18,9 +18,11 @@ from skillviz.models import pair as loading
 from skillviz.models.heads import HEADS, is_head
 from skillviz.models.load import load_model
 from skillviz.models.pair import ModelPair, load_pair
+from skillviz.models.predict import predict
+from skillviz.tasks.task import Files, Task
 from tests.models.examples import FITTING, examples, open_pair, some_region
 from tests.models.folders import change_config, change_weights, drop
-from tests.tiny import tiny_model, tiny_pair, tiny_tokenizer
+from tests.tiny import tiny_model, tiny_pair, tiny_task, tiny_tokenizer
 
 
 def stored(pair: ModelPair, folder: Path) -> torch.Tensor:
@@ -231,6 +233,28 @@ def test_the_full_graft_on_the_base_is_the_fine_tuned_model(tmp_path: Path) -> N
     tuned = AutoModelForSequenceClassification.from_pretrained(tmp_path / "finetuned", dtype=torch.float32)
     ours = pair.model.state_dict()
     assert all(torch.equal(ours[name], tensor) for name, tensor in tuned.state_dict().items())
+
+
+def test_the_task_may_be_its_file(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path)
+    assert load_pair(base, tuned, task=str(tiny_task(tmp_path / "two")), device="cpu").d > 0
+    with pytest.raises(PairMismatch, match="tells 2 labels apart"):
+        load_pair(base, tuned, task=tiny_task(tmp_path / "three", labels=3), device="cpu")
+
+
+def test_classes_are_matched_by_name(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, labels=3)
+    pair = load_pair(base, tuned, device="cpu")
+    encoded = examples(tmp_path, pair, labels=3)
+    mine = Task(name="mine", data=Files(train="a.csv", test="b.csv"), text=("text",), labels=("no", "maybe", "yes"))
+    plain = predict(pair, encoded, "finetuned")
+    change_config(tuned, id2label={"0": "YES", "1": "No", "2": "maybe"})
+    pair = load_pair(base, tuned, task=mine, device="cpu")
+    assert pair.class_order == (1, 2, 0)
+    assert (predict(pair, encoded, "finetuned") == plain[:, [1, 2, 0]]).all()
+    change_config(tuned, id2label={"0": "No", "1": "maybe", "2": "yes"})
+    pair = load_pair(base, tuned, task=mine, device="cpu")
+    assert pair.class_order is None and (predict(pair, encoded, "finetuned") == plain).all()
 
 
 @pytest.mark.gpu

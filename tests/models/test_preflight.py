@@ -15,7 +15,7 @@ import torch
 
 from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch, RandomHead, SkillvizError
 from skillviz.models.heads import own_shapes
-from skillviz.models.preflight import Preflight, preflight
+from skillviz.models.preflight import Preflight, class_order, preflight
 from tests.models.folders import change_config, change_weights, drop, drop_tokenizer
 from tests.tiny import FAMILIES, MASKED, tiny_model, tiny_pair, tiny_tokenizer
 
@@ -169,9 +169,14 @@ def test_other_label_names_are_a_note(tmp_path: Path) -> None:
     base, tuned = tiny_pair(tmp_path)
     change_config(tuned, id2label={"1": "no", "0": "yes"})
     check = preflight(base, tuned, task("no", "yes"))
-    assert check.fits and any("matched by their order" in note for note in check.notes)
+    assert check.fits and any("matched by name" in note for note in check.notes)
+    assert class_order(check.finetuned, task("no", "yes")) == (1, 0)
     change_config(tuned, id2label={"1": "Yes", "0": "No"})
-    assert not any("their order" in note for note in preflight(base, tuned, task("no", "yes")).notes)
+    assert not any("matched by" in note for note in preflight(base, tuned, task("no", "yes")).notes)
+    change_config(tuned, id2label={"1": "maybe", "0": "No"})
+    check = preflight(base, tuned, task("no", "yes"))
+    assert any("matched by their order" in note for note in check.notes)
+    assert class_order(check.finetuned, task("no", "yes")) is None
 
 
 def test_no_tokenizer(tmp_path: Path) -> None:
@@ -222,6 +227,18 @@ def test_an_unknown_architecture_is_a_note(tmp_path: Path) -> None:
     check = preflight(base, tuned)
     assert check.fits and check.readout == "head"
     assert any("'albatross' is not in skillviz's table" in note for note in check.notes)
+
+
+@pytest.mark.parametrize("base_readout", ["bare", "prompt"])
+def test_an_unknown_architecture_may_have_another_prefix_and_other_heads(tmp_path: Path, base_readout: str) -> None:
+    base, tuned = save(tmp_path / "base", "bert", base_readout), save(tmp_path / "tuned", "bert", "head", seed=1)
+    for folder in (base, tuned):
+        change_config(folder, model_type="albatross")
+    change_weights(base, lambda t: {n.replace("cls.", "wings."): v for n, v in t.items()})
+    check = preflight(base, tuned, readout="head")
+    assert check.fits, check.problems
+    drop(base, "layer.1.output.dense.bias")
+    assert "the base has no 'encoder.layer.1.output.dense.bias'" in preflight(base, tuned, readout="head").problems[0]
 
 
 def test_a_model_without_blocks(tmp_path: Path) -> None:
