@@ -13,6 +13,10 @@ from skillviz.runs.failure import is_out_of_memory
 
 BAD_USE = 2
 INTERRUPTED = 130
+UNUSABLE = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG,
+}  # fmt: skip
+"""What the system says of a path that a user named and that cannot be read or written."""
 
 
 class Commands(TyperGroup):
@@ -44,4 +48,8 @@ def sentence_for(error: BaseException) -> str | None:
         )
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"DiskFull: no space is left to write {error.filename or 'the result'}; free some and repeat."
+    if isinstance(error, OSError) and error.errno in UNUSABLE and error.filename:
+        return (
+            f"BadInput: {error.filename} cannot be used ({error.strerror}); name another place that you can write to."
+        )
     return None

@@ -76,11 +76,13 @@ def verify(
     found = library(runs_dir)
     names = [run] if run is not None else [entry.id for entry in found.list()]
     problems = {name: _problems(found, name) for name in names}
+    if run is None:
+        problems |= {str(broken.path): [broken.reason] for broken in found.unreadable()}
     for name, sentences in problems.items():
         say(f"{name}: {'as it was written' if not sentences else ' '.join(sentences)}")
     broken = [name for name, sentences in problems.items() if sentences]
     if broken:
-        raise CorruptRun(f"{len(broken)} of {len(names)} runs differ from what run.json vouches for: {broken[0]}.")
+        raise CorruptRun(f"{len(broken)} of {len(problems)} runs differ from what run.json vouches for: {broken[0]}.")
 
 
 @app.command()

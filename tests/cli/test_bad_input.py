@@ -214,6 +214,14 @@ def test_a_full_disk_at_export(localized, tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*g.safetensors*"))
 
 
+@pytest.mark.parametrize("place", ["a-file", "a-file/below", "/proc/no-place"])
+def test_a_place_that_cannot_be_written_to(pair, task_file, tmp_path, place):
+    (tmp_path / "a-file").write_text("")
+    refused(localize(*pair, task_file, "--runs-dir", tmp_path / place), "BadInput", "cannot be used")
+    words = ("--base", pair[0], "--task", task_file, "--steps", "1", "--device", "cpu")
+    assert call("finetune", *words, "--out", tmp_path / place / "model").code == 2
+
+
 def test_ctrl_c_leaves_a_cancelled_run(pair, task_file, own_runs):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--device", "cpu")
     process = started("localize", *members, "--size", "50", "--steps", 100_000, "--runs-dir", own_runs)

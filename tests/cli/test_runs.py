@@ -56,6 +56,9 @@ def test_verify_finds_a_flipped_bit(store):
     file.write_bytes(bytes(content))
     said = call("runs", "verify", store[1])
     assert said.code == 2 and "predictions.parquet" in said.out and said.err.startswith("CorruptRun")
+    file.write_bytes(bytes(content[:-1]))  # no longer listed, but still not what run.json vouches for
+    said = call("runs", "verify", "--runs-dir", store[0])
+    assert said.code == 2 and "predictions.parquet" in said.out
 
 
 def test_delete_asks_and_then_deletes(store):
