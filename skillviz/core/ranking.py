@@ -12,7 +12,7 @@ def top_of_two(first: Tensor, then: Tensor, k: int) -> Tensor:
     """The k best indices by `first` [n], of equals those with the larger `then` [n], then the smaller index."""
     if k == 0:
         return torch.empty(0, dtype=torch.long, device=first.device)
-    cut = torch.topk(first, k, sorted=False).values.min()
+    cut = _cut(first, k)
     above = (first > cut).nonzero().squeeze(1)
     tied = (first == cut).nonzero().squeeze(1)
     chosen = torch.cat([above, tied[top(then[tied], k - len(above))]])
@@ -31,13 +31,19 @@ def top(scores: Tensor, k: int) -> Tensor:
         raise BadSize(f"{k:,} entries were asked for; between 0 and {len(scores):,} can be chosen.")
     if k == 0:
         return torch.empty(0, dtype=torch.long, device=scores.device)
+    cut = _cut(scores, k)
+    above = (scores > cut).nonzero().squeeze(1)
+    tied = (scores == cut).nonzero().squeeze(1)
+    chosen = torch.cat([above, tied[: k - len(above)]])
+    return chosen[torch.sort(scores[chosen], descending=True, stable=True).indices]
+
+
+def _cut(scores: Tensor, k: int) -> Tensor:
+    """The k-th largest score; raises BadModel where a score is NaN."""
     cut = torch.topk(scores, k, sorted=False).values.min()
     if cut.isnan():  # topk counts NaN as the largest, and min passes it on: one NaN anywhere is seen here
         raise BadModel(
             "some scores are not numbers, so the entries cannot be ranked: a loss or gradient of this model "
             "overflowed; check the fine-tuned weights for NaN, and use float32 or bfloat16 instead of float16."
         )
-    above = (scores > cut).nonzero().squeeze(1)
-    tied = (scores == cut).nonzero().squeeze(1)
-    chosen = torch.cat([above, tied[: k - len(above)]])
-    return chosen[torch.sort(scores[chosen], descending=True, stable=True).indices]
+    return cut

@@ -55,8 +55,9 @@ def _csv_options(path: Path, separator: str) -> Mapping[str, Any]:
     csv.field_size_limit(2**31 - 1)  # the module's own limit, 131,072 characters, is less than a long document
     with path.open(encoding="utf-8-sig", newline="") as lines:
         rows = csv.reader(lines, delimiter=separator)
-        names = next(rows, [])
-        if not names or len(set(names)) != len(names) or "" in names:
+        # pandas writes its index under no name, and reads it so
+        names = [name or f"Unnamed: {place}" for place, name in enumerate(next(rows, []))]
+        if not names or len(set(names)) != len(names):
             raise BadData(f"{path}: the first line must name the columns, each once.")
         # pandas would take a cell too many for an index and shift the others
         for number, row in enumerate((row for row in rows if row), start=1):

@@ -69,3 +69,9 @@ def test_a_score_that_is_no_number_is_refused_wherever_it_stands(place: int, k: 
     scores[place] = float("nan")
     with pytest.raises(BadModel, match="not numbers"):
         top(scores, k)
+
+
+def test_no_order_is_made_up_of_what_is_no_number() -> None:
+    scores = torch.tensor([1.0, float("nan"), 0.0])
+    with pytest.raises(BadModel, match="not numbers"):
+        top_of_two(scores, torch.zeros(3), 2)

@@ -151,6 +151,15 @@ def test_csv_that_would_be_misread(tmp_path: Path, content: str, says: str) -> N
         load(task(path))
 
 
+def test_a_csv_with_the_index_of_pandas(tmp_path: Path) -> None:
+    path = write_task(tmp_path, suffix=".csv")
+    plain = load(task(path))
+    for split in ("train", "test"):
+        pd.read_csv(tmp_path / f"{split}.csv").to_csv(tmp_path / f"{split}.csv")
+    assert (tmp_path / "train.csv").read_text().startswith(",text,")
+    assert load(task(path)).fingerprint == plain.fingerprint
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
 def test_text_that_is_not_utf8_is_refused(tmp_path: Path, suffix: str) -> None:
     path = write_task(tmp_path, suffix=suffix)
