@@ -10,7 +10,7 @@ from typing import Any
 from skillviz.commands.localize import DEFAULT_METHOD, DEFAULT_SIZE
 from skillviz.commands.runs import open_run
 from skillviz.commands.scored import Evaluation, evaluate
-from skillviz.core.graft import Graft, grafted
+from skillviz.core.graft import Graft, complement, grafted
 from skillviz.core.region import Region
 from skillviz.models.finetune import Finetuned, finetune
 from skillviz.models.pair import ModelPair, load_pair
@@ -30,6 +30,7 @@ __all__ = [
     "Region",
     "Run",
     "Task",
+    "complement",
     "evaluate",
     "finetune",
     "grafted",

@@ -108,6 +108,18 @@ class Region:
         """Entries of this region that the other lacks."""
         return self._combined(other, lambda a, b: np.setdiff1d(a, b, assume_unique=True))
 
+    def union(self, other: Region) -> Region:
+        """`self | other`: the entries of either."""
+        return self | other
+
+    def intersection(self, other: Region) -> Region:
+        """`self & other`: the entries of both."""
+        return self & other
+
+    def difference(self, other: Region) -> Region:
+        """`self - other`: the entries of this region that the other lacks."""
+        return self - other
+
     def complement(self) -> Region:
         """All graftable entries outside this region."""
         return Region.full(self.shapes) - self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from skillviz.errors import UnknownTask
@@ -16,7 +17,7 @@ def task(name: str | Path | Task) -> Task:
     """The task of a registry name or of a YAML file, whose data files must be there; raises UnknownTask."""
     if isinstance(name, Task):
         return name
-    path = Path(name).expanduser()
+    path = Path(os.path.expandvars(str(name))).expanduser()
     if path.suffix.lower() in (".yaml", ".yml"):
         if not path.is_file():
             raise UnknownTask(f"there is no task file {path}; how to write one: docs/add-a-task.md.")

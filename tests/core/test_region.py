@@ -189,3 +189,11 @@ def test_a_header_that_lies_is_told(tmp_path: Path, change: dict[str, object]) -
     save_file(tensors, path)
     with pytest.raises(CorruptFile, match="no skillviz.region header"):
         Region.load(path)
+
+
+def test_set_algebra_has_names_too() -> None:
+    shapes = {"a": (4,), "b": (2, 3)}
+    one, two = Region.from_flat(np.array([0, 3, 5]), shapes), Region.from_flat(np.array([3, 9]), shapes)
+    assert one.union(two) == one | two and one.union(two).size == 4
+    assert one.intersection(two) == one & two and one.intersection(two).size == 1
+    assert one.difference(two) == one - two and one.difference(two).size == 2

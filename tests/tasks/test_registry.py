@@ -70,3 +70,9 @@ def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
 def test_a_path_and_a_task_are_taken_too(tmp_path: Path) -> None:
     found = task(str(write_task(tmp_path)))
     assert found.name == "made" and task(found) is found
+
+
+def test_a_task_file_may_be_named_through_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKILLVIZ_TEST_FOLDER", str(tmp_path))
+    with pytest.raises(UnknownTask, match=str(tmp_path)):
+        task("${SKILLVIZ_TEST_FOLDER}/absent.yaml")
