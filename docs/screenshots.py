@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from skillviz.ui.pages import PAGES  # noqa: E402
+from skillviz.ui.pages import PAGES
 
 SIZES = {"": (1440, 900), "-narrow": (400, 860)}
 THEMES = ("light", "dark")
