@@ -52,7 +52,7 @@ chart(
     movement_by_layer(layers, theme=theme()),
     name="movement",
     title="How far fine-tuning moved each layer",
-    reads="the length of the difference between fine-tuned and pre-trained weights, over all entries of a layer.",
+    reads="above, the length of each layer's movement; below, the share of its square inside the region.",
     alt=alt.movement(layers),
     table=layers,
     run_id=run.id,

@@ -118,7 +118,7 @@ def pair_labels(entries: Sequence[Entry]) -> dict[tuple[str, ...], str]:
 
 
 def _pair_label(entry: Entry) -> str:
-    base, finetuned = text.short_source(entry.base), text.short_source(entry.finetuned)
+    base, finetuned = text.last_part(entry.base), text.last_part(entry.finetuned)
     return f"{base} → {finetuned} · {entry.task}"
 
 

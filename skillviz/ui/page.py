@@ -30,7 +30,7 @@ def begin(name: str) -> Run:
             st.title(pages.PAGES[name].question)
             explain_empty()
             st.stop()
-        chosen = _chosen(entries)
+        chosen = _chosen(name, entries)
         run = cache.run(chosen.id)
     address.keep(address.RUN, chosen.id)
     picker(entries, chosen)
@@ -114,7 +114,7 @@ def _frame(name: str) -> None:
     pages.install()
 
 
-def _chosen(entries: tuple[Entry, ...]) -> Entry:
+def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:
     """The run of the address or the session; where the address names none, the first choice."""
     asked = address.asked(address.RUN)
     wanted = asked or address.kept(address.RUN)
@@ -122,18 +122,18 @@ def _chosen(entries: tuple[Entry, ...]) -> Entry:
     if wanted in by_id:
         return by_id[wanted]
     if asked:
-        _explain_unknown(asked, entries)
+        _explain_unknown(name, asked, entries)
     return first_choice(entries)
 
 
-def _explain_unknown(asked: str, entries: tuple[Entry, ...]) -> None:
+def _explain_unknown(name: str, asked: str, entries: tuple[Entry, ...]) -> None:
     """Says why the run of the address cannot be shown, and offers another; stops unless it is a prefix."""
     try:
         found = cache.run(asked).id
     except StoreError as error:
-        found = None
+        st.title(pages.PAGES[name].question, anchor=False)
         st.error(f"This address names a run that cannot be shown: {text.plain(str(error.args[0]))}")
-    if found:
+    else:
         address.keep(address.RUN, found)
         st.rerun()
     fallback = first_choice(entries)

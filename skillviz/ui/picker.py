@@ -16,33 +16,35 @@ HELP = {
     "size": "Entries in the region, as a share of all graftable parameters and as a count.",
     "seed": "The localizer's random seed; runs that differ in a setting are told apart here.",
 }
-WIDE = 46  # characters that fit the first of four boxes beside each other on a small laptop
+LETTER, FRAME = 7.8, 64  # pixels of a letter, and of what a box has beside its text
 
 
 def picker(entries: Sequence[Entry], chosen: Entry) -> None:
-    """Draws the four boxes, showing `chosen`; a change opens the run that keeps most of it."""
-    found = {level: options(entries, chosen, level) for level in LEVELS}
-    labels = {level: level_labels(found[level], level) for level in LEVELS}
-    for level, place in zip(LEVELS, _places(max(map(len, labels["pair"]))), strict=True):
-        by_label = dict(zip(labels[level], found[level], strict=True))
-        value = level_value(chosen, level)
-        key = f"picker.{level}"
-        st.session_state[key] = next(t for t, e in by_label.items() if level_value(e, level) == value)
-        place.selectbox(
-            TITLES[level],
-            list(by_label),
-            key=key,
-            help=HELP[level],
-            on_change=_changed,
-            args=(tuple(entries), chosen, level, by_label),
-        )
+    """Draws the four boxes, showing `chosen`; a change opens the run that keeps most of it.
+
+    Each box is as wide as its longest text, and the row wraps: no name is cut off.
+    """
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for level in LEVELS:
+            found = options(entries, chosen, level)
+            by_label = dict(zip(level_labels(found, level), found, strict=True))
+            value = level_value(chosen, level)
+            key = f"picker.{level}"
+            st.session_state[key] = next(t for t, e in by_label.items() if level_value(e, level) == value)
+            st.selectbox(
+                TITLES[level],
+                list(by_label),
+                key=key,
+                help=HELP[level],
+                on_change=_changed,
+                args=(tuple(entries), chosen, level, by_label),
+                width=_width([TITLES[level], *by_label]),
+            )
 
 
-def _places(longest: int) -> list[st.delta_generator.DeltaGenerator]:
-    """One row of four, or the pair in a row of its own where its name is long: it is never cut off."""
-    if longest <= WIDE:
-        return list(st.columns([5, 2.4, 2.6, 2]))
-    return [st.container(), *st.columns(3)]
+def _width(texts: Sequence[str]) -> int:
+    """Pixels that the longest of these texts needs in a box."""
+    return round(LETTER * max(map(len, texts)) + FRAME)
 
 
 def _changed(entries: Sequence[Entry], chosen: Entry, level: str, by_label: dict[str, Entry]) -> None:

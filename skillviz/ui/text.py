@@ -129,6 +129,11 @@ def short_source(source: str) -> str:
     return name if is_hub_id else last.removesuffix(".yaml").removesuffix(".yml")
 
 
+def last_part(source: str) -> str:
+    """The name alone, without organisation or folders: `MiniLM` of `microsoft/MiniLM`."""
+    return short_source(source).rpartition("/")[2]
+
+
 def short_hash(fingerprint: str) -> str:
     """The first twelve figures of a fingerprint."""
     return fingerprint[:12] if fingerprint else MISSING

@@ -64,7 +64,7 @@ def test_the_picker_is_first_and_in_order(name: str, ids: dict[str, str]) -> Non
     test = opened(name, run=ids["movement"])
     picker = test.selectbox[:4]
     assert [box.label for box in picker] == ["Models and task", "Localizer", "Region size", "Seed"]
-    assert picker[1].value == "top movement" and picker[0].options[0].startswith("demo/tiny-base → demo/tiny-mrpc")
+    assert picker[1].value == "top movement" and picker[0].options[0].startswith("tiny-base → tiny-mrpc · mrpc")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -81,6 +81,7 @@ def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_id() -> N
 
 
 def test_equal_names_of_pairs_get_what_tells_them_apart() -> None:
+    assert pair_labels([entry()])[entry().pair] == "base → tuned · sst2"
     other = replace(entry(), pair=("a", "b", "sst2", "dddddd", "head"), n=50)
     labels = pair_labels([entry(), other])
     assert labels[entry().pair].endswith("100 examples") and labels[other.pair].endswith("50 examples")

@@ -88,6 +88,10 @@ def test_short_sources(source: str, shown: str) -> None:
     assert text.short_source(source) == shown
 
 
+def test_the_last_part_is_the_name_alone() -> None:
+    assert text.last_part("microsoft/MiniLM") == text.last_part("/data/MiniLM/") == "MiniLM"
+
+
 def test_plural_and_lists() -> None:
     assert [text.counted(n, "run") for n in (0, 1, 1821)] == ["0 runs", "1 run", "1,821 runs"]
     assert text.counted(2, "entry") == "2 entries"
