@@ -96,6 +96,10 @@ def blank(message: str, theme: str, height: int, x: str, y: str) -> go.Figure:
     return figure
 
 
+# Room above a figure with a colour bar. With less, plotly makes room late and sets the axis title among its labels.
+BAR_ROOM = 60
+
+
 def colour_bar(title: str) -> dict:
     """`colorbar` of a figure's one colour scale: on top, along the whole width, where the legend would be."""
     return {

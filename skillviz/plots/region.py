@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
+from skillviz.plots.figure import BAR_ROOM, blank, canvas, colour_bar, ordered, require
 from skillviz.plots.theme import DENSITY, GROUND, INK, MODULE_KINDS, SOFT_INK, kind_style
 
 COLUMNS = ("layer", "kind", "is_bias", "selected", "total")
@@ -143,7 +143,6 @@ def _map_axes(figure: go.Figure, names: list[str], kinds: list[str]) -> None:
         range=[-0.5, len(kinds) - 0.5],
         showline=False,
         autotickangles=[0, 60, 90],
-        title_standoff=16,
     )
     figure.update_yaxes(
         tickvals=list(range(0, len(names), step)),
@@ -161,7 +160,9 @@ def _colour_scale(figure: go.Figure, filled: pd.DataFrame) -> None:
     step = 1 if high - low <= 6 else 2 if high - low <= 12 else 4
     ticks = [t for t in range(low, high + 1) if t % step == 0]
     bar = colour_bar("density, × its fair share") | {"tickvals": ticks, "ticktext": [_times(t) for t in ticks]}
-    figure.update_layout(coloraxis={"colorscale": DENSITY, "cmin": low, "cmax": high, "colorbar": bar})
+    figure.update_layout(
+        coloraxis={"colorscale": DENSITY, "cmin": low, "cmax": high, "colorbar": bar}, margin_t=BAR_ROOM
+    )
 
 
 def _times(doublings: int) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 
-from skillviz.plots.figure import blank, canvas, colour_bar, require
+from skillviz.plots.figure import BAR_ROOM, blank, canvas, colour_bar, require
 from skillviz.plots.theme import BAR, DENSITY, INK
 
 MOST_DOTS = 1500
@@ -54,6 +54,7 @@ def tensor_map(entries: pd.DataFrame, rows: int, cols: int, *, theme: str = "lig
     else:
         counts, tall, wide = block_counts(entries, rows, cols)
         figure.add_trace(_blocks(counts, tall, wide, theme))
+        figure.update_layout(margin_t=BAR_ROOM)
     figure.update_xaxes(range=[-0.5, cols - 0.5], showline=True, mirror=True, tickformat=",d")
     figure.update_yaxes(range=[rows - 0.5, -0.5], showline=True, mirror=True, showgrid=False, tickformat=",d")
     if rows == 1:
