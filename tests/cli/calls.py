@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -40,9 +41,15 @@ def call(*words: object) -> Said:
 
 
 def started(*words: object, **options: Any) -> subprocess.Popen[str]:
-    """The command in a process of its own."""
+    """The command in a process of its own, which Ctrl-C reaches.
+
+    A shell starts what it puts in the background with SIGINT ignored, and children inherit that: undone here.
+    """
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(
-        [sys.executable, "-m", "skillviz", *(str(w) for w in words)], env=environment, **{**pipes, **options}
+        [sys.executable, "-m", "skillviz", *(str(w) for w in words)],
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        **{**pipes, **options},
     )

@@ -233,7 +233,10 @@ def test_ctrl_c_leaves_a_cancelled_run(pair, task_file, own_runs):
     else:
         raise AssertionError("the search never began")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "Traceback" not in out + err
     assert [entry.record.status for entry in Store(own_runs).unfinished()] == ["cancelled"]
