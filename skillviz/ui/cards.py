@@ -16,6 +16,7 @@ STATES = {
     "finetuned": ("orange", "●", "Fine-tuned"),
 }
 BINS = "15 equal-width bins"
+NUMBER = 92  # pixels of a percentage with its interval under it
 
 
 def state_cards(record: RunRecord, scores: Scores) -> None:
@@ -25,33 +26,34 @@ def state_cards(record: RunRecord, scores: Scores) -> None:
         with place.container(border=True, height="stretch"):
             colour, mark, title = words
             st.markdown(f"#### :{colour}[{mark} {title}]", help=_state_help(state, record))
-            for column, metric in zip(st.columns(len(metrics)), metrics, strict=True):
-                with column:
+            with st.container(horizontal=True, gap="xsmall"):  # wraps where the card is narrow: no number is cut off
+                for metric in metrics:
                     estimate(metric, scores.states.get(state, {}).get(metric), helps=state == "pretrained")
 
 
 def estimate(metric: str, found: Estimate | None, *, title: str = "", helps: bool = True) -> None:
     """One number with its interval under it."""
     help = about(metric) if helps and metric in ("accuracy", "f1", "ece", "nll", "agreement") else None
-    st.metric(
-        title or _first_capital(METRIC_WORDS.get(metric, metric)),
-        metric_value(metric, found.value if found else None),
-        help=help,
-    )
-    if found is not None and found.value is not None:
-        st.caption(f"95{text.SPACE}%: {metric_interval(metric, found)}")
+    with st.container(width=NUMBER if not title else "stretch", gap=None):
+        st.metric(
+            title or _first_capital(METRIC_WORDS.get(metric, metric)),
+            metric_value(metric, found.value if found else None),
+            help=help,
+        )
+        if found is not None and found.value is not None:
+            st.caption(f"95{text.SPACE}%: {metric_interval(metric, found)}")
 
 
 def evidence(record: RunRecord, scores: Scores) -> None:
     """Agreement, region size and what is left without the region."""
     metric = record.task.metric if record.task else "accuracy"
     left, middle, right = st.columns(3)
-    with left.container(border=True, height="stretch"):
-        estimate("agreement", scores.agreement, title="Agreement with the fine-tuned model")
-    with middle.container(border=True, height="stretch"):
+    with left.container(border=True, height="stretch", gap=None):
+        estimate("agreement", scores.agreement, title="Agreement")
+    with middle.container(border=True, height="stretch", gap=None):
         st.metric("Region size", f"{text.count(record.size)} entries", help=about("size", "graftable"))
         st.caption(f"{text.share(record.share)} of {text.count(record.d)} graftable parameters")
-    with right.container(border=True, height="stretch"):
+    with right.container(border=True, height="stretch", gap=None):
         complement = scores.states.get("complement", {}).get(metric)
         st.metric(
             f"Complement: {METRIC_WORDS[metric]}",

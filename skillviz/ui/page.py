@@ -137,7 +137,7 @@ def _explain_unknown(name: str, asked: str, entries: tuple[Entry, ...]) -> None:
         address.keep(address.RUN, found)
         st.rerun()
     fallback = first_choice(entries)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         st.button(f"Open {fallback.id}", on_click=address.keep, args=(address.RUN, fallback.id), type="primary")
         st.page_link(pages.PAGES["runs"].link(), label="Show all runs")
     st.stop()

@@ -16,7 +16,7 @@ HELP = {
     "size": "Entries in the region, as a share of all graftable parameters and as a count.",
     "seed": "The localizer's random seed; runs that differ in a setting are told apart here.",
 }
-LETTER, FRAME = 7.8, 64  # pixels of a letter, and of what a box has beside its text
+LETTER, FRAME = 7, 60  # pixels of a letter, and of what a box has beside its text
 
 
 def picker(entries: Sequence[Entry], chosen: Entry) -> None:
