@@ -96,22 +96,31 @@ def blank(message: str, theme: str, height: int, x: str, y: str) -> go.Figure:
     return figure
 
 
-# Room above a figure with a colour bar. With less, plotly makes room late and sets the axis title among its labels.
-BAR_ROOM = 60
+BAR_ROOM = 64  # pixels above a figure for its colour bar: title, bar, tick labels
 
 
-def colour_bar(title: str) -> dict:
-    """`colorbar` of a figure's one colour scale: on top, along the whole width, where the legend would be."""
+def colour_bar(figure: go.Figure, title: str) -> dict:
+    """`colorbar` of a figure's one colour scale: on top, along the whole width, where the legend would be.
+
+    Makes room for it and writes its title. Left to plotly, the room is made late: the axis title is by then
+    among the axis labels; and a bar placed against the container has its own title across it.
+    """
+    height = figure.layout.height
+    figure.update_layout(margin_t=BAR_ROOM)
+    place = {"x": 0, "xref": "paper", "xanchor": "left", "y": 1, "yref": "paper", "yanchor": "top", "yshift": BAR_ROOM}
+    figure.add_annotation(text=title, showarrow=False, font={"size": 12}, name="colour bar", **place)
     return {
         "orientation": "h",
         "x": 0,
         "xanchor": "left",
-        "y": 1.02,
-        "yanchor": "bottom",
+        "y": 1 - 22 / height,
+        "yref": "container",
+        "yanchor": "top",
         "len": 1,
+        "xpad": 0,
+        "ypad": 0,
         "thickness": 10,
         "outlinewidth": 0,
-        "title": {"text": title, "side": "top", "font": {"size": 12}},
         "tickfont": {"size": 11},
     }
 

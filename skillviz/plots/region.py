@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import BAR_ROOM, blank, canvas, colour_bar, ordered, require
+from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
 from skillviz.plots.theme import DENSITY, GROUND, INK, MODULE_KINDS, SOFT_INK, kind_style
 
 COLUMNS = ("layer", "kind", "is_bias", "selected", "total")
@@ -159,10 +159,8 @@ def _colour_scale(figure: go.Figure, filled: pd.DataFrame) -> None:
     low, high = min(-1, int(np.floor(logs.min()))), max(1, int(np.ceil(logs.max())))
     step = 1 if high - low <= 6 else 2 if high - low <= 12 else 4
     ticks = [t for t in range(low, high + 1) if t % step == 0]
-    bar = colour_bar("density, × its fair share") | {"tickvals": ticks, "ticktext": [_times(t) for t in ticks]}
-    figure.update_layout(
-        coloraxis={"colorscale": DENSITY, "cmin": low, "cmax": high, "colorbar": bar}, margin_t=BAR_ROOM
-    )
+    bar = colour_bar(figure, "density, × its fair share") | {"tickvals": ticks, "ticktext": [_times(t) for t in ticks]}
+    figure.update_layout(coloraxis={"colorscale": DENSITY, "cmin": low, "cmax": high, "colorbar": bar})
 
 
 def _times(doublings: int) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 
-from skillviz.plots.figure import BAR_ROOM, blank, canvas, colour_bar, require
+from skillviz.plots.figure import blank, canvas, colour_bar, require
 from skillviz.plots.theme import BAR, DENSITY, INK
 
 MOST_DOTS = 1500
@@ -53,8 +53,8 @@ def tensor_map(entries: pd.DataFrame, rows: int, cols: int, *, theme: str = "lig
         figure.add_trace(_dots(entries, theme, rows == 1))
     else:
         counts, tall, wide = block_counts(entries, rows, cols)
-        figure.add_trace(_blocks(counts, tall, wide, theme))
-        figure.update_layout(margin_t=BAR_ROOM)
+        bar = colour_bar(figure, f"entries in a block of {tall} × {wide}, count")
+        figure.add_trace(_blocks(counts, tall, wide, theme, bar))
     figure.update_xaxes(range=[-0.5, cols - 0.5], showline=True, mirror=True, tickformat=",d")
     figure.update_yaxes(range=[rows - 0.5, -0.5], showline=True, mirror=True, showgrid=False, tickformat=",d")
     if rows == 1:
@@ -84,10 +84,9 @@ def _dots(entries: pd.DataFrame, theme: str, vector: bool) -> go.Scatter:
     )
 
 
-def _blocks(counts: np.ndarray, tall: int, wide: int, theme: str) -> go.Heatmap:
+def _blocks(counts: np.ndarray, tall: int, wide: int, theme: str, bar: dict) -> go.Heatmap:
     # Without the end of the scale that would be lost in the ground: an empty block shows the ground itself.
     ends = (0.0, 0.85) if theme == "light" else (0.3, 1.0)
-    bar = colour_bar(f"entries in a block of {tall} × {wide}, count")
     return go.Heatmap(
         z=np.where(counts > 0, counts.astype(float), np.nan),
         colorscale=sample_colorscale(DENSITY, list(np.linspace(*ends, 9))),
