@@ -6,7 +6,7 @@ content for good; the list of runs is read anew when a run.json has come, gone o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -29,7 +29,14 @@ def entries() -> tuple[Entry, ...]:
 def run(run_id: str) -> Run:
     """The finished run of this id or unique prefix; raises a StoreError."""
     found = library()
-    return _run(found.store_of(run_id).resolve(run_id), _stamp(found))
+    listed = _runs(_stamp(found))
+    return listed[run_id] if run_id in listed else found.open(run_id)
+
+
+def runs(run_ids: Iterable[str]) -> list[Run]:
+    """The finished runs of these ids; raises a StoreError."""
+    listed = _runs(_stamp(library()))
+    return [listed[run_id] if run_id in listed else run(run_id) for run_id in run_ids]
 
 
 def others() -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
@@ -72,9 +79,10 @@ def _entries(stamp: tuple[tuple[str, int], ...]) -> tuple[Entry, ...]:
     return tuple(entry_of(run, is_own=store is found.stores[0]) for store in found.stores for run in store.list())
 
 
-@st.cache_resource(show_spinner=False, max_entries=128)
-def _run(run_id: str, stamp: tuple[tuple[str, int], ...]) -> Run:
-    return library().open(run_id)
+@st.cache_resource(show_spinner=False, max_entries=4)
+def _runs(stamp: tuple[tuple[str, int], ...]) -> dict[str, Run]:
+    """The user's run where two stores hold one id."""
+    return {run.id: run for run in reversed(library().list())}
 
 
 @st.cache_data(show_spinner=False, max_entries=4, ttl=SCAN_SECONDS)

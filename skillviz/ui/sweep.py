@@ -21,7 +21,7 @@ def pair_curve(run: Run) -> tuple[pd.DataFrame, str]:
     """One curve of all those runs, and the split that it is of; explains and stops where there is none."""
     entries, split = pair_entries(run), headline_split(run.record)
     with page.explained():
-        curves = [cache.table(cache.run(entry.id), "curve") for entry in entries]
+        curves = [cache.table(one, "curve") for one in cache.runs(entry.id for entry in entries)]
     curve = measures.pair_curve(entries, curves, split)
     if curve.empty:
         st.info(
