@@ -12,7 +12,7 @@ from skillviz.ui.glossary import about
 run = page.begin("overview")
 record, split = run.record, headline_split(run.record)
 scores = page.scores(run, split)
-history = measures.history_of(page.table(run, "history"), record.size)
+history = measures.history_of(page.table(run, "history", needed=False), record.size)
 states = measures.state_scores(scores)
 
 st.markdown(sentences.overview(record, scores), help=about("graft", "region", "recovered", "paired"))

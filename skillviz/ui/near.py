@@ -20,12 +20,9 @@ MAP = "chart.density"
 def density_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame) -> None:
     """The density map; a click on a square, or the box above it, chooses the cell that is shown below."""
     names = tensors.cell_names(table)
-    if not names:
-        st.info("This run stored no make-up of its region, so there is no map to draw.")
-        return
     with st.container(border=True):
         st.markdown("### Density by layer and module kind", help=about("enrichment"))
-        cell = controls.select(CELL, "Look closer at", names, names[0], shown=lambda c: cell_title(c, table))
+        cell = controls.select(CELL, "Look closer at", names, names[0], shown=lambda c: cell_title(c, table, False))
         figure = density_map(layers, chosen=tensors.read_cell(cell), theme=theme())
         selectable(figure, name="density", run_id=run.id, alt=alt.density(table), on_select=lambda: _clicked(names))
         below(
@@ -41,9 +38,7 @@ def density_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame) -> None:
 
 def tensor_card(run: Run, layers: pd.DataFrame) -> None:
     """The tensors of the chosen cell: selected entries, fullest rows and columns, heads, movement."""
-    cell = st.session_state.get(f"control.{CELL}")
-    if cell is None:
-        return
+    cell = st.session_state[f"control.{CELL}"]
     rows = tensors.members(layers, cell)
     names = tensors.member_names(rows)
     st.markdown(f"## {_first_capital(cell_title(cell, cells(layers)))}")
@@ -96,12 +91,14 @@ def _lines(run: Run, part: tensors.Part, shown: str, title: str) -> None:
     )
 
 
-def cell_title(cell: str, table: pd.DataFrame) -> str:
-    """`layer 3, value: 120 entries, 2.4 × its fair share`."""
+def cell_title(cell: str, table: pd.DataFrame, whole: bool = True) -> str:
+    """`layer 3, value: 120 entries, 2.4 × its fair share`; in a box, where room is scarce, `layer 3, value (2.4 ×)`."""
     layer, kind = tensors.read_cell(cell)
     here = table["layer"].isna() if layer is None else (table["layer"] == layer).fillna(False)
     row = table[here.astype(bool) & (table["kind"] == kind)].iloc[0]
     where = "outside the blocks" if layer is None else f"layer {layer}"
+    if not whole:
+        return f"{where}, {kind_style(kind).title} ({sentences.times(row['enrichment'])})"
     held = f"{text.counted(int(row['selected']), 'entry')}, {sentences.times(row['enrichment'])} its fair share"
     return f"{where}, {kind_style(kind).title}: {held}"
 

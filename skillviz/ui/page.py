@@ -67,10 +67,18 @@ def explained() -> Iterator[None]:
         st.stop()
 
 
-def table(run: Run, name: str) -> pd.DataFrame:
-    """One of the run's tables: predictions, curve, history or layers; a file that cannot be read is explained."""
+def table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
+    """One of the run's tables: predictions, curve, history or layers.
+
+    Explains a file that cannot be read and stops; also a table without rows, where the page needs it.
+    """
     with explained():
-        return cache.table(run, name)
+        found = cache.table(run, name)
+    if needed and found.empty:
+        st.info(f"Run {run.id} stored no {name}, so there is nothing to show here. This makes the run again, whole:")
+        st.code(run.spec.command(), language="bash", wrap_lines=True)
+        st.stop()
+    return found
 
 
 def scores(run: Run, split: str) -> Scores:

@@ -57,14 +57,14 @@ def address(made: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPath
 
 
 @contextmanager
-def served(root: Path, logs: Path) -> Iterator[str]:
-    """The address of a dashboard over this folder of runs."""
+def served(root: Path, logs: Path, project: Path = PROJECT) -> Iterator[str]:
+    """The address of a dashboard over this folder of runs, and over those that ship with `project`."""
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.headless", "true"]
     environment = {**os.environ, "SKILLVIZ_RUNS": str(root)}
     with (logs / "server.log").open("w") as log:
         server = subprocess.Popen(
-            [*command, "--server.port", str(port)], cwd=PROJECT, env=environment, stdout=log, stderr=log
+            [*command, "--server.port", str(port)], cwd=project, env=environment, stdout=log, stderr=log
         )
     try:
         address = f"http://127.0.0.1:{port}"

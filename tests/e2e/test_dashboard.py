@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from skillviz.ui.pages import PAGES
-from tests.e2e.conftest import settle
+from skillviz.ui.pages import PAGES, PROJECT
+from tests.e2e.conftest import served, settle
 
 pytestmark = pytest.mark.e2e
 
@@ -154,16 +154,18 @@ def test_delete_asks_first(made: Made, serve: Serve, visit: Visit, tmp_path: Pat
     page.get_by_text(re.compile(r"\d+ runs? of")).first.wait_for()
 
 
-def test_an_empty_store_says_what_to_do(
-    serve: Serve, visit: Visit, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    if any((request.config.rootpath / "cached_runs").glob("*/run.json")):
-        pytest.skip("runs ship with this checkout, so the dashboard is never empty; tests/pages covers the empty one")
-    page = visit(serve(tmp_path / "nothing"))
-    page.get_by_text("There is no run yet").wait_for()
-    assert heading(page) == PAGES["runs"].question
-    go(page, "Region")
-    page.get_by_text("There is no run yet").wait_for()
+def test_an_empty_store_says_what_to_do(visit: Visit, tmp_path: Path) -> None:
+    """On a copy of the project without the runs that ship."""
+    for name in ("skillviz", "pages", ".streamlit"):
+        shutil.copytree(PROJECT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("dashboard.py", "pyproject.toml"):
+        shutil.copy(PROJECT / name, tmp_path / name)
+    with served(tmp_path / "nothing", tmp_path, tmp_path) as address:
+        page = visit(address)
+        page.get_by_text("There is no run yet").wait_for()
+        assert heading(page) == PAGES["runs"].question
+        go(page, "Region")
+        page.get_by_text("There is no run yet").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

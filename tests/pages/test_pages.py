@@ -189,3 +189,16 @@ def test_the_dashboard_opens_without_torch(ids: dict[str, str]) -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("name", "table"), [("region", "layers"), ("calibration", "predictions")])
+def test_a_run_without_a_table_says_what_is_missing_and_how_to_make_it(
+    name: str, table: str, own_copy: Path, ids_of_copy: dict[str, str]
+) -> None:
+    path = own_copy / ids_of_copy["movement"] / "run.json"
+    record = json.loads(path.read_text())
+    del record["files"][f"{table}.parquet"]
+    path.write_text(json.dumps(record))
+    test = opened(name, run=ids_of_copy["movement"])
+    assert not test.exception and f"stored no {table}" in test.info[0].value
+    assert "--method movement" in test.code[0].value
