@@ -1,0 +1,69 @@
+"""A chart as every page shows it, and the words of the cards."""
+
+from __future__ import annotations
+
+import json
+
+from streamlit.testing.v1 import AppTest
+
+
+def script() -> None:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from skillviz.ui.chart import chart, theme
+
+    figure = go.Figure(go.Scatter(y=[1, 2]))
+    chart(
+        figure, name="lines", title="Two lines", reads="up is more.", alt="It rises from 1 to 2.",
+        table=pd.DataFrame({"share": [0.1], "value": [0.25]}), run_id="run-1",
+    )  # fmt: skip
+    assert theme() in ("light", "dark")
+
+
+def opened() -> AppTest:
+    test = AppTest.from_function(script).run()
+    assert not test.exception
+    return test
+
+
+def test_a_chart_has_title_reading_line_table_and_alt() -> None:
+    test = opened()
+    assert test.markdown[0].value == "### Two lines"
+    assert test.caption[0].value == "How to read this: up is more."
+    assert test.dataframe[0].value["value"].tolist() == [0.25]
+    assert test.get("plotly_chart")[0].proto.alt == "It rises from 1 to 2."
+
+
+def test_streamlits_own_template_is_kept_out() -> None:
+    assert opened().get("plotly_chart")[0].proto.theme == ""
+
+
+def test_the_camera_saves_png_until_svg_is_chosen() -> None:
+    test = opened()
+    camera = json.loads(test.get("plotly_chart")[0].proto.config)["toImageButtonOptions"]
+    assert (camera["format"], camera["filename"]) == ("png", "run-1-lines")
+    test.session_state["picture.lines"] = "svg"
+    test.run()
+    assert json.loads(test.get("plotly_chart")[0].proto.config)["toImageButtonOptions"]["format"] == "svg"
+
+
+def test_downloads_are_table_and_page() -> None:
+    labels = [button.proto.label for button in opened().get("download_button")]
+    assert labels == ["Table (CSV)", "Chart (HTML, works offline)"]
+
+
+def cards_script() -> None:
+    from skillviz.runs.record import Estimate
+    from skillviz.ui import cards
+
+    cards.estimate("accuracy", Estimate(value=0.801, low=0.774, high=0.826))
+    cards.estimate("nll", Estimate(value=None))
+    cards.estimate("ece", None)
+
+
+def test_a_number_stands_with_its_interval_and_a_missing_one_without() -> None:
+    test = AppTest.from_function(cards_script).run()
+    shown = [(m.label, m.value.replace("\N{NO-BREAK SPACE}", " ")) for m in test.metric]
+    assert shown == [("Accuracy", "80.1 %"), ("NLL", "n/a"), ("ECE", "n/a")]
+    assert [c.value.replace("\N{NO-BREAK SPACE}", " ") for c in test.caption] == ["95 %: 77.4–82.6"]
