@@ -68,6 +68,15 @@ def finetune(
             "--train-head", rich_help_panel=given.SEARCH, help="Train a language-model head too (not graftable)."
         ),
     ] = False,
+    head: Annotated[
+        given.HeadName,
+        typer.Option(
+            "--head",
+            rich_help_panel=given.MODELS,
+            help="The classification head (--readout head): that of the model's own class, pooler included, or the "
+            "paper's bare linear layer on the first token, stored as a token-classification model.",
+        ),
+    ] = given.HeadName.own,
     test: Annotated[
         bool, typer.Option("--test", rich_help_panel=given.DATA, help="Score the test set too, for the model card.")
     ] = False,
@@ -104,7 +113,7 @@ def finetune(
         done = engine.finetune(
             base, found, out=out, readout=readout.value, steps=steps, batch_size=batch_size, lr=lr, seed=seed,
             k_shot=k_shot, data_seed=data_seed, max_train=max_train, max_validation=max_validation, max_test=max_test,
-            evaluate_test=test, device=device.value, train_embeddings=train_embeddings, train_head=train_head,
+            evaluate_test=test, device=device.value, train_embeddings=train_embeddings, train_head=train_head, head=head.value,
             overwrite=overwrite, command=command_line(), progress=show,
         )  # fmt: skip
     _report(done, found.metric, as_json)

@@ -17,6 +17,13 @@ class ReadoutName(StrEnum):
     causal = "causal"
 
 
+class HeadName(StrEnum):
+    """Which classification head is trained."""
+
+    own = "own"
+    linear = "linear"
+
+
 class DeviceName(StrEnum):
     """Where the model runs."""
 

@@ -123,7 +123,13 @@ LLAMA = Family(
 UNKNOWN = Family(
     block=r"(?:^|\.)(?:layers?|blocks?|h|encoder|decoder|group|groups|albert_layer_groups)\.(?:layers?\.)?(\d+)\.",
     kinds=(),
-    head=(r"(^|\.)pooler\.", r"^classifier\.", r"^pre_classifier\.", r"^score\.", r"^classification_head\."),
+    head=(
+        r"(^|\.)pooler\.",
+        r"^(pre_)?classifier\.",
+        r"^score\.",
+        r"^(classification_)?head\.",
+        r"^(sequence_summary|logits_proj)\.",
+    ),
 )
 
 FAMILIES: dict[str, Family] = {

@@ -75,6 +75,8 @@ class Graft:
     @classmethod
     def load(cls, path: Path | str) -> Graft:
         """The graft of a file; raises CorruptFile where the file is not one."""
+        if Path(path).is_dir():
+            raise BadInput(f"{path} is a folder; name the graft file itself (the one that export wrote).")
         try:
             with safe_open(path, framework="pt") as file:
                 header = json.loads((file.metadata() or {}).get("skillviz", "null"))

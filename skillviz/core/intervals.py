@@ -22,6 +22,7 @@ __all__ = [
     "SeedsInterval",
     "bootstrap",
     "paired_bootstrap",
+    "percentile_interval",
     "recovered_gain",
     "seeds_interval",
     "wilson",
@@ -143,9 +144,13 @@ def _interval(
     level: float,
 ) -> Interval:
     """The combined statistics on all examples, and percentiles of the same on resampled ones."""
-    tail = (1 - _checked_level(level)) / 2
     value = float(combine([of(np.ones((1, n))) for of in statistics])[0])
-    draws = combine(resampled_values(statistics, n, resamples, seed))
+    return percentile_interval(value, combine(resampled_values(statistics, n, resamples, seed)), level)
+
+
+def percentile_interval(value: float, draws: Floats, level: float = LEVEL) -> Interval:
+    """Percentiles of the finite draws [resample], stretched to hold the value; NaN where there is no value or draw."""
+    tail = (1 - _checked_level(level)) / 2
     draws = draws[np.isfinite(draws)]
     if not np.isfinite(value) or not len(draws):
         return Interval(float("nan"), float("nan"), float("nan"))

@@ -48,13 +48,14 @@ class Readout(Protocol):
 
 @dataclass(frozen=True)
 class HeadReadout:
-    """The model class's own sequence-classification head."""
+    """The model class's own classification head; one that scores every token is read at the first."""
 
     name: str = "head"
 
     def logits(self, model: Any, batch: Batch) -> Tensor:
         """The head's logits [batch, label]."""
-        return model(**batch.inputs).logits
+        logits: Tensor = model(**batch.inputs).logits
+        return logits[:, 0] if logits.ndim == 3 else logits
 
 
 @dataclass(frozen=True)

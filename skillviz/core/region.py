@@ -179,6 +179,8 @@ class Region:
     @staticmethod
     def header(path: Path | str) -> dict[str, Any]:
         """The JSON header of a region file."""
+        if Path(path).is_dir():
+            raise BadInput(f"{path} is a folder; name the region file itself, RUN/region.safetensors.")
         try:
             with safe_open(path, framework="numpy") as file:
                 meta = json.loads((file.metadata() or {}).get("skillviz", "null"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from skillviz.core.graft import Graft
 from skillviz.errors import BadInput, CorruptFile, DiskFull, RandomHead, WrongBase
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
+from skillviz.models.heads import is_linear
 from skillviz.models.load import DTYPES, load_model, quiet
 from skillviz.models.tokenizer import has_tokenizer, load_tokenizer
 
@@ -39,7 +41,9 @@ def applied(base: str | Path, graft: Graft, *, force: bool = False) -> Applied:
     readout = graft.header.get("readout")
     if readout is None:
         raise CorruptFile("the graft's header does not say its readout; export it again.")
-    loaded = load_model(info.folder, readout, _wider(info, graft), _config_changes(graft.header, readout))
+    linear = is_linear((graft.header.get("config") or {}).get("architecture") or ())
+    changes = _config_changes(graft.header, readout)
+    loaded = load_model(info.folder, readout, _wider(info, graft), changes, linear and readout == "head")
     lost = sorted(loaded.made_up - set(graft.head))
     if lost:
         raise RandomHead(f"neither '{info.id}' nor the graft has '{lost[0]}', so it would be random; use its own base.")
@@ -54,8 +58,16 @@ def applied(base: str | Path, graft: Graft, *, force: bool = False) -> Applied:
 
 
 def save_applied(result: Applied, out: Path | str, *, overwrite: bool = False) -> None:
-    """Write the model and its tokenizer as a `from_pretrained` folder: all of it or nothing."""
-    write_model(Path(out), result.model, result.tokenizer, overwrite=overwrite)
+    """Write the model and its tokenizer as a `from_pretrained` folder: all of it or nothing.
+
+    The values keep their dtype; the configuration asks for at least float32 when it is opened, so that an
+    applied float16 base computes what was measured.
+    """
+    config = copy.deepcopy(result.model.config)
+    config.architectures = [type(result.model).__name__]
+    config.dtype = torch.promote_types(result.model.dtype, torch.float32)
+    extra = {"config.json": config.to_json_string()}
+    write_model(Path(out), result.model, result.tokenizer, extra, overwrite=overwrite)
 
 
 def refuse_full_folder(out: Path, overwrite: bool) -> None:

@@ -21,6 +21,8 @@ READOUT_WORDS = {
     "causal": "the likelihood of each label's answer after the prompt",
 }
 
+LINEAR_WORDS = "a bare linear head on the first token (a token-classification model, to be read at that token)"
+
 
 @dataclass(frozen=True)
 class Report:
@@ -67,7 +69,7 @@ def card(report: Report) -> str:
     lines += [f"# {report.task}, fine-tuned from {report.base['id']}", ""]
     lines += [
         f"Fine-tuned on `{report.task}` ({', '.join(report.labels)}) by plain SGD, read by "
-        f"{READOUT_WORDS[recipe.readout]}: one member of a (pre-trained, fine-tuned) pair for skill localization.",
+        f"{_read_by(recipe)}: one member of a (pre-trained, fine-tuned) pair for skill localization.",
         "",
         *_table(_facts(report)),
         "",
@@ -79,6 +81,10 @@ def card(report: Report) -> str:
         lines += ["", "Made by", "", "```", report.command, "```"]
     lines += ["", f"`finetune.json` has every step. Versions: {_joined(versions())}.", ""]
     return "\n".join(lines)
+
+
+def _read_by(recipe: Recipe) -> str:
+    return LINEAR_WORDS if recipe.head == "linear" else READOUT_WORDS[recipe.readout]
 
 
 def _facts(report: Report) -> list[tuple[str, ...]]:

@@ -70,6 +70,7 @@ def finetune(
     device: str = "auto",
     train_embeddings: bool = False,
     train_head: bool = False,
+    head: str = "own",
     overwrite: bool = False,
     command: str | None = None,
     progress: Callable[[TrainStep], None] | None = None,
@@ -81,7 +82,9 @@ def finetune(
     """
     started, out = time.perf_counter(), Path(out)
     refuse_full_folder(out, overwrite)
-    recipe = make_recipe(readout, len(task.labels), k_shot, steps, lr, batch_size, seed, train_embeddings, train_head)
+    recipe = make_recipe(
+        readout, len(task.labels), k_shot, steps, lr, batch_size, seed, train_embeddings, train_head, head
+    )
     chosen = pick(device)
     splits = load(
         task,

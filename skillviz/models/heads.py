@@ -7,7 +7,7 @@ Sources: the modelling files of the transformers library.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from skillviz.errors import BadInput, RandomHead
@@ -15,10 +15,14 @@ from skillviz.models.checkpoint import ModelInfo
 
 READOUTS = ("prompt", "head", "causal")
 CLASSES = {
-    "head": r"ForSequenceClassification$",
+    "head": r"For(Sequence|Token)Classification$",
     "prompt": r"For(MaskedLM|PreTraining)$",
     "causal": r"ForCausalLM$|LMHeadModel$",
 }
+# The paper's bare linear head on the first token is what a family's token-classification class computes there.
+LINEAR = r"ForTokenClassification$"
+LINEAR_HEAD = ("classifier.weight", "classifier.bias")
+LINEAR_FAMILIES = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert")
 NAMES = {"head": "classification head", "prompt": "masked-LM head", "causal": "causal-LM head"}
 
 
@@ -138,6 +142,11 @@ def is_tied(info: ModelInfo) -> bool:
     return bool(info.config.get("tie_word_embeddings", heads.tied if heads else True))
 
 
+def is_linear(architectures: Iterable[str]) -> bool:
+    """Whether a model of these classes has the bare linear head, read at the first token."""
+    return any(re.search(LINEAR, name) for name in architectures)
+
+
 def missing_head(info: ModelInfo, readout: str) -> list[str]:
     """The tensors that this readout's head needs and the file lacks; a tied output matrix counts as there.
 
@@ -147,7 +156,8 @@ def missing_head(info: ModelInfo, readout: str) -> list[str]:
     if heads is None or readout not in heads.needed:
         return []
     names = own_shapes(info)
-    missing = [name for name in heads.needed[readout] if name not in names]
+    linear = readout == "head" and is_linear(info.architectures)
+    missing = [name for name in (LINEAR_HEAD if linear else heads.needed[readout]) if name not in names]
     if readout != "head" and not is_tied(info) and not any(name in names for name in heads.output):
         missing.append(heads.output[0])
     return missing
@@ -157,8 +167,9 @@ def label_count(info: ModelInfo) -> int | None:
     """Number of classes that the file's classification head tells apart, None where it has none."""
     heads = HEADS.get(info.model_type)
     shapes = own_shapes(info)
-    if heads is not None and heads.labels in shapes:
-        return shapes[heads.labels][0]
+    labels = LINEAR_HEAD[0] if is_linear(info.architectures) else heads.labels if heads else ""
+    if heads is not None and labels in shapes:
+        return shapes[labels][0]
     names = info.config.get("id2label")
     return len(names) if names and heads is None else None
 

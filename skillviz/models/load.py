@@ -31,9 +31,15 @@ class Loaded:
 
 
 def load_model(
-    folder: Path, readout: str, dtype: torch.dtype = torch.float32, changes: Mapping[str, Any] | None = None
+    folder: Path,
+    readout: str,
+    dtype: torch.dtype = torch.float32,
+    changes: Mapping[str, Any] | None = None,
+    linear: bool = False,
 ) -> Loaded:
     """The folder's model with the readout's head, in `dtype` whatever the file's own; `changes` go to its config.
+
+    `linear` asks for the bare linear head in place of the classification head of the model's own class.
 
     A head that is missing, or of another shape, is drawn at random: the caller decides what of `made_up`
     is allowed. Only local safetensors are read, no code of the folder is run, and the global random
@@ -44,7 +50,7 @@ def load_model(
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **(changes or {}))
         with quiet(), torch.random.fork_rng(devices=[]):
-            model, told = auto_class(readout).from_pretrained(
+            model, told = auto_class(readout, linear).from_pretrained(
                 folder,
                 config=config,
                 dtype=dtype,
@@ -60,15 +66,16 @@ def load_model(
     return Loaded(model.eval(), frozenset(told["missing_keys"]), mismatched)
 
 
-def auto_class(readout: str) -> Any:
+def auto_class(readout: str, linear: bool = False) -> Any:
     """The transformers class that opens a model with this readout's head."""
-    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
+    import transformers
 
     classes = {
-        "head": AutoModelForSequenceClassification,
-        "prompt": AutoModelForMaskedLM,
-        "causal": AutoModelForCausalLM,
-    }
+        "head": transformers.AutoModelForTokenClassification if linear
+        else transformers.AutoModelForSequenceClassification,
+        "prompt": transformers.AutoModelForMaskedLM,
+        "causal": transformers.AutoModelForCausalLM,
+    }  # fmt: skip
     return classes[readout]
 
 

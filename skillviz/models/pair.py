@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +102,7 @@ class ModelPair:
     def head(self) -> dict[str, Tensor]:
         """The pooler and classification head, by parameter name; empty for the other readouts."""
         named = dict(self.flat.model.named_parameters())
-        return {name: named[name].detach() for name in readout_names(self.table.model_type, named)}
+        return {name: named[name].detach() for name in _head_names(self.readout_name, self.table.model_type, named)}
 
     def graft(self, region: Region, header: Mapping[str, Any] | None = None) -> Graft:
         """The region's graft: fine-tuned values, the head, and where both come from."""
@@ -125,11 +125,13 @@ def load_pair(
     task: Task | str | Path | None = None,
     device: str = "auto",
     dtype: str = "float32",
+    may_be_equal: bool = False,
 ) -> ModelPair:
     """The pair of two models, each a folder, `org/name` or `org/name@revision`; checked before any weight is read.
 
     `dtype` bfloat16 is the lean mode: half the memory, and values rounded to bfloat16. Raises the errors
-    of `preflight`, and RandomHead or PairMismatch for what only the weights tell.
+    of `preflight`, and RandomHead or PairMismatch for what only the weights tell (members with equal graftable
+    values among it, unless they `may_be_equal`).
     """
     if dtype not in PAIR_DTYPES:
         raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
@@ -142,6 +144,11 @@ def load_pair(
     set_padding(tuned, tokenizer)
     base_values = _load_base(check, tuned, DTYPES[dtype])
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
+    if not may_be_equal and torch.equal(pair.base, pair.finetuned):
+        raise PairMismatch(
+            "base and fine-tuned model are identical in every graftable parameter, so there is no skill to localize; "
+            "give the model before and after fine-tuning."
+        )
     if check.readout == "head":
         pair.class_order = class_order(check.finetuned, task)
     return pair
@@ -152,7 +159,7 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
     table = graftable(model.config.model_type, shapes, model.config.to_dict())
     flat = FlatModel(model, table)
     finetuned, base = flat.theta.clone(), flat.gather(base_values)
-    outside = _outside(model, table, base_values)
+    outside = _outside(model, table, base_values, check.readout)
     flat.theta.copy_(base)
     for name, (before, _) in outside.items():
         model.get_parameter(name).data.copy_(before)
@@ -175,7 +182,7 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
 def _load_finetuned(check: Preflight, dtype: torch.dtype) -> Any:
     if check.finetuned.adapter is not None:
         return lora.load_merged(check.base, check.finetuned, check.readout, dtype)
-    loaded = load_model(check.finetuned.folder, check.readout, dtype)
+    loaded = load_model(check.finetuned.folder, check.readout, dtype, linear=check.linear)
     if loaded.made_up:
         raise RandomHead(
             f"the fine-tuned model '{check.finetuned.id}' has no {_some(loaded.made_up)}, so loading it for the "
@@ -186,12 +193,13 @@ def _load_finetuned(check: Preflight, dtype: torch.dtype) -> Any:
 
 def _load_base(check: Preflight, tuned: Any, dtype: torch.dtype) -> dict[str, Tensor]:
     """Every parameter of the base by the name it has in the fine-tuned model, but for the head."""
-    loaded = load_model(check.base.folder, check.readout, dtype, {"num_labels": tuned.config.num_labels})
-    heads = set(readout_names(check.base.model_type, loaded.model.state_dict()))
+    labels = {"num_labels": tuned.config.num_labels}
+    loaded = load_model(check.base.folder, check.readout, dtype, labels, check.linear)
+    heads = set(_head_names(check.readout, check.base.model_type, loaded.model.state_dict()))
     _check_base(check, loaded, heads)
     values = {name: t for name, t in loaded.model.state_dict().items() if name not in heads}
     named = dict(tuned.named_parameters())
-    for name in named.keys() - set(readout_names(check.base.model_type, named)):
+    for name in named.keys() - set(_head_names(check.readout, check.base.model_type, named)):
         if name not in values or values[name].shape != named[name].shape:
             raise PairMismatch(f"the base has no '{name}' of shape {tuple(named[name].shape)}; the pair does not fit.")
     return values
@@ -206,9 +214,16 @@ def _check_base(check: Preflight, loaded: Loaded, heads: set[str]) -> None:
         )
 
 
-def _outside(model: Any, table: ParameterTable, base: dict[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+def _head_names(readout: str, model_type: str, names: Iterable[str]) -> list[str]:
+    """The names of pooler and classification head; none for the other readouts."""
+    return readout_names(model_type, names) if readout == "head" else []
+
+
+def _outside(
+    model: Any, table: ParameterTable, base: dict[str, Tensor], readout: str
+) -> dict[str, tuple[Tensor, Tensor]]:
     named = dict(model.named_parameters())
-    kept = set(table.names) | set(readout_names(table.model_type, named))
+    kept = set(table.names) | set(_head_names(readout, table.model_type, named))
     found = {}
     for name, parameter in named.items():
         if name not in kept and not torch.equal(before := base[name].to(parameter.device), parameter.data):
@@ -218,11 +233,6 @@ def _outside(model: Any, table: ParameterTable, base: dict[str, Tensor]) -> dict
 
 def _moved_notes(table: ParameterTable, base: Tensor, finetuned: Tensor, outside: Mapping[str, Any]) -> list[str]:
     moved = int((base != finetuned).sum())
-    if moved == 0:
-        raise PairMismatch(
-            "base and fine-tuned model are identical in every graftable parameter, so there is no skill to localize; "
-            "give the model before and after fine-tuning."
-        )
     notes = []
     if moved < table.d:
         notes.append(f"{moved:,} of {table.d:,} graftable entries moved in fine-tuning.")

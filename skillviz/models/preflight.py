@@ -12,7 +12,7 @@ from skillviz.errors import BadInput, BadModel, SkillvizError
 from skillviz.models import checks, lora
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.heads import HEADS, choose_readout, label_count, missing_head, own_shapes
+from skillviz.models.heads import HEADS, choose_readout, is_linear, label_count, missing_head, own_shapes
 from skillviz.models.tokenizer import has_tokenizer, same_tokenizer
 
 if TYPE_CHECKING:
@@ -44,6 +44,11 @@ class Preflight:
     def fits(self) -> bool:
         """Whether nothing stands against using the pair."""
         return not self.errors
+
+    @property
+    def linear(self) -> bool:
+        """Whether the head is the bare linear one on the first token."""
+        return self.readout == "head" and is_linear(self.finetuned.architectures)
 
     @property
     def tokenizer_folder(self) -> Path:
@@ -135,6 +140,8 @@ def _notes(
             f"The base {has}: the fine-tuned model's is used in every state, also in 'pretrained'; it belongs to the "
             "readout and is never graftable."
         )
+        if is_linear(finetuned.architectures):
+            yield "The head is a bare linear layer on the first token (a token-classification model, read there)."
         yield from _label_note(finetuned, task)
     for info, member in ((base, "base"), (finetuned, "fine-tuned model")):
         if info.adapter is None and info.dtype != "float32":

@@ -13,6 +13,8 @@ DEFAULT_STEPS = 2000
 LEARNING_RATES = {"head": 1e-2, "prompt": 5e-3, "causal": 5e-3}
 """By readout: a new linear head wants the larger one of the paper's grid {1e-2, 5e-3, 1e-3}."""
 
+HEADS = ("own", "linear")
+
 K_CAP = 512
 """From 4096-shot on the paper stops at 16 * n * 512 steps, where the training accuracy is 100 %."""
 
@@ -35,6 +37,8 @@ class Recipe:
     train_embeddings: bool = False
     train_head: bool = False
     """Train a language-model head too (prompt and causal); a classification head is always trained."""
+    head: str = "own"
+    """Of HEADS: the classification head of the model's own class, or the paper's bare linear layer."""
 
 
 def default_steps(labels: int, k_shot: int | None) -> int:
@@ -54,6 +58,7 @@ def make_recipe(
     seed: int = 0,
     train_embeddings: bool = False,
     train_head: bool = False,
+    head: str = "own",
 ) -> Recipe:
     """The recipe with every default filled in. Raises BadInput for a value that cannot be used."""
     steps = default_steps(labels, k_shot) if steps is None else steps
@@ -64,7 +69,11 @@ def make_recipe(
         raise BadInput(f"batch size is {batch_size}; give 1 or more.")
     if not 0 < lr < float("inf"):
         raise BadInput(f"the learning rate is {lr}; give a number above 0, as 0.005.")
-    return Recipe(readout, steps, batch_size, lr, seed, train_embeddings=train_embeddings, train_head=train_head)
+    if head not in HEADS:
+        raise BadInput(f"'{head}' is not a kind of head; known: {', '.join(HEADS)}.")
+    if head == "linear" and readout != "head":
+        raise BadInput(f"the {readout} readout has no classification head; --head linear goes with --readout head.")
+    return Recipe(readout, steps, batch_size, lr, seed, 1e-4, 1.0, 100, 512, train_embeddings, train_head, head)
 
 
 def batches(lengths: np.ndarray, batch_size: int, seed: int, pool: int = 32) -> Iterator[np.ndarray]:

@@ -13,7 +13,7 @@ from skillviz.core.parameters import graftable, readout_names
 from skillviz.errors import BadModel, RandomHead
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.heads import supported
+from skillviz.models.heads import LINEAR_FAMILIES, supported
 from skillviz.models.load import load_model
 from skillviz.models.recipe import Recipe
 from skillviz.models.tokenizer import load_tokenizer, set_padding
@@ -64,6 +64,11 @@ def open_trainee(base: str, task: Task, recipe: Recipe, device: torch.device) ->
     info = read_info(resolve(base))
     if info.adapter is not None:
         raise BadModel(f"'{base}' is a LoRA adapter; fine-tune the model that it belongs to.")
+    if recipe.head == "linear" and info.model_type not in LINEAR_FAMILIES:
+        raise BadModel(
+            f"a linear head on the first token exists for {', '.join(LINEAR_FAMILIES)}, not for '{info.model_type}'; "
+            "leave --head out to train the head of the model's own class."
+        )
     if not supported(info.model_type, recipe.readout):
         raise BadModel(f"a {info.model_type} model has no {recipe.readout} readout; use another --readout or base.")
     model, fresh = _load(info, task, recipe)
@@ -82,7 +87,7 @@ def _load(info: ModelInfo, task: Task, recipe: Recipe) -> tuple[Any, list[str]]:
     changes = {**names, "problem_type": "single_label_classification"} if recipe.readout == "head" else {}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        loaded = load_model(info.folder, recipe.readout, changes=changes)
+        loaded = load_model(info.folder, recipe.readout, changes=changes, linear=recipe.head == "linear")
     fresh = readout_names(info.model_type, loaded.made_up) if recipe.readout == "head" else []
     lost = sorted(loaded.made_up - set(fresh))
     if lost:

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skillviz.core.intervals import Interval
+from skillviz.core.intervals import Interval, percentile_interval
 from skillviz.core.resample import resampled_values, statistic
 from skillviz.errors import BadInput
 from skillviz.runs.evaluate import positive
 from skillviz.runs.run import Run
 
 RESAMPLES = 1000
-LEVEL = 0.95
 
 
 class Pooled(NamedTuple):
@@ -44,7 +43,7 @@ class Sampled:
 
     def interval(self) -> Interval:
         """The mean over runs with its percentile interval over examples and seeds."""
-        return _interval(float(self.values.mean()), self.mean_draws())
+        return percentile_interval(float(self.values.mean()), self.mean_draws())
 
 
 def compare(a: Sequence[Run], b: Sequence[Run], metric: str = "accuracy", split: str = "test") -> Interval:
@@ -58,7 +57,7 @@ def compare(a: Sequence[Run], b: Sequence[Run], metric: str = "accuracy", split:
 
 def difference(a: Sampled, b: Sampled) -> Interval:
     """Mean of a less mean of b with the percentile interval of the same on shared resamples."""
-    return _interval(float(a.values.mean() - b.values.mean()), a.mean_draws() - b.mean_draws())
+    return percentile_interval(float(a.values.mean() - b.values.mean()), a.mean_draws() - b.mean_draws())
 
 
 def sampled(sides: Mapping[str, Sequence[Run]], metric: str, split: str = "test", resamples: int = RESAMPLES) -> Pooled:
@@ -92,12 +91,3 @@ def joined(runs: Sequence[Run], split: str) -> tuple[list[np.ndarray], np.ndarra
                 f"{runs[0].id} and {run.id} were not scored on the same {split} examples, so they cannot be compared."
             )
     return [logits[rows] for (_, _, logits), rows in zip(columns, order, strict=True)], labels
-
-
-def _interval(value: float, draws: np.ndarray) -> Interval:
-    """Percentiles of the defined draws, stretched to hold the value as those of core.intervals."""
-    draws = draws[np.isfinite(draws)]
-    if not np.isfinite(value) or not len(draws):
-        return Interval(float("nan"), float("nan"), float("nan"))
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(value, min(float(low), value), max(float(high), value))

@@ -92,3 +92,11 @@ def test_a_run_s_own_command_and_python_make_it_again(pair, task_file, own_runs)
     exec(run.spec.python(), space)
     assert space["run"].spec == run.spec  # type: ignore[attr-defined]
     assert len(list(own_runs.iterdir())) == 3
+
+
+def test_an_empty_graft_scores_as_the_pre_trained_model(pair, task_file):
+    opened = skillviz.load_pair(*pair, device="cpu")
+    graft = opened.graft(skillviz.Region({}, opened.table.shapes))
+    found = skillviz.evaluate(pair[0], task=task_file, graft=graft, device="cpu")
+    states = found.scores["test"].states
+    assert states["grafted"] == states["pretrained"] and found.size == 0

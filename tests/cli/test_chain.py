@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+import transformers
+from safetensors.torch import load_file, save_file
 
 from skillviz.core.graft import Graft
 from skillviz.models.pair import load_pair
@@ -23,21 +25,42 @@ from tests.cli.calls import call
 from tests.cli.conftest import QUICK
 from tests.tiny import tiny_pair, tiny_task
 
-CASES = [("bert", "head", torch.float16), ("gpt2", "head", torch.float32), ("roberta", "prompt", torch.bfloat16),
-         ("llama", "causal", torch.float32)]  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda c: f"{c[0]}-{c[1]}-{c[2]}".replace("torch.", ""))
+class Case(NamedTuple):
+    """A pair: its family and readout, the dtype of the base's file, of the fine-tuned one's, and the head trained."""
+
+    family: str
+    readout: str
+    base: torch.dtype
+    tuned: torch.dtype = torch.float32
+    head: str = "own"
+
+
+CASES = [
+    Case("bert", "head", torch.float16),
+    Case("gpt2", "head", torch.float32),
+    Case("roberta", "prompt", torch.bfloat16),
+    Case("llama", "causal", torch.float32),
+    Case("bert", "head", torch.float16, tuned=torch.float16),
+    Case("roberta", "head", torch.float16, head="linear"),
+    Case("distilbert", "head", torch.bfloat16, tuned=torch.bfloat16, head="linear"),
+]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda c: "-".join(map(str, c)).replace("torch.", ""))
 def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict:
     """The folders and outputs of the whole chain; the base stored in the case's dtype."""
-    family, readout, dtype = request.param
+    family, readout, dtype, tuned_dtype, head = request.param
     folder = tmp_path_factory.mktemp("chain")
     base, _ = tiny_pair(folder / "pair", family, readout, base_dtype=dtype)
     data, store = tiny_task(folder / "data"), folder / "runs"
     tuned, graft, out = folder / "tuned", folder / "skill.safetensors", folder / "applied"
     asked = ("--task", data, "--readout", readout)
     said = {}
-    said["finetune"] = call("finetune", "--base", base, *asked, "--steps", 30, "--lr", 0.1, "--out", tuned, "--json")
+    recipe = ("--steps", 30, "--lr", 0.1, "--head", head)
+    said["finetune"] = call("finetune", "--base", base, *asked, *recipe, "--out", tuned, "--json")
+    _store_as(tuned, tuned_dtype)
     said["localize"] = call(
         "localize", "--base", base, "--finetuned", tuned, *asked, "--size", "5%", *QUICK, "--runs-dir", store, "--json"
     )
@@ -50,6 +73,14 @@ def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     said["evaluate"] = call("evaluate", "--base", moved, "--graft", graft, "--task", data, "--json")
     run = Store(store).open(run_id)
     return {"said": said, "base": base, "tuned": tuned, "graft": graft, "out": out, "run": run, "task": data}
+
+
+def _store_as(folder: Path, dtype: torch.dtype) -> None:
+    """The folder's weights, and what its configuration says of them, in this dtype."""
+    tensors = {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()}
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": str(dtype).removeprefix("torch.")}))
 
 
 def test_every_command_ends_well(chain):
@@ -67,6 +98,18 @@ def test_the_applied_folder_predicts_what_the_run_stored(chain):
     assert np.array_equal(predict(pair, data, "finetuned"), stored)
     # the comparison can fail: the stored fine-tuned model answers otherwise
     assert not np.array_equal(run.logits("finetuned", "test")[2], stored)
+
+
+def test_the_applied_folder_answers_the_same_when_transformers_opens_it_by_its_own_defaults(chain):
+    run: Run = chain["run"]
+    config = json.loads((chain["out"] / "config.json").read_text())
+    assert config["dtype"] == "float32"
+    model = getattr(transformers, config["architectures"][0]).from_pretrained(chain["out"]).eval()
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    pair = load_pair(chain["base"], chain["out"], readout=run.record.readout, device="cpu")
+    named = dict(pair.model.named_parameters())
+    with pair.at("finetuned"):
+        assert all(torch.equal(named[name], value) for name, value in model.named_parameters())
 
 
 def test_outside_the_region_it_is_the_base_and_inside_the_fine_tuned_model(chain):

@@ -9,14 +9,23 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+)
 
 from skillviz.errors import BadInput, BadModel, DiskFull, RandomHead
 from skillviz.models import applied
 from skillviz.models.finetune import TrainStep, finetune
 from skillviz.models.pair import load_pair
+from skillviz.models.predict import predict
 from skillviz.models.recipe import batches, default_steps, make_recipe
+from skillviz.tasks.encode import encode
 from skillviz.tasks.registry import task
+from skillviz.tasks.splits import load
 from tests.tiny import MASKED, tiny_model, tiny_pair, tiny_task, tiny_tokenizer
 
 
@@ -241,3 +250,26 @@ def test_k_shot_takes_the_paper_s_steps_and_says_so(bare, tiny, tmp_path):
     assert len(found.history) == 16 * 2 * 2
     assert set(found.scores) == {"validation", "test"}
     assert "2 a class, drawn with seed 0" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_linear_head_is_a_token_classifier_read_at_the_first_token(bare, tiny, tmp_path):
+    finetune(str(bare), tiny, out=tmp_path / "out", steps=20, lr=0.1, head="linear", device="cpu")
+    model = AutoModelForTokenClassification.from_pretrained(tmp_path / "out").eval()
+    pair = load_pair(bare, tmp_path / "out", task=tiny, device="cpu")
+    assert sorted(pair.head()) == ["classifier.bias", "classifier.weight"]
+    assert any("bare linear layer on the first token" in note for note in pair.notes)
+    data = encode(tiny, load(tiny).test, pair.tokenizer, "head")
+    with torch.inference_mode():
+        alone = [model(input_ids=torch.from_numpy(ids)[None].long()).logits[0, 0].numpy() for ids in data.input_ids]
+    np.testing.assert_allclose(predict(pair, data, "finetuned"), np.stack(alone), rtol=1e-4, atol=1e-5)
+
+
+def test_a_decoder_has_no_first_token_to_read(tiny, tmp_path):
+    base = tiny_pair(tmp_path, "gpt2", "head")[0]
+    with pytest.raises(BadModel, match="not for 'gpt2'"):
+        finetune(str(base), tiny, out=tmp_path / "out", head="linear", device="cpu")
+
+
+def test_an_unknown_head_lists_the_known():
+    with pytest.raises(BadInput, match="known: own, linear"):
+        make_recipe("head", 2, head="dense")
