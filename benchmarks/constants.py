@@ -34,22 +34,22 @@ RESULTS = Path(__file__).parent / "results" / "constants.json"
 
 SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("movement", {}),
-    ("first-order", {}),
-    ("linearized", {}),
-    ("linearized", {"rounds": 2}),
-    ("frank-wolfe", {"settle_share": 0.0}),
-    ("frank-wolfe", {}),
     ("stagewise", {}),
-    ("stagewise", {"steps": 100, "batch_size": 64}),
-    ("stagewise", {"steps": 25, "switch_share": 0.04}),
+    ("frank-wolfe", {}),
+    ("linearized", {}),
+    ("frank-wolfe", {"steps": 60}),
     ("stagewise", {"start_share": 0.5}),
-    ("learned-ranked", {}),
-    ("learned-ranked", {"lr": 1e7}),
+    ("stagewise", {"steps": 100, "batch_size": 64}),
     ("stagewise", {"steps": 100, "switch_share": 0.01}),
+    ("frank-wolfe", {"settle_share": 0.0}),
+    ("linearized", {"rounds": 2}),
+    ("learned-ranked", {}),
+    ("learned-ranked", {"steps": 100}),
+    ("learned-ranked", {"lr": 1e7}),
+    ("first-order", {}),
+    ("stagewise", {"steps": 25, "switch_share": 0.04}),
     ("stagewise", {"candidate_share": 0.02}),
     ("linearized", {"candidate_share": 0.05}),
-    ("frank-wolfe", {"steps": 60}),
-    ("learned-ranked", {"steps": 100}),
 ]
 
 
@@ -64,7 +64,7 @@ def searched(problem: Problem, name: str, given: dict[str, Any], size: int, seed
             return end.value.order
 
 
-def row_of(problem: Problem, name: str, given: dict[str, Any], size: int, seed: int) -> dict[str, Any]:
+def row_of(problem: Problem, pair: str, name: str, given: dict[str, Any], size: int, seed: int) -> dict[str, Any]:
     """One setting's scores on validation."""
     begun = time.perf_counter()
     order = searched(problem, name, given, size, seed)
@@ -75,7 +75,7 @@ def row_of(problem: Problem, name: str, given: dict[str, Any], size: int, seed: 
     logits = judged.logits()
     problem.reset()
     return {
-        "localizer": name, "options": given, "size": len(order), "seed": seed, "n": judged.n,
+        "finetuned": pair, "localizer": name, "options": given, "size": len(order), "seed": seed, "n": judged.n,
         "accuracy": round(100 * accuracy(logits, judged.labels), 2),
         "nll": round(nll(logits, judged.labels), 4), "ece": round(100 * ece(logits, judged.labels), 2),
         "seconds": round(seconds, 1), "torch": torch.__version__, "threads": torch.get_num_threads(),
@@ -98,14 +98,12 @@ def main(
     problem = pair.problem(train, validation)
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     RESULTS.parent.mkdir(exist_ok=True)
+    name_of_pair, count = Path(finetuned).name, parse_size(size, problem.d)
     for name, given in SETTINGS:
-        count = parse_size(size, problem.d)
-        known = any(
-            r["localizer"] == name and r["options"] == given and r["size"] == count and r["seed"] == seed for r in rows
-        )
-        if known or (only and name != only):
+        asked = {"finetuned": name_of_pair, "localizer": name, "options": given, "size": count, "seed": seed}
+        if any(asked.items() <= row.items() for row in rows) or (only and name != only):
             continue
-        rows.append(row_of(problem, name, given, count, seed))
+        rows.append(row_of(problem, name_of_pair, name, given, count, seed))
         print(json.dumps(rows[-1]), flush=True)
         RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
 

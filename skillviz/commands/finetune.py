@@ -113,8 +113,8 @@ def finetune(
         done = engine.finetune(
             base, found, out=out, readout=readout.value, steps=steps, batch_size=batch_size, lr=lr, seed=seed,
             k_shot=k_shot, data_seed=data_seed, max_train=max_train, max_validation=max_validation, max_test=max_test,
-            evaluate_test=test, device=device.value, train_embeddings=train_embeddings, train_head=train_head, head=head.value,
-            overwrite=overwrite, command=command_line(), progress=show,
+            evaluate_test=test, device=device.value, train_embeddings=train_embeddings, train_head=train_head,
+            head=head.value, overwrite=overwrite, command=command_line(), progress=show,
         )  # fmt: skip
     _report(done, found.metric, as_json)
 

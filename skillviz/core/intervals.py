@@ -9,11 +9,11 @@ from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
 
 from skillviz.core.bins import BINS
 from skillviz.core.resample import METRICS, resampled_values, statistic
 from skillviz.core.scores import Floats, checked
-from skillviz.core.student import t_quantile
 from skillviz.errors import BadData, BadInput
 
 __all__ = [
@@ -167,7 +167,7 @@ def seeds_interval(values: ArrayLike, level: float = LEVEL) -> SeedsInterval:
     if n == 1:
         return SeedsInterval(mean, float("nan"), float("nan"), float("nan"), 1)
     sd = float(x.std(ddof=1))
-    half = t_quantile(0.5 + _checked_level(level) / 2, n - 1) * sd / math.sqrt(n)
+    half = float(stdtrit(n - 1, 0.5 + _checked_level(level) / 2)) * sd / math.sqrt(n)
     return SeedsInterval(mean, mean - half, mean + half, sd, n)
 
 

@@ -271,8 +271,10 @@ def test_a_bug_shows_as_one(monkeypatch, pair, task_file):
         (["evaluate", "--base", ".", "--task", "sst2"], "--graft"),
         (["evaluate", "--base", ".", "--graft", ".", "--task", "sst2"], "is a folder"),
         (["evaluate", "--base", ".", "--finetuned", ".", "--region", ".", "--task", "sst2"], "is a folder"),
-        (["finetune", "--base", "gpt2", "--task", "sst2", "--readout", "causal", "--head", "linear", "--out", "o"],
-         "--head linear goes with --readout head"),
+        (
+            ["finetune", "--base", "gpt2", "--task", "sst2", "--readout", "causal", "--head", "linear", "--out", "o"],
+            "--head linear goes with --readout head",
+        ),
         (["study", "run", "no.yaml"], "no.yaml"),
     ],
 )

@@ -26,7 +26,6 @@ from tests.cli.conftest import QUICK
 from tests.tiny import tiny_pair, tiny_task
 
 
-
 class Case(NamedTuple):
     """A pair: its family and readout, the dtype of the base's file, of the fine-tuned one's, and the head trained."""
 

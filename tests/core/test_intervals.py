@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillviz.core import intervals, resample, scores
-from skillviz.core.student import t_central_mass, t_quantile
 from skillviz.errors import BadInput
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
@@ -144,21 +143,11 @@ def test_wilson_by_hand_at_its_ends_and_for_arrays() -> None:
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
 
 
-@pytest.mark.parametrize("df", [1, 2, 3, 4, 9, 30])
-def test_student_quantiles_cut_off_the_mass_they_should(df: int) -> None:
-    t = t_quantile(0.975, df)
-    assert slow_intervals.t_central_mass(t, df) == pytest.approx(0.95, abs=1e-8)
-    assert t_central_mass(1.3, df) == pytest.approx(slow_intervals.t_central_mass(1.3, df), abs=1e-10)
-
-
-def test_student_quantiles_known_in_closed_form() -> None:
-    assert t_quantile(0.75, 1) == pytest.approx(1.0, rel=1e-12)
-    assert t_quantile(0.975, 1) == pytest.approx(math.tan(0.475 * math.pi), rel=1e-9)
-    assert t_quantile(0.975, 2) == pytest.approx(2 * 0.475 / math.sqrt(2 * 0.975 * 0.025), rel=1e-9)
-    assert t_quantile(0.5, 5) == pytest.approx(0.0, abs=1e-12)
-    for bad in ((0.4, 3), (1.0, 3), (0.9, 0)):
-        with pytest.raises(BadInput, match="t quantile"):
-            t_quantile(*bad)
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 10, 31])
+def test_an_interval_over_seeds_cuts_off_the_mass_it_should(n: int) -> None:
+    found = intervals.seeds_interval(np.arange(n))
+    t = (found.high - found.value) / found.sd * math.sqrt(n)
+    assert slow_intervals.t_central_mass(t, n - 1) == pytest.approx(0.95, abs=1e-8)
 
 
 def test_an_interval_over_seeds() -> None:

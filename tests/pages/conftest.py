@@ -7,23 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.ui.shared_store import make_store
+from tests.ui.conftest import ids, made
 
-
-@pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The folder and the ids of its runs by short name."""
-    root = tmp_path_factory.mktemp("library")
-    return root, make_store(root)
-
-
-@pytest.fixture
-def ids(made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch, own_runs: Path) -> dict[str, str]:
-    """The runs are there, and nothing ships; returns their ids by short name."""
-    root, found = made
-    monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
-    return found
+__all__ = ["ids", "made"]
 
 
 @pytest.fixture
