@@ -16,21 +16,8 @@ from skillviz.tasks.task import READOUTS, SPLITS, Files, Task
 from skillviz.tasks.template import MASKS
 
 KEYS = (
-    "name",
-    "title",
-    "data",
-    "text",
-    "label",
-    "labels",
-    "drop",
-    "template",
-    "label_words",
-    "metric",
-    "positive",
-    "max_length",
-    "max_length_causal",
-    "lmbff_exact",
-    "source",
+    "name", "title", "data", "text", "label", "labels", "drop", "template", "label_words", "metric", "positive",
+    "max_length", "max_length_causal", "lmbff_exact", "source",
 )
 REQUIRED = ("name", "data", "text", "labels")
 FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
