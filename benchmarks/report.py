@@ -1,4 +1,4 @@
-"""Writes the study's tables into README.md and benchmarks/README.md, between their markers.
+"""Writes the study's tables, and those of the constants, into README.md and benchmarks/README.md, between markers.
 
     python benchmarks/report.py benchmarks/studies/minilm-sst2.yaml --runs-dir cached_runs
 
@@ -7,6 +7,7 @@ Every number comes from the stored runs; nothing is typed in.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -19,11 +20,14 @@ sys.path.insert(0, str(ROOT))
 
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.runs import study as engine
+from skillviz.runs.pooled import compare
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 
 BEGIN, END = "<!-- results: written by benchmarks/report.py -->", "<!-- end of results -->"
+CONSTANTS_BEGIN, CONSTANTS_END = "<!-- constants: written by benchmarks/report.py -->", "<!-- end of constants -->"
+CONSTANTS = Path(__file__).parent / "results" / "constants.json"
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -79,6 +83,40 @@ def difference_rows(differences: pd.DataFrame) -> list[str]:
     ]
 
 
+def larger_rows(runs: list[Run]) -> list[str]:
+    """The default localizer minus top movement at the next larger size, in points of accuracy."""
+    groups: dict[tuple[str, int], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.spec.localizer, run.record.size or 0), []).append(run)
+    sizes = sorted(size for name, size in groups if name == "movement")
+    found = []
+    for small, large in zip(sizes, sizes[1:], strict=False):
+        if (DEFAULT_LOCALIZER, small) in groups:
+            r = compare(groups[DEFAULT_LOCALIZER, small], groups["movement", large])
+            change = f"{percent(r.value)} ({percent(r.low)} to {percent(r.high)})"
+            found.append(f"| {small:,} | movement at {large:,} | {change} |")
+    return found
+
+
+def constants(rows: list[dict]) -> str:
+    """The settings tried for each localizer by pair and size, the lowest loss first."""
+    lines = ["| pair | size | localizer | setting | accuracy, % | NLL, nats | ECE, % | search, s |", "| --- " * 8 + "|"]
+    for r in sorted(rows, key=lambda r: (r["finetuned"], r["size"], r["seed"], r["nll"])):
+        setting = ", ".join(f"{k} {v:g}" for k, v in r["options"].items()) or "as shipped"
+        lines.append(
+            f"| {r['finetuned']} | {r['size']:,} | {r['localizer']} | {setting} | {r['accuracy']:.1f} | {r['nll']:.3f} "
+            f"| {r['ece']:.1f} | {r['seconds']:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def replace_section(path: Path, begin: str, end: str, section: str) -> None:
+    """Rewrite what stands between the two marks."""
+    before, _, rest = path.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    path.write_text(f"{before}{begin}\n{section}\n{end}{after}")
+
+
 def text(runs: list[Run], table: pd.DataFrame, differences: pd.DataFrame) -> str:
     """The whole section as markdown."""
     scores = runs[0].record.metrics["test"].states
@@ -92,11 +130,12 @@ def text(runs: list[Run], table: pd.DataFrame, differences: pd.DataFrame) -> str
         "Means over seeds; in brackets 95 % bootstrap intervals over test sentences and seeds together "
         "(for the two models: Wilson for accuracy, bootstrap for ECE).",
         "",
-        f"Accuracy of `{DEFAULT_LOCALIZER}` minus that of each other localizer at equal size, in points, paired by "
-        "sentence, with 95 % intervals:",
+        f"Accuracy of `{DEFAULT_LOCALIZER}` minus that of each other localizer at equal size, and of top movement at "
+        "the next larger one, in points, paired by sentence, with 95 % intervals:",
         "",
         "| size | against | difference |\n| --- | --- | --- |",
         *difference_rows(differences),
+        *larger_rows(runs),
     ]
     return "\n".join(parts)
 
@@ -107,10 +146,11 @@ def main(study: Path, runs_dir: Annotated[Path, typer.Option()] = ROOT / "cached
     runs = list(engine.finished(spec.specs(), store).values())
     section = text(runs, engine.table(spec, store), engine.differences(spec, store))
     for path in (ROOT / "README.md", ROOT / "benchmarks" / "README.md"):
-        before, _, rest = path.read_text().partition(BEGIN)
-        _, _, after = rest.partition(END)
-        path.write_text(f"{before}{BEGIN}\n{section}\n{END}{after}")
+        replace_section(path, BEGIN, END, section)
         print(f"wrote {path.name}: {len(runs)} runs")
+    replace_section(
+        ROOT / "benchmarks" / "README.md", CONSTANTS_BEGIN, CONSTANTS_END, constants(json.loads(CONSTANTS.read_text()))
+    )
 
 
 if __name__ == "__main__":

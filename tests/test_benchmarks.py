@@ -94,3 +94,43 @@ def test_a_step_costs_little_more_than_its_gradient(step_cost: ModuleType) -> No
     result = step_cost.run(batch=32, repetitions=7, layers=2)
     for row in result["rows"]:
         assert row["ratio"] <= step_cost.TARGET, step_cost.table(result)
+
+
+@pytest.fixture(scope="module")
+def report() -> ModuleType:
+    """benchmarks/report.py as a module."""
+    spec = importlib.util.spec_from_file_location("report", ROOT / "benchmarks" / "report.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_constants_are_told_best_first(report: ModuleType) -> None:
+    row = {
+        "finetuned": "m",
+        "size": 10,
+        "seed": 0,
+        "localizer": "stagewise",
+        "accuracy": 80.0,
+        "ece": 5.0,
+        "seconds": 9,
+    }
+    worse, better = {**row, "options": {"steps": 25}, "nll": 0.5}, {**row, "options": {}, "nll": 0.4}
+    lines = report.constants([worse, better]).splitlines()
+    assert lines[2:] == [
+        "| m | 10 | stagewise | as shipped | 80.0 | 0.400 | 5.0 | 9 |",
+        "| m | 10 | stagewise | steps 25 | 80.0 | 0.500 | 5.0 | 9 |",
+    ]
+
+
+def test_the_tables_in_the_readmes_are_those_of_the_stored_runs(report: ModuleType) -> None:
+    spec, store = (
+        report.engine.read_study(ROOT / "benchmarks/studies/minilm-sst2.yaml"),
+        report.Store(ROOT / "cached_runs"),
+    )
+    runs = list(report.engine.finished(spec.specs(), store).values())
+    section = report.text(runs, report.engine.table(spec, store), report.engine.differences(spec, store))
+    own = (ROOT / "benchmarks/README.md").read_text()
+    assert section in own and section in (ROOT / "README.md").read_text()
+    assert report.constants(json.loads(report.CONSTANTS.read_text())) in own
