@@ -1,0 +1,218 @@
+"""A region made by hand: layers, kinds and rows of the parameters, stored regions, and set algebra over both.
+
+A recipe is plain JSON, so that it fits into an address, a request and a run's provenance:
+
+    {"layers": [0, 1], "kinds": ["value"], "parameters": ["..."], "rows": [0, [4, 7]], "biases": false}
+                                                    the entries that meet every condition given; {} is all d
+    {"run": "<run id>"}                             a stored run's main region
+    {"run": "<run id>", "size": 1064}               the first entries of its ranking
+    {"union": [...]}, {"intersection": [...]}       of recipes
+    {"difference": [first, ...]}                    the first without all that follow
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from skillviz.core.parameters import KINDS, Parameter, ParameterTable
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+
+CONDITIONS = ("layers", "kinds", "parameters", "rows", "biases")
+ALGEBRA: dict[str, Callable[[Region, Region], Region]] = {
+    "union": Region.union,
+    "intersection": Region.intersection,
+    "difference": Region.difference,
+}
+STORED = ("run", "size")
+DEPTH = 16
+NONE = np.empty(0, dtype=np.int64)
+
+Recipe = Mapping[str, Any]
+Stored = Callable[[str, int | None], Region]
+
+
+def region_of(recipe: Recipe, table: ParameterTable, stored: Stored | None = None) -> Region:
+    """The entries that the recipe describes, among the table's.
+
+    `stored(run id, size or None)` gives the regions of runs. Raises BadInput where the recipe cannot be read,
+    names what the table does not have, or needs a run of another architecture.
+    """
+    found = checked(recipe)
+    if "run" in found:
+        return _stored(found, table, stored)
+    for name, combine in ALGEBRA.items():
+        if name in found:
+            return reduce(combine, (region_of(part, table, stored) for part in found[name]))
+    return _chosen(found, table)
+
+
+def checked(recipe: Recipe, depth: int = 0) -> dict[str, Any]:
+    """The recipe in its one canonical form: lists sorted without repeats, so that equal recipes are equal texts.
+
+    Raises BadInput, naming the first thing that is wrong.
+    """
+    if not isinstance(recipe, Mapping):
+        raise BadInput(f"a recipe for a region is an object such as {{'layers': [0]}}; got {_short(recipe)}.")
+    if depth > DEPTH:
+        raise BadInput(f"the recipe is nested more than {DEPTH} deep; combine its parts in one list.")
+    known = (*CONDITIONS, *STORED, *ALGEBRA)
+    unknown = [str(key) for key in recipe if key not in known]
+    if unknown:
+        raise BadInput(f"'{unknown[0]}' is not a part of a recipe for a region; known: {', '.join(known)}.")
+    heads = [key for key in ("run", *ALGEBRA) if key in recipe]
+    allowed = {"run": set(STORED)}.get(heads[0], {heads[0]}) if heads else set(CONDITIONS)
+    strange = [key for key in recipe if key not in allowed]
+    if strange:
+        beside = f"'{heads[0]}'" if heads else "conditions without a run"
+        raise BadInput(f"'{strange[0]}' cannot stand beside {beside} in one recipe; use an intersection of two.")
+    if not heads:
+        return {key: _CHECKS[key](recipe[key]) for key in CONDITIONS if key in recipe}
+    if heads[0] == "run":
+        return _checked_run(recipe)
+    return {heads[0]: [checked(part, depth + 1) for part in _parts(heads[0], recipe[heads[0]])]}
+
+
+def canonical(recipe: Recipe) -> str:
+    """The recipe as one text that is equal for equal recipes."""
+    return json.dumps(checked(recipe), sort_keys=True, separators=(",", ":"))
+
+
+def runs_in(recipe: Recipe) -> tuple[str, ...]:
+    """The ids of the runs that the recipe needs, each once, in order."""
+    found = checked(recipe)
+    own = [found["run"]] if "run" in found else []
+    parts = next((found[name] for name in ALGEBRA if name in found), [])
+    return tuple(dict.fromkeys([*own, *(run for part in parts for run in runs_in(part))]))
+
+
+def _chosen(conditions: Mapping[str, Any], table: ParameterTable) -> Region:
+    """All entries that meet every condition."""
+    _refuse_unknown(conditions, table)
+    chosen = {p.name: _entries(p, conditions) for p in table.parameters if _is_asked(p, conditions)}
+    return Region(chosen, table.shapes)
+
+
+def _is_asked(parameter: Parameter, conditions: Mapping[str, Any]) -> bool:
+    """Whether any entry of the parameter can meet the conditions."""
+    return (
+        ("layers" not in conditions or parameter.layer in conditions["layers"])
+        and ("kinds" not in conditions or any(kind in conditions["kinds"] for kind in parameter.kinds))
+        and ("parameters" not in conditions or parameter.name in conditions["parameters"])
+        and ("biases" not in conditions or parameter.is_bias is conditions["biases"])
+    )
+
+
+def _entries(parameter: Parameter, conditions: Mapping[str, Any]) -> np.ndarray:
+    """Flat indices of the entries of the wanted rows and kinds (the parts of a fused tensor differ in kind)."""
+    rows = np.arange(parameter.rows)
+    if "rows" in conditions:
+        rows = np.concatenate([NONE, *(rows[first : last + 1] for first, last in conditions["rows"])])
+    flat = (rows[:, None] * parameter.cols + np.arange(parameter.cols)).reshape(-1)
+    if "kinds" in conditions and parameter.fused:
+        wanted = [number for number, kind in enumerate(parameter.kinds) if kind in conditions["kinds"]]
+        flat = flat[np.isin(parameter.kind_numbers(flat), wanted)]
+    return flat
+
+
+def _refuse_unknown(conditions: Mapping[str, Any], table: ParameterTable) -> None:
+    layers = sorted({p.layer for p in table.parameters if p.layer is not None})
+    for name, wanted, there in (
+        ("layer", conditions.get("layers", ()), layers),
+        ("parameter", conditions.get("parameters", ()), table.names),
+    ):
+        strange = [value for value in wanted if value not in there]
+        if strange:
+            raise BadInput(f"this model has no {name} '{strange[0]}'; it has {there[0]} to {there[-1]}.")
+
+
+def _stored(recipe: Mapping[str, Any], table: ParameterTable, stored: Stored | None) -> Region:
+    if stored is None:
+        raise BadInput(f"the recipe names the run '{recipe['run']}', and no stored runs are at hand here.")
+    region = stored(recipe["run"], recipe.get("size"))
+    if dict(region.shapes) != table.shapes:
+        raise BadInput(f"the region of run '{recipe['run']}' belongs to another architecture; use a run of this one.")
+    return region
+
+
+def _checked_run(recipe: Recipe) -> dict[str, Any]:
+    run, size = recipe["run"], recipe.get("size")
+    if not isinstance(run, str) or not run:
+        raise BadInput(f"'run' in a recipe is a run's id; got {_short(run)}.")
+    if size is None:
+        return {"run": run}
+    return {"run": run, "size": _count(size, "size")}
+
+
+def _parts(name: str, parts: Any) -> Sequence[Any]:
+    if not isinstance(parts, list | tuple) or not parts:
+        raise BadInput(f"'{name}' takes a list of one or more recipes; got {_short(parts)}.")
+    return parts
+
+
+def _layers(values: Any) -> list[int]:
+    return sorted({_count(value, "layers") for value in _listed(values, "layers")})
+
+
+def _kinds(values: Any) -> list[str]:
+    strange = [value for value in _listed(values, "kinds") if value not in KINDS]
+    if strange:
+        raise BadInput(f"{_short(strange[0])} is not a kind of parameter; known: {', '.join(KINDS)}.")
+    return sorted(set(values), key=KINDS.index)
+
+
+def _names(values: Any) -> list[str]:
+    return sorted({str(value) for value in _listed(values, "parameters")})
+
+
+def _rows(values: Any) -> list[list[int]]:
+    """Rows as [first, last], inclusive and without overlap; a vector is one row, and rows past the last do not count."""
+    spans = []
+    for value in _listed(values, "rows"):
+        ends = [value, value] if not isinstance(value, list | tuple) else list(value)
+        if len(ends) != 2 or _count(ends[0], "rows") > _count(ends[1], "rows"):
+            raise BadInput(f"'rows' takes numbers and [first, last]; got {_short(value)}.")
+        spans.append([int(end) for end in ends])
+    merged: list[list[int]] = []
+    for first, last in sorted(spans):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1][1] = max(merged[-1][1], last)
+        else:
+            merged.append([first, last])
+    return merged
+
+
+def _biases(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise BadInput(f"'biases' is true (only biases) or false (none); got {_short(value)}.")
+    return value
+
+
+def _listed(values: Any, name: str) -> Sequence[Any]:
+    if not isinstance(values, list | tuple):
+        raise BadInput(f"'{name}' takes a list; got {_short(values)}.")
+    return values
+
+
+def _count(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise BadInput(f"'{name}' takes whole numbers from 0; got {_short(value)}.")
+    return int(value)
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:60]
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "layers": _layers,
+    "kinds": _kinds,
+    "parameters": _names,
+    "rows": _rows,
+    "biases": _biases,
+}

@@ -1,0 +1,188 @@
+"""Recipes against a slow twin that asks every entry, and every way in which one can be wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillviz.core.parameters import KINDS, ParameterTable, graftable
+from skillviz.core.recipe import DEPTH, canonical, checked, region_of, runs_in
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+from tests.reference import recipe as twin
+
+BERT = {
+    f"bert.encoder.layer.{layer}.{module}": shape
+    for layer in range(3)
+    for module, shape in {
+        "attention.self.query.weight": (3, 3), "attention.self.query.bias": (3,),
+        "attention.output.dense.weight": (3, 3), "attention.output.LayerNorm.weight": (3,),
+        "intermediate.dense.weight": (5, 3), "intermediate.dense.bias": (5,), "output.dense.weight": (3, 5),
+    }.items()
+}  # fmt: skip
+FUSED = {
+    f"transformer.h.{layer}.{module}": shape
+    for layer in range(2)
+    for module, shape in {"attn.c_attn.weight": (4, 12), "attn.c_attn.bias": (12,), "mlp.c_fc.weight": (4, 6)}.items()
+}
+HEADED = {
+    f"gpt_neox.layers.{layer}.{module}": shape
+    for layer in range(2)
+    for module, shape in {
+        "attention.query_key_value.weight": (12, 4), "attention.query_key_value.bias": (12,),
+        "mlp.dense_h_to_4h.bias": (6,),
+    }.items()
+}  # fmt: skip
+TABLES = {
+    "bert": graftable("bert", BERT),
+    "gpt2": graftable("gpt2", FUSED),
+    "gpt_neox": graftable("gpt_neox", HEADED, {"num_attention_heads": 2}),
+}
+
+
+def stored_runs(table: ParameterTable) -> dict[str, tuple[np.ndarray, int]]:
+    """Two invented runs: global entries in order, and the main region's size."""
+    return {
+        name: (np.random.default_rng(seed).permutation(table.d)[:40], 12) for seed, name in enumerate(("one", "two"))
+    }
+
+
+def stored_in(table: ParameterTable) -> Any:
+    """What gives the region of an invented run."""
+    runs = stored_runs(table)
+
+    def stored(run: str, size: int | None) -> Region:
+        order, main = runs[run]
+        return Region.from_flat(order[: main if size is None else size], table.shapes)
+
+    return stored
+
+
+def named_runs(table: ParameterTable) -> dict[str, tuple[list[tuple[str, int]], int]]:
+    """The invented runs with their entries as (name, place)."""
+    places = [(p.name, i) for p in table.parameters for i in range(p.size)]
+    return {run: ([places[i] for i in order], size) for run, (order, size) in stored_runs(table).items()}
+
+
+def conditions(table: ParameterTable) -> st.SearchStrategy[dict[str, Any]]:
+    spans = st.tuples(st.integers(0, 6), st.integers(0, 6)).map(lambda ends: sorted(ends))
+    layers = st.lists(st.integers(0, table.layers - 1), max_size=3)
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "layers": layers,
+            "kinds": st.lists(st.sampled_from(KINDS), max_size=4),
+            "parameters": st.lists(st.sampled_from(table.names), max_size=4),
+            "rows": st.lists(st.one_of(st.integers(0, 13), spans), max_size=3),
+            "biases": st.booleans(),
+        },
+    )
+
+
+def recipes(table: ParameterTable) -> st.SearchStrategy[dict[str, Any]]:
+    runs = st.fixed_dictionaries({"run": st.sampled_from(["one", "two"])}, optional={"size": st.integers(0, 40)})
+    return st.recursive(
+        st.one_of(conditions(table), runs),
+        lambda part: st.tuples(
+            st.sampled_from(["union", "intersection", "difference"]), st.lists(part, min_size=1, max_size=3)
+        ).map(lambda pair: {pair[0]: pair[1]}),
+        max_leaves=5,
+    )
+
+
+@pytest.mark.parametrize("family", TABLES)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_recipe_is_what_its_slow_twin_counts(family: str, data: st.DataObject) -> None:
+    table = TABLES[family]
+    recipe = data.draw(recipes(table))
+    region = region_of(recipe, table, stored_in(table))
+    found = {(name, int(i)) for name, indices in region.indices.items() for i in indices}
+    assert found == twin.entries(recipe, table, named_runs(table))
+    assert region_of(checked(recipe), table, stored_in(table)) == region
+    assert canonical(checked(recipe)) == canonical(recipe)
+
+
+def test_the_ends() -> None:
+    table = TABLES["bert"]
+    assert region_of({}, table) == Region.full(table.shapes)
+    assert region_of({"layers": []}, table).size == 0
+    assert region_of({"rows": [1000]}, table).size == 0
+    every = [{"kinds": [kind]} for kind in KINDS]
+    assert region_of({"union": every}, table) == Region.full(table.shapes)
+    assert region_of({"difference": [{}, {"layers": [0]}, {"layers": [1]}]}, table) == region_of({"layers": [2]}, table)
+
+
+def test_a_fused_tensor_is_cut_by_kind() -> None:
+    table = TABLES["gpt_neox"]
+    parts = [region_of({"kinds": [kind]}, table) for kind in ("query", "key", "value")]
+    assert len({part.size for part in parts}) == 1 and parts[0].size == 2 * (12 * 4 + 12) // 3
+    assert not (parts[0] & parts[1]).size and not (parts[1] & parts[2]).size
+    # heads alternate: the second head's query begins in the middle of the tensor
+    assert np.flatnonzero(parts[0].mask("gpt_neox.layers.0.attention.query_key_value.bias")).tolist() == [0, 1, 6, 7]
+
+
+def test_equal_recipes_are_equal_texts() -> None:
+    assert canonical({"rows": [3, 1, [2, 5]], "layers": (1, 0, 1)}) == canonical({"layers": [0, 1], "rows": [[1, 5]]})
+    assert canonical({"kinds": ["value", "query"]}) == canonical({"kinds": ["query", "value", "query"]})
+    assert canonical({"difference": [{"run": "a"}, {}]}) != canonical({"difference": [{}, {"run": "a"}]})
+
+
+def test_the_runs_a_recipe_needs() -> None:
+    recipe = {"union": [{"run": "b"}, {"intersection": [{"run": "a", "size": 3}, {"run": "b"}, {"layers": [0]}]}]}
+    assert runs_in(recipe) == ("b", "a") and runs_in({}) == ()
+
+
+def nested(depth: int) -> dict[str, Any]:
+    return {"union": [nested(depth - 1)]} if depth else {}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "word"),
+    [
+        ([], "object"),
+        ("layers", "object"),
+        ({"layer": [0]}, "'layer' is not a part"),
+        ({"run": "one", "layers": [0]}, "cannot stand beside"),
+        ({"size": 3}, "cannot stand beside"),
+        ({"union": [{}], "difference": [{}]}, "cannot stand beside"),
+        ({"union": []}, "one or more"),
+        ({"union": {"layers": [0]}}, "one or more"),
+        ({"run": ""}, "run's id"),
+        ({"run": "one", "size": -1}, "whole numbers"),
+        ({"run": "one", "size": 1.5}, "whole numbers"),
+        ({"run": "one", "size": True}, "whole numbers"),
+        ({"layers": 0}, "takes a list"),
+        ({"layers": ["0"]}, "whole numbers"),
+        ({"layers": [9]}, "no layer '9'; it has 0 to 2"),
+        ({"parameters": ["pooler"]}, "no parameter 'pooler'"),
+        ({"kinds": ["gate"]}, "not a kind"),
+        ({"kinds": [["value"]]}, "not a kind"),
+        ({"rows": [[4, 2]]}, "[first, last]"),
+        ({"rows": [[1, 2, 3]]}, "[first, last]"),
+        ({"biases": 1}, "true"),
+        (nested(DEPTH + 1), "nested"),
+    ],
+)  # fmt: skip
+def test_what_a_recipe_may_not_be(recipe: Any, word: str) -> None:
+    with pytest.raises(BadInput) as error:
+        region_of(recipe, TABLES["bert"], stored_in(TABLES["bert"]))
+    assert word in str(error.value)
+
+
+def test_runs_must_be_at_hand_and_of_this_architecture() -> None:
+    with pytest.raises(BadInput, match="no stored runs"):
+        region_of({"run": "one"}, TABLES["bert"])
+    with pytest.raises(BadInput, match="another architecture"):
+        region_of({"run": "one"}, TABLES["bert"], stored_in(TABLES["gpt2"]))
+
+
+def test_a_planted_error_is_caught() -> None:
+    """Exclusive instead of inclusive rows would differ from the twin."""
+    table = TABLES["bert"]
+    wanted = twin.entries({"rows": [[0, 1]]}, table, {})
+    assert len(wanted) != region_of({"rows": [[0, 0]]}, table).size
