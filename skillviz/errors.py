@@ -15,9 +15,12 @@
     │   ├── RandomHead           a head that would be made up at load
     │   └── WrongBase            a graft made for another base
     ├── NoDevice                 a device that this machine does not have
+    ├── LiveError                the worker behind the live pages did not answer
+    │   └── Superseded           a newer request took this one's place
     └── StoreError               the folder of runs
         ├── RunNotFound
         ├── CorruptRun           a file differs from what its run vouches for
+        ├── WrongCheckpoint      a checkpoint of another spec, other weights or data, or one that cannot be read
         ├── NewerSchema          written by a later version of skillviz
         └── DiskFull
 """
@@ -86,6 +89,14 @@ class NoDevice(SkillvizError):
     """A device that this machine does not have."""
 
 
+class LiveError(SkillvizError):
+    """The worker behind the live pages could not be started, was ended, or took too long."""
+
+
+class Superseded(LiveError):
+    """A newer request of the same session and topic took this one's place; its answer is on the way."""
+
+
 class StoreError(SkillvizError):
     """The folder of runs."""
 
@@ -96,6 +107,10 @@ class RunNotFound(StoreError):
 
 class CorruptRun(StoreError):
     """A file differs from what its run vouches for."""
+
+
+class WrongCheckpoint(StoreError):
+    """A checkpoint of another spec, other weights or other data, or one that cannot be read."""
 
 
 class NewerSchema(StoreError):

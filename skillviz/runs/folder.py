@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from safetensors.numpy import save_file
 from skillviz.core.region import Region
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
+from skillviz.runs.alive import is_alive
 from skillviz.runs.atomic import disk_errors, sha256, write_file, write_text
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
 from skillviz.runs.run import RANKING, RECORD, REGION, Run, read_record
@@ -28,6 +30,7 @@ EVENTS = "events.jsonl"
 HEARTBEAT = "heartbeat"
 LOG = "log.txt"
 PROCESS = "process.json"
+CANCEL = "cancel"
 INT32_LIMIT = 2**31
 OPEN = ("queued", "running")
 
@@ -51,10 +54,28 @@ class RunFolder:
 
     def start(self) -> None:
         """Status running, under this process."""
-        process = psutil.Process()
-        own = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename}
-        write_text(self.work / PROCESS, json.dumps(own))
+        self._refuse_if_closed()
+        self.belongs_to(os.getpid())
         self.update(status="running", started=now())
+
+    def belongs_to(self, pid: int) -> None:
+        """Names the process that makes the run, so that others see whether it lives."""
+        own = {"pid": pid, "started": psutil.Process(pid).create_time(), "host": os.uname().nodename}
+        write_text(self.work / PROCESS, json.dumps(own))
+
+    def reopen(self) -> None:
+        """Status queued again: what was half made goes, checkpoint, events and log stay.
+
+        Raises StoreError for a finished run, and for one whose process lives.
+        """
+        self.record = read_record(self.path)
+        if self.record.status == "finished" or is_alive(self.work):
+            said = "finished" if self.record.status == "finished" else "still being made"
+            raise StoreError(f"run {self.id} is {said}; there is nothing to resume.")
+        self.work.mkdir(exist_ok=True)
+        for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path), *self.path.glob(".*.part")):
+            path.unlink(missing_ok=True)
+        self._write_record({"status": "queued", "error": None, "started": None, "finished": None})
 
     def update(self, **fields: Any) -> None:
         """Replaces these fields of run.json, at once."""
@@ -110,8 +131,13 @@ class RunFolder:
     def give_up(self, failure: Failure) -> None:
         """As `fail`, where even that may not be possible: a full disk, or a run that is closed already.
 
-        The first needs room, so the artifacts go; if that is not enough, the folder goes too.
+        The first needs room, so the artifacts go; if that is not enough, the folder goes too. An error on
+        the way out of a run that was asked to stop is no failure.
         """
+        if (self.work / CANCEL).exists():
+            with suppress(StoreError):
+                self.cancel()
+            return
         if failure.kind == DiskFull.__name__:
             for path in artifacts(self.path):
                 path.unlink()

@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 import torch
 
-from skillviz.core.localizers.record import Step
+from skillviz.core.localizers.record import State, Step
 from skillviz.core.localizers.table import Localizer, localizer
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, StoreError
 from skillviz.models.device import describe, pick
 from skillviz.models.predict import predict
 from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of, scores
+from skillviz.runs.checkpoint import CHECKPOINT, Checkpoints, stamp_of
 from skillviz.runs.failure import failure_of
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.layers import layers_table
@@ -26,7 +27,7 @@ from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import Check, Scores, TaskNote
 from skillviz.runs.run import Run
-from skillviz.runs.search import Searched, base_region_of, options_of, search
+from skillviz.runs.search import Searched, base_region_of, options_of, search, targets
 from skillviz.runs.selfcheck import ends_check, ranking_check, restored_check, size_check
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec, parse_size
@@ -64,6 +65,18 @@ def produce(spec: RunSpec, store: Store, progress: Report | None = None, session
     with _verdict(folder):
         folder.start()
         return _Production(plan, session, folder, report).made()
+
+
+def carry_on(folder: RunFolder, progress: Report | None = None, session: Session | None = None) -> Run:
+    """The finished run of a queued folder, from its checkpoint where it has one.
+
+    Whatever is wrong is written into the folder, also what `produce` would say before there is one.
+    """
+    session, report = session or Session(), progress or silent
+    with _verdict(folder):
+        folder.start()
+        report(Progress("check", text="checking the pair, the task and the sizes"))
+        return _Production(prepare(folder.record.spec, session), session, folder, report).made()
 
 
 def prepare(spec: RunSpec, session: Session) -> Plan:
@@ -106,6 +119,7 @@ class _Production:
     report: Report
     seconds: dict[str, float] = field(default_factory=dict)
     beaten: float = 0.0
+    found: Searched = field(default_factory=Searched)
 
     def made(self) -> Run:
         """The finished run."""
@@ -117,13 +131,15 @@ class _Production:
             self.ends = session.ends(spec)
         with self.phase("search", f"{self.plan.row.title}: searching"):
             found = self.searched()
-        with self.phase("evaluate", "scoring the grafts"):
-            checks, metrics, temperature = self.evaluated(found)
-        with self.phase("store", "storing the run"):
-            fields = self.record_fields(found)
-        return self.folder.finish(
-            **fields, checks=checks, metrics=metrics, temperature=temperature, seconds=self.seconds
-        )
+        self.seconds["search"] = round(self.seconds["search"] + self.checkpoints.before, 3)
+        with self.checkpoints.kept(found):
+            with self.phase("evaluate", "scoring the grafts"):
+                checks, metrics, temperature = self.evaluated(found)
+            with self.phase("store", "storing the run"):
+                fields = self.record_fields(found)
+            return self.folder.finish(
+                **fields, checks=checks, metrics=metrics, temperature=temperature, seconds=self.seconds
+            )
 
     def searched(self) -> Searched:
         """The regions of all sizes; the model is at base again after it."""
@@ -132,20 +148,37 @@ class _Production:
             raise BadInput("the region file of the option 'base' was made for another architecture than this pair.")
         autocast = getattr(torch, spec.autocast) if spec.autocast else None
         problem = self.pair.problem(self.data["train"], self.data.get("validation"), autocast=autocast)
+        state = self.restored()
         try:
-            return search(plan.row, problem, plan.sizes, spec.seed, plan.options, self.on_step)
+            return search(plan.row, problem, plan.sizes, spec.seed, plan.options, self.on_step, self.found, state)
         finally:
             problem.reset()
+
+    def restored(self) -> State | None:
+        """The state to go on from, None at the beginning; `found` then holds what a checkpoint has kept."""
+        pair, where = self.pair, {"device": describe(self.pair.device), "torch": f"torch {torch.__version__}"}
+        members = {"base": pair.base_info, "finetuned": pair.finetuned_info, "task": self.plan.task}
+        stamp = stamp_of(self.plan.spec.key(), members)
+        self.checkpoints = Checkpoints(self.folder.work / CHECKPOINT, stamp, where)
+        kept = self.checkpoints.restored()
+        if kept is None:
+            return None
+        self.found = kept.found
+        self.folder.event(phase="resume", steps=len(kept.found.history), seconds=kept.seconds)
+        self.folder.log(f"going on after {len(kept.found.history):,} steps of an earlier search")
+        return kept.state
 
     def on_step(self, target: int, step: Step) -> None:
         """Tells the watchers of one step."""
         loss = step.loss if np.isfinite(step.loss) else None
         said = {"step": step.step, "loss": loss, "size": step.size, "added": step.added, "removed": step.removed}
-        self.folder.event(phase="search", target=target, **said)
-        self.beat()
-        total = getattr(self.plan.options, "steps", None)
-        text = f"{self.plan.row.title}, {target:,} entries"
-        self.report(Progress("search", step.step, total, text, loss=loss, size=step.size))
+        all_targets = targets(self.plan.row, self.plan.sizes)
+        place = {"search": all_targets.index(target) + 1, "searches": len(all_targets)}
+        with self.checkpoints.kept(self.found, step.state):
+            self.folder.event(phase="search", target=target, **said, total=step.total, **place)
+            self.beat()
+            text = f"{self.plan.row.title}, {target:,} entries"
+            self.report(Progress("search", step.step, step.total, text, loss=loss, size=step.size))
 
     def evaluated(self, found: Searched) -> tuple[tuple[Check, ...], dict[str, Scores], float | None]:
         """Writes every table; the self-checks, the metrics by split, and the temperature."""
@@ -201,13 +234,14 @@ class _Production:
     def curve(self, found: Searched, metrics: dict[str, Scores]) -> pd.DataFrame:
         """curve.parquet: the main size from the metrics at hand, the others predicted and scored."""
         spec, d, rows = self.plan.spec, self.pair.d, []
-        for size in sorted(found.orders):
+        for number, size in enumerate(sorted(found.orders), 1):
             common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
             for split in self.ends:
                 self.beat()
                 row = graft_row_of(metrics[split]) if size == found.size else self.graft_row(found, size, split)
                 rows += curve_rows(row, **common, dataset=self.plan.task.name, split=split)
-            self.report(Progress("evaluate", text=f"{size:,} entries scored"))
+            self.folder.event(phase="evaluate", step=number, total=len(found.orders))
+            self.report(Progress("evaluate", number, len(found.orders), f"{size:,} entries scored"))
         return pd.DataFrame(rows)
 
     def graft_row(self, found: Searched, size: int, split: str) -> Metrics:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.localizers.record import Found, Step
+from skillviz.core.localizers.record import Found, State, Step
 from skillviz.core.localizers.table import Localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
@@ -54,46 +54,70 @@ class Searched:
 OnStep = Callable[[int, Step], None]
 
 
+def targets(row: Localizer, sizes: Sequence[int]) -> list[int]:
+    """The sizes to search for, in order. Nested localizers search once, at the largest size, and the rest is cut;
+    those without a budget search once and their size is an outcome; the others search for each size on its own."""
+    return [max(sizes)] if row.nested or not row.budgeted else list(dict.fromkeys(sizes))
+
+
 def search(
-    row: Localizer, problem: Problem, sizes: Sequence[int], seed: int, options: Any, on_step: OnStep
+    row: Localizer,
+    problem: Problem,
+    sizes: Sequence[int],
+    seed: int,
+    options: Any,
+    on_step: OnStep,
+    found: Searched | None = None,
+    state: State | None = None,
 ) -> Searched:
     """The regions of these sizes (the main one first). `on_step` hears of each step and the size it is for.
 
-    Nested localizers search once, at the largest size, and the rest is cut; those without a budget search
-    once and their size is an outcome; the others search for each size on its own.
+    `found` is filled as the searches go on. One that holds regions already, as a checkpoint does, is completed:
+    finished searches are kept, and the next goes on from `state`, or begins anew where there is none.
     """
-    found = Searched()
-    if not row.budgeted or row.nested:
-        target = max(sizes)
-        result = _one(row, problem, target, seed, options, on_step, found)
-        cuts = sizes if row.budgeted else [len(result.order)]
-        found.orders = {size: result.order[:size] for size in cuts}
-        return found
-    for size in dict.fromkeys(sizes):
-        found.orders[size] = _one(row, problem, size, seed, options, on_step, found).order
+    found = Searched() if found is None else found
+    alone = row.nested or not row.budgeted
+    for target in targets(row, sizes):
+        if target in found.orders or (alone and found.orders):
+            continue
+        result = _one(row, problem, target, seed, options, on_step, found, state)
+        cuts = [target] if not alone else sizes if row.budgeted else [len(result.order)]
+        found.orders |= {size: result.order[:size] for size in cuts}
+        state = None
     return found
 
 
 def _one(
-    row: Localizer, problem: Problem, size: int, seed: int, options: Any, on_step: OnStep, found: Searched
+    row: Localizer,
+    problem: Problem,
+    size: int,
+    seed: int,
+    options: Any,
+    on_step: OnStep,
+    found: Searched,
+    state: State | None,
 ) -> Found:
-    steps = row.run(problem, size, seed=seed, options=options)
+    if state is None:
+        found.history[:] = [told for told in found.history if told["target"] != size]
+    before = max((told["seconds"] for told in found.history if told["target"] == size), default=0.0)
+    resume = {} if state is None else {"resume": state}  # a localizer that yields no state need not know the word
+    steps = row.run(problem, size, seed=seed, options=options, **resume)
     while True:
         try:
             step = next(steps)
         except StopIteration as end:
             result: Found = end.value
             break
-        found.history.append(_history_row(row.name, size, step))
+        found.history.append(_history_row(row.name, size, step, before))
         on_step(size, step)
     _add_notes(found, result.notes)
     return Found(np.asarray(result.order, dtype=np.int64), result.notes)
 
 
-def _history_row(name: str, target: int, step: Step) -> dict[str, Any]:
-    values = {f.name: getattr(step, f.name) for f in fields(step)}
+def _history_row(name: str, target: int, step: Step, before: float) -> dict[str, Any]:
     loss = step.loss if math.isfinite(step.loss) else None
-    return {"localizer": name, "target": target, **values, "loss": loss}
+    told = {"step": step.step, "loss": loss, "size": step.size, "added": step.added, "removed": step.removed}
+    return {"localizer": name, "target": target, **told, "seconds": before + step.seconds}
 
 
 def _add_notes(found: Searched, notes: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError
 from skillviz.runs.alive import is_alive
 from skillviz.runs.atomic import disk_errors, sha256, write_text
-from skillviz.runs.folder import WORK, RunFolder, artifacts, now, record_text
+from skillviz.runs.folder import OPEN, PROCESS, WORK, RunFolder, artifacts, now, record_text
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.run import RECORD, Run, read_record
 from skillviz.runs.spec import RunSpec
@@ -23,8 +24,9 @@ NOTES = ".notes"
 KILLED = Failure(
     kind="killed",
     message="The process that made this run is gone.",
-    hint="It was ended from outside, or ran out of memory; start the run again.",
+    hint="It was ended from outside, or ran out of memory; `python -m skillviz jobs resume` goes on where it stopped.",
 )
+LAUNCH = 60.0  # seconds within which the process of a queued run names itself
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Store:
         return [entry for entry in self._scan() if isinstance(entry, Run)]
 
     def unfinished(self) -> Sequence[Unfinished]:
-        """The others, newest first; running without a living process counts as failed (killed)."""
+        """The others, newest first; queued or running without a living process counts as failed (killed)."""
         return [entry for entry in self._scan() if isinstance(entry, Unfinished)]
 
     def unreadable(self) -> Sequence[Unreadable]:
@@ -198,13 +200,13 @@ def _slug(text: str) -> str:
 def _entry(path: Path) -> Run | Unfinished | Unreadable:
     """What a folder with a run.json is, judged by what run.json vouches for."""
     try:
-        record = read_record(path)
+        record = _as_it_is(path, read_record(path))
     except StoreError as error:
         return Unreadable(path, str(error.args[0]))
     if record.run_id != path.name:
         return Unreadable(path, f"the folder is called {path.name}, its run.json says {record.run_id}.")
     if record.status != "finished":
-        return Unfinished(path, _as_it_is(path, record))
+        return Unfinished(path, record)
     for name, note in record.files.items():
         if not (path / name).is_file() or (path / name).stat().st_size != note.size:
             return Unreadable(path, f"{name} is missing or not {note.size:,} bytes long.")
@@ -212,9 +214,17 @@ def _entry(path: Path) -> Run | Unfinished | Unreadable:
 
 
 def _as_it_is(path: Path, record: RunRecord) -> RunRecord:
-    if record.status == "running" and not is_alive(path / WORK):
-        return record.model_copy(update={"status": "failed", "error": KILLED})
+    if record.status in OPEN and not is_alive(path / WORK) and not _about_to_start(path, record):
+        again = read_record(path)  # it may have ended between the two looks
+        return again.model_copy(update={"status": "failed", "error": KILLED}) if again.status in OPEN else again
     return record
+
+
+def _about_to_start(path: Path, record: RunRecord) -> bool:
+    """Whether a queued run was asked for just now, and its process has yet to name itself."""
+    if record.status != "queued" or (path / WORK / PROCESS).exists():
+        return False
+    return time.time() - (path / RECORD).stat().st_mtime < LAUNCH
 
 
 def _created(entry: Run | Unfinished | Unreadable) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from time import perf_counter
 
 import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.record import Found, Search, Step
+from skillviz.core.localizers.record import Found, Search, State, Step, done, number
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top, top_of_two
 
@@ -24,7 +26,9 @@ class FrankWolfeOptions:
     settle_share: float = 0.5
 
 
-def frank_wolfe(problem: Problem, size: int, *, seed: int, options: FrankWolfeOptions) -> Search:
+def frank_wolfe(
+    problem: Problem, size: int, *, seed: int, options: FrankWolfeOptions, resume: State | None = None
+) -> Search:
     """The region nearest to the minimum over {0 <= gamma <= 1, sum = size}, by conditional gradients.
 
     Starts at top movement. Each step moves gamma towards the vertex that gains most to first order at
@@ -35,12 +39,15 @@ def frank_wolfe(problem: Problem, size: int, *, seed: int, options: FrankWolfeOp
     begun = perf_counter()
     candidates = Candidates.of(problem, options.candidate_share, size)
     fraction = Fraction(candidates, size)
+    if resume:
+        fraction.restore(resume)
     full = torch.zeros(problem.d, device=problem.flat.device)
-    draws = problem.draws(options.batch_size, seed)
+    behind = done(resume)
+    draws = islice(problem.draws(options.batch_size, seed), behind, None)
     first = options.steps - max(1, round(options.settle_share * options.steps))
     region = fraction.region()
     with problem.at_base_afterwards():
-        for step in range(1, options.steps + 1):
+        for step in range(behind + 1, options.steps + 1):
             full[candidates.index] = fraction.gamma
             problem.set_soft(full)
             loss = problem.train.backward(next(draws))
@@ -49,7 +56,8 @@ def frank_wolfe(problem: Problem, size: int, *, seed: int, options: FrankWolfeOp
                 fraction.settle(round(size * (step - first) / (options.steps - first)))
             before, region = region, fraction.region()
             changed = int((region & ~before).sum())
-            yield Step(step, loss, size, changed, changed, perf_counter() - begun)
+            seconds, state = perf_counter() - begun, partial(fraction.state, step)
+            yield Step(step, loss, size, changed, changed, seconds, options.steps, state)
     return Found(candidates.index[torch.cat(fraction.order)].cpu().numpy())
 
 
@@ -63,6 +71,18 @@ class Fraction:
         self.gained = torch.zeros_like(self.gamma)
         self.settled = torch.zeros_like(self.gamma, dtype=torch.bool)
         self.order: list[Tensor] = []
+
+    def state(self, step: int) -> State:
+        """What this fraction is after a step."""
+        settled = torch.cat([*self.order, self.gamma.new_empty(0, dtype=torch.long)])
+        return {"step": number(step), "gamma": self.gamma, "gained": self.gained, "settled": settled}
+
+    def restore(self, state: State) -> None:
+        """Put it where it was."""
+        self.gamma.copy_(state["gamma"])
+        self.gained.copy_(state["gained"])
+        self.order = [state["settled"].to(self.gamma.device)]
+        self.settled[self.order[0]] = True
 
     @property
     def count(self) -> int:

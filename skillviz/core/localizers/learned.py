@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from math import exp
 from time import perf_counter
 
@@ -11,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skillviz.core.localizers.record import Found, Search, Step
+from skillviz.core.localizers.record import Found, Search, State, Step, done, number
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 from skillviz.errors import BadInput
@@ -96,7 +98,7 @@ class Mask:
         return evidence
 
 
-def learned(problem: Problem, size: int, *, seed: int, options: LearnedOptions) -> Search:
+def learned(problem: Problem, size: int, *, seed: int, options: LearnedOptions, resume: State | None = None) -> Search:
     """The published mask: its final size is an outcome of its steps, not `size`, which is not used.
 
     The rounded mask that scores best is kept, the starting one included (the later of two equals loses).
@@ -104,8 +106,11 @@ def learned(problem: Problem, size: int, *, seed: int, options: LearnedOptions) 
     mask = Mask(problem, _base(problem, options), options.bias, seed)
     best = _Best(problem, options)
     with problem.at_base_afterwards():
-        best.judge(0, mask.region())
-        yield from _descend(mask, options, options.lr, seed, best)
+        if resume:
+            best.restore(resume)
+        else:
+            best.judge(0, mask.region())
+        yield from _descend(mask, options, options.lr, seed, best, resume)
     region = best.region if best.judged else mask.region()
     if not len(region):
         raise BadInput(
@@ -117,23 +122,27 @@ def learned(problem: Problem, size: int, *, seed: int, options: LearnedOptions) 
     return Found(order.cpu().numpy(), (f"{note}, from step {best.step} of {options.steps}.",))
 
 
-def learned_ranked(problem: Problem, size: int, *, seed: int, options: RankedOptions) -> Search:
+def learned_ranked(
+    problem: Problem, size: int, *, seed: int, options: RankedOptions, resume: State | None = None
+) -> Search:
     """The `size` entries with the strongest scores after the same descent; exact size. Ours."""
     mask = Mask(problem, _base(problem, options), options.bias, seed)
     with problem.at_base_afterwards():
-        lr = options.lr or _calibrated(problem, mask, size, options, seed)
-        yield from _descend(mask, options, lr, seed, None)
+        lr = float(resume["lr"]) if resume else options.lr or _calibrated(problem, mask, size, options, seed)
+        yield from _descend(mask, options, lr, seed, None, resume)
     note = f"Learning rate of the mask: {lr:.3g}." if lr else "No entry gains anything at the base: a random order."
     return Found(top(mask.evidence(), size).cpu().numpy(), (note,))
 
 
 def _descend(
-    mask: Mask, options: LearnedOptions, lr: float, seed: int, best: _Best | None
+    mask: Mask, options: LearnedOptions, lr: float, seed: int, best: _Best | None, resume: State | None
 ) -> Generator[Step, None, None]:
-    begun, problem = perf_counter(), mask.problem
-    draws = problem.draws(options.batch_size, seed)
+    begun, problem, behind = perf_counter(), mask.problem, done(resume)
+    if resume:
+        mask.scores.copy_(resume["scores"])
+    draws = islice(problem.draws(options.batch_size, seed), behind, None)
     region = mask.region()
-    for step in range(1, options.steps + 1):
+    for step in range(behind + 1, options.steps + 1):
         mask.soften()
         loss = problem.train.backward(next(draws))
         mask.descend(lr)
@@ -141,7 +150,13 @@ def _descend(
         if best and (step % options.score_every == 0 or step == options.steps):
             best.judge(step, region)
         kept = len(np.intersect1d(before.cpu().numpy(), region.cpu().numpy(), assume_unique=True))
-        yield Step(step, loss, len(region), len(region) - kept, len(before) - kept, perf_counter() - begun)
+        seconds, added, removed = perf_counter() - begun, len(region) - kept, len(before) - kept
+        state = partial(_state, step, lr, mask, best)
+        yield Step(step, loss, len(region), added, removed, seconds, options.steps, state)
+
+
+def _state(step: int, lr: float, mask: Mask, best: _Best | None) -> State:
+    return {"step": number(step), "lr": number(lr), "scores": mask.scores, **(best.state() if best else {})}
 
 
 class _Best:
@@ -163,6 +178,18 @@ class _Best:
         score = sum(objective.accuracy(rows) for objective, rows in self.objectives)
         if score > self.score and len(region):
             self.step, self.score, self.region, self.judged = step, score, region, True
+
+    def state(self) -> State:
+        """What was kept so far."""
+        numbers = {"best_step": self.step, "best_score": self.score, "judged": int(self.judged)}
+        return {**{name: number(value) for name, value in numbers.items()}, "best_region": self.region}
+
+    def restore(self, state: State) -> None:
+        """Keep what was kept."""
+        self.step, self.score, self.judged = (
+            int(state["best_step"]), float(state["best_score"]), bool(state["judged"]),
+        )  # fmt: skip
+        self.region = state["best_region"].to(self.problem.flat.device)
 
 
 def _base(problem: Problem, options: LearnedOptions) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.convex import Linear, minimise
-from skillviz.core.localizers.record import Found, Search, Step
+from skillviz.core.localizers.record import Found, Search, State, Step, done, number
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top, top_of_two
 
@@ -34,29 +35,38 @@ class LinearizedOptions:
     jacobian_gib: float = 2.0
 
 
-def linearized(problem: Problem, size: int, *, seed: int, options: LinearizedOptions) -> Search:
+def linearized(
+    problem: Problem, size: int, *, seed: int, options: LinearizedOptions, resume: State | None = None
+) -> Search:
     """The region that solves the task with the model linearized in its entries.
 
     Minimises the mean cross-entropy of f + J (gamma - gamma_0) over 0 <= gamma <= 1, sum(gamma) <= size,
     where J holds each example's gradients of its logit differences, times the movement, at the graft
     gamma_0 (at first the base). Entries beyond the solution's support are filled by their gain.
+    A resumed search takes the Jacobian of its round again: gigabytes are not worth storing for that.
     """
     begun = perf_counter()
     candidates = _candidates(problem, size, options)
     rows = _rows(problem, len(candidates), options, seed)
     inside = min(size, len(candidates))
     gamma = torch.zeros(len(candidates), device=problem.flat.device)
-    chosen = torch.empty(0, dtype=torch.long, device=problem.flat.device)
+    chosen = resume["chosen"] if resume else torch.empty(0, dtype=torch.long)
+    chosen = chosen.to(problem.flat.device)
+    gamma[chosen] = 1.0
+    behind, first = done(resume), int(resume["round"]) if resume else 0
+    steps = len(rows) // REPORT_EVERY + 1
     with problem.at_base_afterwards():
-        for round_ in range(options.rounds):
+        for round_ in range(first, options.rounds):
             problem.set_region(candidates.index[chosen])
-            linear = yield from _linearize(problem, candidates, rows, gamma, begun, round_)
+            reports = _Reports(round_, steps, options.rounds, behind, begun, chosen)
+            linear = yield from _linearize(problem, candidates, rows, gamma, reports)
             gamma, loss = minimise(linear, inside, options.iterations)
             before, chosen = chosen, _round(gamma, linear, inside)
             gamma = torch.zeros_like(gamma).index_fill_(0, chosen, 1.0)
             kept = len(np.intersect1d(before.cpu().numpy(), chosen.cpu().numpy(), assume_unique=True))
-            step = (round_ + 1) * (len(rows) // REPORT_EVERY + 1)
-            yield Step(step, loss, inside, inside - kept, len(before) - kept, perf_counter() - begun)
+            seconds, state = perf_counter() - begun, partial(_state, (round_ + 1) * steps, round_ + 1, chosen)
+            step, total = (round_ + 1) * steps, options.rounds * steps
+            yield Step(step, loss, inside, inside - kept, len(before) - kept, seconds, total, state)
     return _found(problem, candidates, chosen, size, len(rows))
 
 
@@ -73,8 +83,32 @@ def _rows(problem: Problem, count: int, options: LinearizedOptions, seed: int) -
     return next(problem.draws(max(1, min(options.examples, most)), seed))
 
 
+@dataclass(frozen=True)
+class _Reports:
+    """The steps within one round's Jacobian; those `behind` a resumed search are not told again."""
+
+    round: int
+    steps: int
+    rounds: int
+    behind: int
+    begun: float
+    chosen: Tensor
+
+    def after(self, examples: int, loss: float) -> Generator[Step, None, None]:
+        """The step that this many examples complete, if it is news."""
+        step, total = self.round * self.steps + examples // REPORT_EVERY, self.rounds * self.steps
+        if step > self.behind:
+            state = partial(_state, step, self.round, self.chosen)
+            yield Step(step, loss, len(self.chosen), 0, 0, perf_counter() - self.begun, total, state)
+
+
+def _state(step: int, round_: int, chosen: Tensor) -> State:
+    """`chosen` is the graft at which the Jacobian of `round_` is taken."""
+    return {"step": number(step), "round": number(round_), "chosen": chosen}
+
+
 def _linearize(
-    problem: Problem, candidates: Candidates, rows: np.ndarray, gamma: Tensor, begun: float, round_: int
+    problem: Problem, candidates: Candidates, rows: np.ndarray, gamma: Tensor, reports: _Reports
 ) -> Generator[Step, None, Linear]:
     """The linear model at the current graft: logits f [n, label] and Jacobian [n, label - 1, c]."""
     objective = problem.train
@@ -87,9 +121,7 @@ def _linearize(
         for difference, gradient in enumerate(gradients):
             torch.mul(torch.take(gradient, candidates.index), candidates.tau, out=jacobian[i, difference])
         if (i + 1) % REPORT_EVERY == 0:
-            loss = float(cross_entropy(logits[: i + 1], labels[: i + 1]))
-            step = round_ * (len(rows) // REPORT_EVERY + 1) + (i + 1) // REPORT_EVERY
-            yield Step(step, loss, int(gamma.sum()), 0, 0, perf_counter() - begun)
+            yield from reports.after(i + 1, float(cross_entropy(logits[: i + 1], labels[: i + 1])))
     return Linear(logits, jacobian, labels, gamma)
 
 

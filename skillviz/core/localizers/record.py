@@ -1,20 +1,29 @@
-"""What a localizer yields at each step, and what it returns at the end."""
+"""What a localizer yields at each step, what it returns at the end, and what it needs to go on from a step."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
+
+State = dict[str, Tensor]
+"""All that a search cannot compute again from its problem, seed and options: small numbers as tensors too."""
 
 
 @dataclass(frozen=True)
 class Step:
     """One step: mean loss in nats on its batch *before* the switch, the region's size after it,
-    the entries switched on and off, seconds since the search began."""
+    the entries switched on and off, seconds since the search began, and how many steps there will be.
+
+    `state` gives what the localizer takes as `resume` to go on after this step, bit for bit. Its tensors are
+    those of the search: they hold until the next step is asked for. None: it can only begin anew.
+    """
 
     step: int
     loss: float
@@ -22,6 +31,8 @@ class Step:
     added: int
     removed: int
     seconds: float
+    total: int | None = None
+    state: Callable[[], State] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -37,3 +48,13 @@ class Found:
 
 
 Search = Generator[Step, None, Found]
+
+
+def number(value: float) -> Tensor:
+    """A number as a state holds it: float64 for fractions, int64 for counts, so that nothing is rounded."""
+    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else torch.int64)
+
+
+def done(resume: State | None) -> int:
+    """Steps that lie behind a search: 0 at its beginning."""
+    return int(resume["step"]) if resume else 0

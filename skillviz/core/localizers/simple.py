@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from skillviz.core.localizers.record import Found, Search, Step
+from skillviz.core.localizers.record import Found, Search, State, Step, number
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 
@@ -24,7 +26,7 @@ class FirstOrderOptions:
     examples: int = 1024
 
 
-def movement(problem: Problem, size: int, *, seed: int, options: NoOptions) -> Search:
+def movement(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
     """The entries that moved most: the largest |fine-tuned - base| (paper, Fig. 2).
 
     Exactly `size`: unmoved entries come last, and how many of the chosen moved is noted.
@@ -33,30 +35,41 @@ def movement(problem: Problem, size: int, *, seed: int, options: NoOptions) -> S
     distance = problem.tau.abs()
     order = top(distance, size)
     moved = int((distance[order] > 0).sum())
-    yield Step(1, float("nan"), size, size, 0, perf_counter() - begun)
+    if resume is None:
+        yield _only(size, float("nan"), begun, order)
     notes = () if moved == size else (f"Only {moved:,} of the {size:,} chosen entries moved in fine-tuning.",)
     return Found(order.cpu().numpy(), notes)
 
 
-def random(problem: Problem, size: int, *, seed: int, options: NoOptions) -> Search:
+def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
     """A uniform draw from all graftable entries (paper, Fig. 2 and Table 8): the control."""
     begun = perf_counter()
     # a whole permutation, not `choice`: only so is a smaller region the beginning of a larger one
     order = np.random.default_rng(seed).permutation(np.arange(problem.d, dtype=np.int64))[:size]
-    yield Step(1, float("nan"), size, size, 0, perf_counter() - begun)
+    if resume is None:
+        yield _only(size, float("nan"), begun, torch.from_numpy(order))
     return Found(order.copy())
 
 
-def first_order(problem: Problem, size: int, *, seed: int, options: FirstOrderOptions) -> Search:
+def first_order(
+    problem: Problem, size: int, *, seed: int, options: FirstOrderOptions, resume: State | None = None
+) -> Search:
     """The entries whose fine-tuned value lowers the loss most to first order at the base: -g * tau.
 
     One gradient, no interaction between entries (ours, as the natural baseline of the learned mask:
     PAPER.md, section 4, shows that mask to be a thresholded first-order score).
     """
     begun = perf_counter()
+    if resume is not None:
+        return Found(resume["order"].cpu().numpy())
     with problem.at_base_afterwards():
         problem.reset()
         loss = problem.train.backward(next(problem.draws(options.examples, seed)))
     order = top(-(problem.flat.grad * problem.tau), size)
-    yield Step(1, loss, size, size, 0, perf_counter() - begun)
+    yield _only(size, loss, begun, order)
     return Found(order.cpu().numpy())
+
+
+def _only(size: int, loss: float, begun: float, order: Tensor) -> Step:
+    """The one step of a region that needs no search."""
+    return Step(1, loss, size, size, 0, perf_counter() - begun, 1, lambda: {"step": number(1), "order": order})

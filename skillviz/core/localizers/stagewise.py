@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from time import perf_counter
 
 import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.record import Found, Search, Step
+from skillviz.core.localizers.record import Found, Search, State, Step, done, number
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 
@@ -25,7 +27,9 @@ class StagewiseOptions:
     candidate_share: float = 0.1
 
 
-def stagewise(problem: Problem, size: int, *, seed: int, options: StagewiseOptions) -> Search:
+def stagewise(
+    problem: Problem, size: int, *, seed: int, options: StagewiseOptions, resume: State | None = None
+) -> Search:
     """The region that grows by the accumulated first-order gain, few entries between two gradients.
 
     Each step takes the gradient at the current graft and adds -g * tau to every candidate's score. The
@@ -38,18 +42,28 @@ def stagewise(problem: Problem, size: int, *, seed: int, options: StagewiseOptio
     member = torch.zeros(len(candidates), dtype=torch.bool, device=problem.flat.device)
     member[candidates.movers(max(1, round(options.start_share * size)))] = True
     most = max(1, round(options.switch_share * size))
-    draws = problem.draws(options.batch_size, seed)
+    if resume:
+        score.copy_(resume["score"])
+        member.copy_(resume["member"])
+    behind = done(resume)
+    draws = islice(problem.draws(options.batch_size, seed), behind, None)
     with problem.at_base_afterwards():
-        for step in range(1, options.steps + 1):
+        for step in range(behind + 1, options.steps + 1):
             problem.set_region(candidates.index[member])
             loss = problem.train.backward(next(draws))
             score += candidates.gain(problem)
             last = step == options.steps
             added, removed = _switch(score, member, size, most, last)
-            yield Step(step, loss, int(member.sum()), added, removed, perf_counter() - begun)
+            seconds = perf_counter() - begun
+            state = partial(_state, step, score, member)
+            yield Step(step, loss, int(member.sum()), added, removed, seconds, options.steps, state)
     members = member.nonzero().squeeze(1)
     order = members[top(score[members], len(members))]
     return Found(candidates.index[order].cpu().numpy())
+
+
+def _state(step: int, score: Tensor, member: Tensor) -> State:
+    return {"step": number(step), "score": score, "member": member}
 
 
 def _switch(score: Tensor, member: Tensor, size: int, most: int, last: bool) -> tuple[int, int]:

@@ -1,0 +1,145 @@
+"""A search cut short, on disk: what was found so far and the state to go on from, in one file written at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from skillviz.core.localizers.record import State
+from skillviz.errors import DiskFull, WrongCheckpoint
+from skillviz.runs.atomic import write_file
+from skillviz.runs.search import Searched
+
+CHECKPOINT = "checkpoint.safetensors"
+VERSION = 1
+EVERY = 5.0  # seconds between two checkpoints
+SPARED = 20  # and at least this many times what writing the last one took: at most 5 % of the time goes into them
+ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
+MEMBERS = {"spec": "asked-for run", "base": "base model", "finetuned": "fine-tuned model", "data": "data"}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """`stamp` says what it belongs to, `made_on` where it was computed; `seconds` of searching lie behind it.
+
+    `found` holds the finished searches whole and the history of the one under way; `state` is that one's.
+    """
+
+    stamp: Mapping[str, str]
+    made_on: Mapping[str, str]
+    seconds: float
+    found: Searched
+    state: State | None = None
+
+    def write(self, path: Path) -> None:
+        """Puts it in place at once, in place of the one before."""
+        said = {
+            "version": VERSION, "stamp": dict(self.stamp), "made_on": dict(self.made_on), "seconds": self.seconds,
+            "sizes": list(self.found.orders), "history": self.found.history, "notes": self.found.notes,
+            "under_way": self.state is not None,
+        }  # fmt: skip
+        tensors = {f"order.{size}": torch.from_numpy(order.copy()) for size, order in self.found.orders.items()}
+        tensors |= {f"state.{name}": value.detach().cpu().contiguous() for name, value in (self.state or {}).items()}
+        metadata = {"checkpoint": json.dumps(said, allow_nan=False)}
+        write_file(path, lambda part: save_file(tensors, part, metadata=metadata))
+
+    @classmethod
+    def read(cls, path: Path) -> Checkpoint | None:
+        """The stored one, None where there is none; raises WrongCheckpoint where it cannot be read."""
+        if not path.is_file():
+            return None
+        try:
+            with safe_open(path, "pt") as file:
+                said = json.loads(file.metadata()["checkpoint"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if said["version"] != VERSION:
+                raise ValueError(f"version {said['version']}")
+            orders: dict[int, np.ndarray] = {size: tensors[f"order.{size}"].numpy() for size in said["sizes"]}
+            found = Searched(orders, said["history"], said["notes"])
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            raise WrongCheckpoint(f"the checkpoint {path} cannot be read ({error}); {_anew(path)}") from error
+        state = {name.removeprefix("state."): t for name, t in tensors.items() if name.startswith("state.")}
+        under_way = state if said["under_way"] else None
+        return cls(said["stamp"], said["made_on"], said["seconds"], found, under_way)
+
+    def refuse_another(self, stamp: Mapping[str, str], path: Path) -> None:
+        """Raises WrongCheckpoint where it belongs to another spec, other weights or other data."""
+        other = [words for name, words in MEMBERS.items() if self.stamp.get(name) != stamp.get(name)]
+        if other:
+            raise WrongCheckpoint(
+                f"the checkpoint {path} was made with another {' and another '.join(other)} than there is now, "
+                f"so the search cannot go on from it; {_anew(path)}"
+            )
+
+
+@dataclass
+class Checkpoints:
+    """Keeps one run's checkpoint: every few seconds, and when the run ends early between two steps."""
+
+    path: Path
+    stamp: Mapping[str, str]
+    made_on: Mapping[str, str]
+    before: float = 0.0
+    begun: float = field(default_factory=time.monotonic)
+    written: float = field(default_factory=time.monotonic)
+    pause: float = field(default_factory=lambda: float(os.environ.get(ENVIRONMENT, EVERY)))
+
+    def restored(self) -> Checkpoint | None:
+        """The checkpoint to go on from, None where there is none; raises WrongCheckpoint."""
+        kept = Checkpoint.read(self.path)
+        if kept is None:
+            return None
+        kept.refuse_another(self.stamp, self.path)
+        self.before = kept.seconds
+        if dict(kept.made_on) != dict(self.made_on):
+            was, now = (", ".join(place.values()) for place in (kept.made_on, self.made_on))
+            kept.found.notes.append(f"Begun on {was}, resumed on {now}: equal to an uninterrupted run up to rounding.")
+        return kept
+
+    @contextmanager
+    def kept(self, found: Searched, state: Callable[[], State] | None = None) -> Iterator[None]:
+        """What was found so far is safe: stored now if the last time is long ago, else if the body ends early."""
+        saved = time.monotonic() - self.written > self.pause and self.save(found, state)
+        try:
+            yield
+        except BaseException:
+            if not saved:
+                self.save(found, state)
+            raise
+
+    def save(self, found: Searched, state: Callable[[], State] | None = None) -> bool:
+        """Whether it could be stored: no room for it is no reason to end the run."""
+        if not found.orders and state is None:
+            return False
+        begun = time.monotonic()
+        with suppress(DiskFull):
+            seconds = round(self.before + begun - self.begun, 3)
+            Checkpoint(self.stamp, self.made_on, seconds, found, state() if state else None).write(self.path)
+        self.written = time.monotonic()
+        self.pause = max(self.pause, SPARED * (self.written - begun))
+        return True
+
+
+def _anew(path: Path) -> str:
+    return f"delete {path.name} there to search from the beginning."
+
+
+def stamp_of(spec_key: str, fields: Mapping[str, Any]) -> dict[str, str]:
+    """What a checkpoint belongs to, from the fields of run.json: fingerprints of the spec, weights and data."""
+    return {
+        "spec": spec_key,
+        "base": fields["base"].fingerprint,
+        "finetuned": fields["finetuned"].fingerprint,
+        "data": fields["task"].fingerprint,
+    }

@@ -1,0 +1,137 @@
+"""Every localizer, cut short after any step, goes on as if nothing had happened: the same steps, the same entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from skillviz.core.localizers import linearized as linearized_module
+from skillviz.core.localizers.record import Found, State, Step
+from skillviz.core.localizers.table import LOCALIZERS, localizer
+from skillviz.core.problem import Problem
+from tests.core.problems import examples, tiny_problem
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "stagewise": {"steps": 9, "batch_size": 5},
+    "frank-wolfe": {"steps": 9, "batch_size": 5},
+    "linearized": {"examples": 11, "iterations": 8, "rounds": 3},
+    "learned": {"steps": 9, "batch_size": 5, "score_every": 2, "base_share": 0.01, "lr": 1e5},
+    "learned-ranked": {"steps": 9, "batch_size": 5},
+    "first-order": {"examples": 8},
+}
+CUTS = (1, 2, 4, 7, 8, 9)
+
+
+@pytest.fixture(autouse=True)
+def reports_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linearized_module, "REPORT_EVERY", 3)  # several reports in a Jacobian of eleven rows
+
+
+def problem_for(**changes: Any) -> Problem:
+    labels = changes.get("labels", 2)
+    return tiny_problem(n=16, selection=examples(n=10, labels=labels, seed=3), **changes)
+
+
+def run(problem: Problem, name: str, size: int, resume: State | None = None) -> Any:
+    row = localizer(name)
+    return row.run(problem, size, seed=3, options=row.make_options(OPTIONS.get(name, {})), resume=resume)
+
+
+def whole(problem: Problem, name: str, size: int, resume: State | None = None) -> tuple[list[Step], Found]:
+    search, steps = run(problem, name, size, resume), []
+    while True:
+        try:
+            steps.append(next(search))
+        except StopIteration as end:
+            return steps, end.value
+
+
+def cut_after(problem: Problem, name: str, size: int, k: int, resume: State | None = None) -> tuple[list[Step], State]:
+    """The first k steps, and a copy of the state after them, as a file would hold it."""
+    search = run(problem, name, size, resume)
+    steps = [next(search) for _ in range(k)]
+    assert steps[-1].state is not None
+    state = {key: value.detach().cpu().clone() for key, value in steps[-1].state().items()}
+    assert all(isinstance(value, Tensor) for value in state.values())
+    search.close()
+    return steps, state
+
+
+def told(steps: list[Step]) -> list[tuple[Any, ...]]:
+    """The steps without their seconds; losses to the last bit (NaN equal to itself)."""
+    return [(s.step, np.float64(s.loss).tobytes(), s.size, s.added, s.removed, s.total) for s in steps]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", LOCALIZERS)
+def test_cut_and_resumed_is_as_if_never_cut(name: str, dtype: torch.dtype) -> None:
+    steps, found = whole(problem_for(dtype=dtype), name, 60)
+    assert {s.total for s in steps} == {len(steps)}, "the total is told from the first step on"
+    cuts = CUTS if dtype == torch.float32 else (1, 6)
+    for k in [k for k in cuts if k <= len(steps)]:
+        before, state = cut_after(problem_for(dtype=dtype), name, 60, k)
+        fresh = problem_for(dtype=dtype)  # as in another process
+        after, again = whole(fresh, name, 60, state)
+        assert told(before + after) == told(steps), k
+        assert np.array_equal(again.order, found.order) and again.notes == found.notes, k
+        assert torch.equal(fresh.flat.theta, fresh.base)
+
+
+@pytest.mark.parametrize("name", LOCALIZERS)
+def test_cut_twice_and_over_several_epochs(name: str) -> None:
+    problem = problem_for(labels=3)
+    steps, found = whole(problem, name, 200)
+    if len(steps) < 5:
+        first, state = cut_after(problem, name, 200, 1)
+        second: list[Step] = []
+    else:
+        first, state = cut_after(problem, name, 200, 2)
+        second, state = cut_after(problem, name, 200, 3, state)
+    rest, again = whole(problem, name, 200, state)
+    assert told(first + second + rest) == told(steps)
+    assert np.array_equal(again.order, found.order)
+
+
+@pytest.mark.parametrize("name", [n for n in LOCALIZERS if n in OPTIONS and n != "first-order"])
+@pytest.mark.parametrize("lost", ["scores", "score", "member", "gamma", "gained", "settled", "chosen", "lr"])
+def test_nothing_in_a_state_is_idle(name: str, lost: str) -> None:
+    """Beside equality, a test that can fail: with any part of the state planted wrong, the outcome differs."""
+    problem = problem_for()
+    steps, found = whole(problem, name, 60)
+    _, state = cut_after(problem, name, 60, 7)
+    if lost not in state or (name, lost) == ("learned", "lr"):
+        return
+    damaged = state[lost].clone()
+    damaged = damaged.flip(0) if damaged.dim() and len(damaged) > 1 else damaged * 0 + 1e9
+    if lost in ("settled", "chosen"):
+        damaged = torch.arange(len(damaged))
+    after, again = whole(problem, name, 60, {**state, lost: damaged})
+    same = np.array_equal(again.order, found.order) and told(after) == told(steps[7:])
+    assert not same
+
+
+def test_the_best_mask_of_before_the_cut_is_kept() -> None:
+    """The published rule keeps the step that scored best: also where that step lies before the cut."""
+    row = localizer("learned")
+    options = row.make_options({**OPTIONS["learned"], "lr": 1e9, "selection": "train+validation"})
+    problem = problem_for()
+
+    def steps_and_found(resume: State | None = None) -> tuple[list[State], Found]:
+        search, states = row.run(problem, 1, seed=0, options=options, resume=resume), []
+        while True:
+            try:
+                step = next(search)
+            except StopIteration as end:
+                return states, end.value
+            states.append({k: v.clone() for k, v in step.state().items()})
+
+    states, found = steps_and_found()
+    best = [int(state["best_step"]) for state in states if state["judged"]]
+    assert best and f"from step {best[-1]} of 9" in found.notes[0]
+    for state in states:
+        _, again = steps_and_found(state)
+        assert np.array_equal(again.order, found.order) and again.notes == found.notes

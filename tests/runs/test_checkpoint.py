@@ -1,0 +1,233 @@
+"""A run cut short goes on from its checkpoint: the same regions and history, every step once, nothing searched twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from skillviz.core.localizers.record import number
+from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.errors import StoreError, WrongCheckpoint
+from skillviz.runs import atomic, checkpoint
+from skillviz.runs import produce as engine
+from skillviz.runs.checkpoint import CHECKPOINT, Checkpoint, Checkpoints
+from skillviz.runs.folder import RunFolder
+from skillviz.runs.produce import carry_on, produce
+from skillviz.runs.progress import Progress
+from skillviz.runs.run import Run
+from skillviz.runs.search import Searched
+from skillviz.runs.session import Session
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from tests.runs.tiny_world import spec_of
+
+OPTIONS: dict[str, dict[str, Any]] = {"learned": {"lr": 1e4, "base_share": 0.01}, "linearized": {"examples": 64}}
+
+
+def asked(world: Path, name: str, **changes: Any) -> RunSpec:
+    fields = {"sizes": ("5%", "2%"), "steps": 5, "batch_size": 16, "options": OPTIONS.get(name, {})}
+    return spec_of(world, localizer=name, **{**fields, **changes})
+
+
+def interrupted(spec: RunSpec, store: Store, session: Session, told: int, phase: str = "search") -> RunFolder:
+    """The folder of a run that Ctrl-C ended when a phase had told so many steps."""
+    heard = 0
+
+    def stop(progress: Progress) -> None:
+        nonlocal heard
+        heard += progress.phase == phase and progress.done > 0
+        if heard == told:
+            raise KeyboardInterrupt
+
+    before = {entry.id for entry in store.unfinished()}
+    with pytest.raises(KeyboardInterrupt):
+        produce(spec, store, stop, session)
+    (entry,) = [e for e in store.unfinished() if e.id not in before]
+    assert entry.record.status == "cancelled" and store.list() == []
+    return RunFolder(entry.path)
+
+
+def resumed(folder: RunFolder, session: Session) -> Run:
+    folder.reopen()
+    return carry_on(folder, session=session)
+
+
+def same(one: Run, other: Run) -> None:
+    """Both runs found the same in the same steps."""
+    assert np.array_equal(one.ranking(), other.ranking()) and one.record.sizes == other.record.sizes
+    columns = ["localizer", "target", "step", "loss", "size", "added", "removed"]
+    pd.testing.assert_frame_equal(one.history()[columns], other.history()[columns])
+    for name in ("region.safetensors", "predictions.parquet", "curve.parquet", "layers.parquet"):
+        if name != "region.safetensors":  # its header names the run
+            assert one.record.files[name] == other.record.files[name], name
+    assert one.region() == other.region() and one.record.notes == other.record.notes
+    assert all(check.passed for check in other.record.checks)
+
+
+@pytest.mark.parametrize("name", LOCALIZERS)
+def test_every_localizer_goes_on_where_it_was_cut(world: Path, session: Session, store: Store, name: str) -> None:
+    spec = asked(world, name)
+    whole = produce(spec, Store(store.root / "whole"), session=session)
+    for told in sorted({1, 3, len(whole.history()) - 1, len(whole.history())} - {0}):
+        if told > len(whole.history()):
+            continue
+        folder = interrupted(spec, store, session, told)
+        assert (folder.work / CHECKPOINT).is_file()
+        run = resumed(folder, session)
+        same(whole, run)
+        seconds = run.history().groupby("target", sort=False)["seconds"]
+        assert all(s.is_monotonic_increasing for _, s in seconds)
+        assert [p.name for p in (run.path / "work").iterdir()] == ["log.txt"], "the checkpoint is gone"
+        store.delete(run.id)
+
+
+def test_a_finished_search_is_not_made_again(
+    world: Path, session: Session, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = asked(world, "stagewise")
+    folder = interrupted(spec, store, session, 7)  # the second step of the second size
+    steps: list[tuple[int, int]] = []
+    real = engine._Production.on_step
+    monkeypatch.setattr(
+        engine._Production, "on_step", lambda self, t, s: (steps.append((t, s.step)), real(self, t, s))[1]
+    )
+    run = resumed(folder, session)
+    assert steps == [(88, 3), (88, 4), (88, 5)]
+    assert run.history()[["target", "step"]].values.tolist() == [[t, s] for t in (222, 88) for s in range(1, 6)]
+
+
+def test_the_search_is_kept_when_the_scoring_is_cut(world: Path, session: Session, store: Store) -> None:
+    spec = asked(world, "stagewise")
+    whole = produce(spec, Store(store.root / "whole"), session=session)
+    folder = interrupted(spec, store, session, 1, phase="evaluate")
+    assert Checkpoint.read(folder.work / CHECKPOINT).state is None
+    assert list(folder.path.glob("*.parquet"))  # half made, never listed
+    folder.reopen()
+    assert not list(folder.path.glob("*.parquet"))
+    same(whole, carry_on(folder, session=session))
+
+
+def test_cut_again_and_again(world: Path, session: Session, store: Store) -> None:
+    spec = asked(world, "frank-wolfe")
+    whole = produce(spec, Store(store.root / "whole"), session=session)
+    folder = interrupted(spec, store, session, 2)
+    for _ in range(3):
+        folder.reopen()
+        heard = 0
+
+        def stop(progress: Progress) -> None:
+            nonlocal heard
+            heard += progress.phase == "search" and progress.done > 0
+            if heard == 2:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            carry_on(folder, stop, session)
+    run = resumed(folder, session)
+    same(whole, run)
+
+
+def test_an_error_within_a_step_leaves_the_checkpoint_before_it(
+    world: Path, session: Session, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error inside a step leaves the last checkpoint in time; the run goes on from there."""
+    monkeypatch.setenv(checkpoint.ENVIRONMENT, "0")
+    monkeypatch.setattr(checkpoint, "SPARED", 0)
+    spec = asked(world, "stagewise")
+    whole = produce(spec, Store(store.root / "whole"), session=session)
+    pair = session.pair(spec)
+    real, left = type(pair.flat).zero_grad, 4
+
+    def failing(self: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise MemoryError("planted")
+        real(self)
+
+    monkeypatch.setattr(type(pair.flat), "zero_grad", failing)
+    with pytest.raises(MemoryError):
+        produce(spec, store, session=session)
+    monkeypatch.setattr(type(pair.flat), "zero_grad", real)
+    (entry,) = store.unfinished()
+    assert entry.record.error.kind == "out of memory"
+    kept = Checkpoint.read(entry.path / "work" / CHECKPOINT)
+    assert int(kept.state["step"]) == 4 and len(kept.found.history) == 4
+    same(whole, resumed(RunFolder(entry.path), session))
+
+
+@pytest.fixture
+def cut(world: Path, session: Session, store: Store, tmp_path: Path) -> tuple[RunFolder, Path]:
+    """An interrupted run on a world of its own, which may be damaged."""
+    own = tmp_path / "world"
+    shutil.copytree(world, own)
+    return interrupted(asked(own, "stagewise"), store, session, 2), own
+
+
+def test_other_weights_or_data_are_refused_in_a_sentence(cut: tuple[RunFolder, Path]) -> None:
+    folder, own = cut
+    other = (own / "train.jsonl").read_text().splitlines()
+    (own / "train.jsonl").write_text("\n".join(other[:-2]) + "\n")
+    folder.reopen()
+    with pytest.raises(WrongCheckpoint, match="another data") as caught:
+        carry_on(folder)
+    assert "delete checkpoint.safetensors" in str(caught.value) and "\n" not in str(caught.value)
+    assert RunFolder(folder.path).record.error.kind == "WrongCheckpoint"
+
+
+@pytest.mark.parametrize("part", ["spec", "base", "finetuned", "data"])
+def test_every_part_of_the_stamp_counts(tmp_path: Path, part: str) -> None:
+    stamp = {"spec": "a", "base": "b", "finetuned": "c", "data": "d"}
+    made_on = {"device": "cpu (1 threads)"}
+    path = tmp_path / CHECKPOINT
+    found = Searched({7: np.arange(7)}, [{"target": 7, "step": 1, "loss": 0.1, "seconds": 1.5}], ["a remark"])
+    Checkpoint(stamp, made_on, 3.5, found, {"step": number(4), "score": torch.ones(3)}).write(path)
+    kept = Checkpoints(path, stamp, made_on).restored()
+    assert kept.found.history == found.history and kept.found.notes == ["a remark"] and kept.seconds == 3.5
+    assert kept.found.orders[7].tolist() == list(range(7)) and torch.equal(kept.state["score"], torch.ones(3))
+    with pytest.raises(WrongCheckpoint, match="another"):
+        Checkpoints(path, {**stamp, part: "other"}, made_on).restored()
+    elsewhere = Checkpoints(path, stamp, {"device": "cuda (GPU)"}).restored()
+    assert "resumed on cuda (GPU)" in elsewhere.found.notes[-1]
+
+
+@pytest.mark.parametrize("damage", ["cut", "other", "version"])
+def test_a_damaged_file_is_one_sentence(tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / CHECKPOINT
+    if damage == "version":
+        monkeypatch.setattr(checkpoint, "VERSION", 99)
+    Checkpoint({}, {}, 0.0, Searched({3: np.arange(3)})).write(path)
+    monkeypatch.undo()
+    content = path.read_bytes()
+    path.write_bytes({"cut": content[:-5], "other": b"x" * 40, "version": content}[damage])
+    with pytest.raises(WrongCheckpoint, match="cannot be read") as caught:
+        Checkpoint.read(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_room_for_a_checkpoint_does_not_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = Checkpoints(tmp_path / CHECKPOINT, {}, {}, pause=0.0)
+    monkeypatch.setattr(atomic, "_sync", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with checkpoints.kept(Searched({3: np.arange(3)})):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_what_ended_early_is_reopened(world: Path, session: Session, store: Store) -> None:
+    run = produce(spec_of(world), store, session=session)
+    with pytest.raises(StoreError, match="finished; there is nothing to resume"):
+        RunFolder(run.path).reopen()
+    folder = store.create(spec_of(world))
+    folder.start()
+    with pytest.raises(StoreError, match="still being made"):
+        RunFolder(folder.path).reopen()
+    folder.cancel()
+    folder.reopen()
+    assert json.loads((folder.path / "run.json").read_text())["status"] == "queued"
