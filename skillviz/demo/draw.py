@@ -1,0 +1,57 @@
+"""Seeded choices that come out the same on every platform and Python version."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Draw:
+    """Choices of one stream, named by `key`: equal keys give equal choices.
+
+    Only `Random.random()` is used, the one method whose sequence Python promises to keep; a text seeds it
+    through sha512, so that streams of different names have nothing to do with one another.
+    """
+
+    def __init__(self, *key: str | int) -> None:
+        self._random = random.Random("/".join(str(part) for part in key))
+
+    def below(self, n: int) -> int:
+        """A whole number in 0..n-1."""
+        return int(self._random.random() * n)
+
+    def chance(self, share: float) -> bool:
+        """True with this probability."""
+        return self._random.random() < share
+
+    def one(self, options: Sequence[T]) -> T:
+        """One of the options, all equally likely."""
+        return options[self.below(len(options))]
+
+    def other(self, options: Sequence[T], than: T) -> T:
+        """One of the options that is not `than`."""
+        return self.one([option for option in options if option != than])
+
+    def weighted(self, options: Sequence[tuple[T, float]]) -> T:
+        """One of the options, each with its weight."""
+        left = self._random.random() * sum(weight for _, weight in options)
+        for option, weight in options:
+            left -= weight
+            if left < 0:
+                return option
+        return options[-1][0]
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """The items in a new order (Fisher and Yates)."""
+        found = list(items)
+        for last in range(len(found) - 1, 0, -1):
+            other = self.below(last + 1)
+            found[last], found[other] = found[other], found[last]
+        return found
+
+    def some(self, items: Sequence[T], count: int) -> list[T]:
+        """`count` different items."""
+        return self.shuffled(items)[:count]

@@ -1,0 +1,144 @@
+"""Scenes and what follows from them: pairs that entail, leave open, or contradict; and the same scene said twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from skillviz.demo.draw import Draw
+from skillviz.demo.lexicon.common import COLOURS
+from skillviz.demo.lexicon.scenes import GARMENTS, Activity, SceneWords
+
+ENTAIL, NEUTRAL, CONTRADICT = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Someone doing something somewhere; '' where nothing is said."""
+
+    agent: tuple[str, str]
+    activity: Activity
+    place: tuple[str, str]
+    trait: str = ""
+    opposite: str = ""
+    colour: str = ""
+    garment: str = ""
+
+    def who(self, general: bool = False, bare: bool = False) -> str:
+        """The agent with what is said of looks."""
+        trait = f"{self.trait} " if self.trait and not bare else ""
+        dressed = f" in a {self.colour} {self.garment}" if self.garment and not bare else ""
+        return f"{trait}{self.agent[1 if general else 0]}{dressed}"
+
+    @property
+    def text(self) -> str:
+        """All that is known of the scene, as one clause."""
+        return f"a {self.who()} is {self.activity.text} {self.place[0]}".strip()
+
+
+def scene(draw: Draw, domain: SceneWords) -> Scene:
+    """A scene, with a trait in half of the draws and a garment in a third."""
+    found = Scene(draw.one(domain.agents), draw.one(domain.activities), draw.one(domain.places))
+    if draw.chance(0.5):
+        trait, opposite = draw.shuffled(draw.one(domain.traits))
+        found = replace(found, trait=trait, opposite=opposite)
+    if draw.chance(0.35):
+        found = replace(found, colour=draw.one(COLOURS), garment=draw.one(GARMENTS))
+    return found
+
+
+def elsewhere(draw: Draw, domain: SceneWords, of: Scene) -> tuple[str, str]:
+    """A place that excludes the scene's: indoors where it is outdoors."""
+    return draw.one([place for place in domain.places if place[1] != of.place[1]])
+
+
+def otherwise(draw: Draw, domain: SceneWords, of: Scene) -> Activity:
+    """An activity that excludes the scene's."""
+    return draw.one([activity for activity in domain.activities if activity.group != of.activity.group])
+
+
+def inference(draw: Draw, domain: SceneWords, label: int, simple: bool = False) -> tuple[str, str]:
+    """Premise and hypothesis of this label; `simple` leaves out traits, negation and what is entailed by negation."""
+    found = scene(draw, domain)
+    if simple:
+        found = replace(found, trait="", opposite="", garment="", colour="")
+    make = (_entailed, _open, _contradicted)[label]
+    return make(draw, domain, found, simple)
+
+
+def same_scene(draw: Draw, domain: SceneWords, same: bool) -> tuple[str, str]:
+    """A scene said in two ways, or two scenes that differ in one thing."""
+    one = scene(draw, domain)
+    other = one if same else _changed(draw, domain, one)
+    return tuple(draw.shuffled((one.text, _reworded(draw, other))))  # type: ignore[return-value]
+
+
+def _entailed(draw: Draw, domain: SceneWords, of: Scene, simple: bool) -> tuple[str, str]:
+    who, act, (place, around) = of.agent[0], of.activity, of.place
+    options = [
+        f"a {who} is {act.text}", f"a {of.agent[1]} is {act.text} {place}", f"a {who} is {act.general}",
+        f"someone is {around}", f"there is a {who} {place}", f"a {of.agent[1]} is {act.general} {around}",
+    ]  # fmt: skip
+    if act.same:
+        options += [f"a {who} is {act.same} {place}", f"a {of.agent[1]} is {act.same}"]
+    if not simple:
+        other = otherwise(draw, domain, of)
+        options += [f"the {who} is not {other.text}", f"the {who} is not {elsewhere(draw, domain, of)[0]}",
+                    f"nobody is {other.text} {place}", f"the {who} is not {other.general}"]  # fmt: skip
+    if of.trait:
+        options += [f"a {of.trait} {who} is {around}", f"the {who} is not {of.opposite}"]
+    if of.garment:
+        options += [f"the {who} wears a {of.garment}", f"a {who} in a {of.colour} {of.garment} is {around}"]
+    return of.text, draw.one(options)
+
+
+def _open(draw: Draw, domain: SceneWords, of: Scene, simple: bool) -> tuple[str, str]:
+    who, (place, around) = of.agent[0], of.place
+    extra, trait = draw.one(domain.extras), draw.one(draw.one(domain.traits))
+    dressed = f"in a {draw.one(COLOURS)} {draw.one(GARMENTS)}"
+    options: list[tuple[str, str]] = [(of.text, f"the {who} is {extra}"), (of.text, f"a {of.agent[1]} {place} is {extra}")]
+    if not of.trait:
+        options += [(of.text, f"a {trait} {who} is {of.activity.text}"), (of.text, f"the {who} is {trait}")]
+    if not of.garment:
+        options += [(of.text, f"a {who} {dressed} is {around}")]
+    if not simple:
+        vague = f"a {of.who(general=True)} is {of.activity.general} {place}"
+        options += [(vague, f"a {who} is {of.activity.text} {place}"), (vague, f"the person is a {who}"),
+                    (of.text, f"the {who} is not {extra}")]  # fmt: skip
+    return draw.one(options)
+
+
+def _contradicted(draw: Draw, domain: SceneWords, of: Scene, simple: bool) -> tuple[str, str]:
+    who, act, (place, around) = of.agent[0], of.activity, of.place
+    other, away = otherwise(draw, domain, of), elsewhere(draw, domain, of)
+    options = [
+        f"the {who} is {other.text}", f"the {who} is {other.general} {place}", f"the {who} is {away[0]}",
+        f"the {who} is {act.text} {away[0]}", f"the {who} is {away[1]}",
+    ]  # fmt: skip
+    if not simple:
+        options += [f"the {who} is not {act.text}", f"nobody is {act.text} {place}", f"the {who} is not {around}",
+                    f"there is no {who} {place}"]  # fmt: skip
+    if of.trait:
+        options += [f"the {who} is {of.opposite}", f"the {who} {place} is {of.opposite}"]
+    if of.garment:
+        options += [f"the {who} wears a {draw.other(COLOURS, of.colour)} {of.garment}"]
+    return of.text, draw.one(options)
+
+
+def _changed(draw: Draw, domain: SceneWords, of: Scene) -> Scene:
+    """The scene with one thing different."""
+    options = [
+        replace(of, place=draw.other(domain.places, of.place)),
+        replace(of, activity=otherwise(draw, domain, of)),
+        replace(of, agent=draw.other(domain.agents, of.agent)),
+    ]
+    if of.trait:
+        options.append(replace(of, trait=of.opposite, opposite=of.trait))
+    if of.garment:
+        options.append(replace(of, colour=draw.other(COLOURS, of.colour)))
+    return draw.one(options)
+
+
+def _reworded(draw: Draw, of: Scene) -> str:
+    act, who, place = of.activity.same or of.activity.text, of.who(), of.place[0]
+    return draw.one((f"{place} a {who} is {act}", f"there is a {who} who is {act} {place}",
+                     f"a {who} {place} is {act}", f"a {who} can be seen {act} {place}"))  # fmt: skip
