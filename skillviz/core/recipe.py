@@ -171,7 +171,7 @@ def _names(values: Any) -> list[str]:
 
 
 def _rows(values: Any) -> list[list[int]]:
-    """Rows as [first, last], inclusive and without overlap; a vector is one row, and rows past the last do not count."""
+    """Rows as [first, last], inclusive, without overlap; a vector is one row, rows past the last do not count."""
     spans = []
     for value in _listed(values, "rows"):
         ends = [value, value] if not isinstance(value, list | tuple) else list(value)

@@ -1,0 +1,196 @@
+"""What each token of an example adds to a class's score: integrated gradients on the embedding layer, by captum.
+
+The score explained is the class's log-odds, log p / (1 - p), in nats: unlike a raw score it does not change when all
+classes' scores rise together, so that it means the same in every state and for every readout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skillviz.core.batches import Batch
+from skillviz.core.encoded import Encoded
+from skillviz.core.readout import Readout
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+from skillviz.models.pair import ModelPair
+
+BASELINES = ("pad", "mask", "zero")
+STEPS = 50
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """`values` [token] float64: their sum is `score - reference`, but for `gap` (the integral's error).
+
+    `score` is the class's log-odds on the example, `reference` on the baseline: the example with every token
+    but the special ones replaced. Special tokens stay, so their value is 0.
+    """
+
+    tokens: tuple[str, ...]
+    values: np.ndarray
+    score: float
+    reference: float
+
+    @property
+    def gap(self) -> float:
+        """Completeness gap in nats: the sum of the values minus (score - reference)."""
+        return float(self.values.sum() - (self.score - self.reference))
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One example as the end of a path of embeddings [1, token, width] that starts at the baseline.
+
+    `score(x)` is the log-odds [n] of the class for embeddings x [n, token, width], by the model as it then stands;
+    `chunk` is how many of them it takes at a time. The causal readout runs `sequences` of them, one a label.
+    """
+
+    tokens: tuple[str, ...]
+    start: Tensor
+    end: Tensor
+    score: Callable[[Tensor], Tensor]
+    chunk: int
+    sequences: int
+
+
+def attribute(
+    pair: ModelPair,
+    encoded: Encoded,
+    state: str,
+    region: Region | None = None,
+    *,
+    target: int,
+    row: int = 0,
+    baseline: str = "pad",
+    steps: int = STEPS,
+) -> Attribution:
+    """The tokens' attributions to class `target` on example `row`, in a state of the pair.
+
+    Gauss-Legendre quadrature with `steps` points. Raises BadInput for a class, baseline or number of steps that
+    there is not; the model is afterwards as it was before.
+    """
+    with pair.at(state, region):
+        case = explained(pair, encoded, target, row, baseline, steps)
+        values = integrated_gradients(case.score, case.start, case.end, steps, case.chunk)
+        with torch.no_grad():
+            reference, score = (float(case.score(x)) for x in (case.start, case.end))
+    return Attribution(case.tokens, values[0].sum(-1).double().cpu().numpy(), score, reference)
+
+
+def integrated_gradients(
+    score: Callable[[Tensor], Tensor], start: Tensor, end: Tensor, steps: int, chunk: int | None = None
+) -> Tensor:
+    """(end - start) times the gradient of `score` averaged along the straight way, in the shape of `end` [1, ...].
+
+    Sundararajan et al. 2017. `chunk` points of the way are taken through the model at a time.
+    """
+    from captum.attr import IntegratedGradients  # seconds to import, and only attributions need it
+
+    found = IntegratedGradients(score).attribute(
+        end, baselines=start, n_steps=steps, method="gausslegendre", internal_batch_size=chunk
+    )
+    return found.detach()
+
+
+def explained(
+    pair: ModelPair, encoded: Encoded, target: int, row: int = 0, baseline: str = "pad", steps: int = STEPS
+) -> Explained:
+    """The path and the score of one example, for the model as it stands."""
+    _check(encoded, target, row, baseline, steps)
+    one = encoded.take([row])
+    objective = pair.objective(one)
+    batch = objective.batches.batch(np.array([0]))
+    ids, layer = one.input_ids[0], pair.model.get_input_embeddings()
+    with torch.no_grad():
+        end = layer(torch.from_numpy(ids)[None].to(pair.device)).float()
+        start = torch.where(_kept(ids, pair.tokenizer, end.device), end, _baseline(baseline, pair, layer, end))
+
+    def score(x: Tensor) -> Tensor:
+        return log_odds(_logits(pair.model, objective.readout, batch, x), target)
+
+    sequences = batch.inputs["input_ids"]
+    chunk = max(1, objective.batches.micro_tokens // sequences.numel())
+    return Explained(_tokens(ids, pair.tokenizer), start, end, score, chunk, len(sequences))
+
+
+def log_odds(logits: Tensor, target: int) -> Tensor:
+    """log p / (1 - p) of one class [n], from class scores [n, label]."""
+    others = [c for c in range(logits.shape[1]) if c != target]
+    return logits[:, target] - logits[:, others].logsumexp(1)
+
+
+@contextmanager
+def embeddings_replaced(model: Any, start: Tensor) -> Iterator[None]:
+    """Inside, the model's token embeddings begin with `start` [rows, token, width], whatever ids it is given.
+
+    The ids still tell a model its positions and its last token, so that only the embeddings differ.
+    """
+
+    def replaced(_module: Any, _inputs: Any, output: Tensor) -> Tensor:
+        given = start.to(output.dtype)
+        return torch.cat([given, output[:, given.shape[1] :]], dim=1)
+
+    handle = model.get_input_embeddings().register_forward_hook(replaced)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _logits(model: Any, readout: Readout, batch: Batch, x: Tensor) -> Tensor:
+    """Class scores [n, label] where the batch's one example has the embeddings x [n, token, width]."""
+    n = len(x)
+    per_example = len(batch.inputs["input_ids"])  # one sequence, or one a label
+    many = Batch(
+        np.zeros(n, dtype=np.int64),
+        {name: tensor.repeat(n, 1) for name, tensor in batch.inputs.items()},
+        batch.labels.repeat(n),
+        None if batch.positions is None else batch.positions.repeat(n),
+        None if batch.answers is None else batch.answers.repeat(n, 1, 1),
+    )
+    with embeddings_replaced(model, x.repeat_interleave(per_example, dim=0)):
+        logits = readout.logits(model, many)
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def _baseline(baseline: str, pair: ModelPair, layer: Any, end: Tensor) -> Tensor:
+    """The embedding that replaces a token's, in the shape of `end`."""
+    if baseline == "zero":
+        return torch.zeros_like(end)
+    number = pair.tokenizer.pad_token_id if baseline == "pad" else pair.tokenizer.mask_token_id
+    if number is None:
+        raise BadInput(f"this tokenizer has no {baseline} token; choose another baseline: zero has no such need.")
+    return layer(torch.tensor([[number]], device=end.device)).float().expand_as(end)
+
+
+def _kept(ids: np.ndarray, tokenizer: Any, device: torch.device) -> Tensor:
+    """True for special tokens [1, token, 1]; an unknown word is no special token."""
+    names = ("cls", "sep", "mask", "bos", "eos", "pad")
+    special = {getattr(tokenizer, f"{name}_token_id") for name in names} - {None}
+    return torch.from_numpy(np.isin(ids, sorted(special)))[None, :, None].to(device)
+
+
+def _tokens(ids: np.ndarray, tokenizer: Any) -> tuple[str, ...]:
+    """The tokens as a reader would write them; one that is no text by itself keeps the tokenizer's own name."""
+    pieces = [tokenizer.decode([number]).strip().removeprefix("##") for number in ids.tolist()]
+    names = tokenizer.convert_ids_to_tokens(ids.tolist())
+    return tuple(p if p and "\ufffd" not in p else str(name) for p, name in zip(pieces, names, strict=True))
+
+
+def _check(encoded: Encoded, target: int, row: int, baseline: str, steps: int) -> None:
+    if baseline not in BASELINES:
+        raise BadInput(f"'{baseline}' is not a baseline; known: {', '.join(BASELINES)}.")
+    if not 0 <= target < encoded.n_labels:
+        raise BadInput(f"class {target} is not there; the task has the classes 0 to {encoded.n_labels - 1}.")
+    if not 0 <= row < len(encoded):
+        raise BadInput(f"example {row} is not there; the examples are 0 to {len(encoded) - 1}.")
+    if not 2 <= steps <= 1000:
+        raise BadInput(f"attributions take 2 to 1000 steps; got {steps}.")

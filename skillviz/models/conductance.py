@@ -1,0 +1,148 @@
+"""Which layers carry a decision: conductance of the blocks and of what each block adds (Dhamdhere et al. 2018).
+
+Of the change in a class's log-odds from the baseline to the example, the part that flows through a layer's output:
+the integral of (gradient by the output) x (its change) along the straight way between the two. captum's
+LayerConductance does one layer a pass and takes the gradient at the left end of each piece; here every layer is
+taken in the same pass and the gradient by the trapezoid rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skillviz.core.architectures import ATTENTION_OUTPUT, FAMILIES, MLP_OUT, UNKNOWN
+from skillviz.core.encoded import Encoded
+from skillviz.core.parameters import ParameterTable
+from skillviz.core.region import Region
+from skillviz.models.attribution import STEPS, Explained, explained
+from skillviz.models.pair import ModelPair
+
+BLOCK = "block"
+ANSWER = "(answer)"
+
+
+@dataclass(frozen=True)
+class Conductance:
+    """`parts` maps `block`, `attention output` and `MLP out` to nats by [layer, token].
+
+    Nothing passes by a block's output, so each row of `block` sums to `score - reference`: it shows at which
+    tokens the evidence lies after the layer. A row of the other two sums to what flows through that module and not
+    past it: how much the layer itself does. For the causal readout the last column is the answers' tokens.
+    """
+
+    tokens: tuple[str, ...]
+    parts: dict[str, np.ndarray]
+    score: float
+    reference: float
+
+    @property
+    def gap(self) -> float:
+        """Completeness gap in nats: the block's sum minus (score - reference), of the layer where it is largest."""
+        gaps = self.parts[BLOCK].sum(axis=1) - (self.score - self.reference)
+        return float(gaps[np.abs(gaps).argmax()])
+
+
+def conductance(
+    pair: ModelPair,
+    encoded: Encoded,
+    state: str,
+    region: Region | None = None,
+    *,
+    target: int,
+    row: int = 0,
+    baseline: str = "pad",
+    steps: int = STEPS,
+) -> Conductance:
+    """How the layers carry class `target` on example `row`, in a state of the pair; the arguments are `attribute`'s."""
+    with pair.at(state, region):
+        case = explained(pair, encoded, target, row, baseline, steps)
+        flows, scores = _integrated(case, _modules(pair), steps)
+    tokens = case.tokens
+    width = max(flow.shape[0] for flow in flows.values())
+    if width > len(tokens):
+        flows = {key: _answers_joined(flow, len(tokens)) for key, flow in flows.items()}
+        tokens = (*tokens, ANSWER)
+    names = dict.fromkeys(part for part, _ in flows)
+    parts = {name: np.stack([flow for (part, _), flow in flows.items() if part == name]) for name in names}
+    return Conductance(tokens, parts, scores[1], scores[0])
+
+
+def module_names(table: ParameterTable) -> dict[tuple[str, int], str]:
+    """(part, layer) -> the module whose output is looked at; a family that is not in the table has blocks only."""
+    block = FAMILIES.get(table.model_type, UNKNOWN).block
+    found: dict[tuple[str, int], str] = {}
+    for parameter in table.parameters:
+        if parameter.layer is None:
+            continue
+        place = re.search(block, parameter.name)
+        if place is not None:
+            found[BLOCK, parameter.layer] = parameter.name[: place.end()].rstrip(".")
+        if parameter.kind in (ATTENTION_OUTPUT, MLP_OUT) and not parameter.is_bias:
+            found[parameter.kind, parameter.layer] = parameter.name.rpartition(".")[0]
+    return dict(sorted(found.items(), key=lambda item: (item[0][0] != BLOCK, item[0])))
+
+
+def _modules(pair: ModelPair) -> dict[tuple[str, int], Any]:
+    return {key: pair.model.get_submodule(name) for key, name in module_names(pair.table).items()}
+
+
+def _integrated(
+    case: Explained, modules: Mapping[tuple[str, int], Any], steps: int
+) -> tuple[dict[tuple[str, int], np.ndarray], tuple[float, float]]:
+    """Conductance of each module by token, and the scores at both ends, over `steps` equal pieces of the way."""
+    totals: dict[tuple[str, int], Any] = dict.fromkeys(modules, 0.0)
+    last: dict[tuple[str, int], tuple[Tensor, Tensor]] = {}
+    scores: list[Tensor] = []
+    for alphas in (torch.arange(steps + 1) / steps).split(case.chunk):
+        way = alphas.to(case.end)[:, None, None]
+        x = (case.start + way * (case.end - case.start)).requires_grad_()
+        with outputs_of(modules) as outputs:
+            score = case.score(x)
+        gradients = torch.autograd.grad(score.sum(), list(outputs.values()))
+        scores.append(score.detach())
+        for (key, output), gradient in zip(outputs.items(), gradients, strict=True):
+            point, slope = _points(output.detach(), len(x), case), _points(gradient, len(x), case)
+            if key in last:
+                point, slope = torch.cat([last[key][0], point]), torch.cat([last[key][1], slope])
+            flow = (slope[1:] + slope[:-1]) / 2 * (point[1:] - point[:-1])  # [piece, sequence, token, width]
+            totals[key] = totals[key] + flow.sum(dim=(0, 1, 3))
+            last[key] = point[-1:], slope[-1:]
+    ends = torch.cat(scores)
+    return {key: total.cpu().numpy() for key, total in totals.items()}, (float(ends[0]), float(ends[-1]))
+
+
+def _points(tensor: Tensor, n: int, case: Explained) -> Tensor:
+    """A module's outputs as float64 [point, sequence, token, width]; some modules flatten their tokens."""
+    return tensor.double().reshape(n, case.sequences, -1, tensor.shape[-1])
+
+
+@contextmanager
+def outputs_of(modules: Mapping[tuple[str, int], Any]) -> Iterator[dict[tuple[str, int], Tensor]]:
+    """What the modules put out in the one forward pass inside; of a tuple, its first."""
+    found: dict[tuple[str, int], Tensor] = {}
+
+    def keep(key: tuple[str, int]) -> Any:
+        def hook(_module: Any, _inputs: Any, output: Any) -> None:
+            found[key] = output[0] if isinstance(output, tuple) else output
+
+        return hook
+
+    handles = [module.register_forward_hook(keep(key)) for key, module in modules.items()]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _answers_joined(flow: np.ndarray, n: int) -> np.ndarray:
+    """The columns behind the prompt's n tokens as one."""
+    return np.append(flow[:n], flow[n:].sum())

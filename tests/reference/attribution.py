@@ -1,0 +1,46 @@
+"""Slow twins of attributions: one point of the path after the other, the model called with `inputs_embeds`."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+
+def log_odds(logits, target):
+    """log p / (1 - p) of one class, from a list of scores."""
+    total = sum(math.exp(z) for z in logits)
+    p = math.exp(logits[target]) / total
+    return math.log(p / (1 - p))
+
+
+def head_log_odds(model, embeddings, types, target):
+    """The differentiable log-odds of a classification model for embeddings [1, token, width]."""
+    inputs = {} if types is None else {"token_type_ids": types}
+    p = model(inputs_embeds=embeddings, **inputs).logits[0].softmax(0)
+    return torch.log(p[target]) - torch.log(1 - p[target])
+
+
+def integrated_gradients(score, start, end, steps):
+    """Midpoint sums over equal pieces, one backward pass each."""
+    total = torch.zeros_like(end)
+    for k in range(steps):
+        x = (start + (k + 0.5) / steps * (end - start)).detach().requires_grad_()
+        total += torch.autograd.grad(score(x), x)[0]
+    return (end - start) * total / steps
+
+
+def conductance(score, module, start, end, steps):
+    """Of one module: gradient at each point times the output's change to the next, by token."""
+    seen = []
+    handle = module.register_forward_hook(lambda m, i, out: seen.append(out[0] if isinstance(out, tuple) else out))
+    outputs, slopes = [], []
+    for k in range(steps + 1):
+        x = (start + k / steps * (end - start)).detach().requires_grad_()
+        seen.clear()
+        value = score(x)
+        slopes.append(torch.autograd.grad(value, seen[-1])[0].detach()[0])
+        outputs.append(seen[-1].detach()[0])
+    handle.remove()
+    flows = [slopes[k] * (outputs[k + 1] - outputs[k]) for k in range(steps)]
+    return sum(flows).sum(-1)
