@@ -77,6 +77,14 @@ def finetune(
             "paper's bare linear layer on the first token, stored as a token-classification model.",
         ),
     ] = given.HeadName.own,
+    without_frozen: Annotated[
+        bool,
+        typer.Option(
+            "--without-frozen",
+            rich_help_panel=given.WHERE,
+            help="Store the model without the tensors that equal the base's; it then opens only beside that base.",
+        ),
+    ] = False,
     test: Annotated[
         bool, typer.Option("--test", rich_help_panel=given.DATA, help="Score the test set too, for the model card.")
     ] = False,
@@ -116,6 +124,11 @@ def finetune(
             evaluate_test=test, device=device.value, train_embeddings=train_embeddings, train_head=train_head,
             head=head.value, overwrite=overwrite, command=command_line(), progress=show,
         )  # fmt: skip
+    if without_frozen:
+        from skillviz.models.frozen import strip
+
+        left = strip(out, base)
+        say(f"{len(left.names)} tensors that equal the base's were left out ({left.bytes / 1e6:.1f} MB).")
     _report(done, found.metric, as_json)
 
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from skillviz.errors import ModelNotFound, UnsafeWeights
+from skillviz.tasks.project import located
 
 # What is fetched: weights as safetensors, configuration and tokenizer; nothing that can carry code.
 ALLOWED = (
@@ -26,11 +27,12 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 def resolve(source: str | Path) -> Path:
     """The local folder of a model: a folder, `org/name` or `org/name@revision` of the Hugging Face hub.
 
-    Environment variables in a folder's name are filled in, so that a stored run names no machine.
+    Environment variables in a folder's name are filled in, so that a stored run names no machine; a relative
+    name is looked for in the working folder and then in the project's.
     Raises ModelNotFound where there is none, UnsafeWeights where its weights are pickled only.
     """
     text = os.path.expandvars(str(source))
-    folder = Path(text).expanduser()
+    folder = located(text)
     if not text or not folder.is_dir():
         folder = _from_hub(text)
     _check_weights(folder, text)

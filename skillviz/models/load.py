@@ -36,10 +36,12 @@ def load_model(
     dtype: torch.dtype = torch.float32,
     changes: Mapping[str, Any] | None = None,
     linear: bool = False,
+    state: Mapping[str, torch.Tensor] | None = None,
 ) -> Loaded:
     """The folder's model with the readout's head, in `dtype` whatever the file's own; `changes` go to its config.
 
-    `linear` asks for the bare linear head in place of the classification head of the model's own class.
+    `linear` asks for the bare linear head in place of the classification head of the model's own class; `state`
+    are tensors to take in place of the folder's files.
 
     A head that is missing, or of another shape, is drawn at random: the caller decides what of `made_up`
     is allowed. Only local safetensors are read, no code of the folder is run, and the global random
@@ -50,9 +52,13 @@ def load_model(
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **(changes or {}))
         with quiet(), torch.random.fork_rng(devices=[]):
-            model, told = auto_class(readout, linear).from_pretrained(
-                folder,
+            opened = auto_class(readout, linear)
+            if state is not None:
+                opened = opened._model_mapping[type(config)]  # the automatic classes want a folder
+            model, told = opened.from_pretrained(
+                folder if state is None else None,
                 config=config,
+                state_dict=None if state is None else dict(state),
                 dtype=dtype,
                 use_safetensors=True,
                 local_files_only=True,

@@ -21,7 +21,7 @@ from skillviz.core.problem import Problem
 from skillviz.core.readout import Readout, make_readout
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch, RandomHead
-from skillviz.models import lora, states
+from skillviz.models import frozen, lora, states
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.device import pick
 from skillviz.models.load import DTYPES, Loaded, load_model
@@ -182,7 +182,8 @@ def _joined(check: Preflight, model: Any, base_values: dict[str, Tensor], tokeni
 def _load_finetuned(check: Preflight, dtype: torch.dtype) -> Any:
     if check.finetuned.adapter is not None:
         return lora.load_merged(check.base, check.finetuned, check.readout, dtype)
-    loaded = load_model(check.finetuned.folder, check.readout, dtype, linear=check.linear)
+    state = frozen.state_dict(check.finetuned) if frozen.left_out(check.finetuned) else None
+    loaded = load_model(check.finetuned.folder, check.readout, dtype, linear=check.linear, state=state)
     if loaded.made_up:
         raise RandomHead(
             f"the fine-tuned model '{check.finetuned.id}' has no {_some(loaded.made_up)}, so loading it for the "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.errors import BadInput, BadModel, SkillvizError
-from skillviz.models import checks, lora
+from skillviz.models import checks, frozen, lora
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.heads import HEADS, choose_readout, is_linear, label_count, missing_head, own_shapes
@@ -72,6 +72,9 @@ def preflight(
     first, second = read_info(resolve(base)), read_info(resolve(finetuned))
     if first.adapter is not None:
         raise BadModel(f"the base '{first.id}' is a LoRA adapter; give the model that it was trained on.")
+    if (refused := frozen.wrong_base(second, first)) is not None:
+        return Preflight(first, second, "", None, None, None, (refused,), ())
+    second = frozen.filled(second, first)
     errors: list[SkillvizError] = []
     chosen = _chosen(first, second, readout, errors)
     # an adapter's body is the base's: only its head and its low-rank pairs are its own
@@ -134,6 +137,8 @@ def _notes(
 ) -> Iterator[str]:
     if finetuned.adapter is not None:
         yield f"The fine-tuned model is a LoRA adapter of rank {finetuned.adapter.get('r')}; it is merged on load."
+    if (remark := frozen.note(finetuned, base)) is not None:
+        yield remark
     if readout == "head":
         has = "has no classification head" if missing_head(base, "head") else "has a classification head of its own"
         yield (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from skillviz.errors import UnknownTask
 from skillviz.tasks.paper import TASKS
+from skillviz.tasks.project import located
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.user_file import data_files, read_task
 
@@ -17,7 +17,7 @@ def task(name: str | Path | Task) -> Task:
     """The task of a registry name or of a YAML file, whose data files must be there; raises UnknownTask."""
     if isinstance(name, Task):
         return name
-    path = Path(os.path.expandvars(str(name))).expanduser()
+    path = located(str(name))
     if path.suffix.lower() in (".yaml", ".yml"):
         if not path.is_file():
             raise UnknownTask(f"there is no task file {path}; how to write one: docs/add-a-task.md.")

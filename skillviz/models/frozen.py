@@ -1,0 +1,162 @@
+"""A fine-tuned member stored without the tensors that equal its base's: left out, and taken from there again.
+
+Fine-tuning by the paper's recipe freezes embeddings and language-model head, so that most of a small model's file
+is a copy of the base. A stripped folder has its other tensors, and says in config.json which are missing and by
+the fingerprint of which base they are to be filled. Names and headers need no torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skillviz.errors import BadInput, BadModel, CorruptFile, WrongBase
+from skillviz.models.checkpoint import SINGLE, ModelInfo, read_info
+from skillviz.models.fetch import resolve
+from skillviz.models.headers import Stored
+from skillviz.models.heads import HEADS
+
+if TYPE_CHECKING:
+    import torch
+
+KEY = "skillviz_frozen"
+
+
+@dataclass(frozen=True)
+class Stripped:
+    """What was left out: names of tensors as the member has them, and bytes."""
+
+    names: tuple[str, ...]
+    bytes: int
+
+
+def left_out(info: ModelInfo) -> dict[str, str]:
+    """Name in the member -> name in the base's files, of the tensors that the member was stored without."""
+    found = info.config.get(KEY) or {}
+    return {str(name): str(other) for name, other in (found.get("tensors") or {}).items()}
+
+
+def wrong_base(info: ModelInfo, base: ModelInfo) -> BadModel | None:
+    """Why the member cannot be filled from this base; None where it can, or lacks nothing. Reads the base once."""
+    if KEY not in info.config:
+        return None
+    wanted = info.config[KEY].get("fingerprint")
+    if wanted != base.fingerprint:
+        return WrongBase(
+            f"'{info.id}' is stored without the tensors that equal its base's, and that base has the fingerprint "
+            f"{str(wanted)[:12]}; '{base.id}' has {base.fingerprint[:12]}. Give that base."
+        )
+    return None
+
+
+def filled(info: ModelInfo, base: ModelInfo) -> ModelInfo:
+    """The member with the base's tensors for those it was stored without; raises WrongBase, or CorruptFile.
+
+    Its fingerprint is that of the member as it was before it was stripped.
+    """
+    if (error := wrong_base(info, base)) is not None:
+        raise error
+    missing = {name: other for name, other in left_out(info).items() if name not in info.tensors}
+    if lost := sorted(other for other in missing.values() if other not in base.tensors):
+        raise CorruptFile(f"'{info.id}' is to be filled with '{lost[0]}' of its base, which has no such tensor.")
+    return replace(info, tensors={**info.tensors, **{name: base.tensors[other] for name, other in missing.items()}})
+
+
+def note(info: ModelInfo, base: ModelInfo) -> str | None:
+    """A sentence for the reader where the member was stored without some tensors."""
+    count = len(left_out(info))
+    if not count:
+        return None
+    return (
+        f"The fine-tuned model is stored without {count} tensors that equal the base's (frozen in fine-tuning); "
+        f"they are taken from '{base.id}', whose fingerprint is the right one."
+    )
+
+
+def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
+    """Every tensor of a filled member, by name, as its files have it."""
+    from safetensors.torch import load_file
+
+    own = load_file(info.folder / SINGLE)
+    theirs: dict[Path, dict[str, torch.Tensor]] = {}
+    for name, other in left_out(info).items():
+        file = info.tensors[name].file
+        theirs.setdefault(file, load_file(file))
+        own.setdefault(name, theirs[file][other])
+    return own
+
+
+def strip(folder: Path | str, base: str | Path) -> Stripped:
+    """Leaves out of a fine-tuned folder every tensor whose bytes equal the base's; raises BadInput where none does."""
+    from safetensors.torch import load_file, save_file
+
+    folder, first = Path(folder), read_info(resolve(base))
+    info = read_info(folder)
+    _check_single(info)
+    same = _same(info, first)
+    if not same:
+        raise BadInput(f"no tensor of '{info.id}' equals one of '{first.id}', so there is nothing to leave out.")
+    kept = {name: tensor for name, tensor in load_file(folder / SINGLE).items() if name not in same}
+    frozen = {**first.identity(), "tensors": same}
+    _rewritten(folder, {**info.config, KEY: frozen}, lambda path: save_file(kept, path, metadata={"format": "pt"}))
+    return Stripped(tuple(same), sum(info.tensors[name].end - info.tensors[name].start for name in same))
+
+
+def fill(folder: Path | str, base: str | Path) -> None:
+    """Puts the tensors that were left out back into the folder's own file; raises WrongBase."""
+    from safetensors.torch import save_file
+
+    folder = Path(folder)
+    info = filled(read_info(folder), read_info(resolve(base)))
+    whole = state_dict(info)
+    config = {name: value for name, value in info.config.items() if name != KEY}
+    _rewritten(folder, config, lambda path: save_file(whole, path, metadata={"format": "pt"}))
+
+
+def _check_single(info: ModelInfo) -> None:
+    if info.adapter is not None or not (info.folder / SINGLE).is_file():
+        raise BadInput(f"'{info.id}' is an adapter or in several files; only a {SINGLE} can be stored without tensors.")
+    if KEY in info.config:
+        raise BadInput(f"'{info.id}' is stored without its frozen tensors already.")
+
+
+def _same(info: ModelInfo, base: ModelInfo) -> dict[str, str]:
+    """Name in the member -> name in the base, of tensors with equal dtype, shape and bytes."""
+    heads = HEADS.get(base.model_type)
+    prefix = f"{heads.prefix}." if heads else ""
+    theirs = {name.removeprefix(prefix): name for name in base.tensors}
+    found = {}
+    for name, stored in info.tensors.items():
+        other = theirs.get(name.removeprefix(prefix))
+        if other is not None and _equal(stored, base.tensors[other]):
+            found[name] = other
+    return found
+
+
+def _equal(one: Stored, other: Stored) -> bool:
+    return (one.dtype, one.shape) == (other.dtype, other.shape) and _bytes(one) == _bytes(other)
+
+
+def _bytes(stored: Stored) -> bytes:
+    with stored.file.open("rb") as file:
+        file.seek(stored.start)
+        return file.read(stored.end - stored.start)
+
+
+def _rewritten(folder: Path, config: Mapping[str, Any], save: Any) -> None:
+    """The folder with another configuration and other weights, put in place of the old one in one move."""
+    part, old = (folder.parent / f".{folder.name}.{os.getpid()}.{end}" for end in ("part", "old"))
+    try:
+        shutil.copytree(folder, part, ignore=shutil.ignore_patterns(SINGLE))
+        (part / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        save(part / SINGLE)
+        folder.rename(old)
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)

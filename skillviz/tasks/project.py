@@ -1,0 +1,20 @@
+"""Where the project lies, and paths that are written from its root, such as `demo_world/base`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def project_root() -> Path:
+    """The project's folder: that of the package's source, or the current folder once installed."""
+    project = Path(__file__).resolve().parents[2]
+    return project if (project / "pyproject.toml").is_file() else Path.cwd()
+
+
+def located(text: str) -> Path:
+    """The path that a text names, `${VAR}` and `~` filled in: from the working folder, else from the project's root."""
+    path = Path(os.path.expandvars(text)).expanduser()
+    if text and not path.is_absolute() and not path.exists() and (project_root() / path).exists():
+        return project_root() / path
+    return path
