@@ -1,0 +1,65 @@
+"""`demo`: the small world that every page can show without a network."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skillviz.commands import options as given
+from skillviz.commands.output import print_json, print_rows, progress_bar, say
+
+app = typer.Typer(help="Build the demo world: corpus, tiny bases, pairs and runs.", no_args_is_help=True)
+
+
+class Stage(StrEnum):
+    """What can be made on its own."""
+
+    corpus = "corpus"
+    base = "base"
+    pairs = "pairs"
+    runs = "runs"
+
+
+@app.callback()
+def demo() -> None:
+    """Build the demo world: corpus, tiny bases, pairs and runs."""
+
+
+@app.command()
+def build(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The world's folder.")] = Path("demo_world"),
+    runs_dir: Annotated[
+        Path, typer.Option("--runs-dir", metavar="DIR", help="The folder of the runs that belong to it.")
+    ] = Path("cached_runs"),
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything that is drawn.")] = 0,
+    only: Annotated[Stage | None, typer.Option("--only", help="Make this stage anew, and no other.")] = None,
+    as_json: given.AsJson = False,
+) -> None:
+    """Make the demo world from nothing; started again, it goes on with the first stage that is not finished.
+
+    A grammar writes the texts, two small models are pre-trained on them and fine-tuned, and their skills are
+    localized. On two cores this takes up to three quarters of an hour; docs/demo-world.md says what it shows.
+    """
+    from skillviz.demo import build as engine
+
+    with progress_bar("demo world") as advance:
+        world = engine.build(out, runs_dir, seed=seed, only=only.value if only else None, advance=advance)
+    rows = [
+        [pair.name, name, *(_percent(shares[state]) for state in ("pretrained", "finetuned"))]
+        for pair in world.pairs
+        for name, shares in pair.accuracy.items()
+    ]
+    print_rows("accuracy %", ["pair", "task", "pre-trained", "fine-tuned"], rows)
+    say(f"{len(world.tasks)} tasks, {len(world.pairs)} pairs, {len(world.runs)} runs; {sum(world.seconds.values()):.0f} s.")
+    if as_json:
+        print_json({"path": str(out), "stages": list(world.stages), "seconds": world.seconds})
+
+
+def _percent(share: object) -> str:
+    from skillviz.demo.index import Share
+
+    assert isinstance(share, Share)
+    return f"{100 * share.value:.1f} ({100 * share.low:.1f}–{100 * share.high:.1f})"

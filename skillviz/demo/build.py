@@ -1,0 +1,165 @@
+"""Building the demo world from nothing: corpus, bases, pairs, runs. Each stage is kept, and left out once it is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from skillviz.demo import cached, corpus, pretrain, tokens
+from skillviz.demo.examples import write_task
+from skillviz.demo.index import STAGES, PairEntry, TaskEntry, World, read_world, write_world
+from skillviz.demo.pairs import PAIRS, PairPlan, make_pair, narrow
+from skillviz.demo.pretrain import Plan
+from skillviz.demo.world import TASKS, DemoTask
+from skillviz.errors import BadInput
+from skillviz.models.applied import write_model
+from skillviz.models.card import versions
+from skillviz.models.tokenizer import load_tokenizer
+from skillviz.runs.progress import Progress
+from skillviz.runs.store import Store
+from skillviz.tasks import registry
+from skillviz.tasks.splits import load
+
+Advance = Callable[[int, int | None, str], None]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything is made; the tests' world is a miniature of the one that ships."""
+
+    base: Plan = Plan()
+    causal: Plan = pretrain.CAUSAL
+    pairs: tuple[PairPlan, ...] = PAIRS
+    rows: dict[str, int] = field(default_factory=dict)
+    """Most rows by split; empty: as many as the tasks ask for."""
+
+
+@dataclass
+class Build:
+    """The stages, in the order of STAGES."""
+
+    folder: Path
+    runs_dir: Path
+    seed: int
+    size: Size
+    advance: Advance
+    world: World
+
+    def corpus(self) -> None:
+        """Task files and data, and the tokenizer in the folder of the base."""
+        entries = []
+        for number, row in enumerate(TASKS, start=1):
+            self.advance(number, len(TASKS), f"corpus: {row.name}")
+            entries.append(self.task_entry(self.reduced(row)))
+        words = tokens.vocabulary(corpus.vocabulary_texts(self.seed))
+        for name in ("base", "causal"):
+            tokens.tokenizer(words).save_pretrained(self.folder / name)
+        self.keep(tasks=tuple(entries), vocabulary=len(words))
+
+    def base(self) -> None:
+        """Both bases."""
+        tokenizer = load_tokenizer(self.folder / "base")
+        texts = list(corpus.texts(self.seed, self.size.base.texts, corpus.held_out(self.seed)))
+        ids = pretrain.encoded(texts, tokenizer)
+        counts = {}
+        for name, make, plan in (
+            ("base", pretrain.masked_model, self.size.base),
+            ("causal", pretrain.causal_model, self.size.causal),
+        ):
+            model = make(len(tokenizer), plan, self.seed)
+            for step in pretrain.pretraining(model, ids, plan, self.seed):
+                self.advance(step.step, step.steps, f"{name}: loss {step.loss:.3f}")
+            write_model(self.folder / name, model, tokenizer, overwrite=True)
+            narrow(self.folder / name)
+            counts[name] = model.num_parameters()
+        self.keep(parameters=counts)
+
+    def pairs(self) -> None:
+        """The fine-tuned members; those that are there for these bases stay."""
+        there = {entry.name: entry for entry in self.world.pairs if (self.folder / "pairs" / entry.name).is_dir()}
+        for number, plan in enumerate(self.size.pairs, start=1):
+            if plan.name not in there:
+                text = f"pair {number} of {len(self.size.pairs)}, {plan.name}"
+                there[plan.name] = make_pair(
+                    plan, self.folder, self.seed,
+                    lambda step, text=text: self.advance(step.step, step.steps, f"{text}: loss {step.loss:.3f}"),
+                )  # fmt: skip
+                self.keep(pairs=tuple(there.values()))
+
+    def runs(self) -> None:
+        """The cached runs; those that are there stay."""
+
+        def show(said: Progress) -> None:
+            self.advance(said.done, said.total, f"runs: {said.text}")
+
+        made = [found for *_, found in cached.make_runs(self.world, Store(self.runs_dir), self.seed, show)]
+        self.keep(runs=tuple(made))
+
+    def keep(self, **changes: object) -> None:
+        """Writes what is known of the world."""
+        self.world = self.world.model_copy(update=changes)
+        write_world(self.world, self.folder)
+
+    def reduced(self, row: DemoTask) -> DemoTask:
+        """The task with at most the rows that this size has."""
+        return replace(row, sizes={split: min(count, self.size.rows.get(split, count)) for split, count in row.sizes.items()})
+
+    def task_entry(self, row: DemoTask) -> TaskEntry:
+        """Writes a task and says what it is."""
+        found = write_task(row, self.folder / "tasks", self.seed)
+        file = self.folder / "tasks" / f"{row.name}.yaml"
+        return TaskEntry(
+            name=row.name, family=row.family, title=row.title, asks=row.asks, labels=row.labels,
+            file=f"demo_world/tasks/{row.name}.yaml", examples={split: len(rows) for split, rows in found.items()},
+            partner=row.partner or None, shifted=row.shifted, fingerprint=load(registry.task(file)).fingerprint,
+        )  # fmt: skip
+
+
+def build(
+    folder: Path, runs_dir: Path, *, seed: int = 0, only: str | None = None, size: Size | None = None,
+    advance: Advance = lambda done, total, text: None,
+) -> World:  # fmt: skip
+    """The world under `folder`, its runs under `runs_dir`; stages that are finished are left out, unless `only` names one.
+
+    A stage that is made anew unmakes those after it. Raises BadInput where `only` needs a stage that is not there,
+    or where the folder holds a world of another seed.
+    """
+    there = read_world(folder)
+    if there is not None and there.seed != seed:
+        raise BadInput(f"{folder} holds the world of seed {there.seed}; name another folder, or delete it first.")
+    made = Build(folder, runs_dir, seed, size or Size(), advance, there or World(seed=seed))
+    for stage in _asked(made.world, only):
+        with _timed(made, stage):
+            getattr(made, stage)()
+    return made.world
+
+
+def _asked(world: World, only: str | None) -> Iterator[str]:
+    """The stages to make, in order."""
+    if only is None:
+        yield from [stage for stage in STAGES if stage not in world.stages]
+        return
+    if only not in STAGES:
+        raise BadInput(f"'{only}' is not a stage of the demo world; known: {', '.join(STAGES)}.")
+    before = STAGES[: STAGES.index(only)]
+    if lacking := [stage for stage in before if stage not in world.stages]:
+        raise BadInput(f"the stage '{only}' needs '{lacking[0]}', which is not made yet; leave --only out.")
+    yield only
+
+
+@contextmanager
+def _timed(made: Build, stage: str) -> Iterator[None]:
+    """Takes the stage's time, and marks it and not those after it as finished."""
+    before = STAGES[: STAGES.index(stage)]
+    unmade: dict[str, tuple[PairEntry, ...]] = {"pairs": ()} if stage in ("corpus", "base") else {}
+    made.world = made.world.model_copy(update={"stages": before, **unmade})
+    begun = time.perf_counter()
+    yield
+    seconds = {**made.world.seconds, stage: round(time.perf_counter() - begun, 1)}
+    said = {"threads": torch.get_num_threads(), "versions": versions()}
+    made.keep(stages=(*before, stage), seconds=seconds, **said)

@@ -1,0 +1,56 @@
+"""The runs that ship: which localizations of the demo pairs are made beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from skillviz.demo.index import PairEntry, World
+from skillviz.runs.produce import produce
+from skillviz.runs.progress import Report, silent
+from skillviz.runs.session import Session
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+
+MAIN = "film-sentiment"
+"""The pair that the tour is about; it has every method and the finest grid of sizes."""
+SIZES = ("1%", "0.3%", "0.1%", "3%")
+MAIN_SIZES = ("1%", "0.03%", "0.1%", "0.3%", "3%")
+LEARNED = {"steps": 50, "batch_size": 256}
+WITH_RANDOM = (MAIN, "scene-inference", "news-paraphrase", "news-topic")
+WITH_LEARNED = (MAIN, "scene-inference", "news-paraphrase", "news-topic")
+
+
+def specs(world: World, seed: int) -> list[RunSpec]:
+    """The runs in the order in which they are made: the main pair's first."""
+    pairs = sorted(world.pairs, key=lambda pair: pair.name != MAIN)
+    return [spec for pair in pairs for spec in _of_pair(pair, world, seed)]
+
+
+def _of_pair(pair: PairEntry, world: World, seed: int) -> Iterator[RunSpec]:
+    sizes = MAIN_SIZES if pair.name == MAIN else SIZES
+    common = {"base": pair.base, "finetuned": pair.finetuned, "task": world.task(pair.task).file,
+              "readout": pair.readout, "seed": seed, "device": "cpu"}  # fmt: skip
+    yield RunSpec(**common, localizer="stagewise", sizes=sizes, interpolation=True)
+    yield RunSpec(**common, localizer="movement", sizes=sizes, interpolation=pair.name == MAIN)
+    if pair.name in WITH_RANDOM:
+        yield RunSpec(**common, localizer="random", sizes=sizes)
+    if pair.name in WITH_LEARNED:
+        yield RunSpec(**common, localizer="learned", **LEARNED)
+
+
+def make_runs(world: World, store: Store, seed: int, progress: Report = silent) -> Iterator[tuple[int, int, str]]:
+    """Makes the runs that are not there yet; yields (number from 1, how many, run id) of each."""
+    asked = specs(world, seed)
+    there = {run.record.key: run.id for run in store.list()}
+    session = Session()
+    for number, spec in enumerate(asked, start=1):
+        found = there.get(spec.key()) or produce(spec, store, progress, session).id
+        yield number, len(asked), found
+
+
+def root(runs_dir: Path | None) -> Path:
+    """The folder of the demo world's runs: those that ship, unless another is asked for."""
+    from skillviz.runs.store import shipped_root
+
+    return runs_dir or shipped_root()
