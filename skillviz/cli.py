@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
-from skillviz.commands import dashboard, demo, evaluate, finetune, graft, localize, preflight, runs, study
+from skillviz.commands import dashboard, demo, evaluate, finetune, graft, localize, preflight, runs, study, worker
 from skillviz.commands.ending import Commands
 
 QUIET = {
@@ -66,6 +66,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
 
 for _panel, _command, _class in COMMANDS:
     app.command(_command.__name__, rich_help_panel=_panel, cls=_class, help=folded(_command.__doc__))(_command)
+app.command("worker", hidden=True, help=folded(worker.worker.__doc__))(worker.worker)
 app.add_typer(runs.app, name="runs", rich_help_panel=LOOK)
 app.add_typer(study.app, name="study", rich_help_panel=SKILL)
 app.add_typer(demo.app, name="demo", rich_help_panel=LOOK)

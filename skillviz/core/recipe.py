@@ -87,7 +87,7 @@ def runs_in(recipe: Recipe) -> tuple[str, ...]:
     """The ids of the runs that the recipe needs, each once, in order."""
     found = checked(recipe)
     own = [found["run"]] if "run" in found else []
-    parts = next((found[name] for name in ALGEBRA if name in found), [])
+    parts: list[Any] = next((found[name] for name in ALGEBRA if name in found), [])
     return tuple(dict.fromkeys([*own, *(run for part in parts for run in runs_in(part))]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 from skillviz.core.encoded import Encoded
 from skillviz.core.interpolate import PATHS, alphas
 from skillviz.core.region import Region
+from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair
 from skillviz.runs.evaluate import metrics
 from skillviz.runs.record import TaskNote
@@ -34,15 +36,29 @@ def wise_logits(
 ) -> Iterator[tuple[str, float, np.ndarray]]:
     """Path, alpha and logits [n, label] of every point; both ends are copied, not computed."""
     objective = pair.objective(encoded)
-    inside = torch.from_numpy(region.flat()).to(pair.flat.device)
     for path in PATHS:
         for alpha in map(float, grid):
-            with pair.at("pretrained"):
-                if path == FINETUNED_PATH:
-                    _whole(pair, alpha)
-                else:
-                    pair.flat.theta[inside] = _between(pair.base[inside], pair.finetuned[inside], alpha)
+            with on_path(pair, path, alpha, region):
                 yield path, alpha, objective.logits()
+
+
+@contextmanager
+def on_path(pair: ModelPair, path: str, alpha: float, region: Region) -> Iterator[ModelPair]:
+    """The pair's model at a point of wise-ft (every parameter moves) or wise-graft (the region's entries alone).
+
+    alpha 0 is the base, 1 the fine-tuned model or the graft; whatever happens inside, the model is then as before.
+    """
+    if path not in PATHS:
+        raise BadInput(f"'{path}' is not a path between two models; known: {', '.join(PATHS)}.")
+    if not 0.0 <= alpha <= 1.0:
+        raise BadInput(f"alpha must lie in 0..1 (0 = base, 1 = end); got {alpha}.")
+    with pair.at("pretrained"):
+        if path == FINETUNED_PATH:
+            _whole(pair, alpha)
+        else:
+            inside = torch.from_numpy(region.flat()).to(pair.flat.device)
+            pair.flat.theta[inside] = _between(pair.base[inside], pair.finetuned[inside], alpha)
+        yield pair
 
 
 def _whole(pair: ModelPair, alpha: float) -> None:

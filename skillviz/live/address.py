@@ -1,0 +1,96 @@
+"""Where the worker of a store is met: a private folder of this user with a socket, a token, a lock and a log.
+
+The folder is not in the store: a socket's path may have about a hundred letters only, and a store may lie on a
+network disk, where sockets do not work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillviz.errors import LiveError
+from skillviz.live.protocol import VERSION
+
+ENVIRONMENT = "SKILLVIZ_LIVE"
+PRIVATE = 0o700
+
+
+@dataclass(frozen=True)
+class Address:
+    """The folder of one worker, and what lies in it."""
+
+    folder: Path
+
+    @property
+    def socket(self) -> Path:
+        """The Unix domain socket."""
+        return self.folder / "socket"
+
+    @property
+    def token(self) -> Path:
+        """The file of the word that every request must bring; readable by this user alone."""
+        return self.folder / "token"
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever starts a worker, so that one is started."""
+        return self.folder / "lock"
+
+    @property
+    def log(self) -> Path:
+        """What the worker prints."""
+        return self.folder / "log.txt"
+
+    def open(self) -> None:
+        """Makes the folder, or checks that it is this user's own and closed to others; raises LiveError."""
+        for folder in (self.folder.parent, self.folder):
+            folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+            _check(folder)
+
+    def new_token(self) -> str:
+        """A fresh token, put into its file."""
+        token = secrets.token_hex(32)
+        self.token.unlink(missing_ok=True)
+        handle = os.open(self.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(token)
+        return token
+
+    def read_token(self) -> str:
+        """The token of the worker that listens now; empty where there is none."""
+        try:
+            return self.token.read_text()
+        except OSError:
+            return ""
+
+
+def address_of(store: Path | str) -> Address:
+    """The address of a store's worker: one a user, a store and a version of the protocol."""
+    name = hashlib.sha256(f"{VERSION}:{Path(store).expanduser().resolve()}".encode()).hexdigest()[:16]
+    return Address(_root() / name)
+
+
+def _root() -> Path:
+    """The folder of this user's workers: $SKILLVIZ_LIVE, the session's runtime folder, or one in /tmp."""
+    if os.environ.get(ENVIRONMENT):
+        return Path(os.environ[ENVIRONMENT]).expanduser()
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent")
+    if runtime.is_dir() and os.access(runtime, os.W_OK):
+        return runtime / "skillviz"
+    return Path(tempfile.gettempdir()) / f"skillviz-{os.getuid()}"
+
+
+def _check(folder: Path) -> None:
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise LiveError(
+            f"{folder} is not a folder of yours, so no worker can be met there; name another place in ${ENVIRONMENT}."
+        )
+    if stat.S_IMODE(found.st_mode) != PRIVATE:
+        folder.chmod(PRIVATE)

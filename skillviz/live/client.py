@@ -1,0 +1,166 @@
+"""Asking the worker: starts one where none listens, and gives each answer to its own request. Without torch."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from skillviz.errors import LiveError
+from skillviz.live.address import Address, address_of
+from skillviz.live.protocol import VERSION, Line, Message, raise_error
+
+SECONDS = 120.0  # a first request may load a model
+POLL_SECONDS = 0.02
+AGAIN_SECONDS = 0.2
+ATTEMPTS = 3
+
+_STARTED: list[subprocess.Popen[bytes]] = []
+"""The workers that this process started and that may still run: their end is noticed here, not left to the system."""
+
+
+class Client:
+    """Asks the worker of one store. It keeps no connection, so that it can be used from many threads.
+
+    `session` tells whose requests these are: a newer one supersedes an older one of the same session and topic.
+    `idle_seconds` and `command` are for a worker that this client has to start.
+    """
+
+    def __init__(
+        self,
+        store: Path | str,
+        session: str | None = None,
+        idle_seconds: float | None = None,
+        command: tuple[str, ...] = (sys.executable, "-m", "skillviz", "worker"),
+    ) -> None:
+        self.store = Path(store).expanduser().resolve()
+        self.session = session or secrets.token_hex(8)
+        self.idle_seconds, self.command = idle_seconds, command
+        self.address = address_of(self.store)
+
+    def ask(
+        self, operation: str, *, topic: str | None = None, timeout: float = SECONDS, **arguments: Any
+    ) -> dict[str, Any]:
+        """The operation's answer (see `live.operations`); arrays come as numpy arrays.
+
+        With a `topic`, a request of this session that still waits under the same topic raises Superseded where it
+        was made. Raises the operation's own errors, LiveError where no answer comes within `timeout` seconds or the
+        worker ends over it, and WorkerBug for an error in skillviz.
+        """
+        end = time.monotonic() + timeout
+        message = {
+            "version": VERSION, "id": secrets.token_hex(8), "session": self.session, "topic": topic,
+            "operation": operation, "arguments": arguments,
+        }  # fmt: skip
+        for _ in range(ATTEMPTS):
+            with self._connected(end) as connection:
+                answer = _asked(connection, self.address, message, end)
+            if answer is not None:
+                return _value(answer, message["id"])
+            time.sleep(AGAIN_SECONDS)
+        raise LiveError(f"the worker ends again and again before it takes a request; its log is {self.address.log}.")
+
+    def is_running(self) -> bool:
+        """Whether a worker listens."""
+        connection = _connection(self.address)
+        if connection is None:
+            return False
+        connection.close()
+        return True
+
+    def _connected(self, end: float) -> socket.socket:
+        """A connection to the worker, which is started where there is none."""
+        found = _connection(self.address)
+        if found is not None:
+            return found
+        self.address.open()
+        try:
+            with FileLock(self.address.lock, timeout=max(0.0, end - time.monotonic())):
+                found = _connection(self.address)  # another may have started it while this one waited for the lock
+                return found or self._started(end)
+        except Timeout as error:
+            raise LiveError("another process has been starting the worker for too long; ask again.") from error
+
+    def _started(self, end: float) -> socket.socket:
+        self.store.mkdir(parents=True, exist_ok=True)
+        words = [*self.command, "--address", str(self.address.folder), "--store", str(self.store)]
+        words += [] if self.idle_seconds is None else ["--idle", str(self.idle_seconds)]
+        _STARTED[:] = [process for process in _STARTED if process.poll() is None]
+        with self.address.log.open("wb") as log:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=_environment()
+            )  # fmt: skip
+        _STARTED.append(process)
+        while time.monotonic() < end:
+            found = _connection(self.address)
+            if found is not None:
+                return found
+            if process.poll() is not None:
+                raise LiveError(f"the worker could not be started: {_last_line(self.address.log)}")
+            time.sleep(POLL_SECONDS)
+        raise LiveError(f"the worker is still starting; ask again. Its log is {self.address.log}.")
+
+
+def _connection(address: Address) -> socket.socket | None:
+    """A connection, None where nobody listens: no socket, or one that a dead worker left."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(str(address.socket))
+        return connection
+    except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError):
+        connection.close()
+        return None
+    except OSError as error:
+        connection.close()
+        raise LiveError(f"the worker's socket {address.socket} cannot be used ({error}).") from error
+
+
+def _asked(connection: socket.socket, address: Address, message: Message, end: float) -> Message | None:
+    """The worker's answer, None where it ended before it took the request: that one may be asked again."""
+    line = Line(connection)
+    accepted = False
+    try:
+        line.send({**message, "token": address.read_token()})
+        while True:
+            connection.settimeout(max(0.001, end - time.monotonic()))
+            answer = line.read()
+            if answer is None or answer.get("status") != "accepted":
+                break
+            accepted = True
+    except TimeoutError as error:
+        raise LiveError("the worker took too long; ask for fewer examples, or wait until it is free.") from error
+    except OSError:
+        answer = None
+    if answer is None and accepted:
+        raise LiveError(
+            "the worker ended while it was answering (killed, or out of memory); the next request starts a new one."
+        )
+    return answer
+
+
+def _value(answer: Message, request_id: str) -> dict[str, Any]:
+    if answer.get("status") == "error":
+        raise_error(answer)
+    if answer.get("id") != request_id or not isinstance(answer.get("value"), dict):
+        raise LiveError("the worker's answer belongs to another request; ask again.")
+    value: dict[str, Any] = answer["value"]
+    return value
+
+
+def _environment() -> dict[str, str]:
+    """The worker's environment: this project comes first, whatever folder it is started in."""
+    project = str(Path(__file__).resolve().parents[2])
+    paths = [project, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it ended without a word."

@@ -1,0 +1,168 @@
+"""The worker: listens on a private socket and answers one request after the other, until it is idle for long."""
+
+from __future__ import annotations
+
+import hmac
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from skillviz.errors import LiveError, SkillvizError
+from skillviz.live.address import Address
+from skillviz.live.protocol import VERSION, Line, Message, error_message
+from skillviz.live.waiting import Request, Waiting
+from skillviz.runs.failure import is_out_of_memory
+
+IDLE_SECONDS = 600.0
+LOOK_SECONDS = 1.0  # how often it looks whether it should end
+GONE_SECONDS = 0.1  # how often it looks whether the one who asked is still there
+FIRST_SECONDS = 10.0  # a connection that says nothing for so long is closed
+LAST_SECONDS = 2.0  # how long the last answers may take to go out
+LONGEST_REQUEST = 16 * 2**20
+
+Answer = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+
+
+class Server:
+    """Listens at an address. `answer(operation, arguments)` is called in the thread of `serve`, never twice at once."""
+
+    def __init__(self, address: Address, answer: Answer, store: Path, idle_seconds: float = IDLE_SECONDS) -> None:
+        self.address, self.answer, self.store, self.idle_seconds = address, answer, store, idle_seconds
+        self.waiting = Waiting()
+        self._ending = threading.Event()
+        self._attending: set[threading.Thread] = set()
+
+    def serve(self) -> None:
+        """Answers until it was idle for so long, its store is gone, another has its address, or it is told to end.
+
+        Whoever was let in is answered; the socket is taken away first.
+        """
+        self.address.open()
+        token = self.address.new_token()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.address.socket.unlink(missing_ok=True)
+        listener.bind(str(self.address.socket))
+        self.address.socket.chmod(0o600)
+        listener.listen(64)
+        threading.Thread(target=self._let_in, args=(listener, token), daemon=True).start()
+        try:
+            self._answer_all(token)
+        finally:
+            if self._is_own(token):
+                self.address.socket.unlink(missing_ok=True)
+                self.address.token.unlink(missing_ok=True)
+            self._turn_away()
+            listener.close()
+
+    def end(self) -> None:
+        """Has `serve` return after the request that is being answered."""
+        self._ending.set()
+
+    def _answer_all(self, token: str) -> None:
+        last = time.monotonic()
+        while not self._ending.is_set():
+            request = self.waiting.next(min(LOOK_SECONDS, self.idle_seconds))
+            if request is not None:
+                request.finish(self._answered(request))
+                last = time.monotonic()
+            elif self._should_end(last, token) and self.waiting.close():
+                return
+
+    def _should_end(self, last: float, token: str) -> bool:
+        idle = time.monotonic() - last >= self.idle_seconds
+        return idle or not self.store.is_dir() or not self._is_own(token)
+
+    def _is_own(self, token: str) -> bool:
+        """Whether the address is still this worker's: another one would have put its own token there."""
+        return self.address.socket.exists() and self.address.read_token() == token
+
+    def _turn_away(self) -> None:
+        """Tells whoever still waits that the worker ends, and lets the last answers go out."""
+        while (request := self.waiting.next(0)) is not None:
+            request.finish(error_message(LiveError("the worker was told to end; ask again."), ""))
+        for thread in list(self._attending):
+            thread.join(LAST_SECONDS)
+
+    def _answered(self, request: Request) -> Message:
+        try:
+            return {"status": "ok", "value": self.answer(request.operation, request.arguments)}
+        except Exception as error:
+            if is_out_of_memory(error):
+                error = LiveError("the memory ran out; choose fewer examples, a smaller model, or another device.")
+            if not isinstance(error, SkillvizError):
+                traceback.print_exc(file=sys.stderr)  # the log is where a bug is looked for
+            return error_message(error, traceback.format_exc())
+
+    def _let_in(self, listener: socket.socket, token: str) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._attend, args=(connection, token), daemon=True).start()
+
+    def _attend(self, connection: socket.socket, token: str) -> None:
+        """Reads one request, waits for its answer and sends it."""
+        with connection, self._counted():
+            line = Line(connection)
+            try:
+                connection.settimeout(FIRST_SECONDS)
+                message = line.read(LONGEST_REQUEST)
+                connection.settimeout(None)
+                if message is None:
+                    return
+                request = _request(message, token)
+                if self.waiting.add(request):  # a closed line: the client sees no `accepted` and starts another worker
+                    line.send({"id": request.id, "status": "accepted"})
+                    self._wait(request, line)
+            except LiveError as error:
+                _try_to_send(line, error_message(error, ""))
+            except OSError:
+                return
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Inside, the worker does not end before this thread's answer is out, or LAST_SECONDS are over."""
+        self._attending.add(threading.current_thread())
+        try:
+            yield
+        finally:
+            self._attending.discard(threading.current_thread())
+
+    def _wait(self, request: Request, line: Line) -> None:
+        while not request.done.wait(GONE_SECONDS):
+            if line.is_closed():
+                self.waiting.withdraw(request)
+                return
+        try:
+            line.send(request.answer)
+        except TypeError as error:
+            line.send({"id": request.id, **error_message(error, traceback.format_exc())})
+
+
+def _request(message: Message, token: str) -> Request:
+    if not hmac.compare_digest(str(message.get("token")).encode(), token.encode()):
+        raise LiveError("the request does not bring this worker's token; only its own user may ask it.")
+    if message.get("version") != VERSION:
+        raise LiveError(f"the worker speaks version {VERSION}, not {message.get('version')}; end it and ask again.")
+    return Request.of(message)
+
+
+def _try_to_send(line: Line, message: Message) -> None:
+    try:
+        line.send({"id": "", **message})
+    except OSError:
+        return
+
+
+def end_on_signals(server: Server) -> None:
+    """SIGTERM and Ctrl-C let the worker end as it does when idle."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: server.end())

@@ -1,0 +1,50 @@
+"""A place of their own for the workers of each test, all ended with it; a client of a worker without models."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillviz.live import client as started
+from skillviz.live.client import Client
+
+ECHO = Path(__file__).with_name("echo_worker.py")
+
+MakeClient = Callable[..., Client]
+
+
+@pytest.fixture(autouse=True)
+def own_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of this test's workers; short, because a socket's path must be."""
+    folder = Path(tempfile.mkdtemp(prefix="sv-"))
+    monkeypatch.setenv("SKILLVIZ_LIVE", str(folder))
+    before = list(started._STARTED)
+    yield folder
+    for process in [p for p in started._STARTED if p not in before]:
+        process.kill()
+        process.wait()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """An empty folder of runs."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def echo(store: Path) -> MakeClient:
+    """Makes clients whose worker repeats what it is told (see echo_worker)."""
+
+    def make(**options: Any) -> Client:
+        return Client(options.pop("store", store), command=(sys.executable, str(ECHO)), **options)
+
+    return make
