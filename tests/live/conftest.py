@@ -32,6 +32,25 @@ def own_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="session")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a trained tiny pair (base, finetuned), two tasks (task, other), and `runs` with one run of them.
+
+    Not to be changed.
+    """
+    from skillviz.runs.produce import produce
+    from skillviz.runs.store import Store
+    from tests.runs.tiny_world import spec_of
+    from tests.tiny import tiny_pair, tiny_task
+
+    folder = tmp_path_factory.mktemp("lived")
+    tiny_pair(folder, "bert", "head", steps=60)
+    tiny_task(folder)
+    tiny_task(folder / "other", rows=48)
+    produce(spec_of(folder, sizes=("5%", "20%"), interpolation=True), Store(folder / "runs"))
+    return folder
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """An empty folder of runs."""

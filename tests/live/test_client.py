@@ -1,0 +1,204 @@
+"""A real worker process, without models: who starts it, whose answer is whose, and every way in which it can end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from skillviz.errors import BadSize, LiveError, Superseded
+from skillviz.live.client import Client
+from skillviz.live.protocol import WorkerBug
+from tests.live.conftest import MakeClient
+
+PATIENCE = 60.0
+
+
+def until(happens: Any, what: str) -> None:
+    """Waits until it happens; fails where it does not."""
+    end = time.monotonic() + PATIENCE
+    while not happens():
+        assert time.monotonic() < end, what
+        time.sleep(0.02)
+
+
+def in_background(call: Any) -> tuple[threading.Thread, list[Any]]:
+    """The call in a thread, and the list that its outcome (a value or an error) will be in."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(call())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, found
+
+
+def test_the_first_question_starts_a_worker_and_others_use_it(echo: MakeClient) -> None:
+    client = echo()
+    assert not client.is_running()
+    array = np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
+    first = client.ask("echo", x=[1, "ä", None], y=array)
+    assert first["x"] == [1, "ä", None] and first["y"].tobytes() == array.tobytes()
+    assert client.is_running()
+    assert echo().ask("echo")["pid"] == first["pid"] != os.getpid()
+    folder = client.address.folder
+    modes = {name: stat.S_IMODE((folder / name).stat().st_mode) for name in ("", "token", "socket")}
+    assert modes == {"": 0o700, "token": 0o600, "socket": 0o600}
+    assert psutil.Process(first["pid"]).pid == os.getsid(first["pid"])  # a session of its own: Ctrl-C does not reach it
+
+
+def test_errors_arrive_as_themselves(echo: MakeClient) -> None:
+    client = echo()
+    with pytest.raises(BadSize, match="too many"):
+        client.ask("fail")
+    with pytest.raises(WorkerBug, match="ZeroDivisionError: a bug"):
+        client.ask("bug")
+    with pytest.raises(LiveError, match="memory ran out"):
+        client.ask("memory")
+    with pytest.raises(WorkerBug, match="cannot be sent"):
+        client.ask("strange")
+    assert "ZeroDivisionError" in client.address.log.read_text()
+    assert client.ask("echo", x=1)["x"] == 1
+
+
+def test_of_ten_rapid_moves_each_gets_its_own_answer_or_gives_way(echo: MakeClient) -> None:
+    client = echo()
+    client.ask("echo")
+    with ThreadPoolExecutor(10) as pool:
+        moves = []
+        for number in range(10):
+            moves.append(pool.submit(client.ask, "echo", topic="alpha", number=number, sleep=0.5))
+            time.sleep(0.05)
+        errors = [move.exception(PATIENCE) for move in moves]
+    answers = [None if error else move.result() for move, error in zip(moves, errors, strict=True)]
+    assert all(isinstance(error, Superseded) for error in errors if error)
+    assert all(answer["number"] == number for number, answer in enumerate(answers) if answer)
+    assert answers[0] and answers[9] and sum(error is not None for error in errors) >= 3
+
+
+def test_two_sessions_do_not_take_each_others_place(echo: MakeClient) -> None:
+    one, two = echo(), echo()
+    assert one.session != two.session
+    one.ask("echo")
+    asked = [(client, name, n) for n in range(3) for client, name in ((one, "one"), (two, "two"))]
+    with ThreadPoolExecutor(6) as pool:
+        found = list(
+            pool.map(lambda a: a[0].ask("echo", topic=f"{a[1]}-{a[2]}", who=a[1], n=a[2], sleep=0.1), asked)
+        )  # fmt: skip
+    assert [(answer["who"], answer["n"]) for answer in found] == [(name, n) for _, name, n in asked]
+    busy, _ = in_background(lambda: one.ask("echo", sleep=1))
+    time.sleep(0.2)
+    first, kept = in_background(lambda: one.ask("echo", topic="alpha", who="one"))
+    time.sleep(0.2)
+    assert two.ask("echo", topic="alpha", who="two")["who"] == "two"
+    busy.join(), first.join()
+    assert kept[0]["who"] == "one"
+
+
+def test_a_worker_killed_over_a_request_is_replaced_by_the_next(echo: MakeClient) -> None:
+    client = echo()
+    pid = client.ask("echo")["pid"]
+    thread, found = in_background(lambda: client.ask("echo", sleep=60))
+    time.sleep(0.5)
+    began = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    thread.join(PATIENCE)
+    assert isinstance(found[0], LiveError) and "killed" in str(found[0]) and time.monotonic() - began < 30
+    assert client.address.socket.exists()  # the dead one's, which nobody listens at
+    assert not client.is_running()
+    assert client.ask("echo")["pid"] != pid
+    with pytest.raises(LiveError, match="killed"):
+        client.ask("die")
+    assert client.ask("echo", x=2)["x"] == 2
+
+
+def test_it_ends_when_nobody_asks(echo: MakeClient) -> None:
+    client = echo(idle_seconds=0.5)
+    process = psutil.Process(client.ask("echo", sleep=1.0)["pid"])
+    until(lambda: not client.is_running(), "an idle worker ends")
+    until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, "its process is gone")
+    assert not client.address.socket.exists() and not client.address.token.exists()
+    again = client.ask("echo", x=1)
+    assert again["x"] == 1 and again["pid"] != process.pid
+
+
+def test_asking_while_it_ends_is_answered_all_the_same(echo: MakeClient) -> None:
+    """Pauses about as long as the worker waits: whether it is there, ending or gone, every answer comes."""
+    client = echo(idle_seconds=0.3)
+    for number in range(6):
+        assert client.ask("echo", n=number)["n"] == number
+        time.sleep(0.25 + 0.03 * number)
+
+
+def test_it_ends_with_its_store(echo: MakeClient, store: Path) -> None:
+    client = echo()
+    client.ask("echo")
+    shutil.rmtree(store)
+    until(lambda: not client.is_running(), "a worker without a store ends")
+
+
+def test_it_ends_when_told_to(echo: MakeClient) -> None:
+    client = echo()
+    pid = client.ask("echo")["pid"]
+    running, first = in_background(lambda: client.ask("echo", x=1, sleep=1))
+    time.sleep(0.3)
+    waiting, second = in_background(lambda: client.ask("echo", x=2))
+    time.sleep(0.3)
+    os.kill(pid, signal.SIGTERM)
+    running.join(PATIENCE), waiting.join(PATIENCE)
+    assert first[0]["x"] == 1
+    assert isinstance(second[0], LiveError) and "told to end" in str(second[0])
+    until(lambda: not client.address.socket.exists(), "its socket goes with it")
+
+
+def test_of_many_who_start_at_once_one_does(echo: MakeClient) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        pids = {answer["pid"] for answer in pool.map(lambda n: echo().ask("echo", n=n), range(6))}
+    assert len(pids) == 1
+
+
+def test_a_request_nobody_waits_for_is_not_begun(echo: MakeClient) -> None:
+    client = echo()
+    client.ask("echo")
+    busy, first = in_background(lambda: client.ask("echo", sleep=3))
+    time.sleep(0.3)
+    with pytest.raises(LiveError, match="too long"):
+        client.ask("die", timeout=0.3)
+    busy.join()
+    assert isinstance(first[0], dict) and client.ask("echo")["pid"] == first[0]["pid"]
+
+
+def test_only_who_knows_the_token_is_heard(echo: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = echo()
+    client.ask("echo")
+    monkeypatch.setattr(type(client.address), "read_token", lambda self: "0" * 64)
+    with pytest.raises(LiveError, match="token"):
+        client.ask("echo")
+    monkeypatch.undo()
+    monkeypatch.setattr("skillviz.live.client.VERSION", 99)
+    with pytest.raises(LiveError):
+        Client.ask(client, "echo")
+
+
+def test_why_it_cannot_be_started_is_said(store: Path) -> None:
+    client = Client(store, command=(sys.executable, "-c", "raise SystemExit('no luck today')"))
+    with pytest.raises(LiveError, match="no luck today"):
+        client.ask("ping")
+    slow = Client(store, command=(sys.executable, "-c", "import time; time.sleep(60)"))
+    with pytest.raises(LiveError, match="still starting"):
+        slow.ask("ping", timeout=0.5)

@@ -1,0 +1,292 @@
+"""Every operation gives, bit for bit, what the layers below give when called directly."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from skillviz.core.region import Region
+from skillviz.errors import BadData, BadInput, PairMismatch, RunNotFound, SkillvizError
+from skillviz.live.answering import answer
+from skillviz.live.asked import Worker
+from skillviz.live.held import Pairs, sampled
+from skillviz.live.operations import OPERATIONS
+from skillviz.models.attribution import attribute
+from skillviz.models.conductance import conductance
+from skillviz.models.pair import ModelPair, load_pair
+from skillviz.models.predict import predict
+from skillviz.models.states import STATES
+from skillviz.runs.run import Run
+from skillviz.runs.spec import read_spec
+from skillviz.runs.store import Store
+from skillviz.runs.wise import wise_logits
+from skillviz.tasks import registry
+from skillviz.tasks.encode import encode
+from skillviz.tasks.splits import load
+from skillviz.tasks.task import Task
+from tests.tiny import tiny_task
+
+TEXT = "the film was good and funny"
+
+
+@pytest.fixture
+def place(lived: Path, tmp_path: Path) -> Path:
+    """A copy of the run's store, beside the shared models and tasks."""
+    shutil.copytree(lived / "runs", tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def run(place: Path) -> Run:
+    return Store(place).list()[0]
+
+
+@pytest.fixture
+def worker(place: Path) -> Worker:
+    return Worker(place)
+
+
+@pytest.fixture(scope="module")
+def pair(lived: Path) -> ModelPair:
+    return load_pair(lived / "base", lived / "finetuned", task=lived / "task.yaml", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def task(lived: Path) -> Task:
+    return registry.task(lived / "task.yaml")
+
+
+def ask(worker: Worker, operation: str, run: Run, **arguments: Any) -> dict[str, Any]:
+    return answer(worker, operation, {"pair": {"run": run.id}, **arguments})
+
+
+def typed(task: Task, pair: ModelPair, *texts: str) -> Any:
+    """The texts encoded by hand."""
+    import pandas as pd
+
+    frame = pd.DataFrame({"example_id": [f"typed-{i}" for i in range(len(texts))], "text_a": texts, "label": 0})
+    return encode(task, frame, pair.tokenizer, pair.readout_name)
+
+
+def test_ping_and_open(worker: Worker, run: Run, pair: ModelPair, lived: Path) -> None:
+    assert answer(worker, "ping", {})["pairs"] == []
+    told = ask(worker, "open", run)
+    assert told["d"] == pair.d and told["labels"] == ["class-terrible", "class-great"] and told["readout"] == "head"
+    assert told["notes"] == list(pair.notes) and told["layers"] == 2
+    named = {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(lived / "task.yaml")}
+    assert answer(worker, "open", {"pair": {**named, "device": "cpu"}})["d"] == pair.d
+    assert len(answer(worker, "ping", {})["pairs"]) == 2
+    json.dumps(told)
+
+
+def test_text_is_scored_as_predict_does(worker: Worker, run: Run, pair: ModelPair, task: Task) -> None:
+    found = ask(worker, "score_text", run, texts=[TEXT, "a dull story"])
+    encoded = typed(task, pair, TEXT, "a dull story")
+    for state in STATES:
+        assert np.array_equal(found["logits"][state], predict(pair, encoded, state, run.region()))
+    named = ask(worker, "score_text", run, texts=[TEXT], region={"run": run.id[:-2], "size": 889}, states=["grafted"])
+    assert list(named["logits"]) == ["grafted"]
+    assert np.array_equal(named["logits"]["grafted"], predict(pair, typed(task, pair, TEXT), "grafted", run.cut(889)))
+
+
+def test_a_region_is_evaluated_as_the_run_did(worker: Worker, run: Run, pair: ModelPair) -> None:
+    found = ask(worker, "evaluate_region", run)
+    ids, labels, logits = run.logits("grafted")
+    assert found["example_ids"] == list(ids) and np.array_equal(found["labels"], labels)
+    assert np.array_equal(found["logits"]["grafted"], logits)
+    assert np.array_equal(found["logits"]["complement"], run.logits("complement")[2])
+    assert found["size"] == 222 and found["d"] == pair.d
+    recipe = {"difference": [{"run": run.id, "size": 889}, {"layers": [0]}]}
+    by_hand = run.cut(889) - Region(
+        {n: np.arange(np.prod(s)) for n, s in pair.table.shapes.items() if ".layer.0." in n}, pair.table.shapes
+    )
+    made = ask(worker, "evaluate_region", run, region=recipe, sample=7, split="validation")
+    assert made["size"] == by_hand.size and len(made["labels"]) == 7
+
+
+def test_a_sample_is_drawn_in_order(worker: Worker, run: Run, pair: ModelPair, task: Task) -> None:
+    found = ask(worker, "evaluate_region", run, sample=10, states=["finetuned", "grafted"])
+    frame = sampled(load(task).test, 10)
+    assert found["example_ids"] == frame["example_id"].tolist() and len(frame) == 10
+    encoded = encode(task, frame, pair.tokenizer, "head")
+    assert np.array_equal(found["logits"]["grafted"], predict(pair, encoded, "grafted", run.region()))
+    assert np.array_equal(found["logits"]["finetuned"], predict(pair, encoded, "finetuned"))
+
+
+@pytest.mark.parametrize("path", ["wise-ft", "wise-graft"])
+def test_wise_is_the_grids_own(worker: Worker, run: Run, pair: ModelPair, task: Task, path: str) -> None:
+    encoded = encode(task, load(task).test, pair.tokenizer, "head")
+    grid = {(p, a): z for p, a, z in wise_logits(pair, encoded, run.region(), np.array([0.0, 0.35, 1.0]))}
+    for alpha in (0, 0.35, 1):
+        found = ask(worker, "wise", run, path=path, alpha=alpha)
+        assert np.array_equal(found["logits"], grid[path, float(alpha)])
+    assert found["size"] == run.record.size
+    end = "finetuned" if path == "wise-ft" else "grafted"
+    assert np.array_equal(found["logits"], run.logits(end)[2])
+
+
+def test_attributions_are_those_of_the_models_layer(worker: Worker, run: Run, pair: ModelPair, task: Task) -> None:
+    encoded = typed(task, pair, TEXT)
+    found = ask(worker, "attribute", run, text=TEXT, steps=8)
+    assert found["target"] == predict(pair, encoded, "finetuned").argmax() and len(found["states"]) == 3
+    for state, told in found["states"].items():
+        one = attribute(pair, encoded, state, run.region(), target=found["target"], steps=8)
+        assert np.array_equal(told["values"], one.values) and told["gap"] == one.gap
+        assert found["tokens"] == list(one.tokens)
+    layers = ask(
+        worker, "attribute", run, text=TEXT, method="layer-conductance", baseline="zero", target="class-great",
+        states=["grafted"], steps=8,
+    )  # fmt: skip
+    own = conductance(pair, encoded, "grafted", run.region(), target=1, baseline="zero", steps=8)
+    for part, values in own.parts.items():
+        assert np.array_equal(layers["states"]["grafted"]["parts"][part], values)
+
+
+def other_task(lived: Path, folder: Path, copied: int, **changes: Any) -> Path:
+    """Another task, whose first `copied` test examples stand in the source's training data, in capitals."""
+    path = tiny_task(folder, rows=32)
+    train = [json.loads(line) for line in (lived / "train.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (folder / "test.jsonl").read_text().splitlines()]
+    told = yaml.safe_load(path.read_text()) | changes
+    names = dict(enumerate(told["labels"]))
+    rows = [*({**row, "text": row["text"].upper().replace(" ", "  ")} for row in train[:copied]), *rows]
+    (folder / "test.jsonl").write_text("".join(json.dumps({**r, "label": names[r["label"]]}) + "\n" for r in rows))
+    for split in ("train", "validation"):
+        old = [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
+        (folder / f"{split}.jsonl").write_text(
+            "".join(json.dumps({**r, "label": names[r["label"]]}) + "\n" for r in old)
+        )  # fmt: skip
+    path.write_text(yaml.safe_dump(told, sort_keys=False))
+    return path
+
+
+def test_transfer_drops_what_was_trained_on(
+    worker: Worker, run: Run, pair: ModelPair, task: Task, lived: Path, tmp_path: Path
+) -> None:
+    path = other_task(lived, tmp_path / "other", 5, name="other")
+    trained = {json.loads(line)["text"] for line in (lived / "train.jsonl").read_text().splitlines()}
+    rows = [json.loads(line) for line in (tmp_path / "other" / "test.jsonl").read_text().splitlines()]
+    fresh = [row for row in rows if " ".join(row["text"].lower().split()) not in trained]
+    found = ask(worker, "transfer", run, task=str(path))
+    assert found["rows"] == len(rows) and found["dropped"] == len(rows) - len(fresh) >= 5
+    assert found["mapping"] == {label: label for label in task.labels} and found["unmapped"] == 0
+    assert [task.labels[y] for y in found["labels"]] == [row["label"] for row in fresh]
+    encoded = typed(task, pair, *(row["text"] for row in fresh))
+    for state in STATES:
+        assert np.array_equal(found["logits"][state], predict(pair, encoded, state, run.region()))
+
+
+def test_transfer_maps_labels(worker: Worker, run: Run, task: Task, lived: Path, tmp_path: Path) -> None:
+    path = other_task(lived, tmp_path / "other", 0, name="other", labels=["good", "bad"])
+    with pytest.raises(BadInput, match="'good' is a label of 'other' that 'tiny' does not have"):
+        ask(worker, "transfer", run, task=str(path))
+    mapping = {"good": "class-great", "bad": None}
+    found = ask(worker, "transfer", run, task=str(path), mapping=mapping, states=["finetuned"], sample=3)
+    assert found["unmapped"] == 8 and found["labels"].tolist() == [1, 1, 1] and found["mapping"] == mapping
+    for wrong in ({"good": "class-great"}, {"good": "x", "bad": None}, {"good": None, "bad": None}):
+        with pytest.raises(BadInput, match="mapping"):
+            ask(worker, "transfer", run, task=str(path), mapping=wrong)
+    pairs = tiny_task(tmp_path / "pairs", pair=True)
+    with pytest.raises(BadInput, match="number of texts"):
+        ask(worker, "transfer", run, task=str(pairs))
+    with pytest.raises(BadData, match="no test example"):  # its test set is the source's training set
+        shutil.copytree(lived, tmp_path / "same", ignore=shutil.ignore_patterns("runs"))
+        shutil.copy(tmp_path / "same" / "train.jsonl", tmp_path / "same" / "test.jsonl")
+        ask(worker, "transfer", run, task=str(tmp_path / "same" / "task.yaml"))
+
+
+def test_an_answer_about_a_run_is_kept_beside_it(worker: Worker, place: Path, run: Run, lived: Path) -> None:
+    first = ask(worker, "wise", run, path="wise-ft", alpha=0.25)
+    again = ask(worker, "wise", run, path="wise-ft", alpha=0.25, split="test", sample=None)
+    assert not first["kept"] and again["kept"] and np.array_equal(first["logits"], again["logits"])
+    assert len(list((place / ".live" / run.id).glob("*.parquet"))) == 1
+    fresh = Worker(place)
+    assert ask(fresh, "wise", run, path="wise-ft", alpha=0.25)["kept"] and fresh.pairs.names() == []
+    assert not ask(worker, "wise", run, path="wise-graft", alpha=0.25)["kept"]
+    named = {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(lived / "task.yaml")}
+    for _ in range(2):  # without a run there is no place to keep it
+        assert not answer(worker, "score_text", {"pair": named, "texts": [TEXT], "states": ["finetuned"]})["kept"]
+    one = ask(worker, "evaluate_region", run, region={"layers": [1, 0], "kinds": ["value"]}, sample=2)
+    assert ask(worker, "evaluate_region", run, region={"kinds": ["value"], "layers": [0, 1]}, sample=2)["kept"]
+    assert not one["kept"] and len(Store(place).list()) == 1 and Store(place).verify(run.id) == []
+
+
+def test_changed_models_and_data_are_noticed(lived: Path, tmp_path: Path) -> None:
+    from skillviz.runs.produce import produce
+    from tests.models.folders import change_weights
+    from tests.runs.tiny_world import spec_of
+
+    world = tmp_path / "world"
+    shutil.copytree(lived, world, ignore=shutil.ignore_patterns("runs"))
+    run = produce(spec_of(world), Store(world / "runs"))
+    worker = Worker(world / "runs")
+    ask(worker, "wise", run, path="wise-ft", alpha=1)
+    rows = (world / "test.jsonl").read_text().splitlines()
+    (world / "test.jsonl").write_text("\n".join(rows[:-2]) + "\n")
+    with pytest.raises(BadData, match="data files have changed"):
+        ask(Worker(world / "runs"), "wise", run, path="wise-ft", alpha=1)
+    change_weights(world / "finetuned", lambda tensors: {n: t + 1e-3 for n, t in tensors.items()})
+    with pytest.raises(PairMismatch, match="not those that run"):
+        ask(worker, "score_text", run, texts=[TEXT])
+
+
+def test_the_pair_used_longest_ago_is_let_go(lived: Path, tmp_path: Path) -> None:
+    specs = []
+    for name in ("task", "two", "three"):
+        path = lived / "task.yaml" if name == "task" else tiny_task(tmp_path / name)
+        specs.append(
+            read_spec({"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(path)})
+        )  # fmt: skip
+    pairs = Pairs()
+    first = pairs.get(specs[0])
+    pairs.get(specs[1])
+    assert pairs.get(specs[0]) is first
+    pairs.get(specs[2])
+    assert [names[2] for names in pairs.names()] == [specs[0].task, specs[2].task]
+    assert pairs.get(specs[0]) is first
+    small = Pairs(most=3, most_bytes=int(1.5 * first.bytes(specs[0])))
+    for spec in specs:
+        small.get(spec)
+    assert [names[2] for names in small.names()] == [specs[2].task]
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "word"),
+    [
+        ("unpickle", {}, "not an operation"),
+        ("wise", {"path": "wise-ft"}, "needs the argument 'alpha'"),
+        ("wise", {"path": "wise-ft", "alpha": 2.0}, "0..1"),
+        ("wise", {"path": "straight", "alpha": 0.5}, "wise-ft, wise-graft"),
+        ("wise", {"path": "wise-ft", "alpha": 0.5, "beta": 1}, "'beta' is not an argument"),
+        ("wise", {"path": "wise-ft", "alpha": 0.5, "split": "dev"}, "train, validation, test"),
+        ("wise", {"path": "wise-ft", "alpha": 0.5, "sample": 0}, "1 or more"),
+        ("score_text", {"texts": []}, "1 to 1,000"),
+        ("score_text", {"texts": [["a", "b"]]}, "has 1 text"),
+        ("score_text", {"texts": [3]}, "has 1 text"),
+        ("score_text", {"texts": ["a"], "states": ["merged"]}, "not a state"),
+        ("evaluate_region", {"region": {"layers": [7]}}, "no layer '7'"),
+        ("evaluate_region", {"region": {"run": "none"}}, "no run 'none'"),
+        ("attribute", {"text": TEXT, "method": "lime"}, "integrated-gradients, layer-conductance"),
+        ("attribute", {"text": TEXT, "target": "best"}, "not a label"),
+        ("transfer", {"task": "nothing"}, "not a task"),
+    ],
+)
+def test_what_cannot_be_asked(worker: Worker, run: Run, operation: str, arguments: dict[str, Any], word: str) -> None:
+    with pytest.raises(SkillvizError) as error:
+        ask(worker, operation, run, **arguments)
+    assert word in str(error.value)
+
+
+def test_pairs_must_be_named_well(worker: Worker, run: Run) -> None:
+    for wrong in (None, "run", {}, {"run": run.id, "task": "sst2"}, {"base": "a"}):
+        with pytest.raises(BadInput):
+            answer(worker, "open", {"pair": wrong})
+    with pytest.raises(RunNotFound):
+        answer(worker, "open", {"pair": {"run": "absent"}})
+    assert set(OPERATIONS) == {"ping", "open", "score_text", "attribute", "wise", "evaluate_region", "transfer"}

@@ -1,0 +1,96 @@
+"""The worker as the pages start it, with a tiny model: its answers are the ones that a direct call gives."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skillviz.errors import BadInput, LiveError, Superseded
+from skillviz.live.client import Client
+from skillviz.models.pair import load_pair
+from skillviz.runs.store import Store
+from skillviz.runs.wise import wise_logits
+from skillviz.tasks import registry
+from skillviz.tasks.encode import encode
+from skillviz.tasks.splits import load
+
+TEXT = "the film was good and funny"
+
+
+@pytest.fixture
+def place(lived: Path, tmp_path: Path) -> Path:
+    shutil.copytree(lived / "runs", tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def test_a_slider_and_a_sentence(place: Path, lived: Path) -> None:
+    """Ten rapid moves, two clients, a kill: every answer is the right one or says that there is none."""
+    run = Store(place).list()[0]
+    pair = load_pair(lived / "base", lived / "finetuned", task=lived / "task.yaml", device="cpu")
+    task = registry.task(lived / "task.yaml")
+    encoded = encode(task, load(task).test, pair.tokenizer, "head")
+    alphas = [round(0.1 * n, 1) for n in range(10)]
+    wanted = {(p, a): z for p, a, z in wise_logits(pair, encoded, run.region(), np.array(alphas))}
+    client, other, named = Client(place), Client(place), {"run": run.id}
+    first = client.ask("ping")
+    assert client.ask("open", pair=named)["d"] == pair.d
+    with ThreadPoolExecutor(12) as pool:
+        moves = [
+            pool.submit(client.ask, "wise", topic="alpha", pair=named, path="wise-graft", alpha=alpha)
+            for alpha in alphas
+        ]
+        texts = [pool.submit(other.ask, "score_text", topic="alpha", pair=named, texts=[TEXT])]
+        errors = [move.exception() for move in moves]
+        assert all(isinstance(error, Superseded) for error in errors if error) and not all(errors)
+        for alpha, move, error in zip(alphas, moves, errors, strict=True):
+            if not error:
+                assert np.array_equal(move.result()["logits"], wanted["wise-graft", alpha])
+        assert texts[0].result()["logits"]["grafted"].shape == (1, 2)
+    found = client.ask("attribute", pair=named, text=TEXT, steps=10)
+    assert set(found["states"]) == {"pretrained", "grafted", "finetuned"}
+    with pytest.raises(BadInput, match="not an operation"):
+        client.ask("eval")
+    kept: list[BaseException] = []
+
+    def long() -> None:
+        try:
+            client.ask("attribute", pair=named, text=TEXT, steps=1000, method="layer-conductance")
+        except LiveError as error:
+            kept.append(error)
+
+    thread = threading.Thread(target=long)
+    thread.start()
+    time.sleep(0.2)
+    os.kill(first["pid"], signal.SIGKILL)
+    thread.join()
+    assert "killed" in str(kept[0])
+    again = other.ask("wise", pair=named, path="wise-ft", alpha=0.3)
+    assert np.array_equal(again["logits"], wanted["wise-ft", 0.3]) and other.ask("ping")["pid"] != first["pid"]
+
+
+def test_the_client_is_free_of_torch() -> None:
+    """Also while it talks: only the worker imports torch."""
+    probe = "import sys, skillviz.live.client, skillviz.live.server, skillviz.core.recipe, skillviz.commands.worker\n"
+    done = subprocess.run(
+        [sys.executable, "-c", probe + "print('torch' in sys.modules, 'transformers' in sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_command_is_there_but_not_in_the_help() -> None:
+    from tests.cli.calls import call
+
+    assert "worker" not in call("--help").out
+    said = call("worker", "--help")
+    assert said.code == 0 and "--address" in said.out and "--idle" in said.out
