@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
-from skillviz.commands import dashboard, demo, evaluate, finetune, graft, localize, preflight, runs, study, worker
+from skillviz.commands import (
+    dashboard,
+    demo,
+    evaluate,
+    finetune,
+    graft,
+    jobs,
+    localize,
+    preflight,
+    runs,
+    study,
+    work,
+    worker,
+)
 from skillviz.commands.ending import Commands
 
 QUIET = {
@@ -66,10 +79,12 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
 
 for _panel, _command, _class in COMMANDS:
     app.command(_command.__name__, rich_help_panel=_panel, cls=_class, help=folded(_command.__doc__))(_command)
+app.command("work", hidden=True, help=folded(work.work.__doc__))(work.work)
 app.command("worker", hidden=True, help=folded(worker.worker.__doc__))(worker.worker)
 app.add_typer(runs.app, name="runs", rich_help_panel=LOOK)
 app.add_typer(study.app, name="study", rich_help_panel=SKILL)
 app.add_typer(demo.app, name="demo", rich_help_panel=LOOK)
+app.add_typer(jobs.app, name="jobs", rich_help_panel=SKILL)
 
 
 def _version(wanted: bool) -> None:

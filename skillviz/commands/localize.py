@@ -13,6 +13,7 @@ from skillviz.commands import options as given
 from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
 from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec, read_spec
+from skillviz.runs.stopping import gently
 from skillviz.runs.store import Store, store_root
 
 if TYPE_CHECKING:
@@ -117,13 +118,21 @@ def localize(
         typer.Option("--autocast", rich_help_panel=given.WHERE, help="Dtype of activations while searching."),
     ] = None,
     runs_dir: given.RunsDir = None,
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach",
+            rich_help_panel=given.WHERE,
+            help="Start it as a job of its own, print the run's id and return; `jobs watch RUN` follows it.",
+        ),
+    ] = False,
     as_json: given.AsJson = False,
 ) -> None:
     """Find the region that carries the skill, store the run, and say how well the graft does.
 
     The run holds predictions of the pre-trained, fine-tuned and grafted model and of the complement (fine-tuned with
     the region put back) on the task's validation and test sets, and the curve of all sizes asked for. The dashboard
-    shows it. Ctrl-C leaves the run marked as cancelled.
+    shows it. Ctrl-C leaves the run marked as cancelled; `jobs resume RUN` goes on where it stopped.
 
     [bold]Examples[/bold]
 
@@ -141,13 +150,28 @@ def localize(
             "interpolation": interpolation,
         }
     )  # fmt: skip
+    if detach:
+        start_job(spec, Store(store_root(runs_dir)), as_json)
+        return
     from skillviz.runs.produce import produce
 
-    with progress_bar("localizing") as advance:
-        run = produce(spec, Store(store_root(runs_dir)), reporter(advance))
+    with progress_bar("localizing") as advance, gently(reporter(advance)) as told:
+        run = produce(spec, Store(store_root(runs_dir)), told)
     report(run)
     if as_json:
         print_json(run_json(run))
+
+
+def start_job(spec: RunSpec, store: Store, as_json: bool) -> None:
+    """Starts the run as a job and prints its id, alone on the last line."""
+    from skillviz import jobs
+
+    job = jobs.start(spec, store)
+    note(f"Follow it with `python -m skillviz jobs watch {job.run_id}`; it goes on without this terminal.")
+    if as_json:
+        print_json({"run_id": job.run_id, "status": job.status, "path": str(job.path)})
+    else:
+        say(job.run_id)
 
 
 def read_options(pairs: list[str]) -> dict[str, Any]:

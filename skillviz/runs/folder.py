@@ -52,15 +52,26 @@ class RunFolder:
         """The folder of what is only of use while the run is being made."""
         return self.path / WORK
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it may still be changed; what is on disk counts, as another process may have closed it."""
+        return read_record(self.path).status in OPEN
+
+    @property
+    def is_to_stop(self) -> bool:
+        """Whether somebody asked for its end."""
+        return (self.work / CANCEL).exists()
+
     def start(self) -> None:
         """Status running, under this process."""
         self._refuse_if_closed()
-        self.belongs_to(os.getpid())
+        self.belongs_to_this_process()
         self.update(status="running", started=now())
 
-    def belongs_to(self, pid: int) -> None:
+    def belongs_to_this_process(self) -> None:
         """Names the process that makes the run, so that others see whether it lives."""
-        own = {"pid": pid, "started": psutil.Process(pid).create_time(), "host": os.uname().nodename}
+        process = psutil.Process()
+        own = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename}
         write_text(self.work / PROCESS, json.dumps(own))
 
     def reopen(self) -> None:
@@ -134,7 +145,7 @@ class RunFolder:
         The first needs room, so the artifacts go; if that is not enough, the folder goes too. An error on
         the way out of a run that was asked to stop is no failure.
         """
-        if (self.work / CANCEL).exists():
+        if self.is_to_stop:
             with suppress(StoreError):
                 self.cancel()
             return

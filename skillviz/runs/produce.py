@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,11 @@ import torch
 from skillviz.core.localizers.record import State, Step
 from skillviz.core.localizers.table import Localizer, localizer
 from skillviz.core.region import Region
-from skillviz.errors import BadInput, StoreError
+from skillviz.errors import BadInput
 from skillviz.models.device import describe, pick
 from skillviz.models.predict import predict
-from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of, scores
 from skillviz.runs.checkpoint import CHECKPOINT, Checkpoints, stamp_of
-from skillviz.runs.failure import failure_of
+from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of, scores
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.layers import layers_table
 from skillviz.runs.progress import Progress, Report, silent
@@ -33,6 +32,7 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store
 from skillviz.runs.tables import logit_columns
+from skillviz.runs.verdict import verdict
 from skillviz.runs.wise import wise_rows
 
 BEAT = 1.0  # seconds between two heartbeats
@@ -62,7 +62,7 @@ def produce(spec: RunSpec, store: Store, progress: Report | None = None, session
     report(Progress("check", text="checking the pair, the task and the sizes"))
     plan = prepare(spec, session)
     folder = store.create(spec, size=plan.sizes[0] if plan.row.budgeted else 0, task=plan.task.name)
-    with _verdict(folder):
+    with verdict(folder):
         folder.start()
         return _Production(plan, session, folder, report).made()
 
@@ -73,7 +73,7 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
     Whatever is wrong is written into the folder, also what `produce` would say before there is one.
     """
     session, report = session or Session(), progress or silent
-    with _verdict(folder):
+    with verdict(folder):
         folder.start()
         report(Progress("check", text="checking the pair, the task and the sizes"))
         return _Production(prepare(folder.record.spec, session), session, folder, report).made()
@@ -94,21 +94,6 @@ def prepare(spec: RunSpec, session: Session) -> Plan:
     return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes))
 
 
-@contextmanager
-def _verdict(folder: RunFolder) -> Iterator[None]:
-    """Whatever ends the run early is written into its folder, as far as the disk allows, and raised again."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        with suppress(StoreError):  # finished just now, or no room even for this: Ctrl-C stays Ctrl-C
-            folder.log("cancelled")
-            folder.cancel()
-        raise
-    except Exception as error:
-        folder.give_up(failure_of(error))
-        raise
-
-
 @dataclass
 class _Production:
     """The phases of one run, in the order of `made`."""
@@ -120,6 +105,8 @@ class _Production:
     seconds: dict[str, float] = field(default_factory=dict)
     beaten: float = 0.0
     found: Searched = field(default_factory=Searched)
+    searching: float = field(default_factory=time.perf_counter)
+    stepped: int = 0
 
     def made(self) -> Run:
         """The finished run."""
@@ -149,6 +136,7 @@ class _Production:
         autocast = getattr(torch, spec.autocast) if spec.autocast else None
         problem = self.pair.problem(self.data["train"], self.data.get("validation"), autocast=autocast)
         state = self.restored()
+        self.searching = time.perf_counter()
         try:
             return search(plan.row, problem, plan.sizes, spec.seed, plan.options, self.on_step, self.found, state)
         finally:
@@ -174,11 +162,24 @@ class _Production:
         said = {"step": step.step, "loss": loss, "size": step.size, "added": step.added, "removed": step.removed}
         all_targets = targets(self.plan.row, self.plan.sizes)
         place = {"search": all_targets.index(target) + 1, "searches": len(all_targets)}
+        self.stepped += 1
+        place["left"] = self.seconds_left(step, place["searches"] - place["search"])
         with self.checkpoints.kept(self.found, step.state):
             self.folder.event(phase="search", target=target, **said, total=step.total, **place)
             self.beat()
             text = f"{self.plan.row.title}, {target:,} entries"
             self.report(Progress("search", step.step, step.total, text, loss=loss, size=step.size))
+
+    def seconds_left(self, step: Step, searches: int) -> float | None:
+        """Seconds until the run is finished, with so many searches after this one; None where nobody can tell."""
+        if step.total is None:
+            return None
+        each = (time.perf_counter() - self.searching) / self.stepped
+        return round(each * (step.total - step.step + searches * step.total) + self.scoring(), 1)
+
+    def scoring(self) -> float:
+        """Seconds that scoring the grafts takes: two states as the ends before, and one for each further size."""
+        return round(self.seconds.get("predict", 0.0) * (1 + (len(self.plan.sizes) - 1) / 2), 1)
 
     def evaluated(self, found: Searched) -> tuple[tuple[Check, ...], dict[str, Scores], float | None]:
         """Writes every table; the self-checks, the metrics by split, and the temperature."""
@@ -281,7 +282,7 @@ class _Production:
     def phase(self, name: str, text: str) -> Iterator[None]:
         """Names a phase to the watchers and takes its time."""
         self.report(Progress(name, text=text))
-        self.folder.event(phase=name)
+        self.folder.event(phase=name, left=self.scoring() if name == "evaluate" else None)
         self.folder.log(text)
         begun = time.perf_counter()
         yield

@@ -8,6 +8,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -214,17 +215,27 @@ def _entry(path: Path) -> Run | Unfinished | Unreadable:
 
 
 def _as_it_is(path: Path, record: RunRecord) -> RunRecord:
-    if record.status in OPEN and not is_alive(path / WORK) and not _about_to_start(path, record):
+    if record.status in OPEN and not _has_somebody(path, record):
         again = read_record(path)  # it may have ended between the two looks
         return again.model_copy(update={"status": "failed", "error": KILLED}) if again.status in OPEN else again
     return record
 
 
-def _about_to_start(path: Path, record: RunRecord) -> bool:
-    """Whether a queued run was asked for just now, and its process has yet to name itself."""
-    if record.status != "queued" or (path / WORK / PROCESS).exists():
+def _has_somebody(path: Path, record: RunRecord) -> bool:
+    """Whether a process works on an open run; one that was asked for just now has yet to name itself."""
+    if record.status == "queued" and not (path / WORK / PROCESS).exists():
+        with suppress(OSError):
+            return time.time() - (path / RECORD).stat().st_mtime < LAUNCH
+    return is_alive(path / WORK)
+
+
+def is_awaited(path: Path) -> bool:
+    """Whether a run folder is queued or running, and a process works on it or is about to."""
+    try:
+        record = read_record(path)
+    except StoreError:
         return False
-    return time.time() - (path / RECORD).stat().st_mtime < LAUNCH
+    return record.status in OPEN and _has_somebody(path, record)
 
 
 def _created(entry: Run | Unfinished | Unreadable) -> str:

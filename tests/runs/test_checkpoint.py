@@ -1,4 +1,4 @@
-"""A run cut short goes on from its checkpoint: the same regions and history, every step once, nothing searched twice."""
+"""A run cut short goes on from its checkpoint: the same regions and history, every step once, no search twice."""
 
 from __future__ import annotations
 

@@ -1,0 +1,41 @@
+"""`work`: the process of a job. Not for people: `localize --detach` and the page `launch` start it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skillviz.jobs.slots import held, slot_of
+from skillviz.runs.alive import is_alive
+from skillviz.runs.folder import RunFolder
+from skillviz.runs.progress import Progress, silent
+from skillviz.runs.stopping import gently
+from skillviz.runs.verdict import verdict
+
+
+def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued run folder.")]) -> None:
+    """Make the run of a queued folder, as soon as its device is free.
+
+    Ctrl-C and SIGTERM leave a checkpoint to go on from. Ends with exit code 0 where somebody else closed the run.
+    """
+    folder = RunFolder(run)
+    if not folder.is_open or is_alive(folder.work):
+        folder.log(f"nothing to do: {folder.record.status}" if not folder.is_open else "somebody else works on it")
+        return
+    with gently(silent) as told, verdict(folder):
+        folder.belongs_to_this_process()
+        if folder.is_to_stop:  # asked between the start of this process and its naming itself
+            raise KeyboardInterrupt
+        with held(run.parent, slot_of(folder.record.spec.device), folder.id, lambda before: wait(folder, told, before)):
+            from skillviz.runs.produce import carry_on
+
+            carry_on(folder, told)
+
+
+def wait(folder: RunFolder, told: object, before: int) -> None:
+    """Says that the job lives while it waits, and hears whether it should stop."""
+    folder.beat()
+    assert callable(told)
+    told(Progress("queue", text=f"{before} before it"))

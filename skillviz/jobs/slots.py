@@ -1,0 +1,99 @@
+"""One job at a time on a device: a lock that its holder's death releases, and tickets that keep the order."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from filelock import FileLock, Timeout
+
+from skillviz.runs.store import is_awaited
+
+SLOTS = ".slots"
+LOCK = "lock"
+POLL = 0.1  # seconds between two looks at the queue
+TICKET = re.compile(r"(\d{20})-(.+)")
+GPUS = ("/dev/nvidia0", "/dev/kfd")
+
+
+def slot_of(device: str) -> str:
+    """The device that a spec's `device` will take, told without torch: cpu, cuda-0, cuda-1, ..."""
+    kind, _, number = device.partition(":")
+    if kind == "auto":
+        kind = "cuda" if any(os.path.exists(path) for path in GPUS) else "cpu"
+    return "cpu" if kind == "cpu" else f"cuda-{number or 0}"
+
+
+def take_ticket(root: Path, slot: str, run_id: str) -> Path:
+    """The place of a run at the end of its device's queue; one that it had before, and dead ones, are given up."""
+    for old in _tickets(root):
+        if old.run_id == run_id or not is_awaited(root / old.run_id):
+            old.path.unlink(missing_ok=True)
+    folder = root / SLOTS / slot
+    folder.mkdir(parents=True, exist_ok=True)
+    ticket = folder / f"{time.time_ns():020d}-{run_id}"
+    ticket.touch()
+    return ticket
+
+
+def give_up_ticket(root: Path, run_id: str) -> None:
+    """Takes a run out of every queue."""
+    for ticket in _tickets(root):
+        if ticket.run_id == run_id:
+            ticket.path.unlink(missing_ok=True)
+
+
+def queue(root: Path, slot: str) -> list[str]:
+    """The runs that hold or wait for a device, first come first; those whose process is gone do not count."""
+    return [ticket.run_id for ticket in _tickets(root, slot) if is_awaited(root / ticket.run_id)]
+
+
+def position(root: Path, slot: str, run_id: str) -> int | None:
+    """How many jobs are before this one; None where it is in no queue."""
+    waiting = queue(root, slot)
+    return waiting.index(run_id) if run_id in waiting else None
+
+
+@contextmanager
+def held(root: Path, slot: str, run_id: str, waits: Callable[[int], None]) -> Iterator[None]:
+    """The device is this run's inside. Until then `waits` hears, again and again, how many are before it."""
+    if position(root, slot, run_id) is None:
+        take_ticket(root, slot, run_id)
+    lock = FileLock(root / SLOTS / slot / LOCK)
+    try:
+        while not _acquired(lock, before := position(root, slot, run_id) or 0):
+            waits(max(before, 1))
+            time.sleep(POLL)
+        yield
+    finally:
+        lock.release()
+        give_up_ticket(root, run_id)
+
+
+def _acquired(lock: FileLock, before: int) -> bool:
+    """Whether the lock is ours now. The tickets keep the order; the lock alone keeps two from running."""
+    if before:
+        return False
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return False
+    return True
+
+
+class _Ticket(NamedTuple):
+    """A file whose name says when a run was queued."""
+
+    path: Path
+    run_id: str
+
+
+def _tickets(root: Path, slot: str = "*") -> list[_Ticket]:
+    """All tickets, the oldest of each device first."""
+    named = ((path, TICKET.fullmatch(path.name)) for path in sorted((root / SLOTS).glob(f"{slot}/*")))
+    return [_Ticket(path, found[2]) for path, found in named if found]

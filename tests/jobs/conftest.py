@@ -1,0 +1,102 @@
+"""Jobs on a tiny pair; whatever a test started is ended with it, by its own process number."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillviz import jobs
+from skillviz.runs.run import Run
+from skillviz.runs.session import Session
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from tests.runs.tiny_world import spec_of
+from tests.tiny import tiny_pair, tiny_task
+
+LONG = 300.0  # seconds: processes on a busy machine take their time
+STEPS = 1500
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a trained tiny pair (base, finetuned) and a task; not to be changed."""
+    folder = tmp_path_factory.mktemp("world")
+    tiny_pair(folder, steps=60)
+    tiny_task(folder)
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store; jobs that still live at the end are cancelled."""
+    found = Store(tmp_path / "runs")
+    yield found
+    for job in jobs.list(found):
+        if job.is_open:
+            jobs.cancel(found, job.run_id)
+
+
+@pytest.fixture
+def long(world: Path) -> RunSpec:
+    """A search that takes some seconds and can be cut in its middle."""
+    return long_spec(world)
+
+
+def long_spec(world: Path, **changes: Any) -> RunSpec:
+    """Stagewise on the tiny pair, with these fields changed."""
+    fields = {"localizer": "stagewise", "steps": STEPS, "batch_size": 4, "sizes": ("5%", "1%")}
+    return spec_of(world, **{**fields, **changes})
+
+
+@pytest.fixture(scope="session")
+def whole(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The same run made in one go, in this process, with as many threads as a job has."""
+    import torch
+
+    from skillviz.runs.produce import produce
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    try:
+        return produce(long_spec(world), Store(tmp_path_factory.mktemp("whole")), session=Session())
+    finally:
+        torch.set_num_threads(before)
+
+
+def until(holds: Callable[[], Any], seconds: float = LONG) -> Any:
+    """The first true answer of `holds`; fails the test where there is none in time."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if found := holds():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"nothing after {seconds:.0f} s")
+
+
+def ended(store: Store, run_id: str) -> jobs.Job:
+    """The job once it neither waits nor runs; nothing half-written is listed meanwhile."""
+
+    def over() -> jobs.Job | None:
+        assert store.unreadable() == []
+        listed = {run.id for run in store.list()}
+        job = jobs.status(store, run_id)
+        assert job.run_id not in listed or job.status == "finished"
+        return None if job.is_open else job
+
+    return until(over)
+
+
+def stepped(store: Store, run_id: str, least: int = 1) -> Callable[[], bool]:
+    """Whether a job's search has made so many steps."""
+
+    def holds() -> bool:
+        job = jobs.status(store, run_id)
+        assert job.is_open, (job.status, job.error, jobs.log_tail(store, run_id))
+        return (jobs.progress(store, run_id).step or 0) >= least
+
+    return holds
