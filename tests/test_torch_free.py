@@ -18,11 +18,12 @@ WHOLE_LAYERS = ("ui", "plots", "tasks", "jobs")
 NAMED = (
     "skillviz",
     "skillviz.errors",
+    *(f"skillviz.live.{name}" for name in ("client", "protocol", "address", "waiting", "server")),
     *(f"skillviz.runs.{name}" for name in ("spec", "store", "migrate", "tables")),
     *(
         f"skillviz.core.{name}"
         for name in (
-            "parameters", "region", "makeup", "encoded", "calibration", "temperature", "scores", "agreement",
+            "parameters", "region", "recipe", "makeup", "encoded", "calibration", "temperature", "scores", "agreement",
             "overlap", "intervals", "interpolate",
         )
     ),

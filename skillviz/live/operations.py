@@ -150,7 +150,7 @@ def frame_of(asked: Asked, texts: Sequence[Text]) -> pd.DataFrame:
     n = 2 if asked.task.pair else 1
     if not 1 <= len(texts) <= MOST_TEXTS:
         raise BadInput(f"{len(texts):,} texts were given; 1 to {MOST_TEXTS:,} are scored at a time.")
-    rows = [[text] if isinstance(text, str) else list(text) for text in texts]
+    rows = [list(text) if isinstance(text, list | tuple) else [text] for text in texts]
     if any(len(row) != n or not all(isinstance(part, str) for part in row) for row in rows):
         raise BadInput(f"an example of the task '{asked.task.name}' has {n} text{'s' * (n - 1)}; give it so many.")
     columns = dict(zip(("text_a", "text_b"), zip(*rows, strict=True), strict=False))

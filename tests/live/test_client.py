@@ -48,6 +48,11 @@ def in_background(call: Any) -> tuple[threading.Thread, list[Any]]:
     return thread, found
 
 
+def until_attended(pid: int, requests: int) -> None:
+    """Waits until the worker has so many requests: it has a thread for each, beside the two of its own."""
+    until(lambda: psutil.Process(pid).num_threads() == 2 + requests, f"{requests} requests have arrived")
+
+
 def test_the_first_question_starts_a_worker_and_others_use_it(echo: MakeClient) -> None:
     client = echo()
     assert not client.is_running()
@@ -78,17 +83,19 @@ def test_errors_arrive_as_themselves(echo: MakeClient) -> None:
 
 def test_of_ten_rapid_moves_each_gets_its_own_answer_or_gives_way(echo: MakeClient) -> None:
     client = echo()
-    client.ask("echo")
+    pid = client.ask("echo")["pid"]
+    until_attended(pid, 0)
     with ThreadPoolExecutor(10) as pool:
-        moves = []
-        for number in range(10):
-            moves.append(pool.submit(client.ask, "echo", topic="alpha", number=number, sleep=0.5))
-            time.sleep(0.05)
+        moves = [pool.submit(client.ask, "echo", topic="alpha", number=0, sleep=2)]
+        until_attended(pid, 1)
+        for number in range(1, 10):
+            moves.append(pool.submit(client.ask, "echo", topic="alpha", number=number))
+            time.sleep(0.02)
         errors = [move.exception(PATIENCE) for move in moves]
     answers = [None if error else move.result() for move, error in zip(moves, errors, strict=True)]
     assert all(isinstance(error, Superseded) for error in errors if error)
     assert all(answer["number"] == number for number, answer in enumerate(answers) if answer)
-    assert answers[0] and answers[9] and sum(error is not None for error in errors) >= 3
+    assert answers[0] and any(answers[1:]) and any(errors)
 
 
 def test_two_sessions_do_not_take_each_others_place(echo: MakeClient) -> None:
@@ -113,12 +120,13 @@ def test_two_sessions_do_not_take_each_others_place(echo: MakeClient) -> None:
 def test_a_worker_killed_over_a_request_is_replaced_by_the_next(echo: MakeClient) -> None:
     client = echo()
     pid = client.ask("echo")["pid"]
-    thread, found = in_background(lambda: client.ask("echo", sleep=60))
-    time.sleep(0.5)
-    began = time.monotonic()
+    until_attended(pid, 0)
+    thread, found = in_background(lambda: client.ask("echo", sleep=600))
+    until_attended(pid, 1)
+    time.sleep(0.2)  # now it is being answered
     os.kill(pid, signal.SIGKILL)
     thread.join(PATIENCE)
-    assert isinstance(found[0], LiveError) and "killed" in str(found[0]) and time.monotonic() - began < 30
+    assert isinstance(found[0], LiveError) and "killed" in str(found[0])
     assert client.address.socket.exists()  # the dead one's, which nobody listens at
     assert not client.is_running()
     assert client.ask("echo")["pid"] != pid
@@ -155,10 +163,12 @@ def test_it_ends_with_its_store(echo: MakeClient, store: Path) -> None:
 def test_it_ends_when_told_to(echo: MakeClient) -> None:
     client = echo()
     pid = client.ask("echo")["pid"]
-    running, first = in_background(lambda: client.ask("echo", x=1, sleep=1))
-    time.sleep(0.3)
+    until_attended(pid, 0)
+    running, first = in_background(lambda: client.ask("echo", x=1, sleep=3))
+    until_attended(pid, 1)
     waiting, second = in_background(lambda: client.ask("echo", x=2))
-    time.sleep(0.3)
+    until_attended(pid, 2)
+    time.sleep(0.2)
     os.kill(pid, signal.SIGTERM)
     running.join(PATIENCE), waiting.join(PATIENCE)
     assert first[0]["x"] == 1
@@ -174,13 +184,14 @@ def test_of_many_who_start_at_once_one_does(echo: MakeClient) -> None:
 
 def test_a_request_nobody_waits_for_is_not_begun(echo: MakeClient) -> None:
     client = echo()
-    client.ask("echo")
+    pid = client.ask("echo")["pid"]
+    until_attended(pid, 0)
     busy, first = in_background(lambda: client.ask("echo", sleep=3))
-    time.sleep(0.3)
+    until_attended(pid, 1)
     with pytest.raises(LiveError, match="too long"):
         client.ask("die", timeout=0.3)
     busy.join()
-    assert isinstance(first[0], dict) and client.ask("echo")["pid"] == first[0]["pid"]
+    assert isinstance(first[0], dict) and client.ask("echo")["pid"] == pid
 
 
 def test_only_who_knows_the_token_is_heard(echo: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:

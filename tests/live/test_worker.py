@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from skillviz.errors import BadInput, LiveError, Superseded
@@ -68,24 +67,19 @@ def test_a_slider_and_a_sentence(place: Path, lived: Path) -> None:
         except LiveError as error:
             kept.append(error)
 
+    process = psutil.Process(first["pid"])
+    time.sleep(0.5)  # the threads of the requests before are gone
+    threads = process.num_threads()
     thread = threading.Thread(target=long)
     thread.start()
+    while process.num_threads() == threads:  # until it has the request
+        time.sleep(0.01)
     time.sleep(0.2)
     os.kill(first["pid"], signal.SIGKILL)
     thread.join()
     assert "killed" in str(kept[0])
     again = other.ask("wise", pair=named, path="wise-ft", alpha=0.3)
     assert np.array_equal(again["logits"], wanted["wise-ft", 0.3]) and other.ask("ping")["pid"] != first["pid"]
-
-
-def test_the_client_is_free_of_torch() -> None:
-    """Also while it talks: only the worker imports torch."""
-    probe = "import sys, skillviz.live.client, skillviz.live.server, skillviz.core.recipe, skillviz.commands.worker\n"
-    done = subprocess.run(
-        [sys.executable, "-c", probe + "print('torch' in sys.modules, 'transformers' in sys.modules)"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.split() == ["False", "False"]
 
 
 def test_the_command_is_there_but_not_in_the_help() -> None:
