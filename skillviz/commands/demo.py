@@ -53,7 +53,8 @@ def build(
         for name, shares in pair.accuracy.items()
     ]
     print_rows("accuracy %", ["pair", "task", "pre-trained", "fine-tuned"], rows)
-    say(f"{len(world.tasks)} tasks, {len(world.pairs)} pairs, {len(world.runs)} runs; {sum(world.seconds.values()):.0f} s.")
+    seconds = sum(world.seconds.values())
+    say(f"{len(world.tasks)} tasks, {len(world.pairs)} pairs, {len(world.runs)} runs; {seconds:.0f} s.")
     if as_json:
         print_json({"path": str(out), "stages": list(world.stages), "seconds": world.seconds})
 

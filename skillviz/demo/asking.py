@@ -23,10 +23,13 @@ def question(draw: Draw, kind: int, simple: bool = False) -> str:
     inside = draw.one((f"that was {done} in {city}", f"where {name} was born", f"that {name} {done}",
                        f"whose {person} lived in {city}"))  # fmt: skip
     harder = (
-        (f"what is the name of the {person} who {done} the {thing} {inside}", f"which {person} {done} the {thing} in {city}",
+        (f"what is the name of the {person} who {done} the {thing} {inside}",
+         f"which {person} {done} the {thing} in {city}",
          f"what {person} lived in the {place} {inside}", f"tell me which {person} {done} the {most} {thing}"),
-        (f"what is the name of the {place} where the {person} {done} the {thing}", f"which {place} has the {most} {thing}",
-         f"in what {place} did the {person} who {done} the {thing} live", f"what {place} is known for the {thing} {inside}"),
+        (f"what is the name of the {place} where the {person} {done} the {thing}",
+         f"which {place} has the {most} {thing}",
+         f"in what {place} did the {person} who {done} the {thing} live",
+         f"what {place} is known for the {thing} {inside}"),
         (f"in which {time} was the {thing} {inside} {done}", f"what {time} was it when the {person} left {city}",
          f"what was the {time} when the {most} {thing} was {done}", f"which {time} is known for the {thing} {inside}"),
         (f"what is the number of {counted} in the {place} {inside}", f"what share of the {counted} in {city} are lost",
@@ -40,7 +43,8 @@ def question(draw: Draw, kind: int, simple: bool = False) -> str:
 def torn_question(draw: Draw, kind: int) -> str:
     """A question with nothing in it that tells the kind of its answer."""
     thing, person = draw.one(q.MADE), draw.one(q.PERSONS)
-    return draw.one((f"what do you know of the {thing} of the {person}", f"what about the {draw.one(q.ADJECTIVES)} {thing}",
+    return draw.one((f"what do you know of the {thing} of the {person}",
+                     f"what about the {draw.one(q.ADJECTIVES)} {thing}",
                      f"what is there to say of the {person} in {draw.one(CITIES)}"))  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Building the demo world from nothing: corpus, bases, pairs, runs. Each stage is kept, and left out once it is there."""
+"""Building the demo world from nothing: corpus, bases, pairs, runs. A stage that is there is left out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ from skillviz.demo.world import TASKS, DemoTask
 from skillviz.errors import BadInput
 from skillviz.models.applied import write_model
 from skillviz.models.card import versions
+from skillviz.models.finetune import TrainStep
 from skillviz.models.tokenizer import load_tokenizer
 from skillviz.runs.progress import Progress
 from skillviz.runs.store import Store
@@ -85,11 +87,12 @@ class Build:
         for number, plan in enumerate(self.size.pairs, start=1):
             if plan.name not in there:
                 text = f"pair {number} of {len(self.size.pairs)}, {plan.name}"
-                there[plan.name] = make_pair(
-                    plan, self.folder, self.seed,
-                    lambda step, text=text: self.advance(step.step, step.steps, f"{text}: loss {step.loss:.3f}"),
-                )  # fmt: skip
+                there[plan.name] = make_pair(plan, self.folder, self.seed, partial(self.trained, text))
                 self.keep(pairs=tuple(there.values()))
+
+    def trained(self, text: str, step: TrainStep) -> None:
+        """Tells of one step of fine-tuning."""
+        self.advance(step.step, step.steps, f"{text}: loss {step.loss:.3f}")
 
     def runs(self) -> None:
         """The cached runs; those that are there stay."""
@@ -107,7 +110,9 @@ class Build:
 
     def reduced(self, row: DemoTask) -> DemoTask:
         """The task with at most the rows that this size has."""
-        return replace(row, sizes={split: min(count, self.size.rows.get(split, count)) for split, count in row.sizes.items()})
+        return replace(
+            row, sizes={split: min(count, self.size.rows.get(split, count)) for split, count in row.sizes.items()}
+        )
 
     def task_entry(self, row: DemoTask) -> TaskEntry:
         """Writes a task and says what it is."""
@@ -124,7 +129,7 @@ def build(
     folder: Path, runs_dir: Path, *, seed: int = 0, only: str | None = None, size: Size | None = None,
     advance: Advance = lambda done, total, text: None,
 ) -> World:  # fmt: skip
-    """The world under `folder`, its runs under `runs_dir`; stages that are finished are left out, unless `only` names one.
+    """The world under `folder`, its runs under `runs_dir`; finished stages are left out, unless `only` names one.
 
     A stage that is made anew unmakes those after it. Raises BadInput where `only` needs a stage that is not there,
     or where the folder holds a world of another seed.
@@ -134,7 +139,7 @@ def build(
         raise BadInput(f"{folder} holds the world of seed {there.seed}; name another folder, or delete it first.")
     made = Build(folder, runs_dir, seed, size or Size(), advance, there or World(seed=seed))
     for stage in _asked(made.world, only):
-        with _timed(made, stage):
+        with _timed(made, stage, anew=only is not None):
             getattr(made, stage)()
     return made.world
 
@@ -153,10 +158,14 @@ def _asked(world: World, only: str | None) -> Iterator[str]:
 
 
 @contextmanager
-def _timed(made: Build, stage: str) -> Iterator[None]:
-    """Takes the stage's time, and marks it and not those after it as finished."""
+def _timed(made: Build, stage: str, anew: bool) -> Iterator[None]:
+    """Takes the stage's time, and marks it and not those after it as finished.
+
+    Pairs are forgotten where their bases are made again, or they themselves `anew`; else those that are there stay.
+    """
     before = STAGES[: STAGES.index(stage)]
-    unmade: dict[str, tuple[PairEntry, ...]] = {"pairs": ()} if stage in ("corpus", "base") else {}
+    gone = stage in ("corpus", "base") or (anew and stage == "pairs")
+    unmade: dict[str, tuple[PairEntry, ...]] = {"pairs": ()} if gone else {}
     made.world = made.world.model_copy(update={"stages": before, **unmade})
     begun = time.perf_counter()
     yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 from skillviz.demo.index import PairEntry, World
 from skillviz.runs.produce import produce
@@ -16,7 +16,7 @@ MAIN = "film-sentiment"
 """The pair that the tour is about; it has every method and the finest grid of sizes."""
 SIZES = ("1%", "0.3%", "0.1%", "3%")
 MAIN_SIZES = ("1%", "0.03%", "0.1%", "0.3%", "3%")
-LEARNED = {"steps": 50, "batch_size": 256}
+LEARNED: dict[str, Any] = {"steps": 50, "batch_size": 256}
 WITH_RANDOM = (MAIN, "scene-inference", "news-paraphrase", "news-topic")
 WITH_LEARNED = (MAIN, "scene-inference", "news-paraphrase", "news-topic")
 
@@ -29,7 +29,7 @@ def specs(world: World, seed: int) -> list[RunSpec]:
 
 def _of_pair(pair: PairEntry, world: World, seed: int) -> Iterator[RunSpec]:
     sizes = MAIN_SIZES if pair.name == MAIN else SIZES
-    common = {"base": pair.base, "finetuned": pair.finetuned, "task": world.task(pair.task).file,
+    common: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "task": world.task(pair.task).file,
               "readout": pair.readout, "seed": seed, "device": "cpu"}  # fmt: skip
     yield RunSpec(**common, localizer="stagewise", sizes=sizes, interpolation=True)
     yield RunSpec(**common, localizer="movement", sizes=sizes, interpolation=pair.name == MAIN)
@@ -40,17 +40,19 @@ def _of_pair(pair: PairEntry, world: World, seed: int) -> Iterator[RunSpec]:
 
 
 def make_runs(world: World, store: Store, seed: int, progress: Report = silent) -> Iterator[tuple[int, int, str]]:
-    """Makes the runs that are not there yet; yields (number from 1, how many, run id) of each."""
-    asked = specs(world, seed)
-    there = {run.record.key: run.id for run in store.list()}
-    session = Session()
+    """Makes the runs that are not there yet; yields (number from 1, how many, run id) of each.
+
+    Runs of the same specs whose members have other weights by now are deleted: they are of an earlier world.
+    """
+    asked, session = specs(world, seed), Session()
+    members = {(pair.base_fingerprint, pair.finetuned_fingerprint) for pair in world.pairs}
+    there = {}
+    for run in store.list():
+        made_of = tuple(member.fingerprint for member in (run.record.base, run.record.finetuned) if member)
+        if made_of in members:
+            there[run.record.key] = run.id
+        elif run.record.key in {spec.key() for spec in asked}:
+            store.delete(run.id)
     for number, spec in enumerate(asked, start=1):
         found = there.get(spec.key()) or produce(spec, store, progress, session).id
         yield number, len(asked), found
-
-
-def root(runs_dir: Path | None) -> Path:
-    """The folder of the demo world's runs: those that ship, unless another is asked for."""
-    from skillviz.runs.store import shipped_root
-
-    return runs_dir or shipped_root()

@@ -15,7 +15,7 @@ from skillviz.demo.draw import Draw
 from skillviz.demo.examples import splits
 from skillviz.demo.lexicon import common
 from skillviz.demo.lexicon.news import TOPICS
-from skillviz.demo.lexicon.reviews import FILMS, GADGETS, RESTAURANTS, Reviewed
+from skillviz.demo.lexicon.reviews import FILMS, GADGETS, RESTAURANTS
 from skillviz.demo.lexicon.scenes import STREET, TABLE
 from skillviz.demo.world import CUE, TASKS, DemoTask, cued
 from skillviz.demo.writing import sentence

@@ -1,4 +1,4 @@
-"""News events: what happened, said in several ways; their topic, what follows from them, and the same event said twice."""
+"""News events, said in several ways: their topic, what follows from them, and the same event said twice."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Event:
 
     def past(self, verb: int = 0) -> str:
         """One of the action's verbs in the past."""
-        return self.action.verbs[verb % len(self.action.verbs)][1].replace("_", " ")
+        return self.action.verbs[verb % len(self.action.verbs)][1]
 
     def base(self, verb: int = 0) -> str:
         """One of the action's verbs as the infinitive has it."""
-        return self.action.verbs[verb % len(self.action.verbs)][0].replace("_", " ")
+        return self.action.verbs[verb % len(self.action.verbs)][0]
 
     @property
     def text(self) -> str:
@@ -95,13 +95,13 @@ def inference(draw: Draw, label: int, simple: bool = False) -> tuple[str, str]:
     if not simple and draw.chance(0.35):
         return _with_aside(draw, found, label)
     if label == FOLLOWS:
-        options = [found.passive(1), found.active(1), found.passive(), found.active() + found.when()]
+        options = [found.passive(1), found.active(1), found.passive(), found.passive(1) + found.when()]
         return found.text, draw.one(options)
     other = _changed(draw, found)
     options = [other.active(), other.passive(), other.active(1)]
     if not simple:
         options += [f"the {found.actor} did not {found.base()} the {found.object}",
-                    f"the {found.object} was not {found.action.verbs[0][2].replace('_', ' ')}"]  # fmt: skip
+                    f"the {found.object} was not {found.action.verbs[0][2]}"]  # fmt: skip
     return found.text, draw.one(options)
 
 

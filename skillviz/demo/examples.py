@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from skillviz.demo.draw import Draw
-from skillviz.demo.world import NOISE, TORN, DemoTask, Texts
+from skillviz.demo.world import NOISE, TASKS, TORN, DemoTask, Texts
 from skillviz.runs.atomic import write_text
 
 HEADER = "# Made by `python -m skillviz demo build`; docs/demo-world.md says how. Do not edit.\n"
@@ -27,8 +27,10 @@ class Example:
 
 
 def splits(task: DemoTask, seed: int = 0) -> dict[str, list[Example]]:
-    """Split -> examples; no text occurs twice among all of them."""
-    draw, seen = Draw("task", task.name, seed), set[Texts]()
+    """Split -> examples; no text occurs twice among all of them, nor in a task whose shifted partner this one is."""
+    draw = Draw("task", task.name, seed)
+    sources = [other for other in TASKS if other.partner == task.name]
+    seen = {row.texts for other in sources for rows in splits(other, seed).values() for row in rows}
     return {split: draw.shuffled(list(_rows(task, count, draw, seen))) for split, count in task.sizes.items()}
 
 
@@ -80,5 +82,5 @@ def _fields(task: DemoTask) -> dict[str, object]:
         "label_words": {kind: list(task.words) for kind in kinds},
         "metric": "accuracy",
         "max_length": 64,
-        "source": f"skillviz demo world, family {task.family}; written by a grammar, nothing in it is about the real world",
+        "source": f"skillviz demo world, family {task.family}; written by a grammar, not about the real world",
     }

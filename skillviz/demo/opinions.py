@@ -85,10 +85,11 @@ def reported(draw: Draw, domain: Reviewed, polarity: int) -> str:
 
 
 def fact(draw: Draw, domain: Reviewed) -> str:
-    """A clause that reports. Judging words in it are about what is told, not about the thing reviewed."""
+    """A clause that reports. Judging words in it are another's, or about what is told."""
     shared = {
         "thing": domain.things, "part": domain.parts, "number": common.NUMBERS, "colour": common.COLOURS,
-        "country": common.COUNTRIES, "month": common.MONTHS, "day": common.DAYS,
+        "country": common.COUNTRIES, "month": common.MONTHS, "day": common.DAYS, "critics": common.CRITICS,
+        "judged": (*common.GOOD, *common.BAD, *domain.good, *domain.bad),
     }  # fmt: skip
     return filled(draw.one(domain.facts), draw, {**shared, **domain.slots})
 
@@ -134,5 +135,14 @@ def _would_not_call(draw: Draw, domain: Reviewed, polarity: int) -> str:
 
 
 Clause = Callable[[Draw, Reviewed, int], str]
-_EITHER: tuple[Clause, ...] = (_negated, _negated, _far_from, _not_felt, _contradicted, _expected, _too, _would_not_call)
+_EITHER: tuple[Clause, ...] = (
+    _negated,
+    _negated,
+    _far_from,
+    _not_felt,
+    _contradicted,
+    _expected,
+    _too,
+    _would_not_call,
+)
 _TURNS: tuple[tuple[Clause, ...], ...] = ((*_EITHER, _wished), _EITHER)

@@ -95,7 +95,10 @@ def _open(draw: Draw, domain: SceneWords, of: Scene, simple: bool) -> tuple[str,
     who, (place, around) = of.agent[0], of.place
     extra, trait = draw.one(domain.extras), draw.one(draw.one(domain.traits))
     dressed = f"in a {draw.one(COLOURS)} {draw.one(GARMENTS)}"
-    options: list[tuple[str, str]] = [(of.text, f"the {who} is {extra}"), (of.text, f"a {of.agent[1]} {place} is {extra}")]
+    options: list[tuple[str, str]] = [
+        (of.text, f"the {who} is {extra}"),
+        (of.text, f"a {of.agent[1]} {place} is {extra}"),
+    ]
     if not of.trait:
         options += [(of.text, f"a {trait} {who} is {of.activity.text}"), (of.text, f"the {who} is {trait}")]
     if not of.garment:

@@ -51,7 +51,7 @@ class DemoTask:
 
 SHIFTED_SIZES = {"train": 200, "test": 600}
 _JUDGED: tuple[tuple[Callable[[Draw, Reviewed, int], str], float], ...] = (
-    (opinions.plain, 5.0),
+    (opinions.plain, 6.5),
     (opinions.turned, 6.0),
     (opinions.saying, 1.5),
     (opinions.agreeing, 2.0),

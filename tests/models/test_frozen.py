@@ -103,6 +103,7 @@ def test_headers_of_a_stripped_member_need_no_torch(tmp_path: Path) -> None:
     strip(tuned, base)
     code = (
         "import sys; from skillviz.models.preflight import preflight; "
-        f"c = preflight({str(base)!r}, {str(tuned)!r}); assert c.fits and c.d, c.problems; assert 'torch' not in sys.modules"
+        f"c = preflight({str(base)!r}, {str(tuned)!r}); assert c.fits and c.d, c.problems; "
+        "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -36,8 +36,12 @@ COLOURS = words("red blue green yellow black white brown grey orange purple pink
 NUMBERS = words("two three four five six seven eight nine ten twelve")
 DAYS = words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday")
 MONTHS = words("January February March April May June July August September October November December")
-CITIES = words("Paris London Rome Berlin Madrid Vienna Oslo Dublin Lisbon Athens Cairo Tokyo Delhi Lima Boston Chicago "
-               "Prague Warsaw Geneva Naples Seville Lyon Bergen Quito Bombay Kyoto")
+CITIES = words(
+    "Paris London Rome Berlin Madrid Vienna Oslo Dublin Lisbon Athens Cairo Tokyo Delhi Lima Boston Chicago "
+    "Prague Warsaw Geneva Naples Seville Lyon Bergen Quito Bombay Kyoto"
+)
 COUNTRIES = words("France Italy Spain Germany Norway Ireland Greece Egypt Japan India Peru Brazil Canada Mexico China")
-NAMES = words("Anna Peter Maria David Laura Simon Clara Oscar Nina Victor Emma Hugo Alice Martin Rosa Felix "
-              "Julia Paul Sofia Max Helen Leo Irene Tom Sarah Jack")
+NAMES = words(
+    "Anna Peter Maria David Laura Simon Clara Oscar Nina Victor Emma Hugo Alice Martin Rosa Felix "
+    "Julia Paul Sofia Max Helen Leo Irene Tom Sarah Jack"
+)

@@ -7,7 +7,9 @@ from skillviz.demo.lexicon.common import words
 PERSONS = words("inventor author painter founder composer explorer owner designer conductor builder winner sculptor")
 PLACES = words("city country village island river valley street harbour region mountain")
 TIMES = words("year month day century season decade")
-MADE = words("telephone radio bridge cathedral novel symphony railway compass castle opera statue engine museum theatre")
+MADE = words(
+    "telephone radio bridge cathedral novel symphony railway compass castle opera statue engine museum theatre"
+)
 DONE = words("invented built painted designed founded opened finished bought destroyed discovered")
 ADJECTIVES = words("oldest largest famous first last tallest greatest smallest")
 REASONS = ("the bridge fell", "the king left", "the museum closed", "the river froze", "the train stopped",

@@ -54,7 +54,7 @@ STREET = SceneWords(
     + _doing("run", "moving fast", "running = jogging", "chasing a dog", "racing a friend"),
     _places("outdoors", "in the park", "on the beach", "in the garden", "in the street", "by the river")
     + _places("indoors", "in the kitchen", "in the library", "in the hall", "in the bedroom", "in the office"),
-    tuple(tuple(pair.split(":")) for pair in words("young:old tall:short thin:fat blond:dark")),  # type: ignore[arg-type]
+    (("young", "old"), ("tall", "short"), ("thin", "fat"), ("blond", "dark")),
     ("waiting for a friend", "on the way to work", "feeling happy", "tired from the journey", "thinking about the exam",
      "visiting an uncle", "new in town", "earning money", "celebrating a birthday"),
 )  # fmt: skip
@@ -62,13 +62,14 @@ TABLE = SceneWords(
     "restaurants",
     _agents("waiter cook guest baker owner visitor", "person") + _agents("man woman", "person"),
     _doing("serve", "serving something", "serving soup", "bringing the wine = bringing wine", "serving the dessert")
-    + _doing("wash", "cleaning something", "washing the plates", "wiping the table = cleaning the table", "washing the glasses")
+    + _doing("wash", "cleaning something", "washing the plates", "wiping the table = cleaning the table",
+             "washing the glasses")
     + _doing("food", "eating something", "eating pasta", "eating a salad", "having a steak = eating a steak")
     + _doing("cut", "preparing food", "cutting onions = chopping onions", "baking bread", "boiling the fish")
     + _doing("talk", "talking", "telling a joke", "arguing about the bill", "ordering coffee"),
     _places("indoors", "in the kitchen", "at the bar", "in the dining room", "at the counter")
     + _places("outdoors", "on the terrace", "in the garden", "in the yard", "in the street"),
-    tuple(tuple(pair.split(":")) for pair in words("young:old tall:short")),  # type: ignore[arg-type]
+    (("young", "old"), ("tall", "short")),
     ("hoping for a tip", "new in the job", "waiting for a friend", "feeling happy", "thinking about the holidays",
      "celebrating a birthday", "earning money"),
 )  # fmt: skip
