@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.ending import BAD_USE
 from skillviz.commands.output import print_json, say
+from skillviz.errors import SkillvizError
+from skillviz.jobs.slots import slot_of
+from skillviz.runs.library import library
+from skillviz.runs.spec import read_spec
+
+if TYPE_CHECKING:
+    from skillviz.runs.estimate import Estimate
 
 
 def preflight(
@@ -23,6 +31,7 @@ def preflight(
 ) -> None:
     """Say whether two models make a pair, reading only their configuration and safetensors headers.
 
+    With --task it also says about how long a localization by default will take and how much memory it needs.
     Ends with exit code 2 and one sentence for each thing that does not fit: architecture, shapes, vocabulary,
     number of labels, a head that would be random.
 
@@ -40,8 +49,24 @@ def preflight(
         say(remark)
     if not found.problems:
         say(f"The pair fits: {found.readout} readout, {found.d:,} graftable parameters.")
+    expected = expect(base, finetuned, task, readout) if task and not found.problems else None
+    if expected is not None:
+        say(f"A localization by default takes {expected.words()}.")
     if as_json:
         value = {"fits": not found.problems, "problems": [str(p) for p in found.problems]}
+        if expected is not None:
+            value |= {"seconds": round(expected.seconds, 1), "bytes": expected.bytes}
         print_json({**value, "notes": list(found.notes), "readout": found.readout, "d": found.d})
     if found.problems:
         raise typer.Exit(BAD_USE)
+
+
+def expect(base: str, finetuned: str, task: str, readout: given.ReadoutName | None) -> Estimate | None:
+    """What a localization by default will take on this machine; None where the task's data are not at hand."""
+    from skillviz.runs.estimate import estimate, facts_of
+
+    spec = read_spec({"base": base, "finetuned": finetuned, "task": task, "readout": readout and readout.value})
+    with suppress(SkillvizError):
+        facts = facts_of(spec, slot_of(spec.device).partition("-")[0])
+        return estimate(spec, facts, [run.record for run in library().list()])
+    return None

@@ -42,7 +42,7 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
 
 def checked(spec: RunSpec) -> tuple[int, str]:
     """The main size in entries and the task's name; raises the first thing that stands against the run."""
-    task = registry.task(os.path.expandvars(spec.task))
+    task = registry.task(spec.task)
     found = preflight(spec.base, spec.finetuned, task, spec.readout)
     found.raise_first()
     sizes = [parse_size(size, found.d or 0) for size in spec.sizes]

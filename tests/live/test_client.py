@@ -128,7 +128,7 @@ def test_a_worker_killed_over_a_request_is_replaced_by_the_next(echo: MakeClient
     thread.join(PATIENCE)
     assert isinstance(found[0], LiveError) and "killed" in str(found[0])
     assert client.address.socket.exists()  # the dead one's, which nobody listens at
-    assert not client.is_running()
+    until(lambda: not client.is_running(), "its end takes a moment")
     assert client.ask("echo")["pid"] != pid
     with pytest.raises(LiveError, match="killed"):
         client.ask("die")

@@ -1,0 +1,213 @@
+"""How long a run will take and how much memory it needs, told before it starts: from headers, row counts and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import prod
+from statistics import median
+from typing import Any
+
+from skillviz.models.preflight import preflight
+from skillviz.runs.record import RunRecord
+from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.tasks import registry
+from skillviz.tasks.splits import load
+
+# MiniLM-L6 (d = 10.6 million) on two idle cores, SST-2: 134 examples a second forward, 47 forward and backward
+MEASURED_D, TOKENS = 10_646_784, 25.0
+FORWARD, BACKWARD = {"cpu": 134.0, "cuda": 5000.0}, {"cpu": 47.0, "cuda": 1700.0}
+LEAST = {"cpu": 2e-4, "cuda": 5e-5}  # seconds an example takes however small the model
+BEGIN = {"cpu": 6.0, "cuda": 12.0}  # seconds until a process has torch, and its device
+A_STEP = 4e-9  # seconds a step takes for each graftable entry: ten passes over the vectors
+PROCESS = 5e8  # bytes of a process that has torch
+MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
+SCORED = 512
+CALIBRATED = ("search", "evaluate")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run from headers and data: `d` graftable of `parameters`, rows by split in `counts`,
+    mean `tokens` an example, the `sizes` in entries. `device` is cpu or cuda."""
+
+    d: int
+    parameters: int
+    width: int
+    layers: int
+    labels: int
+    counts: Mapping[str, int]
+    sizes: tuple[int, ...]
+    device: str = "cpu"
+    tokens: float = TOKENS
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds by phase and bytes at the most; `runs` finished ones were taken as the measure."""
+
+    phases: Mapping[str, float]
+    bytes: int
+    runs: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds in all."""
+        return sum(self.phases.values())
+
+    def words(self) -> str:
+        """As told to a person: rough numbers."""
+        said = f"{self.seconds:.0f} s" if self.seconds < 120 else f"{self.seconds / 60:.0f} min"
+        said = f"{self.seconds / 3600:.1f} h" if self.seconds >= 7200 else said
+        how = f"as {self.runs} finished runs took" if self.runs else "rough: nothing was measured on this machine yet"
+        return f"about {said} and {self.bytes / 2**30:.1f} GiB of memory ({how})"
+
+
+@dataclass(frozen=True)
+class Search:
+    """What one search costs: examples forward and backward, examples forward, steps, vectors of d float32 kept."""
+
+    backward: float = 0
+    forward: float = 0
+    steps: int = 1
+    vectors: float = 1.0
+    bytes: float = 0
+
+
+@dataclass(frozen=True)
+class Method:
+    """The defaults of a localizer's options that cost time, and its cost; a test compares them with the table."""
+
+    cost: Callable[[Mapping[str, Any], Facts], Search]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _stepwise(vectors: float) -> Callable[[Mapping[str, Any], Facts], Search]:
+    def cost(o: Mapping[str, Any], facts: Facts) -> Search:
+        batch = min(o["batch_size"], facts.counts.get("train", 0))
+        return Search(backward=o["steps"] * batch, steps=o["steps"], vectors=vectors)
+
+    return cost
+
+
+def _learned(o: Mapping[str, Any], facts: Facts) -> Search:
+    judged = o["steps"] // o["score_every"] + 2
+    scored = min(SCORED, facts.counts.get("validation", 0))
+    batch = min(o["batch_size"], facts.counts.get("train", 0))
+    return Search(o["steps"] * batch, judged * scored, o["steps"], vectors=4)
+
+
+def _first_order(o: Mapping[str, Any], facts: Facts) -> Search:
+    return Search(backward=min(o["examples"], facts.counts.get("train", 0)), vectors=2)
+
+
+def _linearized(o: Mapping[str, Any], facts: Facts) -> Search:
+    candidates = max(o["candidate_share"] * facts.d, 2 * min(max(facts.sizes), facts.d / 2))
+    most = o["jacobian_gib"] * 2**30
+    rows = min(o["examples"], facts.counts.get("train", 0), most / (4 * candidates * max(1, facts.labels - 1)))
+    jacobian = 4 * rows * max(1, facts.labels - 1) * candidates
+    solving = o["rounds"] * o["iterations"] * 3 * jacobian / 1e10 / (A_STEP * facts.d)  # told in steps
+    each = 1.2 * rows * max(1, facts.labels - 1) * o["rounds"]  # one at a time is slower than in batches
+    return Search(backward=each, steps=round(solving), bytes=jacobian)
+
+
+METHODS: dict[str, Method] = {
+    "stagewise": Method(_stepwise(0.5), {"steps": 50, "batch_size": 128}),
+    "frank-wolfe": Method(_stepwise(1.6), {"steps": 30, "batch_size": 128}),
+    "linearized": Method(
+        _linearized,
+        {"examples": 768, "rounds": 1, "candidate_share": 0.02, "iterations": 100, "jacobian_gib": 2.0},
+    ),
+    "learned": Method(_learned, {"steps": 100, "batch_size": 1024, "score_every": 10}),
+    "learned-ranked": Method(_stepwise(4), {"steps": 50, "batch_size": 128}),
+    "first-order": Method(_first_order, {"examples": 1024}),
+    "movement": Method(lambda o, facts: Search(vectors=2)),
+    "random": Method(lambda o, facts: Search(vectors=4)),
+}
+NESTED = ("first-order", "movement", "random", "learned")  # one search for all sizes
+
+
+def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) -> Estimate:
+    """What a run will take. Finished runs on the same kind of device, of the same base where there are any,
+    correct the times measured elsewhere."""
+    known = [r for r in finished if r.architecture and r.task and (r.device or "").startswith(facts.device)]
+    same = [r for r in known if r.spec.base == spec.base] or known
+    ratios = [ratio for record in same if (ratio := _ratio(record, facts)) is not None]
+    factor = median(ratios) if ratios else 1.0
+    phases = {name: seconds * factor for name, seconds in _phases(spec, facts).items()}
+    phases["load"] = BEGIN[facts.device] + facts.parameters * 8 / 5e8
+    return Estimate(phases, int(_bytes(spec, facts)), len(ratios))
+
+
+def facts_of(spec: RunSpec, device: str = "cpu") -> Facts:
+    """The facts of a spec, without weights; raises SkillvizError where the pair, the task or a size is wrong."""
+    task = registry.task(spec.task)
+    found = preflight(spec.base, spec.finetuned, task, spec.readout)
+    found.raise_first()
+    caps = {"max_train": spec.max_train, "max_validation": spec.max_validation, "max_test": spec.max_test}
+    splits = load(task, k_shot=spec.k_shot, seed=spec.data_seed, **caps)
+    frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
+    words = splits.train["text_a"].head(200).str.split().str.len().mean()
+    config, d = found.base.config, found.d or 1
+    width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
+    whole = sum(prod(shape) for shape in found.base.shapes.values())
+    sizes = tuple(parse_size(size, d) for size in spec.sizes)
+    counts = {name: len(frame) for name, frame in frames.items() if len(frame)}
+    both = 2 if "text_b" in splits.train.columns else 1
+    tokens = float(min(1.3 * both * words + 4, task.max_length))
+    return Facts(d, max(whole, d), width, found.layers or 1, len(task.labels), counts, sizes, device, tokens)
+
+
+def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
+    """Seconds by phase, as on the machine of the constants."""
+    evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
+    cost, searches = _cost(spec, facts), 1 if spec.localizer in NESTED else len(facts.sizes)
+    each = cost.backward * _example(BACKWARD, facts) + cost.forward * _example(FORWARD, facts)
+    forward = evaluated * _example(FORWARD, facts)
+    return {
+        "predict": 2 * forward,
+        "search": searches * (each + cost.steps * facts.d * A_STEP),
+        "evaluate": (1 + len(facts.sizes)) * forward + 1 + facts.d * 5e-8,
+    }
+
+
+def _example(speed: Mapping[str, float], facts: Facts) -> float:
+    """Seconds an example takes: in proportion to the entries of the blocks and to its tokens."""
+    scale = facts.d / MEASURED_D * facts.tokens / TOKENS
+    return scale / speed[facts.device] + LEAST[facts.device]
+
+
+def _cost(spec: RunSpec, facts: Facts) -> Search:
+    method = METHODS.get(spec.localizer, METHODS["stagewise"])
+    common = {"steps": spec.steps, "batch_size": spec.batch_size}
+    given = {**spec.options, **{name: value for name, value in common.items() if value is not None}}
+    return method.cost({name: _as(value, given.get(name)) for name, value in method.defaults.items()}, facts)
+
+
+def _as(default: Any, given: Any) -> Any:
+    """The number given, the default for what is none: what is wrong with an option is said elsewhere."""
+    with suppress(TypeError, ValueError, OverflowError):
+        return type(default)(given)
+    return default
+
+
+def _bytes(spec: RunSpec, facts: Facts) -> float:
+    """Weights of both members, the vectors of the search, the activations of a micro-batch."""
+    narrow = 2 if spec.dtype == "bfloat16" else 4
+    cost = _cost(spec, facts)
+    weights = narrow * (2 * facts.parameters + 3 * facts.d)
+    activations = MICRO_TOKENS[facts.device] * 150 * facts.width * facts.layers
+    return PROCESS + weights + 4 * facts.d * (2 + cost.vectors) + cost.bytes + activations
+
+
+def _ratio(record: RunRecord, facts: Facts) -> float | None:
+    """How much longer a finished run took than the constants say; None where it cannot be told."""
+    assert record.architecture and record.task
+    spent = sum(record.seconds.get(name, 0.0) for name in CALIBRATED)
+    its = Facts(
+        record.architecture.d, record.architecture.d, facts.width, record.architecture.layers,
+        len(record.task.labels), record.task.counts, record.sizes or (1,), facts.device, facts.tokens,
+    )  # fmt: skip
+    expected = sum(_phases(record.spec, its)[name] for name in CALIBRATED)
+    return spent / expected if spent > 0 and expected > 0 else None
