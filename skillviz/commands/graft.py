@@ -53,6 +53,11 @@ def export(
     write_file(out, graft.save)
     size = out.stat().st_size
     say(f"{out}: {graft.region.size:,} of {graft.region.d:,} parameters, {size:,} bytes.")
+    if found.spec.dtype != "float32":
+        note(
+            f"The run was scored with weights rounded to {found.spec.dtype}; the graft holds the fine-tuned values as "
+            "stored, so its scores can differ a little from the run's: `evaluate --graft` tells them."
+        )
     if as_json:
         print_json(
             {"path": str(out), "run_id": found.id, "size": graft.region.size, "d": graft.region.d, "bytes": size}
