@@ -122,7 +122,7 @@ def apply(
     from skillviz.runs.session import expanded
 
     loaded = Graft.load(graft)
-    engine.refuse_full_folder(out, overwrite)
+    engine.refuse_full_folder(out, overwrite, expanded(base, "base"))
     result = engine.applied(expanded(base, "base"), loaded, force=force)
     engine.save_applied(result, out, overwrite=overwrite)
     for remark in result.notes:

@@ -138,7 +138,7 @@ def _tell_apart(members: Sequence[Entry]) -> list[str]:
 
 
 def first_choice(entries: Sequence[Entry]) -> Entry:
-    """The run to show when none was asked for: the user's newest, else of the pair with most runs the default's at 0.1 %."""
+    """The run to show when none was asked for: the user's newest, else the most studied pair's default at 0.1 %."""
     own = [entry for entry in entries if entry.is_own]
     if own:
         return max(own, key=lambda e: e.created)

@@ -207,3 +207,7 @@ def test_a_lean_run_s_export_says_that_its_scores_were_of_rounded_weights(pair, 
         run = call("localize", *members, "--dtype", dtype, "--device", "cpu", "--json").json
         said = call("export", run["run_id"], "-o", tmp_path / f"{dtype}.safetensors")
         assert said.code == 0 and ("rounded to bfloat16" in said.err) == is_said
+
+
+def test_an_applied_graft_is_not_taken_for_a_fine_tuning(chain):
+    assert "moved in fine-tuning" not in chain["said"]["evaluate"].out
