@@ -187,6 +187,8 @@ def test_a_size_that_two_runs_share_is_told_once(tmp_path: Path) -> None:
 
 
 def test_two_pairs_of_one_task_are_told_apart(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    frame = table([fake_run(store, finetuned=f"demo/{name}", sizes=("1%",), **TINY) for name in ("one", "two")])
-    assert set(frame["finetuned"]) == {"one", "two"}
+    one = fake_run(Store(tmp_path), finetuned="demo/one", sizes=("1%",), **TINY)
+    two = asked(one, finetuned="demo/two")
+    other = two.record.finetuned.model_copy(update={"fingerprint": "another"})
+    two = Run(two.path, two.record.model_copy(update={"finetuned": other}))
+    assert set(table([one, two])["finetuned"]) == {"one", "two"}
