@@ -33,7 +33,7 @@ def evaluate(
     data_seed: given.DataSeed = 0,
     max_validation: given.MaxValidation = None,
     max_test: given.MaxTest = None,
-    device: given.Device = given.DeviceName.auto,
+    device: given.Device = "auto",
     dtype: given.Dtype = given.DtypeName.float32,
     force: Annotated[
         bool, typer.Option("--force", rich_help_panel=given.WHERE, help="Take a base that the graft was not made for.")
@@ -54,7 +54,7 @@ def evaluate(
 
     found = scored.evaluate(
         base, finetuned, task, region=region, graft=graft, readout=readout.value if readout else None, k_shot=k_shot,
-        data_seed=data_seed, max_validation=max_validation, max_test=max_test, device=device.value, dtype=dtype.value,
+        data_seed=data_seed, max_validation=max_validation, max_test=max_test, device=device, dtype=dtype.value,
         force=force,
     )  # fmt: skip
     print_scores(found.scores, found.metric)

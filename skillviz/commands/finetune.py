@@ -91,7 +91,7 @@ def finetune(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", rich_help_panel=given.WHERE, help="Replace a folder that is not empty.")
     ] = False,
-    device: given.Device = given.DeviceName.auto,
+    device: given.Device = "auto",
     as_json: given.AsJson = False,
 ) -> None:
     """Fine-tune a base model by the paper's SGD recipe, and write an ordinary model folder with a card.
@@ -121,7 +121,7 @@ def finetune(
         done = engine.finetune(
             base, found, out=out, readout=readout.value, steps=steps, batch_size=batch_size, lr=lr, seed=seed,
             k_shot=k_shot, data_seed=data_seed, max_train=max_train, max_validation=max_validation, max_test=max_test,
-            evaluate_test=test, device=device.value, train_embeddings=train_embeddings, train_head=train_head,
+            evaluate_test=test, device=device, train_embeddings=train_embeddings, train_head=train_head,
             head=head.value, overwrite=overwrite, command=command_line(), progress=show,
         )  # fmt: skip
     if without_frozen:

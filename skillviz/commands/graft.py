@@ -53,6 +53,11 @@ def export(
     write_file(out, graft.save)
     size = out.stat().st_size
     say(f"{out}: {graft.region.size:,} of {graft.region.d:,} parameters, {size:,} bytes.")
+    if found.spec.dtype != "float32":
+        note(
+            f"The run was scored with weights rounded to {found.spec.dtype}; the graft holds the fine-tuned values as "
+            "stored, so its scores can differ a little from the run's: `evaluate --graft` tells them."
+        )
     if as_json:
         print_json(
             {"path": str(out), "run_id": found.id, "size": graft.region.size, "d": graft.region.d, "bytes": size}
@@ -117,7 +122,7 @@ def apply(
     from skillviz.runs.session import expanded
 
     loaded = Graft.load(graft)
-    engine.refuse_full_folder(out, overwrite)
+    engine.refuse_full_folder(out, overwrite, expanded(base, "base"))
     result = engine.applied(expanded(base, "base"), loaded, force=force)
     engine.save_applied(result, out, overwrite=overwrite)
     for remark in result.notes:

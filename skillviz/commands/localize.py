@@ -111,7 +111,7 @@ def localize(
         bool,
         typer.Option("--interpolation", rich_help_panel=given.SEARCH, help="Also score WiSE-FT and WiSE-Graft."),
     ] = False,
-    device: given.Device = given.DeviceName.auto,
+    device: given.Device = "auto",
     dtype: given.Dtype = given.DtypeName.float32,
     autocast: Annotated[
         Autocast | None,
@@ -145,7 +145,7 @@ def localize(
             "base": base, "finetuned": finetuned, "task": task, "readout": readout and readout.value,
             "localizer": method, "sizes": tuple(size or [DEFAULT_SIZE]), "options": read_options(option or []),
             "seed": seed, "data_seed": data_seed, "k_shot": k_shot, "steps": steps, "batch_size": batch_size,
-            "device": device.value, "dtype": dtype.value, "autocast": autocast and autocast.value,
+            "device": device, "dtype": dtype.value, "autocast": autocast and autocast.value,
             "max_train": max_train, "max_validation": max_validation, "max_test": max_test,
             "interpolation": interpolation,
         }

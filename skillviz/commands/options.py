@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -24,12 +25,11 @@ class HeadName(StrEnum):
     linear = "linear"
 
 
-class DeviceName(StrEnum):
-    """Where the model runs."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
+def device_name(value: str) -> str:
+    """The value, where it can name a device; raises BadParameter."""
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value):
+        raise typer.BadParameter(f"'{value}' is not a device; allowed: auto, cpu, cuda, cuda:<number>.")
+    return value
 
 
 class DtypeName(StrEnum):
@@ -88,7 +88,14 @@ MaxTest = Annotated[
     int | None, typer.Option("--max-test", min=1, metavar="N", rich_help_panel=DATA, help="Use at most N for the test.")
 ]
 Device = Annotated[
-    DeviceName, typer.Option("--device", rich_help_panel=WHERE, help="auto takes a CUDA device where there is one.")
+    str,
+    typer.Option(
+        "--device",
+        rich_help_panel=WHERE,
+        metavar="auto|cpu|cuda|cuda:N",
+        callback=device_name,
+        help="auto takes a CUDA device where there is one.",
+    ),
 ]
 Dtype = Annotated[
     DtypeName,

@@ -92,7 +92,9 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete one of your runs, finished or not. Runs that ship are left alone unless --runs-dir names their folder."""
-    store = Store(store_root(runs_dir))
+    folder, store = Path(run).expanduser().resolve(), Store(store_root(runs_dir))
+    if (folder / "run.json").is_file() and folder.parent == store.root.resolve():
+        run = folder.name
     name = store.resolve(run)
     if not yes and not typer.confirm(f"Delete {name} and all its files?"):
         say("Nothing was deleted.")

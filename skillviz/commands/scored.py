@@ -90,7 +90,7 @@ def evaluate(
         assert own is not None
         with tempfile.TemporaryDirectory(prefix="skillviz-") as folder:
             save_applied(applied(source, own, force=force), Path(folder) / "grafted")
-            pair = load_pair(source, Path(folder) / "grafted", may_be_equal=True, **loading)
+            pair = load_pair(source, Path(folder) / "grafted", is_graft=True, **loading)
             return _scored(pair, found, own.region, ("pretrained", "grafted"), sampling)
     pair = load_pair(source, expanded(str(finetuned), "finetuned"), **loading)
     if own is not None:

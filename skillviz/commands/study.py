@@ -77,12 +77,21 @@ def table(
             f"no run of study '{study.name}' is finished in {store.root}; make them with `study run {file}`."
         )
     if out is not None:
-        frame.to_csv(out, index=False)
+        _write(frame, out)
     print_rows(
         study.name, list(frame.columns), [[_cell(value) for value in row] for row in frame.itertuples(index=False)]
     )
     if as_json:
         print_json({"name": study.name, "rows": _records(frame)})
+
+
+def _write(frame: pd.DataFrame, out: Path) -> None:
+    """The table as CSV, whole or not at all."""
+    from skillviz.runs.atomic import write_text
+
+    if not out.absolute().parent.is_dir() or out.is_dir():
+        raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
+    write_text(out, frame.to_csv(index=False))
 
 
 def _cell(value: Any) -> str:

@@ -14,7 +14,7 @@ class Encoded:
 
     `positions` (prompt) is the place of the mask token in each row, `label_ids` [label] the vocabulary
     ids of the label words. `answers[i][c]` (causal) are the token ids of the answer for class c after
-    the prompt of example i, tokenised in context.
+    the prompt of example i, tokenised in context; `by_length` asks for its log-likelihood per token.
     """
 
     ids: list[str]
@@ -26,6 +26,7 @@ class Encoded:
     positions: np.ndarray | None = None
     label_ids: np.ndarray | None = None
     answers: list[list[np.ndarray]] | None = None
+    by_length: bool = False
 
     def __len__(self) -> int:
         return len(self.input_ids)

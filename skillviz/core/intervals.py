@@ -132,7 +132,7 @@ def recovered_gain(
 
 def _gains(value: Floats, pretrained: Floats, finetuned: Floats) -> Floats:
     gained = finetuned - pretrained
-    return np.divide(value - pretrained, gained, out=np.full(len(gained), np.nan), where=gained != 0)
+    return np.divide(value - pretrained, gained, out=np.full(len(gained), np.nan), where=gained > 0)
 
 
 def _interval(

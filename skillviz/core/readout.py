@@ -117,7 +117,7 @@ def make_readout(name: str, encoded: Encoded) -> Readout:
     """The readout of that name for these examples (the prompt readout takes its label words from them)."""
     makers: dict[str, Callable[[], Readout]] = {
         "head": HeadReadout,
-        "causal": CausalReadout,
+        "causal": lambda: CausalReadout(encoded.by_length),
         "prompt": lambda: PromptReadout(tuple(int(i) for i in encoded.label_ids)),  # type: ignore[union-attr]
     }
     return makers[name]()

@@ -10,7 +10,17 @@ from skillviz.core.architectures import UNKNOWN
 from skillviz.errors import BadModel, ModelNotFound, PairMismatch, RandomHead
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.headers import FLOATS
-from skillviz.models.heads import HEADS, NAMES, is_head, is_tied, missing_head, own_shapes, supported
+from skillviz.models.heads import (
+    HEADS,
+    LINEAR_FAMILIES,
+    NAMES,
+    is_head,
+    is_linear,
+    is_tied,
+    missing_head,
+    own_shapes,
+    supported,
+)
 from skillviz.models.tokenizer import has_tokenizer, vocabulary_size
 
 if TYPE_CHECKING:
@@ -103,6 +113,12 @@ def heads_of(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterator[Ba
         yield BadModel(
             f"the {readout} readout does not exist for '{base.model_type}' models; "
             f"possible: {', '.join(HEADS[base.model_type].needed)}."
+        )
+        return
+    if readout == "head" and is_linear(finetuned.architectures) and base.model_type not in LINEAR_FAMILIES:
+        yield BadModel(
+            f"'{finetuned.id}' is a token-classification model, which is read at its first token; that works for "
+            f"{', '.join(LINEAR_FAMILIES)}, not for '{base.model_type}': give a sequence-classification model."
         )
         return
     members = [(finetuned, "fine-tuned model")] + ([(base, "base")] if readout != "head" else [])

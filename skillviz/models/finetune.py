@@ -81,7 +81,7 @@ def finetune(
     Raises BadInput where `out` is not empty (unless `overwrite`) or the loss is no longer a number.
     """
     started, out = time.perf_counter(), Path(out)
-    refuse_full_folder(out, overwrite)
+    refuse_full_folder(out, overwrite, base)
     recipe = make_recipe(
         readout, len(task.labels), k_shot, steps, lr, batch_size, seed, train_embeddings, train_head, head
     )

@@ -147,17 +147,19 @@ def is_linear(architectures: Iterable[str]) -> bool:
     return any(re.search(LINEAR, name) for name in architectures)
 
 
-def missing_head(info: ModelInfo, readout: str) -> list[str]:
+def missing_head(info: ModelInfo, readout: str, linear: bool | None = None) -> list[str]:
     """The tensors that this readout's head needs and the file lacks; a tied output matrix counts as there.
 
-    Empty for an architecture that is not in the table: loading it will tell.
+    `linear` asks for the bare linear head, None for the one of the model's own class. Empty for an
+    architecture that is not in the table: loading it will tell.
     """
     heads = HEADS.get(info.model_type)
     if heads is None or readout not in heads.needed:
         return []
     names = own_shapes(info)
-    linear = readout == "head" and is_linear(info.architectures)
-    missing = [name for name in (LINEAR_HEAD if linear else heads.needed[readout]) if name not in names]
+    linear = is_linear(info.architectures) if linear is None else linear
+    needed = LINEAR_HEAD if linear and readout == "head" else heads.needed[readout]
+    missing = [name for name in needed if name not in names]
     if readout != "head" and not is_tied(info) and not any(name in names for name in heads.output):
         missing.append(heads.output[0])
     return missing

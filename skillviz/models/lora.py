@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from skillviz.errors import BadModel, PairMismatch, RandomHead
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import hub_name
-from skillviz.models.heads import HEADS, choose_readout, missing_head, own_shapes
+from skillviz.models.heads import HEADS, LINEAR_HEAD, choose_readout, missing_head, own_shapes
 
 if TYPE_CHECKING:
     import torch
 
 PREFIX = "base_model.model."
-READOUT_OF = {"SEQ_CLS": "head", "CAUSAL_LM": "causal"}
+READOUT_OF = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal"}
 
 
 def adapter_readout(adapter: ModelInfo, base: ModelInfo, asked: str | None) -> str:
@@ -26,6 +26,17 @@ def adapter_readout(adapter: ModelInfo, base: ModelInfo, asked: str | None) -> s
     if asked is None and kind is None and heads is not None and heads.labels in saved(adapter, base):
         kind = "head"
     return choose_readout(base, asked or kind)
+
+
+def is_linear_adapter(adapter: ModelInfo) -> bool:
+    """Whether the adapter was trained with the bare linear head: peft's task type for token classification."""
+    return (adapter.adapter or {}).get("task_type") == "TOKEN_CLS"
+
+
+def label_tensor(adapter: ModelInfo, base: ModelInfo) -> str | None:
+    """The name of the head's tensor that has one row a label; None for a family without a row in the table."""
+    heads = HEADS.get(base.model_type)
+    return LINEAR_HEAD[0] if is_linear_adapter(adapter) else heads.labels if heads else None
 
 
 def saved(adapter: ModelInfo, base: ModelInfo) -> dict[str, tuple[int, ...]]:
@@ -49,7 +60,8 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
     wrong = next(_unfitting(adapter, base), None)
     if wrong:
         yield PairMismatch(f"the adapter '{adapter.id}' does not fit the base '{base.id}': {wrong}.")
-    lost = [name for name in missing_head(base, readout) if name not in saved(adapter, base)]
+    needed = missing_head(base, readout, is_linear_adapter(adapter))
+    lost = [name for name in needed if name not in saved(adapter, base)]
     if lost and readout == "head":
         yield RandomHead(
             f"neither the adapter '{adapter.id}' nor its base has '{lost[0]}', so the classification head would be "
@@ -64,10 +76,9 @@ def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.
 
     from skillviz.models.load import first_line, load_model, quiet
 
-    heads = HEADS.get(base.model_type)
-    head = saved(adapter, base).get(heads.labels) if heads else None
+    head = saved(adapter, base).get(label_tensor(adapter, base) or "")
     changes = {"num_labels": head[0]} if head and readout == "head" else {}
-    loaded = load_model(base.folder, readout, torch.float32, changes)
+    loaded = load_model(base.folder, readout, torch.float32, changes, readout == "head" and is_linear_adapter(adapter))
     brought = {_plain(name) for name in adapter.shapes}
     lost = sorted(loaded.made_up - brought)
     if lost:

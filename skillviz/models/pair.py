@@ -125,13 +125,13 @@ def load_pair(
     task: Task | str | Path | None = None,
     device: str = "auto",
     dtype: str = "float32",
-    may_be_equal: bool = False,
+    is_graft: bool = False,
 ) -> ModelPair:
     """The pair of two models, each a folder, `org/name` or `org/name@revision`; checked before any weight is read.
 
     `dtype` bfloat16 is the lean mode: half the memory, and values rounded to bfloat16. Raises the errors
-    of `preflight`, and RandomHead or PairMismatch for what only the weights tell (members with equal graftable
-    values among it, unless they `may_be_equal`).
+    of `preflight`, and RandomHead or PairMismatch for what only the weights tell: members with equal graftable
+    values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing.
     """
     if dtype not in PAIR_DTYPES:
         raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
@@ -144,7 +144,9 @@ def load_pair(
     set_padding(tuned, tokenizer)
     base_values = _load_base(check, tuned, DTYPES[dtype])
     pair = _joined(check, tuned.to(where), base_values, tokenizer, where)
-    if not may_be_equal and torch.equal(pair.base, pair.finetuned):
+    if is_graft:
+        pair.notes = check.notes
+    elif torch.equal(pair.base, pair.finetuned):
         raise PairMismatch(
             "base and fine-tuned model are identical in every graftable parameter, so there is no skill to localize; "
             "give the model before and after fine-tuning."

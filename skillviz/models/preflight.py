@@ -48,7 +48,7 @@ class Preflight:
     @property
     def linear(self) -> bool:
         """Whether the head is the bare linear one on the first token."""
-        return self.readout == "head" and is_linear(self.finetuned.architectures)
+        return self.readout == "head" and _is_linear(self.finetuned)
 
     @property
     def tokenizer_folder(self) -> Path:
@@ -119,8 +119,7 @@ def _problems(
 def _labels(base: ModelInfo, finetuned: ModelInfo) -> int | None:
     if finetuned.adapter is None:
         return label_count(finetuned)
-    heads = HEADS.get(base.model_type)
-    head = lora.saved(finetuned, base).get(heads.labels) if heads else None
+    head = lora.saved(finetuned, base).get(lora.label_tensor(finetuned, base) or "")
     return head[0] if head else label_count(base)
 
 
@@ -140,12 +139,11 @@ def _notes(
     if (remark := frozen.note(finetuned, base)) is not None:
         yield remark
     if readout == "head":
-        has = "has no classification head" if missing_head(base, "head") else "has a classification head of its own"
         yield (
-            f"The base {has}: the fine-tuned model's is used in every state, also in 'pretrained'; it belongs to the "
-            "readout and is never graftable."
+            f"{_base_head(base)} the fine-tuned model's is used in every state, also in 'pretrained'; it belongs to "
+            "the readout and is never graftable."
         )
-        if is_linear(finetuned.architectures):
+        if _is_linear(finetuned):
             yield "The head is a bare linear layer on the first token (a token-classification model, read there)."
         yield from _label_note(finetuned, task)
     for info, member in ((base, "base"), (finetuned, "fine-tuned model")):
@@ -156,6 +154,18 @@ def _notes(
     if table is not None and table.note:
         yield table.note
     yield from _tokenizer_note(base, finetuned)
+
+
+def _is_linear(finetuned: ModelInfo) -> bool:
+    return lora.is_linear_adapter(finetuned) or is_linear(finetuned.architectures)
+
+
+def _base_head(base: ModelInfo) -> str:
+    """What the base has for a classification head, as far as its files can tell."""
+    if base.model_type not in HEADS:
+        return "Whatever classification head the base has,"
+    has_none = missing_head(base, "head")
+    return f"The base has {'no classification head' if has_none else 'a classification head of its own'}:"
 
 
 def class_order(finetuned: ModelInfo, task: Task | None) -> tuple[int, ...] | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -16,12 +18,14 @@ from skillviz.runs.run import Run
 
 METRICS = ("accuracy", "f1", "ece", "nll", "brier")
 TABLE = {
-    "task": "str", "localizer": "str", "size": "float64", "share": "float64", "split": "str", "metric": "str",
+    "task": "str", "finetuned": "str", "localizer": "str",
+    "size": "float64", "share": "float64", "split": "str", "metric": "str",
     "mean": "float64", "sd": "float64", "low": "float64", "high": "float64", "seeds": "int64",
     "pooled_low": "float64", "pooled_high": "float64",
 }  # fmt: skip
 DIFFERENCES = {
-    "task": "str", "size": "int64", "share": "float64", "split": "str", "metric": "str", "a": "str", "b": "str",
+    "task": "str", "finetuned": "str",
+    "size": "int64", "share": "float64", "split": "str", "metric": "str", "a": "str", "b": "str",
     "value": "float64", "low": "float64", "high": "float64", "n": "int64", "seeds_a": "int64", "seeds_b": "int64",
 }  # fmt: skip
 NONE = (np.nan, np.nan)
@@ -37,11 +41,14 @@ def table(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
     can be resampled; NaN elsewhere. A size that is an outcome is averaged over seeds.
     """
     rows = []
-    for setting in grouped(runs, lambda run: (*_setting(run), run.spec.sizes)).values():
-        for title, group in _sides(setting).items():
-            rows += _rows(title, group, split)
+    for setting in grouped(runs, _setting).values():
+        found = []
+        for title, side in _sides(setting).items():
+            for group in grouped(side, lambda run: run.spec.sizes).values():
+                found += _rows(title, group, split)
+        rows += _once(found)
     frame = pd.DataFrame(rows, columns=list(TABLE)).astype(TABLE)
-    return frame.sort_values(["task", "metric", "size", "localizer"], ignore_index=True, kind="stable")
+    return frame.sort_values(["task", "finetuned", "metric", "size", "localizer"], ignore_index=True, kind="stable")
 
 
 def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str] = METRICS) -> pd.DataFrame:
@@ -53,7 +60,7 @@ def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str]
     rows = []
     for group in grouped(runs, lambda run: (*_setting(run), run.record.size)).values():
         sides = _sides(group)
-        common = {"task": _task(group[0]), "size": group[0].record.size, "share": group[0].record.share}
+        common = {**_named(group[0]), "size": group[0].record.size, "share": group[0].record.share}
         for metric in _scored(group[0], metrics) if len(sides) > 1 else ():
             found, n = sampled(sides, metric, split)
             for a, b in itertools.permutations(found, 2):
@@ -82,7 +89,7 @@ def _rows(title: str, group: list[Run], split: str) -> list[dict[str, Any]]:
     for number, values in curves:
         metric, place = cast(tuple[str, int], number)
         ends = pooled.get(metric, NONE) if place == 0 else NONE
-        row: dict[str, Any] = {"task": _task(group[0]), "localizer": title, "split": split, "metric": metric}
+        row: dict[str, Any] = {**_named(group[0]), "localizer": title, "split": split, "metric": metric}
         row |= {"size": values["size"].mean(), "share": values["share"].mean(), **_over_seeds(values["value"])}
         rows.append(row | {"pooled_low": ends[0], "pooled_high": ends[1]})
     return rows
@@ -103,21 +110,46 @@ def _curve(run: Run, split: str) -> pd.DataFrame:
     return curve[curve["split"] == split].assign(place=curve["size"].map(places))
 
 
+def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A size that several groups of runs were asked for is told once: where there are most seeds."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: (-row["seeds"], math.isnan(row["pooled_low"]))):
+        found.setdefault((row["localizer"], row["size"], row["metric"]), row)
+    return list(found.values())
+
+
 def _sides(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Runs that differ in seed and size only, by a title: the localizer's name, with options where those differ."""
-    variants = grouped(runs, lambda run: run.spec.model_copy(update={"seed": 0, "sizes": ()}).json_text())
-    names = [group[0].spec.localizer for group in variants.values()]
-    titles: dict[str, list[Run]] = {}
-    for name, group in zip(names, variants.values(), strict=True):
-        title = name if names.count(name) == 1 else f"{name} {_settings(group[0])}".strip()
-        titles.setdefault(title, []).extend(group)
+    """Runs that differ in seed and size only, by a title: the localizer's name, and whatever else differs.
+
+    Of two runs that are equal in everything the first counts: a seed is one seed, however often it was run.
+    """
+    variants = grouped(runs, lambda run: json.dumps(_asked(run), sort_keys=True))
+    titles = {}
+    for group in variants.values():
+        own = _asked(group[0])
+        rivals = [_asked(g[0]) for g in variants.values() if g[0].spec.localizer == group[0].spec.localizer]
+        fields = dict.fromkeys(name for rival in rivals for name in rival)
+        different = [n for n in fields if any(rival.get(n) != own.get(n) for rival in rivals)]
+        settings = [f"{n}={_written(own[n])}" for n in different if own.get(n) is not None]
+        titles[" ".join([group[0].spec.localizer, *settings])] = _distinct(group)
     return titles
 
 
-def _settings(run: Run) -> str:
-    spec = run.spec
-    asked = {"steps": spec.steps, "batch_size": spec.batch_size, **spec.options}
-    return " ".join(f"{n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in asked.items() if v is not None)
+def _asked(run: Run) -> dict[str, Any]:
+    """What was asked for besides pair, task, seed and sizes, the localizer's options field by field."""
+    fields = run.spec.model_dump(mode="json", exclude={"base", "finetuned", "task", "seed", "sizes", "options"})
+    return {**fields, **run.spec.options}
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _distinct(runs: list[Run]) -> list[Run]:
+    found: dict[tuple[Any, ...], Run] = {}
+    for run in runs:
+        found.setdefault((run.spec.seed, run.spec.sizes), run)
+    return list(found.values())
 
 
 def _scored(run: Run, metrics: Sequence[str]) -> list[str]:
@@ -130,6 +162,10 @@ def _setting(run: Run) -> tuple[str, ...]:
     record = run.record
     members = [note.fingerprint if note else "" for note in (record.base, record.finetuned, record.task)]
     return (_task(run), *members)
+
+
+def _named(run: Run) -> dict[str, str]:
+    return {"task": _task(run), "finetuned": Path(run.spec.finetuned).name}
 
 
 def _task(run: Run) -> str:

@@ -35,20 +35,21 @@ class Library:
     def store_of(self, run_id: str) -> Store:
         """The store that holds this run; raises RunNotFound where none or several match."""
         found = []
-        problem = RunNotFound(f"there is no run '{run_id}'; the store is empty.")
         for store in self.stores:
             try:
                 found.append((store.resolve(run_id), store))
             except RunNotFound as error:
                 if "is the beginning of" in str(error):
                     raise
-                problem = error
         exact = [store for name, store in found if name == run_id]
         if len(found) > 1 and not exact:
             names = ", ".join(name for name, _ in found)
             raise RunNotFound(f"'{run_id}' is the beginning of {len(found)} runs: {names}.")
         if not found:
-            raise problem
+            places = " or ".join(str(store.root) for store in self.stores)
+            raise RunNotFound(
+                f"there is no run '{run_id}' in {places}; `python -m skillviz runs list` shows what there is."
+            )
         return (exact or [found[0][1]])[0]
 
 

@@ -18,7 +18,8 @@ from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.tables import empty
 
-REGION_BASES = ("movement", "empty", "region")
+REGION_BASES = ("movement", "empty")
+OWN = "base_indices"  # filled from the region file, never by a user
 
 
 @dataclass
@@ -132,11 +133,13 @@ def options_of(spec: RunSpec, row: Localizer, base_region: Region | None = None)
     """
     known = {f.name for f in fields(row.options)}
     given = dict(spec.options)
+    if OWN in given:
+        raise BadInput(f"'{OWN}' is not an option to be given; name a region file: base=RUN/region.safetensors.")
     common = {"steps": spec.steps, "batch_size": spec.batch_size}
     asked = {name: value for name, value in common.items() if value is not None}
     given |= {name: value for name, value in asked.items() if name in known}
     if base_region is not None:
-        given |= {"base": "region", "base_indices": tuple(base_region.flat().tolist())}
+        given |= {"base": "region", OWN: tuple(base_region.flat().tolist())}
     unused = [name for name in asked if name not in known]
     notes = (f"{row.title} has no {' and no '.join(unused)}; what was given is not used.",) if unused else ()
     return row.make_options(given), notes
@@ -148,9 +151,9 @@ def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:
     Raises BadInput where there is no such file.
     """
     base = spec.options.get("base")
-    takes_region = "base_indices" in {f.name for f in fields(row.options)}
+    takes_region = OWN in {f.name for f in fields(row.options)}
     if not takes_region or base is None or base in REGION_BASES:
         return None
-    if not isinstance(base, str):
+    if not isinstance(base, str) or base == "region":
         raise BadInput(f"the option 'base' must be movement, empty, or a region file; got {base!r}.")
     return Region.load(base)

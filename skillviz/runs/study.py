@@ -31,7 +31,8 @@ class StudySpec(BaseModel):
     """A study file.
 
     `defaults` are fields of every run; `runs` a list of what each changes. Lists in `localizer`, `size`
-    and `seed` stand for one run each, in every combination; `sizes` is one run of several sizes.
+    and `seed` stand for one run each, in every combination; `sizes` is one run of several sizes. A file
+    that is a plain list of runs is a study of its own name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -72,8 +73,10 @@ def read_study(path: Path | str) -> StudySpec:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise BadInput(f"the study file {path} cannot be read: {' '.join(str(error).split())}.") from error
+    if isinstance(content, list):
+        content = {"name": Path(path).stem, "runs": content}
     if not isinstance(content, dict):
-        raise BadInput(f"the study file {path} must have the fields name, defaults and runs.")
+        raise BadInput(f"the study file {path} must be a list of runs, or have the fields name, defaults and runs.")
     try:
         return StudySpec(**content)
     except (ValidationError, TypeError) as error:
@@ -125,16 +128,16 @@ def finished(specs: Iterable[RunSpec], store: Store) -> dict[str, Run]:
 def is_current(run: Run, session: Session) -> bool:
     """Whether the models and data of a finished run are still what it was made of.
 
-    A spec names folders, and their content may have changed. Where a model is gone the run stands.
+    A spec names folders, and their content may have changed. Where models or data are gone the run stands.
     """
     record = run.record
     try:
-        check = session.preflight(record.spec)
-    except BadModel:
+        check, data = session.preflight(record.spec), session.splits(record.spec).fingerprint
+    except (BadModel, BadInput):
         return True
     members = {(record.base, check.base.fingerprint), (record.finetuned, check.finetuned.fingerprint)}
     same = all(note is not None and note.fingerprint == own for note, own in members)
-    return same and record.task is not None and record.task.fingerprint == session.splits(record.spec).fingerprint
+    return same and record.task is not None and record.task.fingerprint == data
 
 
 def table(study: StudySpec, store: Store) -> pd.DataFrame:

@@ -34,6 +34,7 @@ def encode(task: Task, frame: pd.DataFrame, tokenizer: Any, readout: str, max_le
         labels=frame["label"].to_numpy(dtype=np.int64),
         n_labels=len(task.labels),
         pad_id=_pad_id(tokenizer),
+        by_length=task.length_normalised,
         **fields,
     )
 

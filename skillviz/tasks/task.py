@@ -63,7 +63,8 @@ class Task(_Frozen):
     `classes` maps the source's own names or numbers to `labels` (empty: names or indices as they are);
     rows whose source label is in `drop` are left out. `positive` is the index of the class that F1 is
     about. `max_length` counts tokens, special ones included; `max_length_causal` replaces it for the
-    causal readout. `source` says where all this comes from and what has not been verified.
+    causal readout, where `length_normalised` divides an answer's log-likelihood by its tokens. `source`
+    says where all this comes from and what has not been verified.
     """
 
     name: str = Field(min_length=1)
@@ -81,6 +82,7 @@ class Task(_Frozen):
     max_length: int = Field(default=128, ge=4)
     max_length_causal: int | None = Field(default=None, ge=4)
     lmbff_exact: bool = False
+    length_normalised: bool = False
     source: str = ""
     path: Path | None = None
 

@@ -17,7 +17,8 @@ from skillviz.tasks.template import MASKS
 
 KEYS = (
     "name", "title", "data", "text", "label", "labels", "drop", "template", "label_words", "metric", "positive",
-    "max_length", "max_length_causal", "lmbff_exact", "source",
+    "max_length", "max_length_causal", "lmbff_exact", "length_normalised",
+    "source",
 )
 REQUIRED = ("name", "data", "text", "labels")
 FORMATS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -138,13 +138,14 @@ def _tell_apart(members: Sequence[Entry]) -> list[str]:
 
 
 def first_choice(entries: Sequence[Entry]) -> Entry:
-    """The run to show when none was asked for: the user's newest, else the default localizer's at 0.1 %."""
+    """The run to show when none was asked for: the user's newest, else the most studied pair's default at 0.1 %."""
     own = [entry for entry in entries if entry.is_own]
     if own:
         return max(own, key=lambda e: e.created)
-    newest = max(entries, key=lambda e: e.created)
+    runs = Counter(entry.pair for entry in entries)
+    studied = max(entries, key=lambda e: (runs[e.pair], e.created)).pair
     return min(
-        (e for e in entries if e.pair == newest.pair),
+        (e for e in entries if e.pair == studied),
         key=lambda e: (e.localizer != DEFAULT_LOCALIZER, _distance(e.share, DEFAULT_SHARE), e.seed, e.id),
     )
 

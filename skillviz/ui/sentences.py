@@ -47,10 +47,13 @@ def metric_difference(metric: str, estimate: Estimate) -> str:
 
 
 def verdict(metric: str, difference: Estimate | None) -> str:
-    """`better`, `worse` or `undecided` for grafted - fine-tuned: decided only where the interval leaves out 0."""
+    """`better`, `worse` or `undecided` for grafted - fine-tuned: decided only where the interval leaves out 0.
+
+    An interval without width comes of too few examples to resample, and decides nothing.
+    """
     if difference is None or difference.low is None or difference.high is None:
         return "undecided"
-    if difference.low <= 0 <= difference.high:
+    if difference.low <= 0 <= difference.high or difference.low == difference.high:
         return "undecided"
     return "better" if (difference.high < 0) == (metric in LOWER_IS_BETTER) else "worse"
 
@@ -79,7 +82,7 @@ def _recovery(record: RunRecord, scores: Scores) -> str:
     before, graft, after = (metric_value(metric, e.value if e else None) for e in ends)
     path = f"{METRIC_WORDS[metric]} {before} → {graft}, fine-tuned {after}"
     if scores.recovered is None or scores.recovered.value is None:
-        return f"gives {path}; the share of the gain is not defined here."
+        return f"gives {path}; fine-tuning gained nothing here that a share could be told of."
     interval = f"95{text.SPACE}%: {text.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
     kept = f"**{text.percent(scores.recovered.value, 0)}** ({interval}) of what fine-tuning gained"
     return f"brings back {kept} ({path})."

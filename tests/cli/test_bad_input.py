@@ -282,3 +282,40 @@ def test_other_commands_refuse_in_one_sentence(words, said_word):
     said = call(*words)
     assert (said.code, said.err.count("\n")) == (2, 1), said.err
     assert said_word in said.err
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "said_word"),
+    [
+        ("linearized", "jacobian_gib=0", "between 0.01 and 1024"),
+        ("learned-ranked", "bias=1000", "between 0 and 100"),
+        ("learned", "base_indices=[3]", "name a region file"),
+        ("learned", "base=region", "a region file"),
+        ("learned", "selection=bogus", "validation, train+validation, none"),
+    ],
+)
+def test_an_option_out_of_range_is_refused_before_there_is_a_run(pair, task_file, own_runs, method, option, said_word):
+    members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--size", "5%")
+    said = call("localize", *members, "--method", method, "--option", option)
+    assert (said.code, said.err.count("\n")) == (2, 1), said.err
+    assert said_word in said.err and not list(own_runs.glob("*"))
+
+
+@pytest.mark.parametrize("command", ["finetune", "apply"])
+def test_the_base_is_not_written_over(pair, task_file, localized, tmp_path, command):
+    base = tmp_path / "base"
+    shutil.copytree(pair[0], base)
+    before = (base / "model.safetensors").read_bytes()
+    graft = tmp_path / "g.safetensors"
+    call("export", localized[1].json["run_id"], "-o", graft, "--runs-dir", localized[0])
+    own = ("--task", task_file, "--steps", 1) if command == "finetune" else ("--graft", graft)
+    said = call(command, "--base", base, *own, "--out", base, "--overwrite")
+    assert said.code == 2 and "is the base itself" in said.err
+    assert (base / "model.safetensors").read_bytes() == before
+
+
+def test_a_device_is_named_with_its_number(pair, task_file, own_runs):
+    members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--size", "5%")
+    for device, word in (("cuda:99", "CUDA"), ("tpu", "allowed: auto, cpu, cuda")):
+        said = call("localize", *members, "--device", device)
+        assert said.code == 2 and word in said.err

@@ -199,3 +199,15 @@ def test_evaluate_refuses_a_graft_of_another_fine_tuned_model(localized, tmp_pat
     members = ("--base", pair[0], "--finetuned", tmp_path / "other", "--task", task_file)
     refused = call("evaluate", *members, "--graft", tmp_path / "g")
     assert refused.code == 2 and refused.err.startswith("PairMismatch")
+
+
+def test_a_lean_run_s_export_says_that_its_scores_were_of_rounded_weights(pair, task_file, own_runs, tmp_path: Path):
+    members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--method", "movement", "--size", "5%")
+    for dtype, is_said in (("bfloat16", True), ("float32", False)):
+        run = call("localize", *members, "--dtype", dtype, "--device", "cpu", "--json").json
+        said = call("export", run["run_id"], "-o", tmp_path / f"{dtype}.safetensors")
+        assert said.code == 0 and ("rounded to bfloat16" in said.err) == is_said
+
+
+def test_an_applied_graft_is_not_taken_for_a_fine_tuning(chain):
+    assert "moved in fine-tuning" not in chain["said"]["evaluate"].out

@@ -64,8 +64,12 @@ def test_verify_finds_a_flipped_bit(store):
 def test_delete_asks_and_then_deletes(store):
     kept = call("runs", "delete", store[1])  # stdin is empty: the question is not answered
     assert kept.code != 0 and (store[0] / store[1]).is_dir()
-    assert call("runs", "delete", store[1][:-2], "--yes").code == 0
+    elsewhere = call("runs", "delete", store[0] / store[1], "--yes", "--runs-dir", store[0] / "other")
+    assert elsewhere.code == 2 and (store[0] / store[1]).is_dir()
+    assert call("runs", "delete", store[0] / store[1], "--yes").code == 0
     assert not (store[0] / store[1]).exists()
+    gone = call("runs", "show", store[1])
+    assert gone.code == 2 and str(store[0]) in gone.err and "cached_runs" in gone.err
 
 
 def test_preflight_says_whether_a_pair_fits(pair, task_file, tmp_path):
@@ -93,7 +97,9 @@ def test_a_study_goes_on_where_it_stopped(pair, task_file, tmp_path, own_runs):
     out = tmp_path / "table.csv"
     table = call("study", "table", file, "--json", "--out", out)
     assert {row["localizer"] for row in table.json["rows"]} == {"movement", "random"}
-    assert out.read_text().startswith("task,localizer,size")
+    assert out.read_text().startswith("task,finetuned,localizer,size")
+    nowhere = call("study", "table", file, "--out", tmp_path / "no-folder" / "table.csv")
+    assert (nowhere.code, nowhere.err.count("\n")) == (2, 1) and "no-folder" in nowhere.err
     assert call("study", "table", file, "--differences").code == 0
 
 

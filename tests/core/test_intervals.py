@@ -188,3 +188,10 @@ def test_bad_input() -> None:
     for call, says in cases:
         with pytest.raises(BadInput, match=says):
             call()
+
+
+def test_where_fine_tuning_lost_there_is_no_gain_to_recover() -> None:
+    labels = np.array([0, 1] * 20)
+    right, wrong = np.eye(2)[labels], np.eye(2)[1 - labels]
+    assert np.isnan(intervals.recovered_gain(wrong, right, wrong, labels)).all()
+    assert intervals.recovered_gain(right, wrong, right, labels).value == 1.0

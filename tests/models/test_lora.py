@@ -24,13 +24,10 @@ def adapter(
     folder: Path, base: Path, family: str, kind: str | None = "SEQ_CLS", labels: int = 3, **options: Any
 ) -> Path:
     """A LoRA checkpoint on the base, with random low-rank pairs and a head of `labels` classes."""
-    readout = {"SEQ_CLS": "head", "CAUSAL_LM": "causal", None: "prompt"}[kind]
-    changes = {"num_labels": labels} if readout == "head" else {}
     settings: dict[str, Any] = {"r": 2, "target_modules": TARGETS[family], "fan_in_fan_out": family == "gpt2"}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        model = load_model(base, readout, changes=changes).model
-        joined = get_peft_model(model, LoraConfig(task_type=kind, **{**settings, **options}))
+        joined = get_peft_model(_model(base, kind, labels), LoraConfig(task_type=kind, **{**settings, **options}))
         for name, parameter in joined.named_parameters():
             if ".lora_" in name:
                 parameter.data.normal_(0, 0.2)
@@ -192,3 +189,23 @@ def test_an_adapter_beside_a_whole_model_is_refused(tmp_path: Path, sharded: boo
         (tuned / "model.safetensors.index.json").write_text("{}")
     with pytest.raises(BadModel, match="a whole model and an adapter"):
         preflight(base, tuned)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_a_token_classifier_is_merged_with_its_linear_head(tmp_path: Path, family: str) -> None:
+    base, _ = tiny_pair(tmp_path, family)
+    folder = adapter(tmp_path / "lora", base, family, "TOKEN_CLS")
+    found = preflight(base, folder)
+    assert found.linear and found.labels == 3 and any("bare linear layer" in note for note in found.notes)
+    pair = load_pair(base, folder)
+    joined = PeftModel.from_pretrained(_model(base, "TOKEN_CLS", 3), str(folder)).merge_and_unload().eval()
+    with pair.at("finetuned"), torch.inference_mode():
+        ids = torch.tensor([[2, 5, 7, 3]])
+        assert torch.allclose(pair.model(ids).logits, joined(ids).logits, atol=1e-6)
+
+
+def _model(base: Path, kind: str | None, labels: int) -> Any:
+    """The base with the head that the adapter of this task type is trained with."""
+    readout = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal", None: "prompt"}[kind]
+    changes = {"num_labels": labels} if readout == "head" else {}
+    return load_model(base, readout, changes=changes, linear=kind == "TOKEN_CLS").model

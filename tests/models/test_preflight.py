@@ -302,3 +302,18 @@ def test_minilm_is_an_encoder_and_nothing_else(real: Path, tmp_path: Path) -> No
     assert check.d == 10_646_784
     assert any(isinstance(e, RandomHead) for e in check.errors)
     assert any("stored as float16" in note for note in check.notes)
+
+
+def test_a_decoder_s_token_classifier_is_refused_before_any_weight_is_read(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path, "gpt2")
+    change_config(tuned, architectures=["GPT2ForTokenClassification"])
+    found = preflight(base, tuned)
+    assert any("read at its first token" in problem and "not for 'gpt2'" in problem for problem in found.problems)
+
+
+def test_of_an_unknown_family_s_head_nothing_is_claimed(tmp_path: Path) -> None:
+    base, tuned = tiny_pair(tmp_path)
+    for folder in (base, tuned):
+        change_config(folder, model_type="nezha")
+    notes = " ".join(preflight(base, tuned, readout="head").notes)
+    assert "Whatever classification head the base has" in notes and "of its own" not in notes

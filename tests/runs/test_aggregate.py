@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -152,3 +153,42 @@ def test_f1_is_compared_where_it_is_the_metric(tmp_path: Path) -> None:
     store = Store(tmp_path)
     two = [fake_run(store, localizer=n, metric="f1", sizes=("5%",), **TINY) for n in ("movement", "random")]
     assert "f1" in set(differences(two)["metric"])
+
+
+def asked(run: Run, **changes: Any) -> Run:
+    """The run as if it had been asked for with these fields."""
+    return Run(run.path, run.record.model_copy(update={"spec": run.spec.model_copy(update=changes)}))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"dtype": "bfloat16"}, {"autocast": "bfloat16"}, {"readout": "head"}, {"device": "cuda"}, {"k_shot": 4},
+                {"options": {"start_share": 0.5}}, {"steps": 7}],
+)  # fmt: skip
+def test_another_setting_is_no_further_seed(runs: list[Run], changes: dict[str, Any]) -> None:
+    own = of(runs, "stagewise", "1%")[0]
+    frame = table([own, asked(own, **changes)]).query("metric == 'accuracy'")
+    assert list(frame["seeds"]) == [1, 1] and frame["localizer"].nunique() == 2
+    name, value = next(iter((changes.get("options") or changes).items()))
+    assert f"stagewise {name}={value}" in set(frame["localizer"])
+
+
+def test_the_same_seed_twice_is_one_seed(runs: list[Run]) -> None:
+    own = of(runs, "stagewise", "1%")
+    frame = table([*own, asked(own[0], base="elsewhere/tiny-base")]).query("metric == 'accuracy'")
+    assert list(frame["seeds"]) == [3]
+
+
+def test_a_size_that_two_runs_share_is_told_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    pair = [fake_run(store, sizes=("5%", "1%"), **TINY), fake_run(store, sizes=("1%",), **TINY)]
+    frame = table(pair).query("metric == 'accuracy'")
+    assert len(frame) == 2 and not frame.duplicated(["localizer", "size"]).any()
+    assert frame["pooled_low"].notna().all(), "of two rows the one with an interval is kept"
+
+
+def test_two_pairs_of_one_task_are_told_apart(tmp_path: Path) -> None:
+    one = fake_run(Store(tmp_path), finetuned="demo/one", sizes=("1%",), **TINY)
+    two = asked(one, finetuned="demo/two")
+    other = two.record.finetuned.model_copy(update={"fingerprint": "another"})
+    two = Run(two.path, two.record.model_copy(update={"finetuned": other}))
+    assert set(table([one, two])["finetuned"]) == {"one", "two"}

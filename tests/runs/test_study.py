@@ -83,7 +83,7 @@ def test_sizes_is_one_run_of_several() -> None:
     ("text", "word"),
     [
         ("", "name, defaults and runs"),
-        ("- a", "name, defaults and runs"),
+        ("- a", "a list of runs"),
         ("name: x", "runs"),
         ("name: x\nruns: []", "runs"),
         ("name: x\nruns: [{}]\nsurprise: 1", "surprise"),
@@ -192,3 +192,19 @@ def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
     assert len(pairs[pairs["metric"] == "accuracy"]) == 2 * 3 * 2
     assert len(table(study, Store(store.root / "none"))) == 0
     assert studies.finished(study.specs(), store).keys() == {s.key() for s in study.specs()}
+
+
+def test_a_plain_list_of_runs_is_a_study(tmp_path: Path) -> None:
+    (tmp_path / "few.yaml").write_text("- {base: a, finetuned: b, task: sst2, size: [1%, 5%]}\n")
+    found = read_study(tmp_path / "few.yaml")
+    assert found.name == "few" and [spec.sizes for spec in found.specs()] == [("1%",), ("5%",)]
+
+
+def test_without_its_data_a_finished_run_stands(store: Store, tmp_path: Path) -> None:
+    tiny_pair(tmp_path)
+    tiny_task(tmp_path, rows=8)
+    (tmp_path / "study.yaml").write_text(FILE.format(folder=tmp_path))
+    one = only(read_study(tmp_path / "study.yaml"), 1)
+    run(one, store)
+    (tmp_path / "task.yaml").unlink()
+    assert len(run(one, store).skipped) == 1

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillviz.core.encoded import Encoded
+from skillviz.core.readout import CausalReadout, make_readout
 from skillviz.errors import BadInput, BadLabelWord
 from skillviz.tasks.encode import encode
 from tests.tasks.make import frame, made
@@ -187,3 +188,11 @@ def test_the_layer_needs_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_task_may_ask_for_answers_per_token() -> None:
+    task = made(causal="{text} It was")
+    for asked in (False, True):
+        changed = task.model_copy(update={"length_normalised": asked})
+        encoded = encode(changed, frame("the film"), tokenizer("gpt2"), "causal")
+        assert make_readout("causal", encoded.take([0])) == CausalReadout(by_length=asked)

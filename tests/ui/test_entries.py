@@ -95,6 +95,8 @@ def test_the_first_choice_is_the_users_newest_else_the_default_localizer_at_a_te
     assert first_choice(GRID).id == "stagewise-1000-0"
     mine = [entry("random", 5, 9, is_own=True, created="2026-02-01"), entry("movement", 5, 9, is_own=True)]
     assert first_choice([*GRID, *mine]).id == "random-5-9"
+    later = entry("movement", id="later", pair=("x", "y", "sst2", "c", "head"), created="2026-03-01")
+    assert first_choice([*GRID, later]).id == "stagewise-1000-0", "one more pair does not take the study's place"
 
 
 @pytest.mark.parametrize("level", LEVELS)

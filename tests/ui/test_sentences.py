@@ -60,7 +60,7 @@ def test_a_worse_graft_is_called_worse() -> None:
 
 def test_an_undefined_gain_is_not_made_up() -> None:
     said = sentences.overview(record(), scores(UNSURE, recovered=estimate(None)))
-    assert "not defined" in said and "brings back" not in said
+    assert "fine-tuning gained nothing here" in said and "brings back" not in said
 
 
 def test_f1_tasks_speak_of_f1() -> None:
@@ -158,3 +158,7 @@ def test_a_region_chosen_in_one_step_says_so_and_names_a_loss_only_where_there_w
     assert "without looking at the loss" in sentences.one_step(record(), float("nan"))
     with_loss = sentences.one_step(record(), 0.6931)
     assert "**0.69** nats" in with_loss and "10,646" in with_loss.replace(SPACE, ",")
+
+
+def test_an_interval_without_width_decides_nothing() -> None:
+    assert sentences.verdict("ece", estimate(-0.3, -0.3, -0.3)) == "undecided"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from skillviz.core.localizers.frank_wolfe import FrankWolfeOptions, frank_wolfe
-from skillviz.core.localizers.learned import LearnedOptions, RankedOptions, learned, learned_ranked
+from skillviz.core.localizers.learned import BASES, SELECTIONS, LearnedOptions, RankedOptions, learned, learned_ranked
 from skillviz.core.localizers.linearized import LinearizedOptions, linearized
 from skillviz.core.localizers.record import Search
 from skillviz.core.localizers.simple import FirstOrderOptions, NoOptions, first_order, movement, random
@@ -58,7 +58,17 @@ def _as(name: str, kind: str, value: Any) -> Any:
         raise BadInput(f"{name}={value!r} is not {_RANGES.get(kind, kind)}, which this option takes.") from error
     if name.endswith("_share") and made > 1:
         raise BadInput(f"{name}={value!r} must be a share between 0 and 1.")
+    low, high = LIMITS.get(name, (0.0, float("inf")))
+    if kind in _RANGES and not low <= made <= high:
+        raise BadInput(f"{name}={value!r} must lie between {low:g} and {high:g}.")
+    if name in CHOICES and made not in CHOICES[name]:
+        raise BadInput(f"{name}={value!r} is not known; use one of {', '.join(CHOICES[name])}.")
     return made
+
+
+# Beyond these exp(bias) overflows, and no row of a Jacobian fits.
+LIMITS = {"bias": (0.0, 100.0), "jacobian_gib": (0.01, 1024.0)}
+CHOICES = {"base": BASES, "selection": SELECTIONS}
 
 
 _RANGES = {"int": "a whole number of at least 1", "float": "a finite number of at least 0"}
