@@ -1,17 +1,21 @@
 """Everything the dashboard keeps in memory: reads of stored runs, by folder and time of completion.
 
-Nothing is computed here. A run is immutable once finished, so its folder and time of completion name its
-content for good; the list of runs is read anew when a run.json has come, gone or changed.
+Nothing is computed here; what a live page shows is asked of the worker. A run is immutable once finished, so its
+folder and time of completion name its content for good; the list of runs is read anew when a run.json has come,
+gone or changed.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from skillviz.core.region import Region
+from skillviz.live.client import Client
 from skillviz.runs.library import Library, library
 from skillviz.runs.run import RECORD, Run
 from skillviz.runs.store import Store, Unfinished, Unreadable
@@ -19,6 +23,7 @@ from skillviz.ui.entries import Entry, entry_of
 
 TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
 SCAN_SECONDS = 5
+ANSWERS = 64  # of the worker: so that a rerun of a page asks nothing twice
 
 
 def entries() -> tuple[Entry, ...]:
@@ -64,6 +69,11 @@ def region(run: Run) -> Region:
     return _region(str(run.path), run.record.finished, run)
 
 
+def answer(run: Run, operation: str, arguments: str, client: Client, topic: str) -> dict[str, Any]:
+    """The worker's answer about the run's pair; `arguments` as canonical JSON. Raises what the worker raises."""
+    return _answer(run.id, run.record.finished, operation, arguments, client, topic)
+
+
 def _stamp(found: Library) -> tuple[tuple[str, int], ...]:
     """The stores and their run.json files with times of change: equal stamps, equal lists."""
     stamp = []
@@ -99,3 +109,10 @@ def _table(name: str, path: str, finished: str | None, _run: Run) -> pd.DataFram
 @st.cache_resource(show_spinner=False, max_entries=16)
 def _region(path: str, finished: str | None, _run: Run) -> Region:
     return _run.region()
+
+
+@st.cache_data(show_spinner=False, max_entries=ANSWERS)
+def _answer(
+    run_id: str, finished: str | None, operation: str, arguments: str, _client: Client, _topic: str
+) -> dict[str, Any]:
+    return _client.ask(operation, topic=_topic, pair={"run": run_id}, **json.loads(arguments))
