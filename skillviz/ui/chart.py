@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from skillviz.ui import exports
+from skillviz.ui import exports, pictures
 
 # how a table's columns are shown; what is not here is shown as it is
 COLUMNS: dict[str, Any] = {
@@ -45,7 +45,7 @@ def chart(
     """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
     with st.container(border=True, height="stretch"):
         st.markdown(f"### {title}", help=help)
-        st.plotly_chart(figure, key=f"chart.{name}", **_settings(name, run_id, alt))
+        st.plotly_chart(figure, **_settings(name, run_id, alt))
         below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id)
 
 
@@ -53,7 +53,6 @@ def selectable(figure: go.Figure, *, name: str, run_id: str, alt: str, on_select
     """Draws a figure whose marks can be selected and returns the selection; `below` draws what belongs under it."""
     return st.plotly_chart(
         figure,
-        key=f"chart.{name}",
         on_select=on_select,
         selection_mode="points",
         **_settings(name, run_id, alt),
@@ -84,17 +83,13 @@ def downloads(figure: go.Figure, *, name: str, title: str, table: pd.DataFrame, 
             key=f"html.{name}",
             on_click="ignore",
         )
-        st.segmented_control(
-            "Picture", exports.PICTURES, default="png", key=_picture_key(name), format_func=str.upper, required=True
-        )
-        st.caption("Saved with the camera button that appears over the chart.")
+        pictures.buttons(_key(name), file=stem, ground=exports.ground(figure))
 
 
-def _picture_key(name: str) -> str:
-    return f"picture.{name}"
+def _key(name: str) -> str:
+    return f"chart.{name}"
 
 
 def _settings(name: str, run_id: str, alt: str) -> dict[str, Any]:
-    picture = st.session_state.get(_picture_key(name), "png")
-    config = exports.plotly_config(exports.file_name(run_id, name), picture)
-    return {"theme": None, "width": "stretch", "config": config, "alt": alt}
+    config = exports.plotly_config(exports.file_name(run_id, name))
+    return {"key": _key(name), "theme": None, "width": "stretch", "config": config, "alt": alt}

@@ -1,4 +1,7 @@
-"""What can be downloaded: a chart's table as CSV, the chart as one HTML file, a region or a run's own files."""
+"""What can be downloaded: a chart's table as CSV, the chart as one HTML file, a region or a run's own files.
+
+Pictures (PNG, SVG) are made in the browser: see `ui.pictures`.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-PICTURES = ("png", "svg")
-
 
 def csv(table: pd.DataFrame) -> bytes:
     """The table as CSV in UTF-8, at full precision."""
@@ -20,11 +21,11 @@ def csv(table: pd.DataFrame) -> bytes:
 def html(figure: go.Figure, title: str) -> bytes:
     """The figure as one page that needs no network (plotly.js inside: 4.8 MB), on white or near-black ground."""
     page = go.Figure(figure)
-    page.update_layout(title={"text": title}, margin={"t": 90}, paper_bgcolor=_ground(figure))
+    page.update_layout(title={"text": title}, margin={"t": 90}, paper_bgcolor=ground(figure))
     return page.to_html(include_plotlyjs=True, full_html=True).encode("utf-8")
 
 
-def _ground(figure: go.Figure) -> str:
+def ground(figure: go.Figure) -> str:
     """Near-black where the figure's ink is light: a page of its own has no theme behind it."""
     ink = str(figure.layout.template.layout.font.color or "#000000")
     return "#0E1117" if int(ink.lstrip("#")[:2], 16) > 127 else "#FFFFFF"
@@ -35,14 +36,14 @@ def file_name(*parts: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(part for part in parts if part)).strip("-")
 
 
-def plotly_config(name: str, picture: str) -> dict[str, Any]:
-    """Settings of plotly's own bar: the camera saves `name` in this format, twice as fine as the screen."""
+def plotly_config(name: str) -> dict[str, Any]:
+    """Settings of plotly's own bar: the camera saves `name` as PNG, twice as fine as the screen."""
     return {
         "displaylogo": False,
         "displayModeBar": "hover",
         "responsive": True,
         "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
-        "toImageButtonOptions": {"format": picture, "filename": name, "scale": 2},
+        "toImageButtonOptions": {"format": "png", "filename": name, "scale": 2},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from streamlit.testing.v1 import AppTest
 
@@ -39,18 +40,19 @@ def test_streamlits_own_template_is_kept_out() -> None:
     assert opened().get("plotly_chart")[0].proto.theme == ""
 
 
-def test_the_camera_saves_png_until_svg_is_chosen() -> None:
-    test = opened()
-    camera = json.loads(test.get("plotly_chart")[0].proto.config)["toImageButtonOptions"]
+def test_the_camera_saves_a_png_under_the_charts_name() -> None:
+    camera = json.loads(opened().get("plotly_chart")[0].proto.config)["toImageButtonOptions"]
     assert (camera["format"], camera["filename"]) == ("png", "run-1-lines")
-    test.session_state["picture.lines"] = "svg"
-    test.run()
-    assert json.loads(test.get("plotly_chart")[0].proto.config)["toImageButtonOptions"]["format"] == "svg"
 
 
-def test_downloads_are_table_and_page() -> None:
-    labels = [button.proto.label for button in opened().get("download_button")]
+def test_downloads_are_table_page_and_pictures() -> None:
+    test = opened()
+    labels = [button.proto.label for button in test.get("download_button")]
     assert labels == ["Table (CSV)", "Chart (HTML, works offline)"]
+    (pictures,) = test.get("bidi_component")
+    assert {"PNG", "SVG"} <= set(re.findall("[A-Z]{3}", pictures.proto.html_content))
+    asked = json.loads(pictures.proto.json)
+    assert asked == {"chart": "st-key-chart-lines", "file": "run-1-lines", "ground": "#FFFFFF"}
 
 
 def cards_script() -> None:

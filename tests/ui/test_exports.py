@@ -34,7 +34,7 @@ def test_file_names(parts: tuple[str, ...], name: str) -> None:
     assert exports.file_name(*parts) == name
 
 
-def test_the_camera_saves_what_was_chosen() -> None:
-    config = exports.plotly_config("run-by-layer", "svg")
-    assert config["toImageButtonOptions"] == {"format": "svg", "filename": "run-by-layer", "scale": 2}
+def test_the_camera_saves_under_the_charts_name() -> None:
+    config = exports.plotly_config("run-by-layer")
+    assert config["toImageButtonOptions"] == {"format": "png", "filename": "run-by-layer", "scale": 2}
     assert config["displaylogo"] is False
