@@ -41,6 +41,12 @@ def keep(name: str, value: str) -> None:
         st.query_params[name] = value
 
 
+def remember(name: str, value: str) -> None:
+    """Keeps in the session alone what is too long for an address."""
+    forget(name)
+    _memory(_KEPT)[name] = value
+
+
 def forget(name: str) -> None:
     """Removes the value from the address and from memory."""
     for place in (_KEPT, _WRITTEN):

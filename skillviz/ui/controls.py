@@ -10,6 +10,8 @@ import streamlit as st
 from skillviz.ui import address
 
 T = TypeVar("T")
+LINKED = 400  # characters of a typed text that still go into the address
+WHOLE = "all"
 
 
 def select(
@@ -51,6 +53,42 @@ def whole(name: str, label: str, low: int, high: int, default: int, *, help: str
     return _kept(name, st.slider(label, low, high, key=key, help=help), default, str)
 
 
+def span(name: str, label: str, low: int, high: int, *, help: str | None = None) -> tuple[int, int]:
+    """The first and the last whole number of a stretch of low..high, both inclusive; all of it by default."""
+    key = _key(name)
+    if not _is_span(st.session_state.get(key), low, high) or address.asked(name) is not None:
+        st.session_state[key] = _read_span(address.current(name), low, high)
+    first, last = st.slider(label, low, high, key=key, help=help)
+    address.keep(name, WHOLE if (first, last) == (low, high) else f"{first}-{last}")
+    return first, last
+
+
+def typed(
+    name: str,
+    label: str,
+    *,
+    most: int,
+    linked: int = LINKED,
+    placeholder: str | None = None,
+    help: str | None = None,
+) -> str:
+    """The text typed, of at most `most` characters, without spaces at its ends.
+
+    One of up to `linked` characters stands in the address; a longer one stays in the session.
+    """
+    key = _key(name)
+    if key not in st.session_state or address.asked(name) is not None:
+        st.session_state[key] = (address.current(name) or "")[:most]
+    value = st.text_input(label, key=key, max_chars=most, placeholder=placeholder, help=help).strip()
+    if not value:
+        address.forget(name)
+    elif len(value) > linked:
+        address.remember(name, value)
+    else:
+        address.keep(name, value)
+    return value
+
+
 def switch(name: str, label: str, default: bool, *, help: str | None = None) -> bool:
     """Whether a switch is on."""
     key = _seeded(name, (True, False), default, _yes)
@@ -77,6 +115,17 @@ def _seeded(name: str, options: Sequence[T], default: T, written: Callable[[T], 
     if is_new or address.asked(name) is not None:
         st.session_state[key] = address.choice(name, options, default, written)
     return key
+
+
+def _is_span(value: Any, low: int, high: int) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and low <= value[0] <= value[1] <= high
+
+
+def _read_span(text: str | None, low: int, high: int) -> tuple[int, int]:
+    """The stretch that `3-20` names; all of low..high where it is no stretch of it."""
+    first, _, last = (text or "").partition("-")
+    ends = (int(first), int(last)) if first.isdecimal() and last.isdecimal() else None
+    return ends if ends is not None and _is_span(ends, low, high) else (low, high)
 
 
 def _kept(name: str, value: T | None, default: T, written: Callable[[T], str]) -> T:
