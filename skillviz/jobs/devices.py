@@ -1,0 +1,92 @@
+"""What jobs can run on here, with names and free memory; told without torch, by the system and by nvidia-smi."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+QUERY = "index,uuid,name,memory.free,memory.total"
+PATIENCE = 5.0  # seconds; a driver that is busy or broken must not hold up a page
+CPU_FACTS, LIMIT, USED = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+
+
+@dataclass(frozen=True)
+class Device:
+    """One place to compute. `name` is how a spec says it: cpu, cuda:0, ...; memory in bytes."""
+
+    name: str
+    title: str
+    free: int
+    total: int
+
+
+def devices() -> list[Device]:
+    """The CPU, then the GPUs that this process may use, in their order."""
+    return [_cpu(), *gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))]
+
+
+def chosen(name: str, found: list[Device]) -> Device | None:
+    """The device that a spec's `device` will take; None where this machine does not show it."""
+    if name == "auto":
+        return next((device for device in found if device.name != "cpu"), found[0])
+    wanted = "cuda:0" if name == "cuda" else name
+    return next((device for device in found if device.name == wanted), None)
+
+
+def gpus(visible: str | None) -> list[Device]:
+    """The GPUs that nvidia-smi lists, of them those in CUDA_VISIBLE_DEVICES, numbered as a process sees them."""
+    rows = [row for line in _asked().splitlines() if (row := [word.strip() for word in line.split(",")])[4:]]
+    if visible is not None:
+        rows = [row for word in visible.split(",") if (row := _named(word.strip(), rows))]
+    return [
+        Device(f"cuda:{number}", row[2], _mib(row[3]), _mib(row[4])) for number, row in enumerate(rows)
+    ]  # of row: index, uuid, name, free, total
+
+
+def _asked() -> str:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ""
+    words = [program, f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+    return ""
+
+
+def _named(word: str, rows: list[list[str]]) -> list[str] | None:
+    """The row of an index, or of the beginning of a uuid."""
+    return next((row for row in rows if word and (row[0] == word or row[1].startswith(word))), None)
+
+
+def _mib(word: str) -> int:
+    """Bytes of a number of MiB; 0 where the driver does not tell."""
+    return int(float(word) * 2**20) if word.replace(".", "", 1).isdigit() else 0
+
+
+def _cpu() -> Device:
+    memory = psutil.virtual_memory()
+    free, total = memory.available, memory.total
+    with suppress(OSError, ValueError):  # a container may have less than its machine
+        limit = int(LIMIT.read_text())
+        free, total = min(free, max(0, limit - int(USED.read_text()))), min(total, limit)
+    return Device("cpu", f"{_cpu_name()}, {_threads()} threads", free, total)
+
+
+def _cpu_name() -> str:
+    with suppress(OSError):
+        for line in CPU_FACTS.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return "CPU"
+
+
+def _threads() -> int:
+    """The processors that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1

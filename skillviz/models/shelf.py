@@ -1,0 +1,109 @@
+"""The models that lie on this machine: folders with safetensors weights under a few roots, found without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillviz.models.fetch import has_weights, hub_name
+from skillviz.tasks.project import project_root
+
+ENVIRONMENT = "SKILLVIZ_MODELS"
+DEPTH = 4  # folders below a root; the hub's cache has its models at the third
+MOST, LOOKED_AT = 200, 5000  # models, and folders: a root may be somebody's whole disk
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model's folder. `source` is how a spec names it; an adapter's `base` is what its configuration says."""
+
+    source: str
+    name: str
+    root: str
+    model_type: str
+    bytes: int
+    base: str = ""
+
+    @property
+    def is_adapter(self) -> bool:
+        """Whether it holds low-rank changes and no whole model."""
+        return bool(self.base)
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """What was found; `is_cut` where there was more than one looks at."""
+
+    models: tuple[Found, ...]
+    is_cut: bool = False
+
+
+def roots() -> list[Path]:
+    """$SKILLVIZ_MODELS, a list of folders as in PATH; else `models` in the project's and in the working folder."""
+    given = [word for word in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if word]
+    places = [Path(word).expanduser() for word in given] or [project_root() / "models", Path.cwd() / "models"]
+    return list(dict.fromkeys(place.absolute() for place in places))
+
+
+def shelf(places: Sequence[Path], depth: int = DEPTH, most: int = MOST) -> Shelf:
+    """The models under these folders, by root and name."""
+    found: list[Found] = []
+    looked = 0
+    for root in places:
+        for folder in _below(root, depth):
+            looked += 1
+            if len(found) >= most or looked > LOOKED_AT:
+                return Shelf(tuple(found), is_cut=True)
+            if (model := _model(folder, root)) is not None:
+                found.append(model)
+    return Shelf(tuple(found))
+
+
+def _below(folder: Path, depth: int) -> Iterator[Path]:
+    """The folder and those in it, by name, so many levels down; hidden and unreadable ones are passed over."""
+    try:
+        inside = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
+    except OSError:
+        return
+    yield folder
+    if depth:
+        for path in inside:
+            yield from _below(Path(path), depth - 1)
+
+
+def _model(folder: Path, root: Path) -> Found | None:
+    """The model in a folder, None where it holds none that could be loaded."""
+    if not has_weights(folder):
+        return None
+    adapter, config = _read(folder / "adapter_config.json"), _read(folder / "config.json")
+    if not adapter and not config:
+        return None
+    base = str(adapter.get("base_model_name_or_path") or "another model") if adapter else ""
+    size = sum(path.stat().st_size for path in folder.glob("*.safetensors") if path.is_file())
+    return Found(_source(folder), _name(folder, root), str(root), str(config.get("model_type", "")), size, base)
+
+
+def _name(folder: Path, root: Path) -> str:
+    """Its path below the root, the hub's own name where it lies in the hub's cache."""
+    name, revision = hub_name(folder)
+    if revision:
+        return f"{name}@{revision[:7]}"
+    return folder.name if folder == root else folder.relative_to(root).as_posix()
+
+
+def _source(folder: Path) -> str:
+    """From the project's root where it lies in it, so that a run names no machine; else whole."""
+    project = project_root().absolute()
+    return folder.relative_to(project).as_posix() if folder.is_relative_to(project) else str(folder)
+
+
+def _read(path: Path) -> dict[str, object]:
+    """A JSON object; empty where there is none or it cannot be read."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

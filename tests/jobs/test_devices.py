@@ -1,0 +1,73 @@
+"""Devices told by the system: names, free memory, the numbers that a job's process will see."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from skillviz.jobs import devices
+from skillviz.jobs.devices import Device, chosen, gpus
+
+TWO = "0, GPU-aaa1, NVIDIA H100 80GB, 70000, 81559\n1, GPU-bbb2, NVIDIA T4, [N/A], 15360\n"
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An nvidia-smi that prints two GPUs."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\nprintf '{TWO}'\n")
+    program.chmod(program.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return program
+
+
+def test_the_cpu_is_first_with_its_memory() -> None:
+    cpu = devices.devices()[0]
+    assert cpu.name == "cpu" and "threads" in cpu.title and 0 < cpu.free <= cpu.total
+
+
+def test_a_container_has_what_its_limit_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"LIMIT": "3000", "USED": "1000"}.items():
+        (tmp_path / name).write_text(value)
+        monkeypatch.setattr(devices, name, tmp_path / name)
+    cpu = devices.devices()[0]
+    assert (cpu.free, cpu.total) == (2000, 3000)
+    (tmp_path / "LIMIT").write_text("max\n")
+    assert devices.devices()[0].total > 2**27
+
+
+def test_gpus_have_names_and_free_memory(driver: Path) -> None:
+    one, two = gpus(None)
+    assert one == Device("cuda:0", "NVIDIA H100 80GB", 70000 * 2**20, 81559 * 2**20)
+    assert (two.name, two.free) == ("cuda:1", 0), "a driver may not tell"
+
+
+@pytest.mark.parametrize(
+    ("visible", "titles"),
+    [("1", ["NVIDIA T4"]), ("1,0", ["NVIDIA T4", "NVIDIA H100 80GB"]), ("GPU-aaa", ["NVIDIA H100 80GB"]), ("", [])],
+)
+def test_they_are_numbered_as_a_process_sees_them(driver: Path, visible: str, titles: list[str]) -> None:
+    found = gpus(visible)
+    assert [device.title for device in found] == titles
+    assert [device.name for device in found] == [f"cuda:{n}" for n in range(len(titles))]
+
+
+@pytest.mark.parametrize("script", ["exit 9", "echo broken"])
+def test_a_broken_driver_shows_no_gpu(driver: Path, script: str) -> None:
+    driver.write_text(f"#!/bin/sh\n{script}\n")
+    assert gpus(None) == []
+
+
+def test_no_driver_shows_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus(None) == []
+
+
+def test_auto_takes_the_first_gpu_else_the_cpu() -> None:
+    cpu, gpu = Device("cpu", "c", 1, 1), Device("cuda:0", "g", 1, 1)
+    assert chosen("auto", [cpu, gpu]) == gpu and chosen("auto", [cpu]) == cpu
+    assert chosen("cuda", [cpu, gpu]) == gpu and chosen("cpu", [cpu, gpu]) == cpu
+    assert chosen("cuda:3", [cpu, gpu]) is None
