@@ -1,0 +1,172 @@
+"""A task made of uploaded files: read as any task is, a task file written beside them, nothing ever overwritten."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from skillviz.errors import BadData, BadInput, SkillvizError
+from skillviz.tasks.reading import cells, from_file, quiet
+from skillviz.tasks.splits import Splits, load
+from skillviz.tasks.user_file import FORMATS, read_task
+
+FILE = "task.yaml"
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,59}")
+MOST_CLASSES = 50
+LABEL_NAMES = ("label", "labels", "class", "category", "target", "gold", "y", "sentiment", "topic", "stars", "rating")
+ASIDE = 5  # one row in so many is the test, where none was uploaded
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file as it came: its own name and its bytes."""
+
+    name: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A task before it is written: `files` by split (train, and perhaps validation and test), the rest as in a
+    task file (docs/add-a-task.md). `words` serve both templates; empty texts are left out."""
+
+    name: str
+    files: Mapping[str, Upload]
+    text: tuple[str, ...]
+    label: str
+    labels: tuple[str, ...]
+    drop: tuple[str, ...] = ()
+    masked: str = ""
+    causal: str = ""
+    words: tuple[str, ...] = ()
+    metric: str = "accuracy"
+    positive: str = ""
+
+
+def rows_of(upload: Upload) -> pd.DataFrame:
+    """The rows as the task's code will see them: cells of CSV and TSV as text. Raises BadData."""
+    suffix = Path(upload.name).suffix.lower()
+    if suffix not in FORMATS:
+        raise BadData(f"{upload.name} cannot be read; readable are {', '.join(FORMATS)}.")
+    with TemporaryDirectory(prefix="skillviz-", ignore_cleanup_errors=True) as folder, quiet():
+        path = Path(folder) / f"upload{suffix}"
+        path.write_bytes(upload.content)
+        try:
+            found = from_file(path, str(Path(folder) / "copy"))
+            columns = {name: cells(found, name, upload.name) for name in found.column_names}
+        except BadData as error:
+            raise BadData(str(error.args[0]).replace(str(path), upload.name)) from error
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+
+
+def guessed(rows: pd.DataFrame) -> tuple[tuple[str, ...], str]:
+    """The text columns (one, two where two are as long) and the label column that these rows seem to have."""
+    few = [name for name in rows if 2 <= rows[name].astype(str).nunique() <= MOST_CLASSES]
+    named = [name for name in rows if str(name).lower() in LABEL_NAMES]
+    label = next(iter([*[n for n in named if n in few], *few[::-1], *named, *rows.columns[-1:]]), "")
+    length = {n: rows[n].head(100).astype(str).str.len().mean() for n in rows if n != label}
+    ordered = sorted(length, key=lambda name: -length[name])
+    texts = [n for n in rows if n in ordered[:2] and length[n] > 0.2 * length[ordered[0]] and length[n] > 12]
+    return tuple(texts or ordered[:1]), label
+
+
+def classes_of(rows: pd.DataFrame, label: str) -> list[str]:
+    """The different values of the label column as texts, numbers by size; raises BadData where they are too many."""
+    values = {"" if value is None or value != value else str(value) for value in rows[label]} - {""}
+    if len(values) > MOST_CLASSES:
+        raise BadData(
+            f"the column '{label}' has {len(values):,} different values; a task has at most {MOST_CLASSES} classes: "
+            "choose the column that holds the class."
+        )
+    return sorted(values, key=lambda value: (0, float(value), value) if _is_number(value) else (1, 0.0, value))
+
+
+def are_indices(values: Sequence[str]) -> bool:
+    """Whether these are the numbers 0, 1, ..., which stand for names that can be given."""
+    return [str(number) for number in range(len(values))] == list(values)
+
+
+def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
+    """The task file, in a folder of its own under `root` with its data beside it, and its examples.
+
+    Checked by what checks every task: raises BadInput or BadData, and then leaves nothing behind.
+    """
+    if not NAME.fullmatch(draft.name):
+        raise BadInput(f"'{draft.name}' cannot name a task; use letters, digits, '-', '_' and '.', at most 60.")
+    folder, part = root / draft.name, root / f".new-{secrets.token_hex(4)}"
+    if folder.exists():
+        raise BadInput(f"there is a task '{draft.name}' in {root} already, which is never overwritten; name it anew.")
+    try:
+        part.mkdir(parents=True)
+        data, source = _write_data(draft, part)
+        text = yaml.safe_dump(_task_file(draft, data, source), sort_keys=False, allow_unicode=True)
+        (part / FILE).write_text(text, encoding="utf-8")
+        splits = load(read_task(part / FILE))
+        os.rename(part, folder)
+    except SkillvizError as error:
+        raise type(error)(str(error.args[0]).replace(f"{part}{os.sep}", "")) from error
+    except OSError as error:
+        raise BadInput(f"the task cannot be written to {folder}: {error.strerror}.") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return folder / FILE, splits
+
+
+def saved(root: Path) -> list[Path]:
+    """The task files that were written under `root`, by name."""
+    return sorted(root.glob(f"*/{FILE}"))
+
+
+def set_aside(count: int) -> np.ndarray:
+    """Which of so many rows are set aside for the test: a fifth, drawn once and for all."""
+    return np.sort(np.random.default_rng(0).permutation(count)[: max(1, count // ASIDE)])
+
+
+def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
+    """File names by split, and where they come from; the uploaded bytes themselves, but for a test set aside."""
+    said = "; ".join(f"{split}: {upload.name}" for split, upload in draft.files.items())
+    names = {}
+    for split, upload in draft.files.items():
+        names[split] = f"{split}{Path(upload.name).suffix.lower()}"
+        (folder / names[split]).write_bytes(upload.content)
+    if "test" in names:
+        return names, f"uploaded ({said})"
+    rows = rows_of(draft.files["train"])
+    rows = rows[[name for name in (*draft.text, draft.label) if name in rows]]
+    if len(rows) < 2:
+        raise BadData(f"{draft.files['train'].name} has one row, so none can be set aside for the test.")
+    aside = set_aside(len(rows))
+    (folder / names["train"]).unlink()
+    for split, part in {"train": rows.drop(index=aside), "test": rows.loc[aside]}.items():
+        names[split] = f"{split}.jsonl"
+        part.to_json(folder / names[split], orient="records", lines=True, force_ascii=False)
+    return names, f"uploaded ({said}; {len(aside):,} of its {len(rows):,} rows were set aside as the test)"
+
+
+def _task_file(draft: Draft, data: dict[str, str], source: str) -> dict[str, Any]:
+    """What the YAML file says."""
+    templates = {kind: text for kind, text in (("masked", draft.masked), ("causal", draft.causal)) if text.strip()}
+    values: dict[str, Any] = {
+        "name": draft.name, "data": data, "text": list(draft.text), "label": draft.label,
+        "labels": list(draft.labels), "drop": list(draft.drop), "template": templates,
+        "label_words": list(draft.words), "metric": draft.metric, "positive": draft.positive, "source": source,
+    }  # fmt: skip
+    return {key: value for key, value in values.items() if value}
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return float(value) == float(value)
+    except ValueError:
+        return False

@@ -1,0 +1,152 @@
+"""Uploaded files become a task like any other: read, guessed at, checked, written once."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from skillviz.errors import BadData, BadInput
+from skillviz.tasks import registry
+from skillviz.tasks.splits import load
+from skillviz.tasks.uploaded import Draft, Upload, are_indices, classes_of, guessed, rows_of, save, saved, set_aside
+
+ROWS = [{"id": f"{n:03}", "review": f"a rather long text number {n}, so", "label": n % 2} for n in range(20)]
+
+
+def csv(rows: list[dict[str, Any]] = ROWS) -> bytes:
+    return pd.DataFrame(rows).to_csv(index=False).encode()
+
+
+def jsonl(rows: list[dict[str, Any]] = ROWS) -> bytes:
+    return "\n".join(json.dumps(row) for row in rows).encode()
+
+
+def parquet(rows: list[dict[str, Any]] = ROWS) -> bytes:
+    target = io.BytesIO()
+    pd.DataFrame(rows).to_parquet(target)
+    return target.getvalue()
+
+
+MAKERS = {"a.csv": csv, "a.jsonl": jsonl, "A.PARQUET": parquet}
+
+
+def draft(**changes: Any) -> Draft:
+    fields = {
+        "name": "mine", "files": {"train": Upload("a.csv", csv())}, "text": ("review",), "label": "label",
+        "labels": ("bad", "good"), "masked": "{text} It was <mask>.", "words": ("terrible", "great"),
+    }  # fmt: skip
+    return Draft(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(("name", "make"), MAKERS.items())
+def test_rows_are_read_in_every_format(name: str, make: Callable[[], bytes]) -> None:
+    rows = rows_of(Upload(name, make()))
+    assert len(rows) == 20 and list(rows) == ["id", "review", "label"]
+    assert guessed(rows) == (("review",), "label") and classes_of(rows, "label") == ["0", "1"]
+    assert rows["id"][3] == "003", "a cell stays as it was written"
+
+
+@pytest.mark.parametrize(
+    ("upload", "said"),
+    [
+        (Upload("a.xlsx", b"x"), "a.xlsx cannot be read; readable are .jsonl"),
+        (Upload("a.csv", b""), "a.csv is empty"),
+        (Upload("a.csv", b"x,y\n"), "a.csv has no rows"),
+        (Upload("a.csv", b"x,x\n1,2\n"), "a.csv: the first line must name the columns"),
+        (Upload("a.jsonl", b'{"a": 1}\n{oops\n'), "a.jsonl cannot be read as JSONL: line 2"),
+        (Upload("a.parquet", b"PAR1"), "a.parquet cannot be read as PARQUET"),
+        (Upload("a.csv", "text\n\xe9\n".encode("latin-1")), "a.csv"),
+    ],
+)
+def test_what_cannot_be_read_is_said_under_its_own_name(upload: Upload, said: str) -> None:
+    with pytest.raises(BadData) as caught:
+        rows_of(upload)
+    assert said in str(caught.value) and "/tmp" not in str(caught.value)
+
+
+def test_columns_are_guessed_from_what_is_in_them() -> None:
+    pair = pd.DataFrame(
+        {"gold": ["yes", "no"] * 4, "premise": ["a rather long one"] * 8, "hypothesis": ["another long one"] * 8}
+    )
+    assert guessed(pair) == (("premise", "hypothesis"), "gold")
+    odd = pd.DataFrame({"a": ["some words of a text"] * 3 + ["other words"], "b": ["x", "y", "x", "y"]})
+    assert guessed(odd) == (("a",), "b")
+
+
+def test_classes_are_sorted_as_a_reader_expects_and_not_too_many() -> None:
+    assert classes_of(pd.DataFrame({"y": ["10", "9", None, "b", "1.5"]}), "y") == ["1.5", "9", "10", "b"]
+    with pytest.raises(BadData, match="has 60 different values"):
+        classes_of(pd.DataFrame({"y": range(60)}), "y")
+    assert are_indices(["0", "1", "2"]) and not are_indices(["1", "2"]) and not are_indices(["b", "a"])
+
+
+def test_a_task_is_written_with_its_bytes_beside_it(tmp_path: Path) -> None:
+    files = {"train": Upload("a.csv", csv()), "test": Upload("t.parquet", parquet(ROWS[:6]))}
+    path, splits = save(draft(files=files, metric="f1", positive="good"), tmp_path)
+    assert path == tmp_path / "mine" / "task.yaml" and saved(tmp_path) == [path]
+    assert (path.parent / "train.csv").read_bytes() == csv()
+    task = registry.task(path)
+    assert (task.labels, task.metric, task.positive) == (("bad", "good"), "f1", 1)
+    assert task.asked("prompt") == ("{text} It was <mask>.", ("terrible", "great"))
+    assert load(task).fingerprint == splits.fingerprint and len(splits.test) == 6
+    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_without_a_test_set_a_fifth_is_set_aside_once(tmp_path: Path) -> None:
+    path, splits = save(draft(), tmp_path)
+    texts = {split: set(getattr(splits, split)["text_a"]) for split in ("train", "validation", "test")}
+    assert len(texts["test"]) == 4 == len(set_aside(20)) and not texts["test"] & (texts["train"] | texts["validation"])
+    assert "4 of its 20 rows were set aside" in registry.task(path).source
+    again, other = save(draft(name="again"), tmp_path)
+    assert set(other.test["text_a"]) == texts["test"]
+
+
+def test_names_of_classes_as_they_stand_and_rows_left_out(tmp_path: Path) -> None:
+    rows = [{**row, "label": ("no", "null", "-")[row["label"] if n else 2]} for n, row in enumerate(ROWS)]
+    files = {"train": Upload("a.jsonl", jsonl(rows))}
+    _, splits = save(draft(files=files, labels=("no", "null"), drop=("-",)), tmp_path)
+    assert sum(len(getattr(splits, split)) for split in ("train", "validation", "test")) == 19
+    assert set(splits.train["label"]) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"name": "../out"}, BadInput, "cannot name a task"),
+        ({"name": ".new-x"}, BadInput, "cannot name a task"),
+        ({"text": ("nothing",)}, BadData, "has no column 'nothing'"),
+        ({"labels": ("bad",)}, BadInput, "two or more different names"),
+        ({"labels": ("x", "y", "z"), "words": ("a", "b")}, BadInput, "label words for 3 labels"),
+        ({"masked": "{text}"}, BadInput, "exactly one <mask>"),
+        ({"label": "id"}, BadData, "the label '"),
+        ({"files": {"train": Upload("a.csv", csv(ROWS[:1]))}}, BadData, "a.csv has one row"),
+        ({"files": {"train": Upload("a.csv", csv()), "test": Upload("t.csv", b"")}}, BadData, "test.csv is empty"),
+    ],
+)
+def test_what_is_wrong_is_said_and_leaves_nothing(
+    changes: dict[str, Any], error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error) as caught:
+        save(draft(**changes), tmp_path / "tasks")
+    assert said in str(caught.value) and ".new-" not in str(caught.value).replace("'.new-x'", "")
+    assert not list((tmp_path / "tasks").glob("*")) and not list((tmp_path / "tasks").glob(".*"))
+
+
+def test_a_task_is_never_overwritten(tmp_path: Path) -> None:
+    path, _ = save(draft(), tmp_path)
+    before = path.read_text()
+    with pytest.raises(BadInput, match="never overwritten"):
+        save(draft(labels=("worse", "better")), tmp_path)
+    assert path.read_text() == before
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "tasks").write_text("a file")
+    with pytest.raises(BadInput, match="cannot be written"):
+        save(draft(), tmp_path / "tasks")
