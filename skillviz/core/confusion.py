@@ -1,0 +1,59 @@
+"""Which classes are taken for which: confusion matrices, and precision, recall and F1 of every class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from skillviz.core.intervals import percentile_interval, wilson
+from skillviz.core.resample import resampled_values, statistic
+from skillviz.core.scores import Floats, Integers, checked, f1_of
+
+COLUMNS = ("state", "class", "n", "predicted", "right", "metric", "value", "low", "high")
+
+
+def confusion(logits: ArrayLike, labels: ArrayLike) -> Integers:
+    """Counts [true class, predicted class]; the diagonal is what is right, and they add up to the examples."""
+    z, y = checked(logits, labels)
+    classes = z.shape[1]
+    return np.bincount(y * classes + z.argmax(axis=1), minlength=classes**2).reshape(classes, classes)
+
+
+def class_results(
+    states: Mapping[str, ArrayLike], labels: ArrayLike, resamples: int = 1000, seed: int = 0
+) -> pd.DataFrame:
+    """One row a state, class and metric (precision, recall, f1): value, and its 95 % interval's low and high.
+
+    `n` is the examples of the class, `predicted` those that the model puts into it, `right` those in both. Precision
+    and recall have Wilson's interval; F1, which is no share, the bootstrap's, all of them on the same resamples.
+    NaN where a share is of nothing.
+    """
+    y = np.asarray(labels)
+    logits = {state: checked(z, y)[0] for state, z in states.items()}
+    keys = [(state, c) for state, z in logits.items() for c in range(z.shape[1])]
+    draws = resampled_values([statistic("f1", logits[s], y, positive=c) for s, c in keys], len(y), resamples, seed)
+    counts = {state: confusion(z, y) for state, z in logits.items()}
+    rows = []
+    for (state, c), drawn in zip(keys, draws, strict=True):
+        rows += _rows(state, c, counts[state], drawn)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _rows(state: str, c: int, counts: Integers, drawn: Floats) -> Sequence[dict[str, object]]:
+    """The three rows of one state and class."""
+    right, n, predicted = (int(x) for x in (counts[c, c], counts[c].sum(), counts[:, c].sum()))
+    common = {"state": state, "class": c, "n": n, "predicted": predicted, "right": right}
+    f1 = float(f1_of(np.array([right, predicted - right, n - right], dtype=np.float64)))
+    found = [
+        {"metric": name, "value": right / of if of else float("nan"), **_ends(*wilson(right, of))}
+        for name, of in (("precision", predicted), ("recall", n))
+    ]
+    _, low, high = percentile_interval(f1, drawn)
+    return [{**common, **row} for row in (*found, {"metric": "f1", "value": f1, **_ends(low, high)})]
+
+
+def _ends(low: float, high: float) -> dict[str, float]:
+    return {"low": low, "high": high}
