@@ -16,10 +16,12 @@ from skillviz.jobs.slots import SLOTS, give_up_ticket, position, slot_of, take_t
 from skillviz.models.preflight import preflight
 from skillviz.runs.atomic import write_text
 from skillviz.runs.folder import CANCEL, OPEN, WORK, RunFolder
+from skillviz.runs.library import library
+from skillviz.runs.recipe import NAME, by_hand
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import read_record
 from skillviz.runs.spec import RunSpec, parse_size
-from skillviz.runs.store import Store, is_awaited
+from skillviz.runs.store import Store, Unreadable, is_awaited
 from skillviz.tasks import registry
 
 LAUNCH = "launch.json"
@@ -33,18 +35,23 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
     """
     if device is not None:
         spec = spec.model_copy(update={"device": device})
-    size, task = checked(spec)
+    size, task = checked(spec, store)
     folder = store.create(spec, size=size, task=task)
     write_text(folder.work / LAUNCH, json.dumps({"cwd": os.getcwd()}))
     _launch(store, folder, Path.cwd(), backend)
     return status(store, folder.id)
 
 
-def checked(spec: RunSpec) -> tuple[int, str]:
-    """The main size in entries and the task's name; raises the first thing that stands against the run."""
+def checked(spec: RunSpec, store: Store) -> tuple[int, str]:
+    """The main size in entries and the task's name; raises the first thing that stands against the run.
+
+    A region made by hand may name runs of the store and those that ship.
+    """
     task = registry.task(spec.task)
     found = preflight(spec.base, spec.finetuned, task, spec.readout)
     found.raise_first()
+    if spec.localizer == NAME and found.table is not None:
+        return by_hand(spec.options, found.table, library(store.root)).size, task.name
     sizes = [parse_size(size, found.d or 0) for size in spec.sizes]
     return sizes[0], task.name
 
@@ -59,9 +66,8 @@ def listed(store: Store, finished: bool = False) -> Sequence[Job]:
 
 def status(store: Store, run_id: str) -> Job:
     """The job of this id or unique prefix as it is now; raises RunNotFound."""
-    path = store.root / store.resolve(run_id)
-    found = {entry.path: entry.record for entry in store.unfinished()}
-    return job_of(store, path, found.get(path) or read_record(path))
+    found = store.look(run_id)
+    return job_of(store, found.path, read_record(found.path) if isinstance(found, Unreadable) else found.record)
 
 
 def cancel(store: Store, run_id: str, backend: Backend = LOCAL) -> Job:

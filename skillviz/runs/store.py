@@ -99,6 +99,10 @@ class Store:
         _raise_for(path)
         raise CorruptRun(f"run {path.name} cannot be opened: {entry.reason}")
 
+    def look(self, run_id: str) -> Run | Unfinished | Unreadable:
+        """What the run of this id or unique prefix is now, whatever it is; raises RunNotFound."""
+        return _entry(self.root / self.resolve(run_id))
+
     def resolve(self, run_id: str) -> str:
         """The full id that this id or prefix stands for, finished or not; raises RunNotFound."""
         names = [path.name for path in self._folders()]

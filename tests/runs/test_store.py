@@ -101,6 +101,18 @@ def test_an_id_or_a_unique_beginning_opens_a_run(store: Store, run: Run, spec: R
             store.open(nothing)
 
 
+def test_a_look_tells_what_a_run_is_whatever_it_is(store: Store, run: Run, spec: RunSpec) -> None:
+    assert store.look(run.id[:-1]).record.status == "finished"
+    folder = store.create(spec)
+    assert store.look(folder.id).record.status == "queued"
+    folder.cancel()
+    assert store.look(folder.id).record.status == "cancelled"
+    edit_record(run, schema_version=99)
+    assert "99" in store.look(run.id).reason
+    with pytest.raises(RunNotFound):
+        store.look("nothing")
+
+
 def test_verify_is_silent_on_a_good_run(store: Store, run: Run) -> None:
     assert store.verify(run.id) == []
 
