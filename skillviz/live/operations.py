@@ -19,11 +19,11 @@ from skillviz import __version__
 from skillviz.errors import BadInput
 from skillviz.live.asked import Answer, Asked, Worker
 from skillviz.live.transfer import transfer
+from skillviz.live.wise import wise
 from skillviz.models import attribution
 from skillviz.models.conductance import conductance
 from skillviz.models.predict import predict
 from skillviz.models.states import STATES
-from skillviz.runs.wise import on_path
 
 METHODS = ("integrated-gradients", "layer-conductance")
 SHOWN = ("pretrained", "grafted", "finetuned")
@@ -81,8 +81,10 @@ def attribute(
 ) -> Answer:
     """What each token adds to a class's log-odds, by state; without `target`, to the class that fine-tuned gives.
 
-    A state's `values` float64 [token] (integrated gradients), or `parts` {block, attention output, MLP out}: float64
-    [layer, token] (layer conductance), with `score`, `reference` and `gap`, the completeness gap, in nats.
+    `special` tells which tokens are special ones: they stay as they are on the way from the baseline, so that their
+    value is 0. A state's `values` float64 [token] (integrated gradients), or `parts` {block, attention output, MLP
+    out}: float64 [layer, token] (layer conductance), with `score`, `reference` and `gap`, the completeness gap, in
+    nats.
     """
     if method not in METHODS:
         raise BadInput(f"'{method}' is not a method of attribution; known: {', '.join(METHODS)}.")
@@ -92,6 +94,7 @@ def attribute(
     told: dict[str, Any] = {"target": label, "baseline": baseline, "steps": steps}
     found: dict[str, Any] = {}
     tokens: tuple[str, ...] = ()
+    special = attribution.special(encoded.input_ids[0], pair.tokenizer)
     for state in states:
         if method == METHODS[0]:
             one = attribution.attribute(pair, encoded, state, chosen, **told)
@@ -101,23 +104,14 @@ def attribute(
             own = {"parts": one.parts}
         tokens = one.tokens
         found[state] = {**own, "score": one.score, "reference": one.reference, "gap": one.gap}
-    return {"tokens": list(tokens), "target": label, "label": asked.task.labels[label], "states": found}
-
-
-def wise(
-    asked: Asked,
-    path: str,
-    alpha: float,
-    region: Mapping[str, Any] | None = None,
-    split: str = "test",
-    sample: int | None = None,
-) -> Answer:
-    """Class scores at one point between two models: path wise-ft or wise-graft, alpha 0 (base) to 1."""
-    chosen, encoded = asked.region(region), asked.examples(split, sample)
-    objective = asked.pair.objective(encoded)
-    with on_path(asked.pair, path, float(alpha), chosen):
-        logits = objective.logits()
-    return {**told_of(asked, encoded), "size": chosen.size, "logits": logits}
+    marks = [*special.tolist(), *[False] * (len(tokens) - len(special))]  # the causal readout's answer is a word
+    return {
+        "tokens": list(tokens),
+        "special": marks,
+        "target": label,
+        "label": asked.task.labels[label],
+        "states": found,
+    }
 
 
 def evaluate_region(

@@ -111,7 +111,8 @@ def explained(
     ids, layer = one.input_ids[0], pair.model.get_input_embeddings()
     with torch.no_grad():
         end = layer(torch.from_numpy(ids)[None].to(pair.device)).float()
-        start = torch.where(_kept(ids, pair.tokenizer, end.device), end, _baseline(baseline, pair, layer, end))
+        kept = torch.from_numpy(special(ids, pair.tokenizer))[None, :, None].to(end.device)
+        start = torch.where(kept, end, _baseline(baseline, pair, layer, end))
 
     def score(x: Tensor) -> Tensor:
         return log_odds(_logits(pair.model, objective.readout, batch, x), target)
@@ -171,11 +172,11 @@ def _baseline(baseline: str, pair: ModelPair, layer: Any, end: Tensor) -> Tensor
     return layer(torch.tensor([[number]], device=end.device)).float().expand_as(end)
 
 
-def _kept(ids: np.ndarray, tokenizer: Any, device: torch.device) -> Tensor:
-    """True for special tokens [1, token, 1]; an unknown word is no special token."""
+def special(ids: np.ndarray, tokenizer: Any) -> np.ndarray:
+    """True for special tokens, bool [token]: they stay on the way; an unknown word is no special token."""
     names = ("cls", "sep", "mask", "bos", "eos", "pad")
-    special = {getattr(tokenizer, f"{name}_token_id") for name in names} - {None}
-    return torch.from_numpy(np.isin(ids, sorted(special)))[None, :, None].to(device)
+    found = {getattr(tokenizer, f"{name}_token_id") for name in names} - {None}
+    return np.isin(ids, sorted(found))
 
 
 def _tokens(ids: np.ndarray, tokenizer: Any) -> tuple[str, ...]:

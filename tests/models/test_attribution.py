@@ -10,7 +10,14 @@ import pytest
 import torch
 
 from skillviz.errors import BadInput
-from skillviz.models.attribution import attribute, embeddings_replaced, explained, integrated_gradients, log_odds
+from skillviz.models.attribution import (
+    attribute,
+    embeddings_replaced,
+    explained,
+    integrated_gradients,
+    log_odds,
+    special,
+)
 from skillviz.models.conductance import ANSWER, BLOCK, conductance, module_names
 from skillviz.models.pair import ModelPair
 from tests.models.examples import FITTING, examples, open_pair, some_region
@@ -136,6 +143,12 @@ def test_baselines_differ_in_where_the_path_starts(tmp_path: Path, baseline: str
     wanted = {"pad": layer.weight[1], "mask": layer.weight[4], "zero": torch.zeros(16)}[baseline]
     assert torch.equal(case.start[0, 1], wanted)
     torch.testing.assert_close(case.end[0], layer(torch.tensor(encoded.input_ids[0])))
+
+
+def test_special_tokens_are_told_and_unknown_words_are_none(tmp_path: Path) -> None:
+    tokenizer = open_pair(tmp_path).tokenizer
+    ids = [tokenizer.cls_token_id, tokenizer.unk_token_id, 40, tokenizer.mask_token_id, tokenizer.sep_token_id]
+    assert special(np.array(ids), tokenizer).tolist() == [True, False, False, True, True]
 
 
 def test_states_differ_and_the_ends_are_grafts(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""Texts come from the task's own files, and only while these are the ones that the run was made with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillviz.errors import BadData, BadInput
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from skillviz.runs.texts import example_texts, task_of
+from skillviz.tasks import registry
+from skillviz.tasks.splits import load
+from tests.fake_run import fake_run
+from tests.tiny import tiny_task
+
+SMALL = {"layers": 1, "width": 8, "sizes": ("5%",), "steps": 2, "n": {"validation": 32, "test": 32}}
+
+
+def run_of(task: Path, store: Path) -> Run:
+    """A fake run whose record has the fingerprint of this task's data."""
+    run = fake_run(Store(store), task=str(task), **SMALL)
+    note = run.record.task.model_copy(update={"fingerprint": load(registry.task(task)).fingerprint})
+    return Run(run.path, run.record.model_copy(update={"task": note}))
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_the_texts_of_a_split(tmp_path: Path, pair: bool) -> None:
+    task = tiny_task(tmp_path / "task", pair=pair)
+    run = run_of(task, tmp_path / "runs")
+    assert task_of(run).pair is pair
+    found = example_texts(run, "test")
+    rows = [json.loads(line) for line in (tmp_path / "task" / "test.jsonl").read_text().splitlines()]
+    assert found["example_id"].tolist() == [f"test-{i}" for i in range(len(rows))]
+    columns = {"text_a": "premise", "text_b": "hypothesis"} if pair else {"text_a": "text"}
+    assert list(found.columns) == ["example_id", *columns]
+    for name, source in columns.items():
+        assert found[name].tolist() == [row[source] for row in rows]
+
+
+def test_changed_files_are_refused(tmp_path: Path) -> None:
+    task = tiny_task(tmp_path / "task")
+    run = run_of(task, tmp_path / "runs")
+    lines = (tmp_path / "task" / "train.jsonl").read_text().splitlines()
+    (tmp_path / "task" / "train.jsonl").write_text("\n".join(lines[1:]) + "\n")
+    with pytest.raises(BadData, match="have changed"):
+        example_texts(run, "test")
+
+
+def test_absent_files_are_named(tmp_path: Path) -> None:
+    task = tiny_task(tmp_path / "task")
+    run = run_of(task, tmp_path / "runs")
+    (tmp_path / "task" / "test.jsonl").unlink()
+    with pytest.raises(BadData, match="there is no file .*test.jsonl"):
+        example_texts(run, "test")
+    task.unlink()
+    with pytest.raises(BadInput, match="there is no task file"):
+        task_of(run)
+
+
+def test_texts_are_read_without_torch(tmp_path: Path) -> None:
+    task = tiny_task(tmp_path / "task")
+    run = run_of(task, tmp_path / "runs")
+    (run.path / "run.json").write_text(run.record.model_dump_json())
+    code = (
+        "import sys\nfrom skillviz.runs.store import Store\nfrom skillviz.runs.texts import example_texts\n"
+        f"print(len(example_texts(Store({str(run.path.parent)!r}).list()[0], 'validation')))\n"
+        "print(sorted({'torch', 'transformers'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split("\n")[:2] == ["32", "[]"]
