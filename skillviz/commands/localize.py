@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 METHODS = (
     "stagewise", "frank-wolfe", "linearized", "learned", "learned-ranked", "first-order", "movement", "random",
+    "recipe",
 )  # fmt: skip
 """The names of core.localizers.table.LOCALIZERS, which imports torch; a test keeps the two equal."""
 
@@ -70,7 +71,8 @@ def localize(
             "--method",
             metavar="NAME",
             rich_help_panel=given.SEARCH,
-            help=f"The localizer: {', '.join(METHODS)}. learned is the paper's, and its size is an outcome.",
+            help=f"The localizer: {', '.join(METHODS)}. learned is the paper's, and its size is an outcome; recipe "
+            "takes what --option recipe=JSON describes.",
         ),
     ] = DEFAULT_METHOD,
     size: Annotated[

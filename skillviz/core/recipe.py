@@ -78,6 +78,20 @@ def checked(recipe: Recipe, depth: int = 0) -> dict[str, Any]:
     return {heads[0]: [checked(part, depth + 1) for part in _parts(heads[0], recipe[heads[0]])]}
 
 
+def parsed(given: str | Recipe) -> dict[str, Any]:
+    """The recipe of a JSON text, or of an object, in its canonical form; raises BadInput."""
+    if not isinstance(given, str):
+        return checked(given)
+    try:
+        found = json.loads(given)
+    except ValueError as error:
+        raise BadInput(
+            f"the recipe {_short(given)} is not JSON; write an object such as {{\"layers\": [0]}}, in single quotes "
+            "where a shell reads it."
+        ) from error
+    return checked(found)
+
+
 def canonical(recipe: Recipe) -> str:
     """The recipe as one text that is equal for equal recipes."""
     return json.dumps(checked(recipe), sort_keys=True, separators=(",", ":"))

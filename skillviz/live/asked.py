@@ -19,6 +19,7 @@ from skillviz.live.results import Results, request_key
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.pair import ModelPair
 from skillviz.runs.library import library
+from skillviz.runs.recipe import in_full, stored_in
 from skillviz.runs.record import ModelNote
 from skillviz.runs.run import Run
 from skillviz.runs.session import expanded
@@ -26,7 +27,7 @@ from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.tasks import registry
 from skillviz.tasks.task import SPLITS, Task
 
-REMEMBERED = 4
+REMEMBERED = 12
 
 Answer = dict[str, Any]
 
@@ -97,7 +98,7 @@ class Asked:
             if self.run is None:
                 raise BadInput("say which region is meant: a recipe such as {'layers': [0]}, or the pair by its run.")
             return self.run.region()
-        return region_of(recipe, self.pair.table, self._stored)
+        return region_of(recipe, self.pair.table, stored_in(self.worker.library))
 
     def examples(self, split: str, sample: int | None) -> Encoded:
         """The examples of a split; raises BadData where they are no longer those of the run."""
@@ -125,7 +126,7 @@ class Asked:
             return None
         given = dict(arguments)
         if given.get("region") is not None:
-            given["region"] = self._full_ids(checked(given["region"]))
+            given["region"] = in_full(checked(given["region"]), self.worker.library)
         stamps = [task_stamp(self.task)]
         if isinstance(given.get("task"), str):
             stamps.append(task_stamp(registry.task(expanded(given["task"], "task"))))
@@ -133,17 +134,6 @@ class Asked:
         members = [note.fingerprint for note in (record.base, record.finetuned) if note]
         own = {"run": self.run.id, "spec": record.key, "members": members, "version": __version__}
         return request_key({"operation": operation, "arguments": given, "stamps": stamps, **own})
-
-    def _stored(self, run_id: str, size: int | None) -> Region:
-        run = self.worker.library.open(run_id)
-        return run.region() if size is None else run.cut(size)
-
-    def _full_ids(self, recipe: dict[str, Any]) -> dict[str, Any]:
-        """The recipe with every run named in full, since the beginning of an id may come to mean another."""
-        if "run" in recipe:
-            return {**recipe, "run": self.worker.library.open(recipe["run"]).id}
-        nested = {"union", "intersection", "difference"} & recipe.keys()
-        return {name: [self._full_ids(part) for part in recipe[name]] for name in nested} if nested else recipe
 
 
 def _check_member(run: Run, told: ModelNote | None, info: ModelInfo, source: str) -> None:

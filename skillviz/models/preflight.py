@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Preflight:
     """What the headers say of a pair. `errors` keep it from being used; `notes` a reader should know.
 
-    `readout` is '' and `d` None where they cannot be told. `labels` are the fine-tuned head's classes.
+    `readout` is '' and `d` None where they cannot be told. `labels` are the fine-tuned head's classes. `table` has the
+    graftable parameters under the model's names, in the order of the file: not to be ranked by.
     """
 
     base: ModelInfo
@@ -34,6 +35,7 @@ class Preflight:
     labels: int | None
     errors: tuple[SkillvizError, ...]
     notes: tuple[str, ...]
+    table: ParameterTable | None = None
 
     @property
     def problems(self) -> list[str]:
@@ -84,7 +86,7 @@ def preflight(
     table = _table(body, errors)
     notes = tuple(_notes(first, second, chosen, task, table))
     d, layers = (table.d, table.layers) if table else (None, None)
-    return Preflight(first, second, chosen, d, layers, labels, tuple(errors), notes)
+    return Preflight(first, second, chosen, d, layers, labels, tuple(errors), notes, table)
 
 
 def _chosen(base: ModelInfo, finetuned: ModelInfo, asked: str | None, errors: list[SkillvizError]) -> str:
@@ -125,10 +127,13 @@ def _labels(base: ModelInfo, finetuned: ModelInfo) -> int | None:
 
 def _table(info: ModelInfo, errors: list[SkillvizError]) -> ParameterTable | None:
     try:
-        return graftable(info.model_type, own_shapes(info), info.config)
+        found = graftable(info.model_type, own_shapes(info), info.config)
     except BadModel as error:
         errors.append(error)
         return None
+    heads = HEADS.get(info.model_type)
+    prefix = f"{heads.prefix}." if heads else ""
+    return replace(found, parameters=tuple(replace(p, name=prefix + p.name) for p in found.parameters))
 
 
 def _notes(

@@ -57,6 +57,7 @@ LOCALIZERS = {
     "first-order": Style("first-order", "#C8143F", "x", "dash"),
     "movement": Style("top movement", "#7D5F3A", "square-open", "5px,5px"),
     "random": Style("random", "#B56576", "cross", "dot"),
+    "recipe": Style("by hand", "#D050C8", "triangle-left", "4px,2px"),
 }
 
 # Attention in blues, MLP in ochres: kin are told apart by marker and dash.

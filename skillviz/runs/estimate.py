@@ -124,8 +124,9 @@ METHODS: dict[str, Method] = {
     "first-order": Method(_first_order, {"examples": 1024}),
     "movement": Method(lambda o, facts: Search(vectors=2)),
     "random": Method(lambda o, facts: Search(vectors=4)),
+    "recipe": Method(lambda o, facts: Search(vectors=3)),
 }
-NESTED = ("first-order", "movement", "random", "learned")  # one search for all sizes
+NESTED = ("first-order", "movement", "random", "learned", "recipe")  # one search for all sizes
 
 
 def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) -> Estimate:

@@ -22,8 +22,10 @@ from skillviz.runs.checkpoint import CHECKPOINT, Checkpoints, stamp_of
 from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of, scores
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.layers import layers_table
+from skillviz.runs.library import Library, library
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
+from skillviz.runs.recipe import NAME, ByHand, by_hand
 from skillviz.runs.record import Check, Scores, TaskNote
 from skillviz.runs.run import Run
 from skillviz.runs.search import Searched, base_region_of, options_of, search, targets
@@ -49,6 +51,12 @@ class Plan:
     base_region: Region | None
     task: TaskNote
     notes: tuple[str, ...]
+    made: ByHand | None = None
+
+    @property
+    def size(self) -> int | None:
+        """Entries that the main region will have, None where the localizer tells."""
+        return self.sizes[0] if self.row.budgeted or self.made else None
 
 
 def produce(spec: RunSpec, store: Store, progress: Report | None = None, session: Session | None = None) -> Run:
@@ -60,8 +68,8 @@ def produce(spec: RunSpec, store: Store, progress: Report | None = None, session
     """
     session, report = session or Session(), progress or silent
     report(Progress("check", text="checking the pair, the task and the sizes"))
-    plan = prepare(spec, session)
-    folder = store.create(spec, size=plan.sizes[0] if plan.row.budgeted else 0, task=plan.task.name)
+    plan = prepare(spec, session, library(store.root))
+    folder = store.create(spec, size=plan.size or 0, task=plan.task.name)
     with verdict(folder):
         folder.start()
         return _Production(plan, session, folder, report).made()
@@ -76,22 +84,29 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
     with verdict(folder):
         folder.start()
         report(Progress("check", text="checking the pair, the task and the sizes"))
-        return _Production(prepare(folder.record.spec, session), session, folder, report).made()
+        plan = prepare(folder.record.spec, session, library(folder.path.parent))
+        return _Production(plan, session, folder, report).made()
 
 
-def prepare(spec: RunSpec, session: Session) -> Plan:
-    """The checked plan of a spec; reads configurations, headers and data, no weights. Raises SkillvizError."""
+def prepare(spec: RunSpec, session: Session, found: Library) -> Plan:
+    """The checked plan of a spec, whose recipe may name the runs of a library; reads configurations, headers and
+    data, no weights. Raises SkillvizError."""
     row = localizer(spec.localizer)
     base_region = base_region_of(spec, row)
     options, notes = options_of(spec, row, base_region)
     pick(spec.device)
-    if not row.budgeted:
-        notes += (f"{row.title} has a size of its own, an outcome; the size asked for is not used.",)
     task = session.task(spec)
     check = session.preflight(spec)
-    sizes = tuple(parse_size(size, check.d or 0) for size in spec.sizes)
+    made = None
+    if row.name == NAME and check.table is not None:
+        made = by_hand(spec.options, check.table, found)
+        options, notes = options_of(spec, row, made=made)
+    sizes = (made.size,) if made else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
+    notes += made.notes if made else ()
+    if not row.budgeted and not made:
+        notes += (f"{row.title} has a size of its own, an outcome; the size asked for is not used.",)
     splits = session.splits(spec)
-    return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes))
+    return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes), made)
 
 
 @dataclass
@@ -206,10 +221,9 @@ class _Production:
 
     def checks(self, region: Region, found: Searched, ranking: np.ndarray) -> tuple[Check, ...]:
         """The self-checks, the one of the weights last."""
-        asked = self.plan.sizes[0] if self.plan.row.budgeted else None
         examples = self.data.get("test", self.data["train"])
         return (
-            size_check(region, found.orders[found.size], asked),
+            size_check(region, found.orders[found.size], self.plan.size),
             ranking_check(region, ranking),
             ends_check(self.pair, examples),
             restored_check(self.weights, self.pair),
@@ -254,9 +268,11 @@ class _Production:
         """What region.safetensors says of where it comes from."""
         spec = self.plan.spec
         members = {"base": self.pair.base_info, "finetuned": self.pair.finetuned_info}
+        made = self.plan.made
         return {
             "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": self.plan.task.name,
             "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in members.items()},
+            **({"recipe": made.recipe, "made_of": made.sources} if made else {}),
         }  # fmt: skip
 
     def record_fields(self, found: Searched) -> dict[str, Any]:

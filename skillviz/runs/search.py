@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,16 @@ from skillviz.core.localizers.table import Localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
+from skillviz.runs.recipe import NAME, ByHand
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.tables import empty
 
 REGION_BASES = ("movement", "empty")
-OWN = "base_indices"  # filled from the region file, never by a user
+OWN = "base_indices"
+FILLED = {  # by what a file or a run holds, never by a user; and what to give instead
+    OWN: "name a region file: base=RUN/region.safetensors",
+    "stored": "name runs in the recipe",
+}
 
 
 @dataclass
@@ -125,24 +130,31 @@ def _add_notes(found: Searched, notes: Iterable[str]) -> None:
     found.notes += [note for note in notes if note not in found.notes]
 
 
-def options_of(spec: RunSpec, row: Localizer, base_region: Region | None = None) -> tuple[Any, tuple[str, ...]]:
-    """The localizer's options as the spec asks for them, and notes on what does not apply to it.
+def options_of(
+    spec: RunSpec, row: Localizer, base_region: Region | None = None, made: ByHand | None = None
+) -> tuple[Any, tuple[str, ...]]:
+    """The localizer's options as the spec asks for them, and notes on what does not apply to it. `made` is the
+    checked recipe of a region made by hand.
 
     `steps` and `batch_size` are common to many localizers and left out for those without them; any other
     unknown option raises BadInput.
     """
     known = {f.name for f in fields(row.options)}
     given = dict(spec.options)
-    if OWN in given:
-        raise BadInput(f"'{OWN}' is not an option to be given; name a region file: base=RUN/region.safetensors.")
+    for name, instead in FILLED.items():
+        if name in given:
+            raise BadInput(f"'{name}' is not an option to be given; {instead}.")
     common = {"steps": spec.steps, "batch_size": spec.batch_size}
     asked = {name: value for name, value in common.items() if value is not None}
     given |= {name: value for name, value in asked.items() if name in known}
     if base_region is not None:
         given |= {"base": "region", OWN: tuple(base_region.flat().tolist())}
+    if made is not None:
+        given |= {NAME: made.recipe}
     unused = [name for name in asked if name not in known]
     notes = (f"{row.title} has no {' and no '.join(unused)}; what was given is not used.",) if unused else ()
-    return row.make_options(given), notes
+    options = row.make_options(given)
+    return (options if made is None else replace(options, stored=made.stored)), notes
 
 
 def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:

@@ -89,7 +89,7 @@ def test_localizers_have_hues_of_their_own() -> None:
 
 def test_the_localizers_are_those_of_the_project() -> None:
     names = {"movement", "random", "first-order", "learned", "learned-ranked", "stagewise", "frank-wolfe", "linearized"}
-    assert set(LOCALIZERS) == names
+    assert set(LOCALIZERS) == names | {"recipe"}
 
 
 @pytest.mark.parametrize("find", [theme.localizer_style, theme.state_style, theme.kind_style])

@@ -29,6 +29,7 @@ from skillviz.runs.store import Store
 from tests.runs.tiny_world import spec_of
 
 OPTIONS: dict[str, dict[str, Any]] = {"learned": {"lr": 1e4, "base_share": 0.01}, "linearized": {"examples": 64}}
+OPTIONS["recipe"] = {"recipe": {"difference": [{"layers": [0]}, {"kinds": ["MLP in", "MLP out"]}]}}
 
 
 def asked(world: Path, name: str, **changes: Any) -> RunSpec:

@@ -142,5 +142,15 @@ LOCALIZERS: dict[str, Described] = {
         ),
         Described("movement", "The entries that moved most in fine-tuning.", True, True, False),
         Described("random", "A uniform draw: the control.", True, True, True),
+        Described(
+            "recipe", "The layers, kinds, rows and stored regions that a recipe names; its size is what it describes.",
+            False, False, False,
+            (
+                Option(
+                    "recipe", "Recipe (JSON)", 'What the region is, such as {"layers": [0, 1], "kinds": ["value"]}; '
+                    "the page Surgery writes it for you.", "{}",
+                ),
+            ),
+        ),
     )
 }  # fmt: skip

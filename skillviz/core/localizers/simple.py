@@ -36,9 +36,8 @@ def movement(problem: Problem, size: int, *, seed: int, options: NoOptions, resu
     order = top(distance, size)
     moved = int((distance[order] > 0).sum())
     if resume is None:
-        yield _only(size, float("nan"), begun, order)
-    notes = () if moved == size else (f"Only {moved:,} of the {size:,} chosen entries moved in fine-tuning.",)
-    return Found(order.cpu().numpy(), notes)
+        yield only_step(size, float("nan"), begun, order)
+    return Found(order.cpu().numpy(), unmoved_note(moved, size))
 
 
 def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
@@ -47,7 +46,7 @@ def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume
     # a whole permutation, not `choice`: only so is a smaller region the beginning of a larger one
     order = np.random.default_rng(seed).permutation(np.arange(problem.d, dtype=np.int64))[:size]
     if resume is None:
-        yield _only(size, float("nan"), begun, torch.from_numpy(order))
+        yield only_step(size, float("nan"), begun, torch.from_numpy(order))
     return Found(order.copy())
 
 
@@ -66,10 +65,15 @@ def first_order(
         problem.reset()
         loss = problem.train.backward(next(problem.draws(options.examples, seed)))
     order = top(-(problem.flat.grad * problem.tau), size)
-    yield _only(size, loss, begun, order)
+    yield only_step(size, loss, begun, order)
     return Found(order.cpu().numpy())
 
 
-def _only(size: int, loss: float, begun: float, order: Tensor) -> Step:
+def only_step(size: int, loss: float, begun: float, order: Tensor) -> Step:
     """The one step of a region that needs no search."""
     return Step(1, loss, size, size, 0, perf_counter() - begun, 1, lambda: {"step": number(1), "order": order})
+
+
+def unmoved_note(moved: int, size: int) -> tuple[str, ...]:
+    """Says so where some of the chosen entries did not move: copying them changes nothing."""
+    return () if moved == size else (f"Only {moved:,} of the {size:,} chosen entries moved in fine-tuning.",)

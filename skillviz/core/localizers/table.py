@@ -9,9 +9,11 @@ from typing import Any
 from skillviz.core.localizers.frank_wolfe import FrankWolfeOptions, frank_wolfe
 from skillviz.core.localizers.learned import BASES, SELECTIONS, LearnedOptions, RankedOptions, learned, learned_ranked
 from skillviz.core.localizers.linearized import LinearizedOptions, linearized
+from skillviz.core.localizers.recipe import RecipeOptions, by_recipe
 from skillviz.core.localizers.record import Search
 from skillviz.core.localizers.simple import FirstOrderOptions, NoOptions, first_order, movement, random
 from skillviz.core.localizers.stagewise import StagewiseOptions, stagewise
+from skillviz.core.recipe import canonical, parsed
 from skillviz.errors import BadInput, UnknownLocalizer
 
 PAPER = "Panigrahi et al. 2023"
@@ -51,7 +53,7 @@ def _as(name: str, kind: str, value: Any) -> Any:
 
     Counts are at least 1, shares lie in [0, 1], other numbers are finite and not negative.
     """
-    casts: dict[str, Callable[[Any], Any]] = {"int": _count, "float": _number, "str": str}
+    casts: dict[str, Callable[[Any], Any]] = {"int": _count, "float": _number, "str": str, "RecipeText": _recipe}
     try:
         made = casts.get(kind, tuple)(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -79,6 +81,11 @@ def _count(value: Any) -> int:
     if number < 1 or number != float(value):
         raise ValueError(value)
     return number
+
+
+def _recipe(value: Any) -> str:
+    """The canonical text of a recipe, given as a text or an object."""
+    return canonical(parsed(value))
 
 
 def _number(value: Any) -> float:
@@ -122,6 +129,10 @@ LOCALIZERS: dict[str, Localizer] = {
         Localizer(
             "random", "Random", random, NoOptions, True, True, True, f"{PAPER}, Fig. 2",
             "A uniform draw: the control.",
+        ),
+        Localizer(
+            "recipe", "By hand", by_recipe, RecipeOptions, False, False, False, OURS,
+            "The layers, kinds, rows and stored regions that a recipe names; its size is what it describes.",
         ),
     )
 }  # fmt: skip

@@ -10,7 +10,7 @@ from skillviz.core.localizers import described, table
 from skillviz.errors import BadInput
 from tests.test_torch_free import heavy_after
 
-NOT_SHOWN = {"base_indices"}
+NOT_SHOWN = {"base_indices", "stored"}
 
 
 @pytest.mark.parametrize("name", table.LOCALIZERS)

@@ -1,0 +1,99 @@
+"""A region made by hand is what the slow twin of recipes counts, the largest movers first."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from skillviz.core.localizers.record import Found
+from skillviz.core.localizers.recipe import RecipeOptions
+from skillviz.core.localizers.table import localizer
+from skillviz.core.problem import Problem
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+from tests.core.problems import tiny_problem
+from tests.reference import recipe as twin
+
+RECIPES: list[dict[str, Any]] = [
+    {},
+    {"layers": [1]},
+    {"kinds": ["query", "LayerNorm"], "biases": False},
+    {"rows": [0, [3, 5]], "layers": [0]},
+    {"union": [{"kinds": ["value"]}, {"biases": True}]},
+    {"difference": [{"layers": [0]}, {"kinds": ["MLP in"]}]},
+    {"intersection": [{"run": "one", "size": 300}, {"layers": [1]}]},
+]
+
+
+def found(problem: Problem, recipe: Any, stored: Any = None) -> Found:
+    row = localizer("recipe")
+    options = row.make_options({"recipe": recipe})
+    search = row.run(problem, 1, seed=0, options=RecipeOptions(options.recipe, stored))
+    step = next(search)
+    assert (step.step, step.total, step.removed) == (1, 1, 0)
+    with pytest.raises(StopIteration) as end:
+        next(search)
+    assert step.size == step.added == len(end.value.value.order)
+    return end.value.value
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+@pytest.mark.parametrize("recipe", RECIPES, ids=json.dumps)
+def test_it_holds_what_the_twin_counts(recipe: dict[str, Any], family: str) -> None:
+    problem = tiny_problem(family, "head" if family == "bert" else "causal", n=4)
+    order = np.random.default_rng(0).permutation(problem.d)
+    named = [(n, i) for n, s in problem.table.shapes.items() for i in range(int(np.prod(s)))]
+    runs = {"one": ([named[i] for i in order], 40)}
+
+    def stored(run: str, size: int | None) -> Region:
+        return Region.from_flat(order[: size or 40], problem.table.shapes)
+
+    result = found(problem, recipe, stored)
+    assert {named[i] for i in result.order} == twin.entries(recipe, problem.table, runs)
+    assert len(np.unique(result.order)) == len(result.order) and result.order.dtype == np.int64
+    moved = problem.tau.abs()[torch.from_numpy(result.order)]
+    assert torch.equal(moved, moved.sort(descending=True).values)
+    assert torch.equal(problem.flat.theta, problem.base)
+
+
+def test_equal_movements_are_ordered_by_place_and_unmoved_ones_are_counted() -> None:
+    problem = tiny_problem(moved=0.0)
+    result = found(problem, {"layers": [0]})
+    assert result.order.tolist() == sorted(result.order.tolist())
+    assert result.notes == (f"Only 0 of the {len(result.order):,} chosen entries moved in fine-tuning.",)
+    assert found(tiny_problem(), {"layers": [0]}).notes == ()
+
+
+def test_a_stored_region_whose_parameters_stand_in_another_order_is_the_same_region() -> None:
+    """The table of a file's header is in the file's order, a loaded model's in its own."""
+    problem = tiny_problem()
+    turned = dict(reversed(problem.table.shapes.items()))
+    name = next(iter(turned))
+    result = found(problem, {"run": "one"}, lambda run, size: Region({name: np.array([2, 5])}, turned))
+    assert sorted(result.order) == [int(problem.table.offsets[-2]) + 2, int(problem.table.offsets[-2]) + 5]
+
+
+def test_the_option_is_kept_as_one_canonical_text() -> None:
+    row = localizer("recipe")
+    one, other = row.make_options({"recipe": {"layers": [1, 0, 1]}}), row.make_options({"recipe": '{"layers": [0,1]}'})
+    assert one.recipe == other.recipe == '{"layers":[0,1]}'
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ("layers 0", "not JSON"),
+        ([0], "an object such as"),
+        ({"layer": [0]}, "'layer' is not a part"),
+        ({"layers": [7]}, "no layer '7'"),
+        ({"layers": []}, "without entries"),
+        ({"run": "one"}, "no stored runs are at hand"),
+    ],
+)
+def test_what_cannot_be_made_is_one_sentence(recipe: Any, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        found(tiny_problem(), recipe)
