@@ -43,7 +43,7 @@ def gpus(visible: str | None) -> list[Device]:
     """The GPUs that nvidia-smi lists, of them those in CUDA_VISIBLE_DEVICES, numbered as a process sees them."""
     rows = [row for line in _asked().splitlines() if (row := [word.strip() for word in line.split(",")])[4:]]
     if visible is not None:
-        rows = [row for word in visible.split(",") if (row := _named(word.strip(), rows))]
+        rows = [found for word in visible.split(",") if (found := _named(word.strip(), rows))]
     return [
         Device(f"cuda:{number}", row[2], _mib(row[3]), _mib(row[4])) for number, row in enumerate(rows)
     ]  # of row: index, uuid, name, free, total

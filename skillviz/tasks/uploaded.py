@@ -72,12 +72,13 @@ def rows_of(upload: Upload) -> pd.DataFrame:
 
 def guessed(rows: pd.DataFrame) -> tuple[tuple[str, ...], str]:
     """The text columns (one, two where two are as long) and the label column that these rows seem to have."""
-    few = [name for name in rows if 2 <= rows[name].astype(str).nunique() <= MOST_CLASSES]
-    named = [name for name in rows if str(name).lower() in LABEL_NAMES]
-    label = next(iter([*[n for n in named if n in few], *few[::-1], *named, *rows.columns[-1:]]), "")
-    length = {n: rows[n].head(100).astype(str).str.len().mean() for n in rows if n != label}
+    names = [str(name) for name in rows]
+    few = [name for name in names if 2 <= rows[name].astype(str).nunique() <= MOST_CLASSES]
+    named = [name for name in names if name.lower() in LABEL_NAMES]
+    label = next(iter([*[n for n in named if n in few], *few[::-1], *named, *names[-1:]]), "")
+    length = {n: float(rows[n].head(100).astype(str).str.len().mean()) for n in names if n != label}
     ordered = sorted(length, key=lambda name: -length[name])
-    texts = [n for n in rows if n in ordered[:2] and length[n] > 0.2 * length[ordered[0]] and length[n] > 12]
+    texts = [n for n in names if n in ordered[:2] and length[n] > 0.2 * length[ordered[0]] and length[n] > 12]
     return tuple(texts or ordered[:1]), label
 
 
@@ -146,12 +147,12 @@ def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
     rows = rows[[name for name in (*draft.text, draft.label) if name in rows]]
     if len(rows) < 2:
         raise BadData(f"{draft.files['train'].name} has one row, so none can be set aside for the test.")
-    aside = set_aside(len(rows))
+    aside = np.isin(np.arange(len(rows)), set_aside(len(rows)))
     (folder / names["train"]).unlink()
-    for split, part in {"train": rows.drop(index=aside), "test": rows.loc[aside]}.items():
+    for split, part in {"train": rows[~aside], "test": rows[aside]}.items():
         names[split] = f"{split}.jsonl"
         part.to_json(folder / names[split], orient="records", lines=True, force_ascii=False)
-    return names, f"uploaded ({said}; {len(aside):,} of its {len(rows):,} rows were set aside as the test)"
+    return names, f"uploaded ({said}; {aside.sum():,} of its {len(rows):,} rows were set aside as the test)"
 
 
 def _task_file(draft: Draft, data: dict[str, str], source: str) -> dict[str, Any]:

@@ -1,0 +1,125 @@
+"""The widgets of a form: boxes that take what is typed too, lists, numbers that may be left out. All in the address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from skillviz.ui import address
+
+LONGEST = 300  # characters of a typed name
+NONE = "none"
+
+
+def box(
+    name: str,
+    label: str,
+    options: Sequence[str],
+    default: str,
+    *,
+    shown: Callable[[str], str] = str,
+    help: str | None = None,
+    placeholder: str = "choose, or type",
+) -> str:
+    """The option chosen, or what was typed instead of one; empty where there is neither."""
+    key = _key(name)
+    if key not in st.session_state or address.asked(name) is not None:
+        st.session_state[key] = _text(address.current(name), default) or None
+    value = st.session_state[key]
+    offered = [*options, *([value] if value and value not in options else [])]
+    chosen = st.selectbox(
+        label, offered, key=key, format_func=shown, help=help, placeholder=placeholder, accept_new_options=True
+    )
+    return _kept(name, (chosen or "").strip())
+
+
+def several(
+    name: str,
+    label: str,
+    options: Sequence[str],
+    default: Sequence[str],
+    *,
+    shown: Callable[[str], str] = str,
+    help: str | None = None,
+    placeholder: str = "choose, or type",
+    takes_typed: bool = True,
+) -> tuple[str, ...]:
+    """The options chosen, in the order of choice, and what was typed beside them; empty for none."""
+    key = _key(name)
+    if key not in st.session_state or address.asked(name) is not None:
+        found = address.current(name)
+        st.session_state[key] = list(default) if found is None else [] if found == NONE else found.split(" ")
+    if not takes_typed:
+        st.session_state[key] = [value for value in st.session_state[key] if value in options]
+    offered = [*options, *(value for value in st.session_state[key] if value not in options)]
+    chosen = st.multiselect(
+        label, offered, key=key, format_func=shown, help=help, placeholder=placeholder, accept_new_options=takes_typed
+    )
+    words = tuple(dict.fromkeys(word.strip() for word in chosen if word.strip()))
+    address.keep(name, " ".join(words) or NONE)
+    return words
+
+
+def number(
+    name: str,
+    label: str,
+    default: float | None,
+    *,
+    low: float = 1,
+    high: float | None = None,
+    is_whole: bool = True,
+    help: str | None = None,
+    placeholder: str = "all",
+) -> float | None:
+    """The number typed, low <= number <= high; None where the field is empty."""
+    key = _key(name)
+    if key not in st.session_state or address.asked(name) is not None:
+        st.session_state[key] = _number(address.current(name), default, low, high, is_whole)
+    cast = int if is_whole else float
+    value = st.number_input(
+        label, cast(low), None if high is None else cast(high), None, key=key, help=help, placeholder=placeholder,
+        step=1 if is_whole else None, format=None if is_whole else "%g",
+    )  # fmt: skip
+    address.keep(name, NONE if value is None else f"{value:.12g}")
+    return value
+
+
+def words(name: str, label: str, default: str, *, help: str | None = None, placeholder: str = "") -> str:
+    """The text typed, without spaces at its ends."""
+    key = _key(name)
+    if key not in st.session_state or address.asked(name) is not None:
+        st.session_state[key] = _text(address.current(name), default)
+    value = st.text_input(label, key=key, max_chars=LONGEST, help=help, placeholder=placeholder)
+    return _kept(name, value.strip())
+
+
+def assign(name: str, value: object) -> None:
+    """Sets a field from elsewhere; only before it is drawn, or in a callback."""
+    st.session_state[_key(name)] = value
+
+
+def _key(name: str) -> str:
+    return f"form.{name}"
+
+
+def _text(found: str | None, default: str) -> str:
+    return default if found is None else "" if found == NONE else found[:LONGEST]
+
+
+def _number(found: str | None, default: float | None, low: float, high: float | None, is_whole: bool) -> float | None:
+    """The number of the address; the default where it is none that the field could hold."""
+    if found == NONE:
+        return None
+    try:
+        value = float(found) if found is not None else default
+    except ValueError:
+        value = default
+    if value is None or not low <= value <= (float("inf") if high is None else high) or value == float("inf"):
+        value = default
+    return value if value is None else int(value) if is_whole else float(value)
+
+
+def _kept(name: str, value: str) -> str:
+    address.keep(name, value or NONE)
+    return value

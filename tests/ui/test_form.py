@@ -1,0 +1,75 @@
+"""The form's fields: what is typed counts as what is chosen does, and the address brings all of it back."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+
+def script() -> None:
+    import streamlit as st
+
+    from skillviz.ui import form
+
+    st.json(
+        {
+            "box": form.box("model", "Model", ["a/b", "models/c"], "a/b"),
+            "several": form.several("sizes", "Sizes", ["0.1%", "1%"], ["0.1%"]),
+            "listed": form.several("also", "Also", ["x", "y"], [], takes_typed=False),
+            "number": form.number("steps", "Steps", 50),
+            "share": form.number("share", "Share", 0.1, low=0, high=1, is_whole=False),
+            "most": form.number("most", "At most", None),
+            "words": form.words("seeds", "Seeds", "0"),
+        }
+    )
+
+
+def opened(**query: str) -> AppTest:
+    test = AppTest.from_function(script)
+    for name, value in query.items():
+        test.query_params[name] = value
+    return test.run()
+
+
+def told(test: AppTest) -> dict[str, object]:
+    import json
+
+    assert not test.exception
+    return json.loads(test.json[0].value)
+
+
+DEFAULTS = {
+    "box": "a/b", "several": ["0.1%"], "listed": [], "number": 50, "share": 0.1, "most": None, "words": "0",
+}  # fmt: skip
+
+
+def test_defaults_stand_in_the_address_and_come_back() -> None:
+    test = opened()
+    assert told(test) == DEFAULTS
+    written = dict(test.query_params)
+    assert written["also"] == written["most"] == "none" and written["sizes"] == "0.1%"
+    assert told(opened(**{name: str(value) for name, value in written.items()})) == DEFAULTS
+
+
+def test_what_was_typed_comes_back_too() -> None:
+    test = opened(model="org/name@main", sizes="10646 0.1%", also="y z", steps="7", share="0.25", most="9", seeds="1,2")
+    assert told(test) == {
+        "box": "org/name@main", "several": ["10646", "0.1%"], "listed": ["y"], "number": 7, "share": 0.25, "most": 9,
+        "words": "1,2",
+    }  # fmt: skip
+    test.number_input[2].set_value(None).run()
+    test.multiselect[0].set_value([]).run()
+    assert told(test)["most"] is None and told(test)["several"] == []
+    assert test.query_params["most"] == "none" and test.query_params["sizes"] == "none"
+
+
+@pytest.mark.parametrize("odd", ["-3", "many", "inf", "nan", "1e9"])
+def test_a_number_that_does_not_fit_falls_back(odd: str) -> None:
+    assert told(opened(share=odd))["share"] == 0.1
+    assert told(opened(most="0"))["most"] is None
+
+
+def test_an_emptied_box_is_empty_also_when_it_comes_back() -> None:
+    assert told(opened(model="none", seeds="none")) | {"box": "", "words": ""} == told(
+        opened(model="none", seeds="none")
+    )
