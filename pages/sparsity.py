@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from skillviz.plots.sparsity import by_size, metric_by_size
-from skillviz.ui import alt, controls, measures, page, sentences, sweep
-from skillviz.ui.chart import chart, theme
+from skillviz.ui import controls, measures, page, sentences, sweep
+from skillviz.ui.chart import show, theme
+from skillviz.ui.exhibits import sparsity as exhibits
 from skillviz.ui.glossary import about
 
 run = page.begin("sparsity")
@@ -18,19 +18,8 @@ metric = controls.select(
     help=about("accuracy", "ece", "nll", "agreement"),
     width=320,
 )
-levels = measures.levels(run.record, split, metric)
-own_size = measures.own_sizes(curve)
-points = by_size(curve, metric, own_size)
+exhibit = exhibits.sizes(curve, run.record, split, metric, theme())
 
-st.markdown(sentences.sparsity(points, metric, levels.get("finetuned")), help=about("localizer", "size", "seed"))
-chart(
-    metric_by_size(curve, metric, references=levels, own_size=own_size, theme=theme(), height=520),
-    name="sparsity",
-    title=f"{sentences.metric_title(metric)} by region size",
-    reads=sentences.sparsity_reads(points),
-    alt=alt.sparsity(points, metric),
-    table=points,
-    run_id=run.id,
-    help=about("seed", "chance"),
-)
+st.markdown(exhibits.sentence(exhibit, run.record, split, metric), help=about("localizer", "size", "seed"))
+show(exhibit, run.id)
 sweep.runs_behind(run)

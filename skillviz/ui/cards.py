@@ -15,7 +15,6 @@ STATES = {
     "grafted": ("green", "◆", "Grafted"),
     "finetuned": ("orange", "●", "Fine-tuned"),
 }
-BINS = "15 equal-width bins"
 NUMBER = 92  # pixels of a percentage with its interval under it
 
 
@@ -62,16 +61,6 @@ def evidence(record: RunRecord, scores: Scores) -> None:
         )
         if complement is not None and complement.value is not None:
             st.caption(f"95{text.SPACE}%: {metric_interval(metric, complement)}; fine-tuned without the region")
-
-
-def basis(scores: Scores, record: RunRecord, split: str) -> str:
-    """What the numbers stand on, in one line."""
-    name = record.task.name if record.task else record.spec.task
-    classes = len(record.task.labels) if record.task else 0
-    return (
-        f"{text.counted(scores.n, 'example')} of the {split} set of {text.plain(name)}, {classes} classes; "
-        f"ECE with {BINS}; intervals over examples."
-    )
 
 
 def one_step(record: RunRecord, loss: float) -> None:

@@ -10,6 +10,8 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from skillviz.ui import exports, pictures
+from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.glossary import about
 
 # how a table's columns are shown; what is not here is shown as it is
 COLUMNS: dict[str, Any] = {
@@ -47,6 +49,20 @@ def chart(
         st.markdown(f"### {title}", help=help)
         st.plotly_chart(figure, **_settings(name, run_id, alt))
         below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id)
+
+
+def show(exhibit: Exhibit, run_id: str = "") -> None:
+    """Draws an exhibit as a card."""
+    chart(
+        exhibit.figure,
+        name=exhibit.name,
+        title=exhibit.title,
+        reads=exhibit.reads,
+        alt=exhibit.alt,
+        table=exhibit.table,
+        run_id=run_id,
+        help=about(*exhibit.words) if exhibit.words else None,
+    )
 
 
 def selectable(figure: go.Figure, *, name: str, run_id: str, alt: str, on_select: Any) -> Any:

@@ -61,7 +61,7 @@ def verdicts(run: Run, choice: Choice, found: dict[str, np.ndarray], labels: np.
     """One sentence for each rival of the graft, with the paired difference at the chosen bins."""
     values = {name: measures.ece_of(z, labels, choice.bins, choice.equal_mass) for name, z in found.items()}
     st.markdown(sentences.eces(values, choice.bins, choice.equal_mass, len(labels)), help=about("ece", "paired"))
-    rivals = [name for name in ("finetuned", measures.TEMPERATURE) if name in found]
+    rivals = [name for name in sentences.RIVALS if name in found]
     for place, rival in zip(st.columns(max(len(rivals), 1)), rivals, strict=False):
         difference = measures.ece_difference(found["grafted"], found[rival], labels, choice.bins, choice.equal_mass)
         with place.container(border=True, height="stretch"):
@@ -69,11 +69,10 @@ def verdicts(run: Run, choice: Choice, found: dict[str, np.ndarray], labels: np.
 
 
 def _verdict(rival: str, difference: Estimate, temperature: float | None) -> None:
-    name = "the fine-tuned model" if rival == "finetuned" else "the temperature-scaled fine-tuned model"
     st.metric(f"ECE: graft − {state_style(rival).title}", text.points(difference.value), help=about("paired"))
     st.caption(
         f"95{text.SPACE}%: {text.percent_interval(difference.low, difference.high)} points, paired, 1,000 resamples"
     )
-    st.markdown(sentences.against(difference, name))
+    st.markdown(sentences.against(difference, sentences.RIVALS[rival]))
     if rival == measures.TEMPERATURE:
         st.caption(f"{state_style(rival).title}: temperature {text.number(temperature, 2)}, fitted on validation data.")

@@ -11,7 +11,7 @@ import streamlit as st
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
-from skillviz.ui import address, cache, pages, text
+from skillviz.ui import address, cache, pages, sentences, text
 from skillviz.ui.entries import Entry, first_choice
 from skillviz.ui.picker import caption, picker
 
@@ -92,12 +92,9 @@ def scores(run: Run, split: str) -> Scores:
 
 def note_unknown_architecture(run: Run) -> None:
     """Says so where the model's family is not known and tensors go under their own names."""
-    architecture = run.record.architecture
-    if architecture is not None and not architecture.known:
-        st.info(
-            f"The architecture '{architecture.model_type}' is not in skillviz's table of families: its tensors are "
-            "listed under their own names with kind 'other'."
-        )
+    sentence = sentences.unknown_architecture(run.record)
+    if sentence:
+        st.info(sentence)
 
 
 def explain_empty() -> None:

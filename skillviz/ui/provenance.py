@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-import pandas as pd
 import streamlit as st
 
-from skillviz.runs.record import ModelNote, RunRecord
+from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.ui import exports, text
+from skillviz.ui.sources import sources
 
 
 def details(run: Run) -> None:
@@ -45,21 +45,6 @@ def notes(record: RunRecord) -> None:
         st.markdown(f"- {text.plain(note)}")
 
 
-def sources(record: RunRecord) -> pd.DataFrame:
-    """Models, data, software and machine as a table of two columns, both texts."""
-    rows = [*_model("Pre-trained model", record.base), *_model("Fine-tuned model", record.finetuned), *_task(record)]
-    rows += [
-        ("Readout", record.readout or text.MISSING),
-        ("Localizer", f"{record.spec.localizer}, seed {record.spec.seed}"),
-        ("Time", ", ".join(f"{name} {text.seconds(value)}" for name, value in record.seconds.items())),
-        ("Finished", text.day(record.finished)),
-        ("Device", f"{record.device or text.MISSING}, {record.spec.dtype}"),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in record.versions.items())),
-        ("Commit", (record.commit or text.MISSING)[:12]),
-    ]
-    return pd.DataFrame(rows, columns=["what", "value"])
-
-
 def reproduce(run: Run) -> None:
     """The command and the Python that make the run again, side by side in tabs."""
     command, python = st.tabs(["Command", "Python"])
@@ -82,22 +67,3 @@ def files(run: Run) -> None:
                     on_click="ignore",
                     icon=":material/download:",
                 )
-
-
-def _model(title: str, note: ModelNote | None) -> list[tuple[str, str]]:
-    if note is None:
-        return [(title, text.MISSING)]
-    kind = ", ".join(part for part in (note.model_type, note.dtype) if part)
-    return [(title, f"{note.source} ({kind})"), (f"{title}: sha256", text.short_hash(note.fingerprint))]
-
-
-def _task(record: RunRecord) -> list[tuple[str, str]]:
-    if record.task is None:
-        return [("Task", record.spec.task)]
-    counts = ", ".join(f"{text.count(n)} {split}" for split, n in record.task.counts.items())
-    labels = ", ".join(record.task.labels)
-    return [
-        ("Task", f"{record.task.name}: {labels}"),
-        ("Examples", counts),
-        ("Data: sha256", text.short_hash(record.task.fingerprint)),
-    ]

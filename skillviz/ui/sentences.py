@@ -21,6 +21,7 @@ METRIC_WORDS = {
     "agreement": "agreement",
 }
 IN_PERCENT = ("accuracy", "f1", "ece", "ece_equal_mass", "confidence", "agreement")
+RIVALS = {"finetuned": "the fine-tuned model", "temperature": "the temperature-scaled fine-tuned model"}
 LOWER_IS_BETTER = ("ece", "ece_equal_mass", "nll", "brier")
 
 
@@ -38,6 +39,14 @@ def metric_interval(metric: str, estimate: Estimate) -> str:
     """`77.4–82.6` or `0.412–0.450`."""
     ends = estimate.low, estimate.high
     return text.percent_interval(*ends) if metric in IN_PERCENT else text.number_interval(*ends, digits(metric))
+
+
+def metric_estimate(metric: str, estimate: Estimate | None) -> str:
+    """`80.1 % (77.4–82.6)`; `n/a` where there is no number."""
+    if estimate is None or estimate.value is None:
+        return text.MISSING
+    value = metric_value(metric, estimate.value)
+    return value if estimate.low is None else f"{value} ({metric_interval(metric, estimate)})"
 
 
 def metric_difference(metric: str, estimate: Estimate) -> str:
@@ -63,6 +72,27 @@ def overview(record: RunRecord, scores: Scores) -> str:
     size = f"**{text.share(record.share)}** of the graftable parameters"
     copied = f"Copying the fine-tuned values of {size} ({text.count(record.size)} of {text.count(record.d)})"
     return f"{copied} into the pre-trained model {_recovery(record, scores)} {calibration(scores)}"
+
+
+def basis(scores: Scores, record: RunRecord, split: str) -> str:
+    """What the numbers of a run stand on, in one line."""
+    name = record.task.name if record.task else record.spec.task
+    classes = len(record.task.labels) if record.task else 0
+    return (
+        f"{_n(scores)} of the {split} set of {text.plain(name)}, {classes} classes; "
+        "ECE with 15 equal-width bins; intervals over examples."
+    )
+
+
+def unknown_architecture(record: RunRecord) -> str:
+    """Says so where the model's family is not known and tensors go under their own names; else empty."""
+    architecture = record.architecture
+    if architecture is None or architecture.known:
+        return ""
+    return (
+        f"The architecture '{text.plain(architecture.model_type)}' is not in skillviz's table of families: its "
+        "tensors are listed under their own names with kind 'other'."
+    )
 
 
 def one_step(record: RunRecord, loss: float) -> str:
@@ -117,6 +147,12 @@ def against(difference: Estimate, rival: str) -> str:
     if decided == "undecided":
         return f"The interval holds zero: no difference in calibration to {rival} can be told."
     return f"The graft is **{decided} calibrated** than {rival}: the interval leaves out zero."
+
+
+def ece_verdict(rival: str, difference: Estimate) -> str:
+    """The paired difference in ECE to a rival of the graft (RIVALS), with what it allows to be said."""
+    said = f"ECE of the graft less that of {RIVALS[rival]}: **{metric_difference('ece', difference)}**, paired."
+    return f"{said} {against(difference, RIVALS[rival])}"
 
 
 def _n(scores: Scores) -> str:

@@ -82,6 +82,11 @@ def part(region: Region, record: RunRecord, parameter: str, kind: str) -> Part:
     return Part(parameter, kind, entries, rows, cols, heads, axis or "row")
 
 
+def line_kinds(part: Part) -> list[str]:
+    """By what the entries can be counted: `row`, `column`, `head`, as far as the tensor has them."""
+    return (["row"] if part.rows > 1 else []) + ["column"] + (["head"] if part.heads else [])
+
+
 def line_counts(part: Part, by: str) -> pd.DataFrame:
     """Selected entries by `row`, `column` or `head`, most first; lines without any are left out."""
     place = part.entries["col" if (part.axis if by == "head" else by) == "column" else "row"]
