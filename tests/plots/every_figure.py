@@ -9,7 +9,19 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots import calibration, history, makeup, overview, region, sparsity, tensor
+from skillviz.plots import (
+    attribution,
+    calibration,
+    classes,
+    examples,
+    history,
+    makeup,
+    overview,
+    region,
+    sparsity,
+    tensor,
+)
+from tests.plots import example_frames as single
 from tests.plots import frames
 
 Draw = Callable[..., go.Figure]
@@ -36,6 +48,23 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "top_columns": (tensor.top_lines, lambda: frames.entries(400), {"rows": 384, "cols": 384, "axis": "column"}),
     "head_counts": (tensor.head_counts, lambda: frames.entries(400), {"rows": 384, "cols": 384, "heads": 12}),
     "search_history": (history.search_history, frames.history, {}),
+    "confidence_scatter": (examples.confidence_scatter, single.examples, {"chosen": "test-1"}),
+    "margin_scatter": (examples.confidence_scatter, single.examples, {"measure": "margin"}),
+    "class_probabilities": (examples.class_probabilities, single.probabilities, {"labels": single.TWO, "true": 1}),
+    "class_probabilities_14": (
+        examples.class_probabilities,
+        lambda: single.probabilities(14),
+        {"labels": single.FOURTEEN},
+    ),
+    "confusion_matrix": (classes.confusion_matrix, single.confusions, {"labels": single.TWO}),
+    "confusion_matrix_14": (classes.confusion_matrix, lambda: single.confusions(14), {"labels": single.FOURTEEN}),
+    "class_results": (classes.class_results, single.class_rows, {"labels": single.TWO, "metric": "precision"}),
+    "class_results_14": (classes.class_results, lambda: single.class_rows(14), {"labels": single.FOURTEEN}),
+    "token_values": (attribution.token_values, single.tokens, {}),
+    "token_values_long": (attribution.token_values, lambda: single.tokens(6), {}),
+    "token_layers": (attribution.token_layers, single.flow, {}),
+    "token_layers_12": (attribution.token_layers, lambda: single.flow(12), {"limit": 3.0}),
+    "layer_parts": (attribution.layer_parts, single.parts, {}),
 }
 NAMES = sorted(FIGURES)
 

@@ -1,0 +1,98 @@
+"""Cells that carry their number in print: the colour helps, and nobody needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+
+from skillviz.plots.theme import BAR, GROUND
+
+AGAINST, FOR = "#1D5FD1", "#A16207"  # blue and ochre: told apart whatever colours an eye sees
+INKS = ("#000000", "#FFFFFF")
+Scale = list[tuple[float, str]]
+
+
+def shades(theme: str) -> Scale:
+    """From the ground (0) to a full colour (1)."""
+    return [(0.0, GROUND[theme]), (1.0, BAR)]
+
+
+def diverging(theme: str) -> Scale:
+    """From against (0) over the ground (0.5) to for (1)."""
+    return [(0.0, AGAINST), (0.5, GROUND[theme]), (1.0, FOR)]
+
+
+def printed(figure: go.Figure, z: np.ndarray, words: Sequence[Sequence[str]], scale: Scale, low: float, high: float,
+            *, size: int, hover: Sequence[Sequence[str]], gap: int = 1) -> None:  # fmt: skip
+    """Adds a heatmap of z [row, column] between low and high, and `words` on its cells in ink that can be read.
+
+    Cells of NaN are left empty. Columns are at 0, 1, ... on x, rows at 0, 1, ... on y.
+    """
+    figure.add_trace(
+        go.Heatmap(
+            z=z,
+            colorscale=[list(stop) for stop in scale],
+            zmin=low,
+            zmax=high,
+            coloraxis=None,
+            showscale=False,
+            xgap=gap,
+            ygap=gap,
+            customdata=hover,
+            hovertemplate="%{customdata}<extra></extra>",
+            name="cells",
+        )
+    )
+    rows, columns = np.nonzero(np.isfinite(z) & (np.asarray(words, dtype=object) != ""))
+    place = (z[rows, columns] - low) / ((high - low) or 1.0)
+    figure.add_trace(
+        go.Scatter(
+            x=columns,
+            y=rows,
+            mode="text",
+            text=[words[row][column] for row, column in zip(rows, columns, strict=True)],
+            textfont={"size": size, "color": [ink_on(blended(scale, float(share))) for share in place]},
+            hoverinfo="skip",
+            showlegend=False,
+            name="numbers",
+        )
+    )
+
+
+def blended(scale: Scale, share: float) -> str:
+    """The colour at 0..1 of the scale, between its stops as a browser mixes them."""
+    share = min(max(share, 0.0), 1.0)
+    below = max((stop for stop in scale if stop[0] <= share), key=lambda stop: stop[0])
+    above = min((stop for stop in scale if stop[0] >= share), key=lambda stop: stop[0])
+    part = (share - below[0]) / (above[0] - below[0]) if above[0] > below[0] else 0.0
+    mixed = [round(a + part * (b - a)) for a, b in zip(_channels(below[1]), _channels(above[1]), strict=True)]
+    return "#" + "".join(f"{channel:02X}" for channel in mixed)
+
+
+def ink_on(ground: str) -> str:
+    """Black or white, whichever has the larger contrast on this colour (WCAG 2.2); never below 4.5:1."""
+    return max(INKS, key=lambda ink: contrast(ink, ground))
+
+
+def contrast(a: str, b: str) -> float:
+    """The contrast ratio of two colours, 1 to 21."""
+    light, dark = sorted((_luminance(a), _luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def shown(name: str, most: int = 14) -> str:
+    """A name as an axis can hold it: cut to `most` characters, and without signs that plotly reads as markup."""
+    cut = name if len(name) <= most else name[: most - 1] + "…"
+    return escape(cut, quote=False)
+
+
+def _luminance(colour: str) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (x / 255 for x in _channels(colour))]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _channels(colour: str) -> list[int]:
+    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]

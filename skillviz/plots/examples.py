@@ -1,0 +1,153 @@
+"""Single examples: how sure two models are of each one's true class, and what the states say to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from skillviz.plots.cells import shown
+from skillviz.plots.figure import blank, canvas, ordered, require
+from skillviz.plots.theme import INK, SOFT_INK, STATES, Style, state_style
+
+COLUMNS = ("example_id", "case", "finetuned", "grafted", "shown", "words")
+PROBABILITIES = ("state", "class", "probability")
+# colour and mark of the model that is right alone; ink where both are right or both wrong
+CASES = {
+    "both": Style("both right", "#6B7280", "circle-open", "solid"),
+    "finetuned": Style("only fine-tuned right", STATES["finetuned"].color, "circle", "solid"),
+    "grafted": Style("only grafted right", STATES["grafted"].color, "diamond", "solid"),
+    "neither": Style("both wrong", "#7F4FA8", "x", "solid"),
+}
+MEASURES = {"confidence": ("true class, %", 100.0), "margin": ("margin, nats", 1.0)}
+MANY = 3000  # points from which on the browser draws them as one picture
+NOTHING = "No example passes the filters."
+
+
+def confidence_scatter(
+    examples: pd.DataFrame,
+    measure: str = "confidence",
+    *,
+    chosen: str | None = None,
+    theme: str = "light",
+    height: int = 460,
+) -> go.Figure:
+    """Each example by what the fine-tuned and the grafted model give its true class; points can be selected.
+
+    `examples`: example_id, case (a key of CASES), finetuned and grafted (confidence 0..1, or margin in nats), shown
+    (False: drawn faint, as context), words (what the hover says). A point's customdata is its example_id; `chosen`
+    is ringed.
+    """
+    require(examples, COLUMNS, "examples")
+    unit, factor = MEASURES[measure]
+    x, y = (f"{state_style(s).title}: {unit}" for s in ("finetuned", "grafted"))
+    rows = examples[examples["shown"].astype(bool)]
+    if rows.empty:
+        return blank(NOTHING, theme, height, x, y)
+    figure = canvas(theme, height, x, y)
+    _guides(figure, examples, measure, factor, theme)
+    figure.add_trace(_others(examples[~examples["shown"].astype(bool)], factor, theme))
+    for case in ordered(rows["case"], CASES):
+        figure.add_trace(_points(rows[rows["case"] == case], case, factor, len(rows)))
+    if chosen is not None:
+        figure.add_trace(_ring(examples[examples["example_id"] == chosen], factor, theme))
+    figure.update_xaxes(showgrid=True)
+    figure.update_layout(legend={"font": {"size": 11}})
+    return figure
+
+
+def _points(rows: pd.DataFrame, case: str, factor: float, total: int) -> go.Scatter | go.Scattergl:
+    style = CASES[case]
+    kind = go.Scatter if total <= MANY else go.Scattergl
+    return kind(
+        x=factor * rows["finetuned"],
+        y=factor * rows["grafted"],
+        mode="markers",
+        name=f"{style.title} ({len(rows):,})",
+        marker=style.marker(5 if case == "both" else 8),
+        unselected={"marker": {"opacity": 1}},
+        customdata=rows["example_id"].tolist(),
+        hovertext=rows["words"].tolist(),
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def _others(rows: pd.DataFrame, factor: float, theme: str) -> go.Scatter | go.Scattergl:
+    kind = go.Scatter if len(rows) <= MANY else go.Scattergl
+    return kind(
+        x=factor * rows["finetuned"],
+        y=factor * rows["grafted"],
+        mode="markers",
+        name="filtered out",
+        showlegend=False,
+        marker={"size": 3, "color": SOFT_INK[theme], "opacity": 0.35},
+        hoverinfo="skip",
+    )
+
+
+def _ring(rows: pd.DataFrame, factor: float, theme: str) -> go.Scatter:
+    return go.Scatter(
+        x=factor * rows["finetuned"],
+        y=factor * rows["grafted"],
+        mode="markers",
+        name="chosen",
+        marker={"symbol": "circle-open", "size": 18, "color": INK[theme], "line": {"width": 3, "color": INK[theme]}},
+        hoverinfo="skip",
+    )
+
+
+def _guides(figure: go.Figure, examples: pd.DataFrame, measure: str, factor: float, theme: str) -> None:
+    """The diagonal of equal values, and for margins the lines between right and wrong."""
+    line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
+    values = factor * examples[["finetuned", "grafted"]].to_numpy(float)
+    low, high = (0.0, 100.0) if measure == "confidence" else (float(np.nanmin(values)), float(np.nanmax(values)))
+    figure.add_trace(
+        go.Scatter(x=[low, high], y=[low, high], mode="lines", line=line, name="equal", showlegend=False,
+                   hoverinfo="skip")
+    )  # fmt: skip
+    if measure == "margin":
+        figure.add_hline(y=0, line={**line, "dash": "solid", "width": 1}, layer="below")
+        figure.add_vline(x=0, line={**line, "dash": "solid", "width": 1}, layer="below")
+        return
+    figure.update_xaxes(range=[-3, 103])
+    figure.update_yaxes(range=[-3, 103])
+
+
+def class_probabilities(
+    probabilities: pd.DataFrame,
+    labels: Sequence[str],
+    *,
+    true: int | None = None,
+    theme: str = "light",
+    height: int | None = None,
+) -> go.Figure:
+    """The probability of every class for one example, one mark a state.
+
+    `probabilities`: state, class (number from 0), probability (0..1). `true` is the class that the label names.
+    """
+    require(probabilities, PROBABILITIES, "probabilities")
+    states = ordered(probabilities["state"], STATES)
+    if not states:
+        return blank("No sentence has been scored yet.", theme, height or 220, "probability, %", "class")
+    n = len(labels)
+    figure = canvas(theme, height or 100 + n * (44 if n <= 8 else 30), "probability, %", "class")
+    for number, state in enumerate(states):
+        rows = probabilities[probabilities["state"] == state].sort_values("class")
+        style = state_style(state)
+        figure.add_trace(
+            go.Scatter(
+                x=100 * rows["probability"],
+                y=rows["class"].to_numpy(float) + (number - (len(states) - 1) / 2) * 0.24,
+                mode="markers",
+                name=style.title,
+                marker=style.marker(10),
+                customdata=[shown(labels[int(c)], 40) for c in rows["class"]],
+                hovertemplate=f"<b>{style.title}</b><br>%{{customdata}}: %{{x:.1f}} %<extra></extra>",
+            )
+        )
+    names = [shown(name) + ("<br>true class" if i == true else "") for i, name in enumerate(labels)]
+    figure.update_yaxes(tickvals=list(range(n)), ticktext=names, range=[n - 0.5, -0.5], showgrid=True)
+    figure.update_xaxes(range=[-3, 103], showgrid=True)
+    return figure
