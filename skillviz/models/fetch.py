@@ -39,6 +39,20 @@ def resolve(source: str | Path) -> Path:
     return folder
 
 
+def at_hand(source: str) -> bool:
+    """Whether `resolve` needs no hub: a folder, a model in the local cache, or what can be no model at all."""
+    text = os.path.expandvars(source)
+    name, _, revision = text.partition("@")
+    if (text and located(text).is_dir()) or not HUB_ID.fullmatch(name):
+        return True
+    from huggingface_hub import snapshot_download
+
+    try:
+        return has_weights(Path(snapshot_download(name, revision=revision or None, local_files_only=True)))
+    except Exception:  # whatever the client raises: it is not there
+        return False
+
+
 def hub_name(folder: Path) -> tuple[str, str | None]:
     """(model id, revision) of a resolved folder: the hub's, or the folder's own name and None.
 

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from skillviz.errors import ModelNotFound, UnsafeWeights
-from skillviz.models.fetch import has_weights, hub_name, resolve
+from skillviz.models.fetch import at_hand, has_weights, hub_name, resolve
 
 
 def folder_with(path: Path, *names: str) -> Path:
@@ -119,3 +119,20 @@ def test_the_hub_still_has_the_error_that_offline_means() -> None:
 
 def test_a_local_folder_is_called_by_its_own_name(tmp_path: Path) -> None:
     assert hub_name(tmp_path / "deep" / "my-model") == ("my-model", None)
+
+
+def test_what_is_at_hand_needs_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is no model's counts too: it is refused without asking anybody."""
+    cached = snapshot(tmp_path, "model.safetensors")
+
+    def local_only(name: str, *, revision: str | None, local_files_only: bool) -> str:
+        assert local_files_only
+        if name != "org/name":
+            raise LocalEntryNotFoundError("not here")
+        return str(cached)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", local_only)
+    assert at_hand(str(tmp_path)) and at_hand("org/name@main") and at_hand("a/b/c") and at_hand("")
+    assert not at_hand("org/other")
+    (cached / "model.safetensors").unlink()
+    assert not at_hand("org/name"), "its configuration alone is not the model"
