@@ -15,7 +15,8 @@ from skillviz.core.makeup import makeup
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.runs.evaluate import curve_rows, graft_row, scores, temperature_of
-from skillviz.runs.record import Architecture, Check, ModelNote, TaskNote
+from skillviz.runs.points import bin_rows, metric_rows
+from skillviz.runs.record import Architecture, Check, ModelNote, TaskNote, TransferNote
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store
@@ -28,6 +29,7 @@ STATES = {
     "grafted": (1.15, 2.6, 0.85),
     "complement": (0.5, 1.2, 0.5),
 }
+Scored = tuple[dict[str, np.ndarray], np.ndarray]  # logits [n, label] by state, and labels [n]
 SIZES = ("0.1%", "0.01%", "1%", "10%")
 
 
@@ -44,6 +46,7 @@ def fake_run(
     metric: str = "accuracy",
     steps: int = 50,
     interpolation: bool = False,
+    others: Sequence[str] = (),
     base: str = "demo/tiny-base",
     finetuned: str = "demo/tiny-sst2",
     task: str = "sst2",
@@ -53,7 +56,8 @@ def fake_run(
 
     Runs of other seeds and localizers share examples, labels and the pretrained and finetuned logits.
     """
-    spec = RunSpec(base=base, finetuned=finetuned, task=task, localizer=localizer, sizes=tuple(sizes), seed=seed)
+    given = {"localizer": localizer, "sizes": tuple(sizes), "seed": seed, "others": tuple(others)}
+    spec = RunSpec(base=base, finetuned=finetuned, task=task, interpolation=interpolation, **given)
     table = bert_table(layers, width)
     counts = [parse_size(s, table.d) for s in sizes]
     note = _task(task, labels, metric, dict(n or {"validation": 200, "test": 400}))
@@ -66,16 +70,21 @@ def fake_run(
     data = {split: _logits(split, note, seed, localizer, 1.0) for split in note.counts if split != "train"}
     temperature = temperature_of(*data["validation"])
     metrics = {split: scores(z, y, note, temperature) for split, (z, y) in data.items()}
-    folder.write_table("predictions", _predictions(data, note))
+    elsewhere = {name: _elsewhere(number, note, seed, localizer) for number, name in enumerate(others, start=1)}
+    transfers = tuple(_transfer(name, *found, note, temperature) for name, found in elsewhere.items())
+    folder.write_table("predictions", pd.concat([_predictions(data, note), *_other_predictions(elsewhere, note)]))
     folder.write_table("curve", _curve(spec, counts, table.d, note))
     folder.write_table("history", _history(localizer, counts[:1] if nested else counts, steps, seed))
     folder.write_table("layers", _layers(region, table, seed))
     if interpolation:
-        folder.write_table("interpolation", _interpolation(note))
+        grid, bins = _interpolation({note.name: data["test"], **elsewhere}, sorted(counts[:5]), counts[0], note)
+        folder.write_table("interpolation", grid)
+        folder.write_table("interpolation_bins", bins)
     return folder.finish(
         **_provenance(base, finetuned, table), task=note, size=counts[0], share=counts[0] / table.d,
-        sizes=counts, metrics=metrics, temperature=temperature, seeds={"localizer": seed, "data": 0},
-        readout="head", device="cpu", seconds={"load": 1.2, "search": 60.5 + seed, "evaluate": 4.0},
+        sizes=counts, metrics=metrics, transfers=transfers, temperature=temperature,
+        seeds={"localizer": seed, "data": 0}, readout="head", device="cpu",
+        seconds={"load": 1.2, "search": 60.5 + seed, "evaluate": 4.0},
         checks=_checks(counts[0]),
         notes=("The classification head is the fine-tuned model's in every state.",),
     )  # fmt: skip
@@ -194,24 +203,49 @@ def _layers(region: Region, table: ParameterTable, seed: int) -> pd.DataFrame:
     return frame.assign(movement_mean=mean, movement_max=12 * mean, movement_l2=whole, movement_l2_selected=held)
 
 
-def _interpolation(note: TaskNote) -> pd.DataFrame:
-    rows = [
-        {"path": path, "alpha": alpha / 10, "dataset": note.name, "metric": metric, **values(alpha / 10)}
-        for path in ("wise-ft", "wise-graft")
-        for alpha in range(11)
-        for metric, values in (("accuracy", _rising), ("ece", _falling))
-    ]
-    return pd.DataFrame(rows)
+def _elsewhere(number: int, note: TaskNote, seed: int, localizer: str) -> Scored:
+    """Logits and labels on another data set: noisier, the fine-tuned model's most of all."""
+    logits, y = _logits("test", note, seed, localizer, 1.0)
+    noise = np.random.default_rng(90 + number).normal(size=(len(y), len(note.labels)))
+    worse = {"finetuned": 9.0 * number, "grafted": 1.5 * number}
+    return {s: (z + worse.get(s, 0.5) * noise).astype(np.float32) for s, z in logits.items()}, y
 
 
-def _rising(alpha: float) -> dict[str, float]:
-    value = 0.6 + 0.25 * alpha
-    return {"value": value, "low": value - 0.03, "high": value + 0.03}
+def _transfer(name: str, logits: dict[str, np.ndarray], y: np.ndarray, note: TaskNote, temperature: Any) -> Any:
+    return TransferNote(
+        name=name, named=name, mapping={label: label for label in note.labels}, rows=len(y) + 12, dropped=12,
+        fingerprint="d" * 64, majority=float(_share(y)), scores=scores(logits, y, note, temperature),
+    )  # fmt: skip
 
 
-def _falling(alpha: float) -> dict[str, float]:
-    value = 0.12 - 0.06 * alpha
-    return {"value": value, "low": value - 0.02, "high": value + 0.02}
+def _other_predictions(elsewhere: Mapping[str, Scored], note: TaskNote) -> list[pd.DataFrame]:
+    return [_predictions({"test": data}, note).assign(dataset=name) for name, data in elsewhere.items()]
+
+
+def _interpolation(
+    data: Mapping[str, Scored], sizes: Sequence[int], main: int, note: TaskNote
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The grid on straight lines between the logits; a larger region is a little more like the fine-tuned model."""
+    rows: list[dict[str, Any]] = []
+    bins = []
+    for name, (logits, y) in data.items():
+        ends = {("wise-ft", None): logits["finetuned"]}
+        for size in sizes:
+            share = float(np.clip(0.15 * np.log10(size / main), -0.5, 0.5))
+            rival = logits["finetuned"] if share > 0 else logits["pretrained"]
+            ends["wise-graft", size] = logits["grafted"] + abs(share) * (rival - logits["grafted"])
+        points = [
+            ({"path": path, "size": size, "alpha": a / 10, "dataset": name}, _mixed(logits["pretrained"], end, a / 10))
+            for (path, size), end in ends.items()
+            for a in range(11)
+        ]
+        rows += metric_rows(points, y, note, logits["finetuned"])
+        bins.append(bin_rows(points, y))
+    return tuple(frame.astype({"size": "Int64"}) for frame in (pd.DataFrame(rows), pd.concat(bins)))
+
+
+def _mixed(start: np.ndarray, end: np.ndarray, alpha: float) -> np.ndarray:
+    return ((1 - alpha) * start + alpha * end).astype(np.float32)
 
 
 def _checks(size: int) -> tuple[Check, ...]:

@@ -113,6 +113,17 @@ def localize(
         bool,
         typer.Option("--interpolation", rich_help_panel=given.SEARCH, help="Also score WiSE-FT and WiSE-Graft."),
     ] = False,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also",
+            metavar="TASK",
+            rich_help_panel=given.SEARCH,
+            help="Score the states on another task's test set too, asked in that task's own words; its labels must "
+            "be the same. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     device: given.Device = "auto",
     dtype: given.Dtype = given.DtypeName.float32,
     autocast: Annotated[
@@ -149,7 +160,7 @@ def localize(
             "seed": seed, "data_seed": data_seed, "k_shot": k_shot, "steps": steps, "batch_size": batch_size,
             "device": device, "dtype": dtype.value, "autocast": autocast and autocast.value,
             "max_train": max_train, "max_validation": max_validation, "max_test": max_test,
-            "interpolation": interpolation,
+            "interpolation": interpolation, "others": tuple(also or []),
         }
     )  # fmt: skip
     if detach:

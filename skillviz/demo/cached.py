@@ -1,4 +1,8 @@
-"""The runs that ship: which localizations of the demo pairs are made beforehand."""
+"""The runs that ship: which localizations of the demo pairs are made beforehand.
+
+Every run is scored on the partner of its task too, the same skill in a shifted domain; the WiSE grid is made for each
+pair's stagewise run, and for top movement on the main pair.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,9 @@ def specs(world: World, seed: int) -> list[RunSpec]:
 
 def _of_pair(pair: PairEntry, world: World, seed: int) -> Iterator[RunSpec]:
     sizes = MAIN_SIZES if pair.name == MAIN else SIZES
-    common: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "task": world.task(pair.task).file,
+    task = world.task(pair.task)
+    others = (world.task(task.partner).file,) if task.partner else ()
+    common: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "task": task.file, "others": others,
               "readout": pair.readout, "seed": seed, "device": "cpu"}  # fmt: skip
     yield RunSpec(**common, localizer="stagewise", sizes=sizes, interpolation=True)
     yield RunSpec(**common, localizer="movement", sizes=sizes, interpolation=pair.name == MAIN)

@@ -22,6 +22,7 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.run import read_record
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store, Unreadable, is_awaited
+from skillviz.runs.transfer import refuse_unfit
 from skillviz.tasks import registry
 
 LAUNCH = "launch.json"
@@ -48,6 +49,7 @@ def checked(spec: RunSpec, store: Store) -> tuple[int, str]:
     A region made by hand may name runs of the store and those that ship.
     """
     task = registry.task(spec.task)
+    refuse_unfit(task, {name: registry.task(name) for name in spec.others})
     found = preflight(spec.base, spec.finetuned, task, spec.readout)
     found.raise_first()
     if spec.localizer == NAME and found.table is not None:

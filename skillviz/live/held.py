@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import psutil
 
@@ -17,7 +16,7 @@ from skillviz.models.pair import ModelPair
 from skillviz.runs.session import Session, expanded
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.encode import encode
-from skillviz.tasks.sample import capped
+from skillviz.tasks.sample import sampled
 from skillviz.tasks.splits import Splits
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.user_file import data_files
@@ -100,11 +99,6 @@ class Pairs:
             oldest = next(iter(self._held))
             del self._held[oldest], sizes[oldest]
             gc.collect()  # a model's modules refer to one another
-
-
-def sampled(frame: pd.DataFrame, sample: int | None, seed: int = 0) -> pd.DataFrame:
-    """`sample` rows of the frame in their order, drawn by the seed; all where it has no more."""
-    return frame.iloc[capped(np.arange(len(frame)), sample, seed)].reset_index(drop=True)
 
 
 def task_stamp(task: Task) -> list[list[Any]]:

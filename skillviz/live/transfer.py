@@ -1,24 +1,23 @@
-"""A pair's states on another task with the same labels, asked in the words of its own (paper, Fig. 7)."""
+"""A pair's states on another task with the same labels, asked in that task's own words (paper, Fig. 7)."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
-from skillviz.errors import BadData, BadInput
+from skillviz.core.encoded import Encoded
+from skillviz.errors import BadData
 from skillviz.live.asked import Answer, Asked
-from skillviz.live.held import sampled, task_stamp
+from skillviz.live.held import task_stamp
 from skillviz.models.predict import predict
 from skillviz.models.states import STATES
+from skillviz.runs.evaluate import scores
+from skillviz.runs.record import TaskNote
 from skillviz.runs.session import expanded
+from skillviz.runs.transfer import LabelMap, Other, other_examples, training_texts
 from skillviz.tasks import registry
-from skillviz.tasks.source import opened
-from skillviz.tasks.splits import load_test
-from skillviz.tasks.task import Task
+from skillviz.tasks.encode import encode
+from skillviz.tasks.sample import sampled
 
 
 def transfer(
@@ -26,79 +25,71 @@ def transfer(
     task: str,
     region: Mapping[str, Any] | None = None,
     sample: int | None = None,
-    mapping: Mapping[str, str | None] | None = None,
+    mapping: LabelMap | None = None,
     states: Sequence[str] = STATES,
 ) -> Answer:
     """Class scores on another task's test examples: `logits` by state, in the order of the pair's own labels.
 
     `mapping` takes a label of the other task to one of the pair's, or to None: its examples are left out; without
-    it the names must agree. Examples whose text is among the source's training examples are `dropped`.
+    it the names must agree. Examples whose text is among the source's training examples are `dropped`. `note` is
+    what run.json would hold of it (runs.record.TransferNote), with the scores of these states.
     """
-    other = registry.task(expanded(task, "task"))
-    if other.pair != asked.task.pair:
-        raise BadInput(f"'{other.name}' and '{asked.task.name}' differ in the number of texts; choose another task.")
-    labels = label_mapping(asked.task, other, mapping)
-    frame, notes = load_test(other)
-    n = len(frame)
-    places = [None if labels[name] is None else asked.task.labels.index(str(labels[name])) for name in other.labels]
-    frame = frame[[places[label] is not None for label in frame["label"]]]
-    unmapped = n - len(frame)
-    fresh = ~_seen(asked, frame)
-    dropped, frame = int((~fresh).sum()), frame[fresh]
-    if not len(frame):
-        raise BadData(f"no test example of '{other.name}' is left: all occur in the source's training data.")
-    frame = sampled(frame.assign(label=[places[label] for label in frame["label"]]), sample, asked.spec.data_seed)
-    encoded = asked.encode(frame)
+    other, encoded = other_of(asked, task, mapping, sample)
     chosen = asked.region(region) if any(state in ("grafted", "complement") for state in states) else None
+    logits = {state: predict(asked.pair, encoded, state, chosen) for state in states}
+    temperature = asked.run.record.temperature if asked.run and "finetuned" in logits else None
+    scored = scores(logits, encoded.labels, scoring_note(asked), temperature)
+    note = other.note(asked.pair.readout_name, encoded.labels, scored)
     return {
-        "task": other.name,
+        "task": other.task.name,
         "label_names": list(asked.task.labels),
-        "mapping": dict(labels),
-        "rows": n,
-        "dropped": dropped,
-        "unmapped": unmapped,
-        "notes": list(notes),
+        "mapping": dict(other.mapping),
+        "rows": other.rows,
+        "dropped": other.dropped,
+        "unmapped": other.unmapped,
+        "notes": list(other.notes),
         "example_ids": encoded.ids,
         "labels": encoded.labels,
-        "logits": {state: predict(asked.pair, encoded, state, chosen) for state in states},
+        "logits": logits,
+        "note": note.model_dump(mode="json"),
     }
 
 
-def label_mapping(source: Task, other: Task, mapping: Mapping[str, str | None] | None = None) -> dict[str, str | None]:
-    """Label of the other task -> the source's; by name, letter case aside, where no mapping is given."""
-    known = {name.lower(): name for name in source.labels}
-    if mapping is None:
-        mapping = {name: known.get(name.lower()) for name in other.labels}
-        missing = [name for name, own in mapping.items() if own is None]
-        if missing:
-            raise BadInput(
-                f"'{missing[0]}' is a label of '{other.name}' that '{source.name}' does not have "
-                f"({', '.join(source.labels)}); say which label each one is."
+def other_of(asked: Asked, task: str, mapping: LabelMap | None, sample: int | None) -> tuple[Other, Encoded]:
+    """The other task's examples for the pair, remembered for the next request, and as token ids.
+
+    Raises BadData where they are no longer those that the run scored, so that both can be shown as one.
+    """
+    found = registry.task(expanded(task, "task"))
+    readout = asked.pair.readout_name
+    files = str((task_stamp(asked.task), task_stamp(found)))
+    which = (files, readout, str(sorted(mapping.items(), key=str)) if mapping else "")
+
+    def read() -> Other:
+        training = asked.worker.once(("training", files), lambda: training_texts(asked.task))
+        return other_examples(asked.task, found, readout, training, mapping, named=task)
+
+    other = asked.worker.once(("other", *which), read)
+    _refuse_changed(asked, other)
+    most = asked.spec.max_test if sample is None else sample
+    frame = sampled(other.frame, most, asked.spec.data_seed)
+    key = ("encoded", *which, asked.spec.json_text(), most)
+    return other, asked.worker.once(key, lambda: encode(other.task, frame, asked.pair.tokenizer, readout))
+
+
+def scoring_note(asked: Asked) -> TaskNote:
+    """The metric and labels that the pair's answers are scored by."""
+    task = asked.task
+    positive = task.positive if task.metric == "f1" else None
+    return TaskNote(name=task.name, labels=task.labels, metric=task.metric, positive=positive)
+
+
+def _refuse_changed(asked: Asked, other: Other) -> None:
+    stored = asked.run.record.transfers if asked.run else ()
+    for note in stored:
+        same = (note.name, dict(note.mapping)) == (other.task.name, dict(other.mapping))
+        if same and note.fingerprint and note.fingerprint != other.fingerprint:
+            raise BadData(
+                f"the test examples of '{other.task.name}' are not those that run {asked.run.id if asked.run else ''} "
+                "was scored on; its data files, or the training data of the run's task, have changed."
             )
-    strange = [own for own in mapping.values() if own is not None and own not in source.labels]
-    if set(mapping) != set(other.labels) or strange or all(own is None for own in mapping.values()):
-        raise BadInput(
-            f"a mapping takes each of {', '.join(other.labels)} to one of {', '.join(source.labels)}, or to none."
-        )
-    return {name: mapping[name] for name in other.labels}
-
-
-def training_texts(source: Task) -> frozenset[bytes]:
-    """Digests of the texts of the source's whole training split, whatever part of it a run was searched on."""
-    with opened(source, ("train",)) as sources:
-        train = sources["train"]
-        return frozenset(text_digests(train.frame(source, np.arange(len(train.rows)))))
-
-
-def text_digests(frame: pd.DataFrame) -> list[bytes]:
-    """A digest of each example's texts, letter case and spaces aside."""
-    columns: list[list[Any]] = [frame[name].tolist() for name in ("text_a", "text_b") if name in frame]
-    plain = ("\0".join(" ".join(str(text).casefold().split()) for text in row) for row in zip(*columns, strict=True))
-    return [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in plain]
-
-
-def _seen(asked: Asked, frame: pd.DataFrame) -> np.ndarray:
-    """True for the examples whose text is among the source's training examples."""
-    key = ("training", str(task_stamp(asked.task)))
-    training = asked.worker.once(key, lambda: training_texts(asked.task))
-    return np.array([digest in training for digest in text_digests(frame)], dtype=bool)

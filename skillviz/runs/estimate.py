@@ -10,10 +10,11 @@ from statistics import median
 from typing import Any
 
 from skillviz.models.preflight import preflight
+from skillviz.runs.points import grid_sizes
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.tasks import registry
-from skillviz.tasks.splits import load
+from skillviz.tasks.splits import load, load_test
 
 # MiniLM-L6 (d = 10.6 million) on two idle cores, SST-2: 134 examples a second forward, 47 forward and backward
 MEASURED_D, TOKENS = 10_646_784, 25.0
@@ -25,6 +26,8 @@ PROCESS = 5e8  # bytes of a process that has torch
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
 SCORED = 512
 CALIBRATED = ("search", "evaluate")
+OTHERS = "others"  # rows of the other tasks' test sets, among the counts
+GRID = 10  # points of a WiSE path beside the common base
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,8 @@ def facts_of(spec: RunSpec, device: str = "cpu") -> Facts:
     whole = sum(prod(shape) for shape in found.base.shapes.values())
     sizes = tuple(parse_size(size, d) for size in spec.sizes)
     counts = {name: len(frame) for name, frame in frames.items() if len(frame)}
+    if spec.others:
+        counts[OTHERS] = sum(len(load_test(registry.task(name), max_test=spec.max_test)[0]) for name in spec.others)
     both = 2 if "text_b" in splits.train.columns else 1
     tokens = float(min(1.3 * both * words + 4, task.max_length))
     return Facts(d, max(whole, d), width, found.layers or 1, len(task.labels), counts, sizes, device, tokens)
@@ -165,11 +170,13 @@ def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
     evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
     cost, searches = _cost(spec, facts), 1 if spec.localizer in NESTED else len(facts.sizes)
     each = cost.backward * _example(BACKWARD, facts) + cost.forward * _example(FORWARD, facts)
-    forward = evaluated * _example(FORWARD, facts)
+    forward, elsewhere = evaluated * _example(FORWARD, facts), facts.counts.get(OTHERS, 0) * _example(FORWARD, facts)
+    tested = facts.counts.get("test", 0) * _example(FORWARD, facts) + elsewhere
+    grid = (1 + GRID * (1 + len(grid_sizes(facts.sizes)))) * tested if spec.interpolation else 0.0
     return {
-        "predict": 2 * forward,
+        "predict": 2 * (forward + elsewhere),
         "search": searches * (each + cost.steps * facts.d * A_STEP),
-        "evaluate": (1 + len(facts.sizes)) * forward + 1 + facts.d * 5e-8,
+        "evaluate": (1 + len(facts.sizes)) * forward + 2 * elsewhere + grid + 1 + facts.d * 5e-8,
     }
 
 
@@ -205,10 +212,12 @@ def _bytes(spec: RunSpec, facts: Facts) -> float:
 def _ratio(record: RunRecord, facts: Facts) -> float | None:
     """How much longer a finished run took than the constants say; None where it cannot be told."""
     assert record.architecture and record.task
+    others = sum(transfer.scores.n for transfer in record.transfers)
     spent = sum(record.seconds.get(name, 0.0) for name in CALIBRATED)
     its = Facts(
         record.architecture.d, record.architecture.d, facts.width, record.architecture.layers,
-        len(record.task.labels), record.task.counts, record.sizes or (1,), facts.device, facts.tokens,
+        len(record.task.labels), {**record.task.counts, OTHERS: others}, record.sizes or (1,), facts.device,
+        facts.tokens,
     )  # fmt: skip
     expected = sum(_phases(record.spec, its)[name] for name in CALIBRATED)
     return spent / expected if spent > 0 and expected > 0 else None

@@ -23,19 +23,18 @@ from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of,
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.layers import layers_table
 from skillviz.runs.library import Library, library
+from skillviz.runs.others import grid_tables, prediction_rows, scored_others
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.recipe import NAME, ByHand, by_hand
-from skillviz.runs.record import Check, Scores, TaskNote
+from skillviz.runs.record import Check, Scores, TaskNote, TransferNote
 from skillviz.runs.run import Run
 from skillviz.runs.search import Searched, base_region_of, options_of, search, targets
 from skillviz.runs.selfcheck import ends_check, ranking_check, restored_check, size_check
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store
-from skillviz.runs.tables import logit_columns
 from skillviz.runs.verdict import verdict
-from skillviz.runs.wise import wise_rows
 
 BEAT = 1.0  # seconds between two heartbeats
 
@@ -96,6 +95,7 @@ def prepare(spec: RunSpec, session: Session, found: Library) -> Plan:
     options, notes = options_of(spec, row, base_region)
     pick(spec.device)
     task = session.task(spec)
+    session.refuse_unfit(spec)
     check = session.preflight(spec)
     made = None
     if row.name == NAME and check.table is not None:
@@ -106,6 +106,7 @@ def prepare(spec: RunSpec, session: Session, found: Library) -> Plan:
     if not row.budgeted and not made:
         notes += (f"{row.title} has a size of its own, an outcome; the size asked for is not used.",)
     splits = session.splits(spec)
+    session.others(spec)
     return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes), made)
 
 
@@ -136,12 +137,13 @@ class _Production:
         self.seconds["search"] = round(self.seconds["search"] + self.checkpoints.before, 3)
         with self.checkpoints.kept(found):
             with self.phase("evaluate", "scoring the grafts"):
-                checks, metrics, temperature = self.evaluated(found)
+                checks, metrics, transfers, temperature = self.evaluated(found)
             with self.phase("store", "storing the run"):
                 fields = self.record_fields(found)
             return self.folder.finish(
-                **fields, checks=checks, metrics=metrics, temperature=temperature, seconds=self.seconds
-            )
+                **fields, checks=checks, metrics=metrics, transfers=transfers, temperature=temperature,
+                seconds=self.seconds,
+            )  # fmt: skip
 
     def searched(self) -> Searched:
         """The regions of all sizes; the model is at base again after it."""
@@ -196,8 +198,10 @@ class _Production:
         """Seconds that scoring the grafts takes: two states as the ends before, and one for each further size."""
         return round(self.seconds.get("predict", 0.0) * (1 + (len(self.plan.sizes) - 1) / 2), 1)
 
-    def evaluated(self, found: Searched) -> tuple[tuple[Check, ...], dict[str, Scores], float | None]:
-        """Writes every table; the self-checks, the metrics by split, and the temperature."""
+    def evaluated(
+        self, found: Searched
+    ) -> tuple[tuple[Check, ...], dict[str, Scores], tuple[TransferNote, ...], float | None]:
+        """Writes every table; the self-checks, the metrics by split and on other tasks, and the temperature."""
         pair, table = self.pair, self.pair.table
         region, ranking = found.region(found.size, table.shapes), found.ranking()
         temperature, known = self.session.end_metrics(self.plan.spec, self.plan.task)
@@ -208,16 +212,18 @@ class _Production:
         }
         self.folder.write_region(region, self.region_header())
         self.folder.write_ranking(ranking, table.d)
-        self.folder.write_table("predictions", self.predictions(logits))
+        others = list(scored_others(self.session, self.plan.spec, region, self.plan.task, temperature))
+        self.folder.write_table("predictions", pd.concat([self.predictions(logits), *(rows for _, rows in others)]))
         self.folder.write_table("curve", self.curve(found, metrics))
         self.folder.write_table("history", found.table())
         movement = self.session.movement(self.plan.spec)
         layers = layers_table(region, table, movement, pair.base, pair.finetuned)
         self.folder.write_table("layers", layers)
         if self.plan.spec.interpolation and "test" in self.data:
-            rows = wise_rows(pair, self.data["test"], region, self.plan.task)
-            self.folder.write_table("interpolation", pd.DataFrame(rows))
-        return self.checks(region, found, ranking), metrics, temperature
+            test, sizes = self.data["test"], tuple(found.orders)
+            for name, frame in grid_tables(self.session, self.plan.spec, self.plan.task, test, ranking, sizes).items():
+                self.folder.write_table(name, frame)
+        return self.checks(region, found, ranking), metrics, tuple(note for note, _ in others), temperature
 
     def checks(self, region: Region, found: Searched, ranking: np.ndarray) -> tuple[Check, ...]:
         """The self-checks, the one of the weights last."""
@@ -237,13 +243,11 @@ class _Production:
 
     def predictions(self, logits: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
         """predictions.parquet."""
-        frames = []
-        for split, states in logits.items():
-            data, name = self.data[split], self.plan.task.name
-            for state, values in states.items():
-                frame = pd.DataFrame(values, columns=logit_columns(self.plan.task.labels))
-                frame = frame.assign(example_id=data.ids, dataset=name, split=split, state=state, label=data.labels)
-                frames.append(frame)
+        task, data = self.plan.task, self.data
+        frames = [
+            prediction_rows(states, data[split].ids, data[split].labels, task.name, split, task.labels)
+            for split, states in logits.items()
+        ]
         return pd.concat(frames, ignore_index=True)
 
     def curve(self, found: Searched, metrics: dict[str, Scores]) -> pd.DataFrame:

@@ -101,6 +101,28 @@ class Scores(Frozen):
     recovered: Estimate | None = None
 
 
+class TransferNote(Frozen):
+    """The states on another task's test set, asked in that task's own words; `scores` as for the run's own task.
+
+    `named` is how it was asked for. Of its `rows`, `dropped` occur in the training data of the run's task and
+    `unmapped` have a label that `mapping` takes to none; the others were scored, `scores.n` of them. `template`
+    and `words`, one a label of the run's task, are empty for the head readout.
+    """
+
+    name: str
+    named: str = ""
+    mapping: dict[str, str | None]
+    rows: int
+    dropped: int = 0
+    unmapped: int = 0
+    notes: tuple[str, ...] = ()
+    fingerprint: str = ""
+    template: str = ""
+    words: tuple[str, ...] = ()
+    majority: float | None = None
+    scores: Scores
+
+
 class RunRecord(Frozen):
     """run.json. Until a run is finished most fields are empty."""
 
@@ -126,6 +148,7 @@ class RunRecord(Frozen):
     share: float | None = None
     sizes: tuple[int, ...] = ()
     metrics: dict[str, Scores] = Field(default_factory=dict)
+    transfers: tuple[TransferNote, ...] = ()
     temperature: float | None = None
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()

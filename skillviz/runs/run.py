@@ -70,13 +70,22 @@ class Run:
         """The artifacts that the run vouches for."""
         return tuple(self.record.files)
 
-    def predictions(self) -> pd.DataFrame:
-        """Logits of every state on the validation and test sets; one row an example and state."""
-        return self._table("predictions")
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The data sets that the run was scored on: that of its own task, then those of the other tasks."""
+        own = (self.record.task.name,) if self.record.task else ()
+        return (*own, *(transfer.name for transfer in self.record.transfers))
+
+    def predictions(self, dataset: str | None = None) -> pd.DataFrame:
+        """Logits of every state on the validation and test sets; one row an example and state.
+
+        With `dataset`, on the test set of that other task instead.
+        """
+        return self._of("predictions", dataset)
 
     def curve(self) -> pd.DataFrame:
-        """The graft's metrics at every size of the run."""
-        return self._table("curve")
+        """The graft's metrics at every size of the run, on the task's own examples."""
+        return self._of("curve", None)
 
     def history(self) -> pd.DataFrame:
         """One row a step of the search."""
@@ -87,12 +96,18 @@ class Run:
         return self._table("layers")
 
     def interpolation(self) -> pd.DataFrame:
-        """The grid of WiSE-FT and WiSE-Graft; without rows where it was not asked for."""
+        """The grid of WiSE-FT and WiSE-Graft on every data set; without rows where it was not asked for."""
         return self._table("interpolation")
 
-    def logits(self, state: str, split: str = "test") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Example ids [n], labels int64 [n] and logits float32 [n, label] of one state and split."""
-        frame = self.predictions()
+    def interpolation_bins(self) -> pd.DataFrame:
+        """The confidence histogram of every point of that grid; without rows in runs of schema version 1."""
+        return self._table("interpolation_bins")
+
+    def logits(
+        self, state: str, split: str = "test", dataset: str | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Example ids [n], labels int64 [n] and logits float32 [n, label] of one state, split and data set."""
+        frame = self.predictions(dataset)
         rows = frame[(frame["state"] == state) & (frame["split"] == split)]
         logits = rows[tables.logit_columns(self.labels)].to_numpy(dtype=np.float32)
         return rows["example_id"].to_numpy(dtype=object), rows["label"].to_numpy(), logits
@@ -141,12 +156,25 @@ class Run:
         """The object that `localize --json` prints."""
         return {**self.record.headline(), "path": str(self.path)}
 
+    def _of(self, name: str, dataset: str | None) -> pd.DataFrame:
+        """The rows of one data set; of the task's own where none is named."""
+        frame = self._table(name)
+        wanted = dataset or next(iter(self.datasets), None)
+        return frame if wanted is None else frame[frame["dataset"] == wanted].reset_index(drop=True)
+
     def _table(self, name: str) -> pd.DataFrame:
         table = tables.TABLES[name]
         if table.file not in self.files:
             return tables.empty(name, self.labels)
         try:
-            frame = pd.read_parquet(self.path / table.file)
+            frame = self._whole(name, pd.read_parquet(self.path / table.file))
             return tables.check(frame, name, self.labels if table.logits else ())
         except (OSError, ValueError, KeyError) as error:
             raise CorruptRun(f"{table.file} of {self.id} cannot be read ({error}).") from error
+
+    def _whole(self, name: str, frame: pd.DataFrame) -> pd.DataFrame:
+        """The table with the columns that runs of schema version 1 do not have: their grid is of the main size."""
+        if name != "interpolation" or "size" in frame:
+            return frame
+        size = pd.array([self.record.size if path == "wise-graft" else None for path in frame["path"]], dtype="Int64")
+        return frame.assign(size=size)

@@ -21,13 +21,25 @@ from skillviz.runs.layers import movement_summary
 from skillviz.runs.record import TaskNote
 from skillviz.runs.selfcheck import fingerprint_of
 from skillviz.runs.spec import RunSpec
+from skillviz.runs.transfer import Other, other_examples, refuse_unfit, training_texts
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
+from skillviz.tasks.sample import sampled
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import Task
 
 ENDS = ("pretrained", "finetuned")
 EVALUATED = ("validation", "test")
+OF_DATA = ("task", "splits", "preflight", "others")  # what does not go with the pair
+
+
+@dataclass(frozen=True)
+class OtherEnds:
+    """Another task's examples as token ids, and logits and metrics of the pre-trained and fine-tuned model on them."""
+
+    encoded: Encoded
+    logits: dict[str, np.ndarray]
+    metrics: dict[str, Metrics]
 
 
 @dataclass
@@ -48,6 +60,26 @@ class Session:
             "splits", _data_key(spec), lambda: load(task, k_shot=spec.k_shot, seed=spec.data_seed, **caps)
         )
 
+    def refuse_unfit(self, spec: RunSpec) -> None:
+        """Raises BadInput where one of the spec's other tasks cannot be scored; no data are read."""
+        if spec.others:
+            others = {name: registry.task(expanded(name, "others")) for name in spec.others}
+            refuse_unfit(self.task(spec), others)
+
+    def others(self, spec: RunSpec) -> tuple[Other, ...]:
+        """The test examples of the spec's other tasks, as many of each as of its own at the most."""
+        readout = self.preflight(spec).readout
+
+        def make() -> tuple[Other, ...]:
+            source = self.task(spec)
+            training = training_texts(source) if spec.others else frozenset()
+            return tuple(
+                other_examples(source, registry.task(expanded(name, "others")), readout, training, named=name)
+                for name in spec.others
+            )
+
+        return self._keep("others", (spec.task, readout, spec.others), make)
+
     def preflight(self, spec: RunSpec) -> Preflight:
         """The checked pair without its weights; raises the first thing that does not fit."""
         base, finetuned = _members(spec)
@@ -60,7 +92,7 @@ class Session:
     def pair(self, spec: RunSpec) -> ModelPair:
         """The loaded pair; another one is let go first."""
         if self.kept.get("pair", (None,))[0] != _pair_key(spec):
-            self.kept = {name: entry for name, entry in self.kept.items() if name in ("task", "splits", "preflight")}
+            self.kept = {name: entry for name, entry in self.kept.items() if name in OF_DATA}
         base, finetuned = _members(spec)
         make = partial(load_pair, base, finetuned, readout=spec.readout, device=spec.device, dtype=spec.dtype)
         return self._keep("pair", _pair_key(spec), lambda: make(task=self.task(spec)))
@@ -101,6 +133,22 @@ class Session:
             }
 
         return self._keep("end_metrics", (_pair_key(spec), _data_key(spec)), make)
+
+    def other_ends(self, spec: RunSpec, task: TaskNote) -> dict[str, OtherEnds]:
+        """What the two ends do on the other tasks, by name; scored at the temperature of the run's own task."""
+        pair, others = self.pair(spec), self.others(spec)
+        temperature, _ = self.end_metrics(spec, task)
+
+        def one(other: Other) -> OtherEnds:
+            frame = sampled(other.frame, spec.max_test, spec.data_seed)
+            encoded = encode(other.task, frame, pair.tokenizer, pair.readout_name)
+            logits = {state: predict(pair, encoded, state) for state in ENDS}
+            states = with_scaled(logits, temperature)
+            return OtherEnds(encoded, logits, {s: metrics(z, encoded.labels, task) for s, z in states.items()})
+
+        return self._keep(
+            "other_ends", (_pair_key(spec), _data_key(spec), spec.others), lambda: {o.task.name: one(o) for o in others}
+        )
 
     def movement(self, spec: RunSpec) -> pd.DataFrame:
         """How far each part of each tensor moved."""

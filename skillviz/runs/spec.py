@@ -18,13 +18,15 @@ Dtype = Literal["float32", "bfloat16"]
 
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
+UNSAID = ("others",)  # fields that the canonical text leaves out while they are empty: keys of older runs stay
 
 
 class RunSpec(BaseModel):
     """One localization: a pair, a task, a localizer, one seed, one or more sizes (the main one first).
 
     `sizes` are kept as typed: an integer is a count, a decimal a share of d, `0.1%` a percentage.
-    `seed` is the localizer's, `data_seed` the one of the k-shot sample. None means "the default".
+    `seed` is the localizer's, `data_seed` the one of the k-shot sample. `others` are further tasks (names or
+    YAML files) with the same labels, on whose test sets the states are scored too. None means "the default".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,6 +50,7 @@ class RunSpec(BaseModel):
     max_validation: int | None = Field(default=None, ge=1)
     max_test: int | None = Field(default=None, ge=1)
     interpolation: bool = False
+    others: tuple[str, ...] = ()
 
     @field_validator("sizes", mode="before")
     @classmethod
@@ -60,9 +63,16 @@ class RunSpec(BaseModel):
                 raise ValueError("give at least one size")
         return values
 
+    @field_validator("others", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        """One task may be given without a list."""
+        return (value,) if isinstance(value, str) else value
+
     def json_text(self) -> str:
         """Canonical JSON: sorted keys, no spaces, so that equal specs are equal texts."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        said = {name: value for name, value in self.model_dump(mode="json").items() if value or name not in UNSAID}
+        return json.dumps(said, sort_keys=True, separators=(",", ":"))
 
     def key(self) -> str:
         """sha256 of all that determines the result; where the run is stored is not part of a spec."""
@@ -143,5 +153,7 @@ def _words(name: str, value: Any) -> list[str]:
     """Command-line words of one field."""
     if name == "options":
         return [word for key, item in value.items() for word in ("--option", f"{key}={json.dumps(item)}")]
+    if name == "others":
+        return [word for other in value for word in ("--also", other)]
     flag = "--" + name.replace("_", "-")
     return [flag] if value is True else [flag, str(value)]

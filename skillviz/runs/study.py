@@ -133,10 +133,12 @@ def is_current(run: Run, session: Session) -> bool:
     record = run.record
     try:
         check, data = session.preflight(record.spec), session.splits(record.spec).fingerprint
+        others = tuple(other.fingerprint for other in session.others(record.spec))
     except (BadModel, BadInput):
         return True
     members = {(record.base, check.base.fingerprint), (record.finetuned, check.finetuned.fingerprint)}
     same = all(note is not None and note.fingerprint == own for note, own in members)
+    same = same and others == tuple(transfer.fingerprint for transfer in record.transfers)
     return same and record.task is not None and record.task.fingerprint == data
 
 

@@ -100,17 +100,31 @@ LAYERS = Table(
         Column("movement_l2_selected", "float64", "weight", "norm of fine-tuned - base over the region's entries"),
     ),
 )
+POINT = (
+    Column("path", "str", "", "wise-ft or wise-graft"),
+    Column("size", "Int64", "entries", "first entries of the ranking that move; missing for wise-ft", nullable=True),
+    Column("alpha", "float64", "", "0 is the base, 1 the fine-tuned model or the graft"),
+    DATASET,
+)
 INTERPOLATION = Table(
     "interpolation",
     (
-        Column("path", "str", "", "wise-ft or wise-graft"),
-        Column("alpha", "float64", "", "0 is the base, 1 the fine-tuned model or the graft"),
-        DATASET,
-        METRIC,
+        *POINT,
+        Column("metric", "str", "", "as elsewhere; <metric>_difference is paired: the point - the fine-tuned model"),
         *ESTIMATE,
     ),
 )
-TABLES = {t.name: t for t in (PREDICTIONS, CURVE, HISTORY, LAYERS, INTERPOLATION)}
+INTERPOLATION_BINS = Table(
+    "interpolation_bins",
+    (
+        *POINT,
+        Column("bin", "int64", "", "confidence bin 0..14, 15 of equal width, (lower, upper]"),
+        Column("count", "int64", "examples", "examples in the bin"),
+        Column("correct", "int64", "examples", "of these, rightly predicted"),
+        Column("confidence", "float64", "", "their mean confidence; missing in an empty bin", nullable=True),
+    ),
+)
+TABLES = {t.name: t for t in (PREDICTIONS, CURVE, HISTORY, LAYERS, INTERPOLATION, INTERPOLATION_BINS)}
 
 
 def empty(name: str, labels: Sequence[str] = ()) -> pd.DataFrame:

@@ -1,12 +1,13 @@
-"""The stored grid of WiSE-FT and WiSE-Graft (PAPER.md, section 5) on the test set."""
+"""The stored grid of WiSE-FT and WiSE-Graft (PAPER.md, section 5): the run's test set, and other tasks'."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -15,31 +16,56 @@ from skillviz.core.interpolate import PATHS, alphas
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair
-from skillviz.runs.evaluate import metrics
+from skillviz.runs.points import Point, bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
 
-FINETUNED_PATH = PATHS[0]
+FINETUNED_PATH, GRAFT_PATH = PATHS
+
+Grid = tuple[pd.DataFrame, pd.DataFrame]
 
 
-def wise_rows(pair: ModelPair, encoded: Encoded, region: Region, task: TaskNote) -> list[dict[str, Any]]:
-    """The rows of interpolation.parquet: both paths at alpha 0, 0.1, ..., 1, every metric."""
-    rows = []
-    for path, alpha, logits in wise_logits(pair, encoded, region, alphas()):
-        common = {"path": path, "alpha": alpha, "dataset": task.name}
-        found = metrics(logits, encoded.labels, task)
-        rows += [{**common, "metric": name, **value.model_dump()} for name, value in found.items()]
-    return rows
+def wise_tables(pair: ModelPair, data: Mapping[str, Encoded], regions: Mapping[int, Region], task: TaskNote) -> Grid:
+    """interpolation.parquet and interpolation_bins.parquet: both paths at alpha 0, 0.1, ..., 1 on every data set.
+
+    WiSE-Graft once for each region; `data` are encoded examples by the name of their data set.
+    """
+    rows: list[dict[str, Any]] = []
+    bins = []
+    for name, encoded in data.items():
+        points: list[Point] = []
+        for path, size, alpha, logits in grid_logits(pair, encoded, regions, alphas()):
+            points.append(({"path": path, "size": size, "alpha": alpha, "dataset": name}, logits))
+        end = next(z for told, z in points if (told["path"], told["alpha"]) == (FINETUNED_PATH, 1.0))
+        rows += metric_rows(points, encoded.labels, task, end)
+        bins.append(bin_rows(points, encoded.labels))
+    found = pd.DataFrame(rows), pd.concat(bins, ignore_index=True)
+    return found[0].astype({"size": "Int64"}), found[1].astype({"size": "Int64"})
+
+
+def grid_logits(
+    pair: ModelPair, encoded: Encoded, regions: Mapping[int, Region], grid: np.ndarray
+) -> Iterator[tuple[str, int | None, float, np.ndarray]]:
+    """Path, size, alpha and logits [n, label] of every point; WiSE-FT has no size, and alpha 0 is computed once."""
+    objective = pair.objective(encoded)
+    ways: list[tuple[str, int | None, Region]] = [(GRAFT_PATH, size, region) for size, region in regions.items()]
+    start: np.ndarray | None = None
+    for path, size, region in ((FINETUNED_PATH, None, next(iter(regions.values()))), *ways):
+        for alpha in map(float, grid):
+            if alpha == 0.0 and start is not None:
+                yield path, size, alpha, start
+                continue
+            with on_path(pair, path, alpha, region):
+                logits = objective.logits()
+            start = logits if alpha == 0.0 else start
+            yield path, size, alpha, logits
 
 
 def wise_logits(
     pair: ModelPair, encoded: Encoded, region: Region, grid: np.ndarray
 ) -> Iterator[tuple[str, float, np.ndarray]]:
-    """Path, alpha and logits [n, label] of every point; both ends are copied, not computed."""
-    objective = pair.objective(encoded)
-    for path in PATHS:
-        for alpha in map(float, grid):
-            with on_path(pair, path, alpha, region):
-                yield path, alpha, objective.logits()
+    """Path, alpha and logits [n, label] of every point for one region; both ends are copied, not computed."""
+    for path, _, alpha, logits in grid_logits(pair, encoded, {region.size: region}, grid):
+        yield path, alpha, logits
 
 
 @contextmanager

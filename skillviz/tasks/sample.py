@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 # Second entry of the generator's seed, so that the draws of one seed are independent of one another.
 _K_SHOT, _TENTH, _CAP = 0, 1, 2
@@ -38,6 +39,11 @@ def capped(chosen: np.ndarray, most: int | None, seed: int) -> np.ndarray:
         return chosen
     kept = np.random.default_rng([seed, _CAP]).permutation(len(chosen))[:most]
     return chosen[np.sort(kept)]
+
+
+def sampled(frame: pd.DataFrame, most: int | None, seed: int = 0) -> pd.DataFrame:
+    """`most` rows of the frame in their order, drawn by the seed; all where it has no more."""
+    return frame.iloc[capped(np.arange(len(frame)), most, seed)].reset_index(drop=True)
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:

@@ -17,7 +17,7 @@ from tests.cli.calls import PROJECT, call, started
 NAMED = {
     "finetune": "base task readout steps batch-size lr seed k-shot out",
     "localize": "base finetuned task readout method size steps batch-size seed device dtype max-train max-validation "
-    "max-test runs-dir json interpolation k-shot data-seed",
+    "max-test runs-dir json interpolation also k-shot data-seed",
     "evaluate": "base finetuned region graft task",
     "runs list": "runs-dir json",
     "runs show": "runs-dir",

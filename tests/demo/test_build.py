@@ -86,6 +86,11 @@ def test_pairs_are_stored_without_their_frozen_tensors_and_open(root: Path, monk
 def test_runs_name_their_members_from_the_root(root: Path) -> None:
     for run in Store(root / "cached_runs").list():
         assert run.spec.base.startswith("demo_world/") and run.spec.task.startswith("demo_world/tasks/")
+    for run in Store(root / "cached_runs").list():
+        assert run.spec.others == ("demo_world/tasks/restaurant-sentiment.yaml",)
+        assert run.datasets == ("film-sentiment", "restaurant-sentiment")
+    stagewise = [run for run in Store(root / "cached_runs").list() if run.spec.localizer == "stagewise"]
+    assert len(stagewise) == 2 and all(set(run.interpolation()["dataset"]) == set(run.datasets) for run in stagewise)
     methods = {run.spec.localizer for run in Store(root / "cached_runs").list()}
     assert methods == {"stagewise", "movement", "random", "learned"}
 

@@ -15,7 +15,7 @@ from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, PairMismatch, RunNotFound, SkillvizError
 from skillviz.live.answering import answer
 from skillviz.live.asked import Worker
-from skillviz.live.held import Pairs, sampled
+from skillviz.live.held import Pairs
 from skillviz.live.operations import OPERATIONS
 from skillviz.models.attribution import attribute
 from skillviz.models.conductance import conductance
@@ -28,6 +28,7 @@ from skillviz.runs.store import Store
 from skillviz.runs.wise import wise_logits
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
+from skillviz.tasks.sample import sampled
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Task
 from tests.tiny import tiny_task

@@ -18,4 +18,4 @@ if __name__ == "__main__":
     root = FROZEN / f"v{SCHEMA_VERSION}"
     shutil.rmtree(root, ignore_errors=True)
     tiny = {"n": {"validation": 4, "test": 6}, "layers": 1, "width": 4, "steps": 2, "sizes": ("5%", "20%")}
-    print(fake_run(Store(root), interpolation=True, **tiny).path)
+    print(fake_run(Store(root), interpolation=True, others=("imdb",), **tiny).path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from skillviz.runs.spec import RunSpec, parse_size, read_spec
 
 PAIR = {"base": "org/base", "finetuned": "out/tuned", "task": "sst2"}
 D = 10_646_784
+(FROZEN,) = (Path(__file__).parent / "frozen" / "v1").iterdir()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +115,7 @@ def test_the_key_hangs_on_every_field_and_on_nothing_else() -> None:
         "base": "x", "finetuned": "x", "task": "x", "readout": "head", "localizer": "movement", "options": {"a": 1},
         "sizes": ("1%",), "seed": 1, "data_seed": 1, "k_shot": 4, "steps": 5, "batch_size": 5, "device": "cpu",
         "dtype": "bfloat16", "autocast": "bfloat16", "max_train": 5, "max_validation": 5, "max_test": 5,
-        "interpolation": True,
+        "interpolation": True, "others": ("imdb",),
     }  # fmt: skip
     assert changes.keys() == RunSpec.model_fields.keys()
     keys = {RunSpec(**{**PAIR, name: value}).key() for name, value in changes.items()}
@@ -121,10 +124,19 @@ def test_the_key_hangs_on_every_field_and_on_nothing_else() -> None:
     assert RunSpec(**PAIR, options={"a": 1, "b": 2}).key() == RunSpec(**PAIR, options={"b": 2, "a": 1}).key()
 
 
+def test_keys_of_runs_made_before_there_were_other_tasks_stay() -> None:
+    """The key of a shipped run, as it was stored, is the one that its spec gives now."""
+    record = json.loads((FROZEN / "run.json").read_text())
+    assert "others" not in record["spec"] and read_spec(record["spec"]).key() == record["key"]
+    assert RunSpec(**PAIR).others == () and '"others"' not in RunSpec(**PAIR).json_text()
+    assert RunSpec(**PAIR, others="imdb").others == ("imdb",)
+
+
 def test_the_command_survives_a_shell() -> None:
     spec = RunSpec(
         base="my models/base; rm -rf x", finetuned="t", task="my task.yaml", sizes=("0.1%", "5"), seed=3,
         localizer="learned", options={"base": "empty"}, interpolation=True, max_test=100,
+        others=("imdb", "my other.yaml"),
     )  # fmt: skip
     words = shlex.split(spec.command())
     assert words[:4] == ["python", "-m", "skillviz", "localize"]
@@ -134,11 +146,12 @@ def test_the_command_survives_a_shell() -> None:
     assert words[words.index("--max-test") + 1] == "100"
     assert words[words.index("--option") + 1] == 'base="empty"'
     assert "--interpolation" in words
+    assert [words[i + 1] for i, w in enumerate(words) if w == "--also"] == ["imdb", "my other.yaml"]
     assert "--batch-size" not in words
 
 
 def test_the_python_line_gives_the_same_spec_back() -> None:
-    spec = RunSpec(**PAIR, sizes=("0.1%", "5"), seed=3, readout="head", options={"lr": 0.5}, max_train=9)
+    spec = RunSpec(**PAIR, sizes=("0.1%", "5"), seed=3, readout="head", options={"lr": 0.5}, max_train=9, others="imdb")
     code = spec.python().replace("import skillviz\n", "").replace("skillviz.localize", "RunSpec")
     scope: dict[str, object] = {"RunSpec": RunSpec}
     exec(code, scope)

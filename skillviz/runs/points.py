@@ -1,0 +1,92 @@
+"""Many models on the same examples, as the WiSE grid has them: their metrics and confidence histograms.
+
+All points share their resamples, so that a grid costs little more than one point and every interval is the one
+that `runs.evaluate` would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.calibration import reliability, score
+from skillviz.core.intervals import Interval, percentile_interval, wilson
+from skillviz.core.resample import resampled_values, statistic
+from skillviz.core.scores import checked, confidence, correct, probabilities
+from skillviz.runs.evaluate import UNRESAMPLED, estimate, positive
+from skillviz.runs.record import Estimate, TaskNote
+
+RESAMPLES = 1000
+MOST_SIZES = 5
+COMPARED = ("accuracy", "ece", "nll")
+DIFFERENCE = "_difference"
+
+Point = tuple[Mapping[str, Any], np.ndarray]
+"""The columns that name a point, and its logits [n, label]."""
+
+
+def grid_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
+    """The sizes of a run that its grid is made for: the main one and the next, at most five, smallest first."""
+    return tuple(sorted(sizes[:MOST_SIZES]))
+
+
+def metric_rows(
+    points: Sequence[Point], labels: np.ndarray, task: TaskNote, reference: np.ndarray
+) -> list[dict[str, Any]]:
+    """One row a point and metric: the point's columns, metric, value, low, high.
+
+    Every metric of `runs.evaluate.metrics`, and as `<metric>_difference` the paired difference to `reference`
+    (logits of the fine-tuned model on the same examples) of the task's metric, accuracy, ECE and NLL.
+    """
+    names = [name for name in score(reference, labels, task.metric, positive(task)) if name not in UNRESAMPLED]
+    compared = [name for name in dict.fromkeys((task.metric, *COMPARED)) if name in (*names, "accuracy")]
+    resampled = list(dict.fromkeys([*names, *compared]))
+    values = [_values(logits, labels, task, resampled) for _, logits in points]
+    *own, end = _drawn([*values, _values(reference, labels, task, compared)], len(labels))
+    found = []
+    for (common, logits), drawn in zip(points, own, strict=True):
+        row = {name: _estimate(*drawn[name]) for name in names}
+        row["accuracy"] = _accuracy(logits, labels)
+        row["confidence"] = Estimate(value=float(confidence(probabilities(logits)).mean()))
+        for name in compared:
+            (value, draws), (base, base_draws) = drawn[name], end[name]
+            row[name + DIFFERENCE] = _estimate(value - base, draws - base_draws)
+        found += [{**common, "metric": name, **one.model_dump()} for name, one in row.items()]
+    return found
+
+
+def bin_rows(points: Sequence[Point], labels: np.ndarray) -> pd.DataFrame:
+    """One row a point and confidence bin (15 of equal width): the point's columns, bin, count, correct, confidence.
+
+    `confidence` is the bin's mean, missing where it is empty.
+    """
+    parts = []
+    for common, logits in points:
+        bins = reliability(logits, labels)
+        right = np.rint(bins["accuracy"].fillna(0) * bins["count"]).astype("int64")
+        parts.append(bins[["bin", "count", "confidence"]].assign(correct=right, **common))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _values(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Sequence[str]) -> dict[str, Any]:
+    return {name: statistic(name, *checked(logits, labels), positive(task)) for name in names}
+
+
+def _drawn(of: Sequence[Mapping[str, Any]], n: int) -> list[dict[str, tuple[float, np.ndarray]]]:
+    """Each point's metrics: the value on all examples, and on the shared resamples [resample]."""
+    flat = [function for one in of for function in one.values()]
+    draws = iter(resampled_values(flat, n, RESAMPLES, 0))
+    whole = np.ones((1, n))
+    return [{name: (float(function(whole)[0]), next(draws)) for name, function in one.items()} for one in of]
+
+
+def _estimate(value: float, draws: np.ndarray) -> Estimate:
+    return estimate(percentile_interval(value, draws))
+
+
+def _accuracy(logits: np.ndarray, labels: np.ndarray) -> Estimate:
+    hits = int(correct(*checked(logits, labels)).sum())
+    return estimate(Interval(hits / len(labels), *wilson(hits, len(labels))))

@@ -1,0 +1,176 @@
+"""Another task's test examples for a pair: labels mapped, what was trained on dropped and counted (paper, Fig. 7)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.errors import BadData, BadInput
+from skillviz.runs.record import Scores, TaskNote, TransferNote
+from skillviz.tasks.source import opened
+from skillviz.tasks.splits import fingerprint, load_test
+from skillviz.tasks.task import LabelWords, Task, Template
+
+KINDS = {"prompt": "masked", "causal": "causal"}
+
+LabelMap = Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Other:
+    """The test examples of another task, `frame` as in tasks.splits, its labels numbered as the source's.
+
+    `task` is the other task as the pair is asked about it: in its own words, for the source's labels. `mapping`
+    takes each of its own labels to the source's, or to None: those examples (`unmapped`) are left out, and so are
+    those whose text is among the source's training examples (`dropped`), of `rows` in all. `fingerprint` is that
+    of the frame.
+    """
+
+    named: str
+    task: Task
+    mapping: LabelMap
+    rows: int
+    dropped: int
+    unmapped: int
+    frame: pd.DataFrame
+    fingerprint: str
+    notes: tuple[str, ...]
+
+    def note(self, readout: str, labels: np.ndarray, scores: Scores) -> TransferNote:
+        """What run.json holds of it; `labels` are those of the examples that were scored."""
+        kind = KINDS.get(readout)
+        template, words = self.task.asked(readout) if kind else ("", ())
+        return TransferNote(
+            name=self.task.name, named=self.named, mapping=dict(self.mapping), rows=self.rows, dropped=self.dropped,
+            unmapped=self.unmapped, notes=self.notes, fingerprint=self.fingerprint, template=template, words=words,
+            majority=float(np.bincount(labels).max() / len(labels)), scores=scores,
+        )  # fmt: skip
+
+    def task_note(self, source: TaskNote) -> TaskNote:
+        """The source's metric and labels under this task's name, for scoring."""
+        return source.model_copy(update={"name": self.task.name})
+
+
+def label_mapping(source: Task, other: Task, mapping: LabelMap | None = None) -> dict[str, str | None]:
+    """Label of the other task -> the source's; by name, letter case aside, where no mapping is given.
+
+    Raises BadInput where the two tasks differ in their number of texts, or their labels do not fit.
+    """
+    if other.pair != source.pair:
+        raise BadInput(f"'{other.name}' and '{source.name}' differ in the number of texts; choose another task.")
+    known = {name.lower(): name for name in source.labels}
+    if mapping is None:
+        mapping = {name: known.get(name.lower()) for name in other.labels}
+        missing = [name for name, own in mapping.items() if own is None]
+        if missing:
+            raise BadInput(
+                f"'{missing[0]}' is a label of '{other.name}' that '{source.name}' does not have "
+                f"({', '.join(source.labels)}); say which label each one is."
+            )
+    strange = [own for own in mapping.values() if own is not None and own not in source.labels]
+    if set(mapping) != set(other.labels) or strange or all(own is None for own in mapping.values()):
+        raise BadInput(
+            f"a mapping takes each of {', '.join(other.labels)} to one of {', '.join(source.labels)}, or to none."
+        )
+    return {name: mapping[name] for name in other.labels}
+
+
+def refuse_unfit(source: Task, others: Mapping[str, Task]) -> None:
+    """Raises BadInput for the first task that cannot be scored beside the source; no data are read."""
+    names = [source.name]
+    for named, other in others.items():
+        if other.name in names:
+            raise BadInput(f"'{named}' is called '{other.name}', as another task of this run; name each task once.")
+        try:
+            label_mapping(source, other)
+        except BadInput as error:
+            said = str(error.args[0]).partition("; ")[0]
+            raise BadInput(f"{said}; only tasks with the same labels can be scored beside it.") from error
+        names.append(other.name)
+
+
+def other_examples(
+    source: Task,
+    other: Task,
+    readout: str,
+    training: frozenset[bytes],
+    mapping: LabelMap | None = None,
+    named: str = "",
+) -> Other:
+    """The other task's test examples for a model tuned on the source; `training` as of `training_texts`.
+
+    Raises BadInput where the tasks do not fit, BadData where no example is left.
+    """
+    labels = label_mapping(source, other, mapping)
+    frame, notes = load_test(other)
+    rows = len(frame)
+    places = [None if labels[name] is None else source.labels.index(str(labels[name])) for name in other.labels]
+    frame = frame[[places[label] is not None for label in frame["label"]]]
+    unmapped = rows - len(frame)
+    fresh = np.array([digest not in training for digest in text_digests(frame)], dtype=bool)
+    dropped, frame = int((~fresh).sum()), frame[fresh]
+    if not len(frame):
+        raise BadData(
+            f"no test example of '{other.name}' is left: of {rows:,}, {dropped:,} occur in the training data of "
+            f"'{source.name}' and {unmapped:,} have a label that is left out."
+        )
+    frame = frame.assign(label=[places[label] for label in frame["label"]]).reset_index(drop=True)
+    asked, remarks = asked_as(source, other, labels, readout)
+    return Other(
+        named or other.name, asked, labels, rows, dropped, unmapped, frame, fingerprint({"test": frame}),
+        (*notes, *remarks),
+    )  # fmt: skip
+
+
+def asked_as(source: Task, other: Task, mapping: LabelMap, readout: str) -> tuple[Task, tuple[str, ...]]:
+    """The other task with the source's labels, asked in its own words; in the source's where it has none, with a note.
+
+    A label of the source takes the word of the other's label that is mapped to it, the first of several.
+    """
+    kind = KINDS.get(readout)
+    plain: dict[str, Any] = {
+        "name": other.name, "data": other.data, "text": other.text, "label": other.label, "labels": source.labels,
+        "max_length": other.max_length, "max_length_causal": other.max_length_causal,
+        "lmbff_exact": other.lmbff_exact, "length_normalised": other.length_normalised,
+    }  # fmt: skip
+    if kind is None:
+        return Task(**plain), ()
+    own = getattr(other.template, kind), _words(source, other, mapping, kind)
+    if own[0] is None or own[1] is None:
+        told = f"'{other.name}' has no words of its own for the {readout} readout: asked in those of '{source.name}'."
+        return source.model_copy(update={"name": other.name}), (told,)
+    return Task(**plain, template=Template(**{kind: own[0]}), label_words=LabelWords(**{kind: own[1]})), ()
+
+
+def _words(source: Task, other: Task, mapping: LabelMap, kind: str) -> tuple[str, ...] | None:
+    """The other task's word for each of the source's labels; None where it has none, or not one for each."""
+    words, own = getattr(other.label_words, kind), getattr(source.label_words, kind)
+    if words is None:
+        return None
+    found: dict[str, str] = {}
+    for label, word in zip(other.labels, words, strict=True):
+        mapped = mapping[label]
+        if mapped is not None and (mapped not in found or mapped.lower() == label.lower()):
+            found[mapped] = word
+    rest = dict(zip(source.labels, own or (None,) * len(source.labels), strict=True))
+    told = [found.get(label) or rest[label] for label in source.labels]
+    return tuple(str(word) for word in told) if None not in told and len(set(told)) == len(told) else None
+
+
+def training_texts(source: Task) -> frozenset[bytes]:
+    """Digests of the texts of the source's whole training split, whatever part of it a run was searched on."""
+    with opened(source, ("train",)) as sources:
+        train = sources["train"]
+        return frozenset(text_digests(train.frame(source, np.arange(len(train.rows)))))
+
+
+def text_digests(frame: pd.DataFrame) -> list[bytes]:
+    """A digest of each example's texts, letter case and spaces aside."""
+    columns: list[list[Any]] = [frame[name].tolist() for name in ("text_a", "text_b") if name in frame]
+    plain = ("\0".join(" ".join(str(text).casefold().split()) for text in row) for row in zip(*columns, strict=True))
+    return [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in plain]

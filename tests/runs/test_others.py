@@ -1,0 +1,168 @@
+"""A run scored on other tasks too: what it stores of them, what it refuses, and that its own numbers stay."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from skillviz.core.calibration import reliability
+from skillviz.errors import BadData, BadInput, UnknownTask
+from skillviz.models.predict import predict
+from skillviz.runs import study
+from skillviz.runs.evaluate import metrics
+from skillviz.runs.produce import produce
+from skillviz.runs.run import Run
+from skillviz.runs.session import Session
+from skillviz.runs.store import Store
+from skillviz.runs.wise import on_path
+from skillviz.tasks import registry
+from skillviz.tasks.encode import encode
+from skillviz.tasks.splits import load_test
+from tests.runs.tiny_world import spec_of
+from tests.tiny import tiny_rows, tiny_task
+
+STATES = ("pretrained", "finetuned", "grafted", "complement")
+
+
+def other_task(folder: Path, name: str, rows: int = 40, seed: int = 70, **changes: Any) -> Path:
+    """A task of this name whose test examples are drawn by the seed."""
+    path = tiny_task(folder, rows=16)
+    told = {**yaml.safe_load(path.read_text()), "name": name, **changes}
+    path.write_text(yaml.safe_dump(told, sort_keys=False))
+    lines = [json.dumps(row) for row in tiny_rows(rows, seed=seed)]
+    (folder / "test.jsonl").write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Two tasks with the labels of the world's."""
+    folder = tmp_path_factory.mktemp("others")
+    return str(other_task(folder / "near", "near")), str(other_task(folder / "far", "far", rows=24, seed=71))
+
+
+@pytest.fixture(scope="module")
+def made(world: Path, session: Session, others: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A movement run of three sizes with both, and the grid."""
+    spec = spec_of(world, sizes=("5%", "1%", "20%"), others=others, interpolation=True)
+    return produce(spec, Store(tmp_path_factory.mktemp("scored")), session=session)
+
+
+def test_the_record_tells_what_was_scored(made: Run, others: tuple[str, str]) -> None:
+    near, far = made.record.transfers
+    assert (near.name, far.name) == ("near", "far") and (near.named, far.named) == others
+    assert made.datasets == ("tiny", "near", "far")
+    assert near.mapping == {name: name for name in made.labels} and near.unmapped == 0
+    assert near.rows == 40 and near.dropped + near.scores.n == near.rows
+    assert near.majority == pytest.approx(0.5, abs=0.1) and len(near.fingerprint) == 64
+    assert set(STATES) <= near.scores.states.keys() and "finetuned_scaled" in near.scores.states
+    assert near.scores.differences["accuracy"].low is not None
+    assert Store(made.path.parent).verify(made.id) == []
+
+
+def test_stored_predictions_are_those_of_the_other_task(made: Run, session: Session, others: tuple[str, str]) -> None:
+    pair, task = session.pair(made.spec), registry.task(others[0])
+    trained = {row["text"] for row in tiny_rows(64)}
+    frame = load_test(task)[0]
+    frame = frame[~frame["text_a"].isin(trained)].reset_index(drop=True)
+    encoded = encode(task, frame, pair.tokenizer, "head")
+    for state in STATES:
+        ids, labels, logits = made.logits(state, "test", "near")
+        assert np.array_equal(logits, predict(pair, encoded, state, made.region()))
+        assert list(ids) == encoded.ids and np.array_equal(labels, encoded.labels)
+    stored = made.record.transfers[0].scores.states["grafted"]
+    assert stored == metrics(made.logits("grafted", "test", "near")[2], encoded.labels, made.record.task)
+
+
+def test_its_own_tables_hold_its_own_examples_alone(made: Run, world: Path, session: Session) -> None:
+    bare = produce(spec_of(world, sizes=("5%", "1%", "20%")), Store(made.path.parent), session=session)
+    assert made.predictions().equals(bare.predictions()) and made.curve().equals(bare.curve())
+    assert set(made.predictions()["dataset"]) == {"tiny"} and set(made.predictions("far")["dataset"]) == {"far"}
+    assert made.record.metrics == bare.record.metrics and bare.record.transfers == ()
+    assert made.record.key != bare.record.key
+
+
+def test_every_point_of_the_grid_is_what_evaluation_says(made: Run, session: Session) -> None:
+    grid, bins = made.interpolation(), made.interpolation_bins()
+    assert set(grid["dataset"]) == {"tiny", "near", "far"}
+    assert sorted(grid["size"].dropna().unique()) == sorted(made.record.sizes)
+    assert len(grid.groupby(["dataset", "path", "size", "alpha"], dropna=False)) == 3 * 11 * 4
+    pair, ends = session.pair(made.spec), session.other_ends(made.spec, made.record.task)
+    encoded = ends["far"].encoded
+    for path, size, alpha in (("wise-ft", None, 0.3), ("wise-graft", 889, 0.7), ("wise-graft", 44, 1.0)):
+        with on_path(pair, path, alpha, made.cut(size or 1)):
+            logits = pair.objective(encoded).logits()
+        at = (grid["path"] == path) & np.isclose(grid["alpha"], alpha) & (grid["dataset"] == "far")
+        at &= grid["size"].isna() if size is None else grid["size"].eq(size).fillna(False).astype(bool)
+        found = grid[at].set_index("metric")
+        for name, wanted in metrics(logits, encoded.labels, made.record.task).items():
+            row = found.loc[name, ["value", "low", "high"]].tolist()
+            assert [None if np.isnan(x) else x for x in row] == [wanted.value, wanted.low, wanted.high], name
+        own = bins[(bins["path"] == path) & np.isclose(bins["alpha"], alpha) & (bins["dataset"] == "far")]
+        own = own[own["size"].isna() if size is None else own["size"] == size].sort_values("bin")
+        told = reliability(logits, encoded.labels)
+        assert own["count"].tolist() == told["count"].tolist() and own["count"].sum() == len(encoded)
+        assert np.allclose(own["confidence"], told["confidence"], equal_nan=True)
+        share = own["correct"] / own["count"].where(own["count"] > 0)
+        assert np.allclose(share, told["accuracy"], equal_nan=True)
+        gap = (own["confidence"].fillna(0) * own["count"] - own["correct"]).abs().sum() / len(encoded)
+        assert gap == pytest.approx(found.loc["ece", "value"])
+
+
+def test_differences_are_paired_with_the_fine_tuned_model(made: Run) -> None:
+    grid = made.interpolation().query("dataset == 'near'").set_index(["path", "metric"])
+    end = grid.loc[("wise-ft", "accuracy_difference")].query("alpha == 1")
+    assert end[["value", "low", "high"]].to_numpy().tolist() == [[0, 0, 0]]
+    main = grid.loc[("wise-graft", "accuracy_difference")].query(f"alpha == 1 and size == {made.record.size}")
+    wanted = made.record.transfers[0].scores.differences["accuracy"]
+    assert main[["value", "low", "high"]].to_numpy().tolist() == [[wanted.value, wanted.low, wanted.high]]
+
+
+def test_the_ends_of_other_tasks_are_scored_once(world: Path, session: Session, store: Store, others: Any) -> None:
+    first = session.other_ends(spec_of(world, others=others), None)
+    run = produce(spec_of(world, localizer="random", others=others), store, session=session)
+    assert session.other_ends(run.spec, None) is first
+    assert len(run.record.transfers) == 2 and len(run.interpolation()) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"labels": ["good", "bad"]}, "'good' is a label of 'strange' that 'tiny' does not have"),
+        ({"name": "tiny"}, "name each task once"),
+    ],
+)
+def test_other_labels_are_refused_before_anything_is_loaded(
+    world: Path, store: Store, tmp_path: Path, change: dict[str, Any], word: str
+) -> None:
+    path = other_task(tmp_path, **{"name": "strange", **change})
+    began = time.perf_counter()
+    with pytest.raises(BadInput, match=word) as caught:
+        produce(spec_of(world, others=(str(path),)), store)
+    assert time.perf_counter() - began < 1 and "\n" not in str(caught.value)
+    assert not store.root.exists() or not list(store.root.glob("*/run.json"))
+
+
+def test_tasks_that_do_not_fit_are_refused(world: Path, store: Store, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="differ in the number of texts; only tasks"):
+        produce(spec_of(world, others=(str(tiny_task(tmp_path, pair=True)),)), store)
+    with pytest.raises(UnknownTask, match="nothing"):
+        produce(spec_of(world, others=("nothing",)), store)
+    same = other_task(tmp_path / "same", "same")
+    (tmp_path / "same" / "test.jsonl").write_text((world / "train.jsonl").read_text())
+    with pytest.raises(BadData, match="no test example of 'same' is left: of 64, 64 occur"):
+        produce(spec_of(world, others=(str(same),)), store)
+
+
+def test_a_finished_run_counts_while_the_other_data_are_the_same(world: Path, store: Store, tmp_path: Path) -> None:
+    path = other_task(tmp_path, "near")
+    run = produce(spec_of(world, others=(str(path),), max_test=10), store)
+    assert run.record.transfers[0].scores.n == 10 and study.is_current(run, Session())
+    other_task(tmp_path, "near", seed=99)
+    assert not study.is_current(run, Session())
