@@ -15,6 +15,7 @@ import torch
 
 from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound, PairMismatch, RandomHead, SkillvizError
 from skillviz.models.heads import own_shapes
+from skillviz.models.pair import load_pair
 from skillviz.models.preflight import Preflight, class_order, preflight
 from tests.models.folders import change_config, change_weights, drop, drop_tokenizer
 from tests.tiny import FAMILIES, MASKED, tiny_model, tiny_pair, tiny_tokenizer
@@ -317,3 +318,13 @@ def test_of_an_unknown_family_s_head_nothing_is_claimed(tmp_path: Path) -> None:
         change_config(folder, model_type="nezha")
     notes = " ".join(preflight(base, tuned, readout="head").notes)
     assert "Whatever classification head the base has" in notes and "of its own" not in notes
+
+
+@pytest.mark.parametrize(("family", "readout"), FITTING)
+def test_its_table_names_what_the_loaded_model_has(tmp_path: Path, family: str, readout: str) -> None:
+    """A region by hand is checked against it before anything is loaded."""
+    pair = tiny_pair(tmp_path, family, readout)
+    told, loaded = preflight(*pair, readout=readout).table, load_pair(*pair, readout=readout).table
+    assert told is not None and told.shapes == loaded.shapes and told.heads == loaded.heads
+    kinds = [{p.name: (p.layer, p.kinds, p.is_bias, p.fused) for p in table.parameters} for table in (told, loaded)]
+    assert kinds[0] == kinds[1]

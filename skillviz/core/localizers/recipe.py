@@ -27,9 +27,7 @@ class RecipeOptions:
     stored: Stored | None = None
 
 
-def by_recipe(
-    problem: Problem, size: int, *, seed: int, options: RecipeOptions, resume: State | None = None
-) -> Search:
+def by_recipe(problem: Problem, size: int, *, seed: int, options: RecipeOptions, resume: State | None = None) -> Search:
     """The entries that the recipe describes, those that moved most first; `size` is not used (ours).
 
     Raises BadInput where it describes none, or what this model does not have.
