@@ -53,6 +53,21 @@ def at_hand(source: str) -> bool:
         return False
 
 
+def refuse_absent(source: str) -> None:
+    """Nothing where a model is on this machine; else raises what `resolve` would, but never asks the hub."""
+    text = os.path.expandvars(source)
+    is_folder = bool(text) and located(text).is_dir()
+    if is_folder or not HUB_ID.fullmatch(text.partition("@")[0]):
+        resolve(text)
+    elif not at_hand(text):
+        name, _, revision = text.partition("@")
+        more = f" --revision {revision}" if revision else ""
+        raise ModelNotFound(
+            f"'{text}' is neither a folder here nor in the local cache of the hub; `hf download {name}{more}` fetches "
+            "it where there is a network."
+        )
+
+
 def hub_name(folder: Path) -> tuple[str, str | None]:
     """(model id, revision) of a resolved folder: the hub's, or the folder's own name and None.
 

@@ -12,6 +12,8 @@ import streamlit as st
 
 from skillviz.errors import BadModel, LiveError, SkillvizError, Superseded
 from skillviz.live.client import Client
+from skillviz.live.results import FOLDER
+from skillviz.models.fetch import refuse_absent
 from skillviz.runs.run import Run
 from skillviz.ui import cache, text
 
@@ -25,6 +27,7 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
     `topic` names the control that asks: of two requests of one topic that wait, the older is given up.
     """
     try:
+        _refuse_absent(run)
         with st.spinner(waiting):
             return cache.answer(run, operation, json.dumps(arguments, sort_keys=True), client(), topic)
     except Superseded:
@@ -32,6 +35,13 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
     except SkillvizError as error:
         explain(run, error, topic)
         return None
+
+
+def _refuse_absent(run: Run) -> None:
+    """Raises ModelNotFound where only models could answer and they are not here: no worker is started to find out."""
+    if not (cache.own_store().root / FOLDER / run.id).is_dir():  # kept answers need no model
+        for source in (run.spec.base, run.spec.finetuned):
+            refuse_absent(source)
 
 
 def explain(run: Run, error: SkillvizError, topic: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from skillviz.errors import ModelNotFound, UnsafeWeights
-from skillviz.models.fetch import at_hand, has_weights, hub_name, resolve
+from skillviz.models.fetch import at_hand, has_weights, hub_name, refuse_absent, resolve
 
 
 def folder_with(path: Path, *names: str) -> Path:
@@ -136,3 +136,15 @@ def test_what_is_at_hand_needs_no_hub(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not at_hand("org/other")
     (cached / "model.safetensors").unlink()
     assert not at_hand("org/name"), "its configuration alone is not the model"
+
+
+def test_what_is_absent_is_told_without_asking_anybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    refuse_absent(str(folder_with(tmp_path / "m", "model.safetensors")))
+    with pytest.raises(ModelNotFound, match=r"`hf download org/none --revision v2` fetches it"):
+        refuse_absent("org/none@v2")
+    with pytest.raises(ModelNotFound, match="there is no folder"):
+        refuse_absent(str(tmp_path / "not here"))
+    (tmp_path / "bare").mkdir()
+    with pytest.raises(ModelNotFound, match=r"no model\.safetensors"):
+        refuse_absent(str(tmp_path / "bare"))
