@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
@@ -17,7 +19,12 @@ def makeup(region: Region, table: ParameterTable) -> pd.DataFrame:
     `selected` sums to the region's size and `total` to d.
     """
     none = np.empty(0, dtype=np.int64)
-    rows = [row for p in table.parameters for row in _rows(p, region.indices.get(p.name, none))]
+    return makeup_of((p, region.indices.get(p.name, none)) for p in table.parameters)
+
+
+def makeup_of(parts: Iterable[tuple[Parameter, np.ndarray]]) -> pd.DataFrame:
+    """The same of a region that is told tensor by tensor, as chosen flat indices (`recipe.parts`)."""
+    rows = [row for parameter, indices in parts for row in _rows(parameter, indices)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"layer": "Int64"})
 
 

@@ -13,8 +13,8 @@ A recipe is plain JSON, so that it fits into an address, a request and a run's p
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,10 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
 CONDITIONS = ("layers", "kinds", "parameters", "rows", "biases")
-ALGEBRA: dict[str, Callable[[Region, Region], Region]] = {
-    "union": Region.union,
-    "intersection": Region.intersection,
-    "difference": Region.difference,
+ALGEBRA: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "union": np.union1d,
+    "intersection": partial(np.intersect1d, assume_unique=True),
+    "difference": partial(np.setdiff1d, assume_unique=True),
 }
 STORED = ("run", "size")
 DEPTH = 16
@@ -43,13 +43,18 @@ def region_of(recipe: Recipe, table: ParameterTable, stored: Stored | None = Non
     `stored(run id, size or None)` gives the regions of runs. Raises BadInput where the recipe cannot be read,
     names what the table does not have, or needs a run of another architecture.
     """
+    return Region({p.name: entries for p, entries in parts(recipe, table, stored)}, table.shapes)
+
+
+def parts(
+    recipe: Recipe, table: ParameterTable, stored: Stored | None = None
+) -> Iterator[tuple[Parameter, np.ndarray]]:
+    """The same, tensor by tensor: each with its chosen flat indices, sorted, int64; one tensor's at a time."""
     found = checked(recipe)
-    if "run" in found:
-        return _stored(found, table, stored)
-    for name, combine in ALGEBRA.items():
-        if name in found:
-            return reduce(combine, (region_of(part, table, stored) for part in found[name]))
-    return _chosen(found, table)
+    _refuse_unknown(found, table)
+    regions = {(run, size): _stored(run, size, table, stored) for run, size in _named(found)}
+    for parameter in table.parameters:
+        yield parameter, _inside(found, parameter, regions)
 
 
 def checked(recipe: Recipe, depth: int = 0) -> dict[str, Any]:
@@ -86,7 +91,7 @@ def parsed(given: str | Recipe) -> dict[str, Any]:
         found = json.loads(given)
     except ValueError as error:
         raise BadInput(
-            f"the recipe {_short(given)} is not JSON; write an object such as {{\"layers\": [0]}}, in single quotes "
+            f'the recipe {_short(given)} is not JSON; write an object such as {{"layers": [0]}}, in single quotes '
             "where a shell reads it."
         ) from error
     return checked(found)
@@ -101,15 +106,28 @@ def runs_in(recipe: Recipe) -> tuple[str, ...]:
     """The ids of the runs that the recipe needs, each once, in order."""
     found = checked(recipe)
     own = [found["run"]] if "run" in found else []
-    parts: list[Any] = next((found[name] for name in ALGEBRA if name in found), [])
-    return tuple(dict.fromkeys([*own, *(run for part in parts for run in runs_in(part))]))
+    return tuple(dict.fromkeys([*own, *(run for part in _nested(found) for run in runs_in(part))]))
 
 
-def _chosen(conditions: Mapping[str, Any], table: ParameterTable) -> Region:
-    """All entries that meet every condition."""
-    _refuse_unknown(conditions, table)
-    chosen = {p.name: _entries(p, conditions) for p in table.parameters if _is_asked(p, conditions)}
-    return Region(chosen, table.shapes)
+def _named(recipe: Recipe) -> set[tuple[str, int | None]]:
+    """The stored regions that a checked recipe needs."""
+    own = {(recipe["run"], recipe.get("size"))} if "run" in recipe else set()
+    return own.union(*(_named(part) for part in _nested(recipe)))
+
+
+def _nested(recipe: Recipe) -> list[Any]:
+    """The recipes that a checked recipe combines; none where it combines nothing."""
+    return next((recipe[name] for name in ALGEBRA if name in recipe), [])
+
+
+def _inside(recipe: Recipe, parameter: Parameter, regions: Mapping[tuple[str, int | None], Region]) -> np.ndarray:
+    """What a checked recipe describes of one parameter."""
+    if "run" in recipe:
+        return regions[recipe["run"], recipe.get("size")].indices.get(parameter.name, NONE)
+    for name, combine in ALGEBRA.items():
+        if name in recipe:
+            return reduce(combine, (_inside(part, parameter, regions) for part in recipe[name]))
+    return _entries(parameter, recipe) if _is_asked(parameter, recipe) else NONE
 
 
 def _is_asked(parameter: Parameter, conditions: Mapping[str, Any]) -> bool:
@@ -134,23 +152,26 @@ def _entries(parameter: Parameter, conditions: Mapping[str, Any]) -> np.ndarray:
     return flat
 
 
-def _refuse_unknown(conditions: Mapping[str, Any], table: ParameterTable) -> None:
+def _refuse_unknown(recipe: Recipe, table: ParameterTable) -> None:
+    """Raises BadInput where a condition names a layer or parameter that the table does not have."""
+    for part in _nested(recipe):
+        _refuse_unknown(part, table)
     layers = sorted({p.layer for p in table.parameters if p.layer is not None})
     for name, wanted, there in (
-        ("layer", conditions.get("layers", ()), layers),
-        ("parameter", conditions.get("parameters", ()), table.names),
+        ("layer", recipe.get("layers", ()), layers),
+        ("parameter", recipe.get("parameters", ()), table.names),
     ):
         strange = [value for value in wanted if value not in there]
         if strange:
             raise BadInput(f"this model has no {name} '{strange[0]}'; it has {there[0]} to {there[-1]}.")
 
 
-def _stored(recipe: Mapping[str, Any], table: ParameterTable, stored: Stored | None) -> Region:
+def _stored(run: str, size: int | None, table: ParameterTable, stored: Stored | None) -> Region:
     if stored is None:
-        raise BadInput(f"the recipe names the run '{recipe['run']}', and no stored runs are at hand here.")
-    region = stored(recipe["run"], recipe.get("size"))
+        raise BadInput(f"the recipe names the run '{run}', and no stored runs are at hand here.")
+    region = stored(run, size)
     if dict(region.shapes) != table.shapes:
-        raise BadInput(f"the region of run '{recipe['run']}' belongs to another architecture; use a run of this one.")
+        raise BadInput(f"the region of run '{run}' belongs to another architecture; use a run of this one.")
     return region
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,15 +54,18 @@ def with_scaled(logits: Logits, temperature: float | None) -> dict[str, np.ndarr
     return states
 
 
-def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote) -> Metrics:
-    """Every metric of one state: Wilson's interval for accuracy, the bootstrap's for the others.
+def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Collection[str] | None = None) -> Metrics:
+    """Every metric of one state (or only those in `names`): Wilson's interval for accuracy, the bootstrap's for others.
 
     Mean confidence has no interval; F1 is there for two labels only.
     """
     values = score(logits, labels, task.metric, positive(task))
+    values = {name: value for name, value in values.items() if names is None or name in names}
     found = {name: _resampled(logits, labels, name, task) for name in values if name not in UNRESAMPLED}
-    found["accuracy"] = _accuracy(values["accuracy"], len(labels))
-    found["confidence"] = Estimate(value=_defined(values["confidence"]))
+    if "accuracy" in values:
+        found["accuracy"] = _accuracy(values["accuracy"], len(labels))
+    if "confidence" in values:
+        found["confidence"] = Estimate(value=_defined(values["confidence"]))
     return {name: found[name] for name in values}
 
 

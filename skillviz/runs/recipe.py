@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillviz.core.parameters import ParameterTable
-from skillviz.core.recipe import ALGEBRA, Recipe, Stored, canonical, parsed, region_of, runs_in
+from skillviz.core.recipe import ALGEBRA, Recipe, Stored, canonical, parsed, parts, runs_in
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.library import Library
@@ -50,7 +50,7 @@ def by_hand(options: Mapping[str, Any], table: ParameterTable, found: Library) -
         raise BadInput(f"the localizer 'recipe' needs the option of that name, such as {EXAMPLE}.")
     recipe = in_full(parsed(options[NAME]), found)
     stored = stored_in(found)
-    size = region_of(recipe, table, stored).size
+    size = sum(len(entries) for _, entries in parts(recipe, table, stored))
     if not size:
         raise BadInput(
             f"the recipe {_short(canonical(recipe))} describes a region without entries; a region has one or more."

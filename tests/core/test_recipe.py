@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillviz.core.makeup import makeup, makeup_of
 from skillviz.core.parameters import KINDS, ParameterTable, graftable
-from skillviz.core.recipe import DEPTH, canonical, checked, region_of, runs_in
+from skillviz.core.recipe import DEPTH, canonical, checked, parts, region_of, runs_in
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from tests.reference import recipe as twin
@@ -105,6 +107,16 @@ def test_a_recipe_is_what_its_slow_twin_counts(family: str, data: st.DataObject)
     assert found == twin.entries(recipe, table, named_runs(table))
     assert region_of(checked(recipe), table, stored_in(table)) == region
     assert canonical(checked(recipe)) == canonical(recipe)
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_told_tensor_by_tensor_it_is_the_same(family: str) -> None:
+    table = TABLES[family]
+    recipe = {"difference": [{"union": [{"run": "one"}, {"rows": [0, 2]}]}, {"layers": [1], "kinds": ["key"]}]}
+    told, whole = list(parts(recipe, table, stored_in(table))), region_of(recipe, table, stored_in(table))
+    assert [p.name for p, _ in told] == list(table.names)
+    assert all(np.array_equal(entries, np.flatnonzero(whole.mask(p.name))) for p, entries in told)
+    pd.testing.assert_frame_equal(makeup_of(told), makeup(whole, table))
 
 
 def test_the_ends() -> None:
