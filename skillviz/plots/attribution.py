@@ -17,7 +17,7 @@ PARTS = ("state", "part", "layer", "value")
 LAYER = "layer (first = 0)"
 SCALE = "for (+) or against (−) the class, nats"
 NOTHING = "No example has been explained yet."
-ROW = 22  # pixels of a token
+ROW, HEADING = 22, 18  # pixels of a token, and of a column's name
 MOST_PRINTED = 7  # columns whose numbers still fit a narrow page
 
 
@@ -32,8 +32,19 @@ def token_values(tokens: pd.DataFrame, *, theme: str = "light", height: int | No
     if not states:
         return blank(NOTHING, theme, height or 240, "state", "token")
     columns = [state_style(state).title for state in states]
-    table = tokens.assign(column=[states.index(s) for s in tokens["state"]])
-    return _token_cells(table, columns, "state", largest(tokens["value"]), theme, height)
+    table = tokens.assign(
+        column=[states.index(s) for s in tokens["state"]],
+        value=tokens["value"].where(~tokens["special"].astype(bool)),
+    )
+    figure = _token_cells(table, columns, "state", largest(tokens["value"]), theme, height)
+    figure.update_layout(margin_t=BAR_ROOM + HEADING)
+    figure.update_annotations(yshift=BAR_ROOM + HEADING, selector={"name": "colour bar"})
+    for place, name in enumerate(columns):  # on top too: the axis is out of sight where a sentence is long
+        font = {"size": 12, "color": SOFT_INK[theme]}
+        figure.add_annotation(
+            text=name, x=place, y=1, yref="paper", yanchor="bottom", showarrow=False, font=font, name="heading"
+        )
+    return figure
 
 
 def token_layers(
@@ -41,6 +52,7 @@ def token_layers(
 ) -> go.Figure:
     """One row a token, one column a layer: where the evidence for the class lies after each layer, in one state.
 
+    Special tokens have their part: what a model makes of the others gathers there.
     `flow`: layer, position, token, special, value (nats). `limit` is the end of the colour scale, so that the
     states' figures can be compared; without it, the largest value here.
     """
@@ -64,9 +76,8 @@ def _token_cells(
     places = table.drop_duplicates("position").sort_values("position")
     rows = {int(p): i for i, p in enumerate(places["position"])}
     z = np.full((len(rows), len(columns)), np.nan)
-    table = table[~table["special"].astype(bool)]
     z[[rows[int(p)] for p in table["position"]], table["column"].to_numpy(int)] = table["value"].to_numpy(float)
-    figure = canvas(theme, height or BAR_ROOM + 70 + ROW * len(rows), x, "token")
+    figure = canvas(theme, height or BAR_ROOM + HEADING + 60 + ROW * len(rows), x, "token")
     fits = len(columns) <= MOST_PRINTED
     words = [[signed(value, limit) if fits else "" for value in row] for row in z]
     tokens = places["token"].tolist()

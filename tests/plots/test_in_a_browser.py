@@ -30,7 +30,8 @@ WORDS = """([width, figure]) => {
         const b = t.getBoundingClientRect();
         const turned = /rotate\\((?!0[,)]|-90)/.test(t.getAttribute('transform') || '');
         return {words: t.textContent, left: b.left - frame.left, right: b.right - frame.left,
-                top: b.top - frame.top, bottom: b.bottom - frame.top, turned, width: frame.width, height: frame.height};
+                top: b.top - frame.top, bottom: b.bottom - frame.top, turned, width: frame.width,
+                height: figure.layout.height};
       });
   });
 }"""
