@@ -19,7 +19,7 @@ from skillviz import __version__
 from skillviz.errors import BadInput
 from skillviz.live.asked import Answer, Asked, Worker
 from skillviz.live.transfer import transfer
-from skillviz.live.wise import wise
+from skillviz.live.wise import wise, wise_grid
 from skillviz.models import attribution
 from skillviz.models.conductance import conductance
 from skillviz.models.predict import predict
@@ -133,6 +133,7 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
     "score_text": score_text,
     "attribute": attribute,
     "wise": wise,
+    "wise_grid": wise_grid,
     "evaluate_region": evaluate_region,
     "transfer": transfer,
 }

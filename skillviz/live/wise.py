@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skillviz.core.encoded import Encoded
 from skillviz.live.asked import Answer, Asked
@@ -15,7 +16,7 @@ from skillviz.models.predict import predict
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.session import expanded
 from skillviz.runs.transfer import LabelMap
-from skillviz.runs.wise import on_path
+from skillviz.runs.wise import on_path, wise_tables
 from skillviz.tasks import registry
 
 
@@ -50,6 +51,28 @@ def wise(
         "metrics": {row.pop("metric"): row for row in rows},
         "bins": {name: column.to_numpy() for name, column in bin_rows([({}, logits)], encoded.labels).items()},
     }
+
+
+def wise_grid(
+    asked: Asked,
+    region: Mapping[str, Any] | None = None,
+    sample: int | None = None,
+    task: str | None = None,
+    mapping: LabelMap | None = None,
+) -> Answer:
+    """Both paths for one region on the test examples, as a run stores them: `rows` and `bins` as columns by name."""
+    chosen = asked.region(region)
+    other, encoded = (None, asked.examples("test", sample))
+    if task is not None:
+        other, encoded = other_of(asked, task, mapping, sample)
+    name = asked.task.name if other is None else other.task.name
+    grid, bins = wise_tables(asked.pair, {name: encoded}, {chosen.size: chosen}, scoring_note(asked))
+    return {"dataset": name, "n": len(encoded), "rows": _columns(grid), "bins": _columns(bins)}
+
+
+def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """The columns as lists, None where a value is missing."""
+    return {str(k): v for k, v in frame.astype(object).where(frame.notna(), None).to_dict("list").items()}
 
 
 def _finetuned(asked: Asked, encoded: Encoded, which: tuple[Any, ...]) -> np.ndarray:

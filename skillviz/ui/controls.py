@@ -53,6 +53,22 @@ def whole(name: str, label: str, low: int, high: int, default: int, *, help: str
     return _kept(name, st.slider(label, low, high, key=key, help=help), default, str)
 
 
+def steps(
+    name: str,
+    label: str,
+    options: Sequence[T],
+    default: T,
+    *,
+    shown: Callable[[T], Any] = str,
+    written: Callable[[T], str] = str,
+    help: str | None = None,
+) -> T:
+    """The option chosen with a slider that has a step for each, two or more of them."""
+    key = _seeded(name, options, default, written)
+    value = st.select_slider(label, options, key=key, format_func=shown, help=help)
+    return _kept(name, value, default, written)
+
+
 def span(name: str, label: str, low: int, high: int, *, help: str | None = None) -> tuple[int, int]:
     """The first and the last whole number of a stretch of low..high, both inclusive; all of it by default."""
     key = _key(name)

@@ -34,6 +34,19 @@ GLOSSARY = {
     "movement": "How far fine-tuning moved the parameters: the difference between fine-tuned and pre-trained value.",
     "seed": "The number that fixes a localizer's random choices; several seeds show how much depends on luck.",
     "equal_mass": "Bins that hold about as many examples each, instead of bins of equal width.",
+    "readout": "How class scores are read off a model: the logits of label words at a mask (prompt), a classification "
+    "head (head), or the likelihood of the answers behind a prompt (causal).",
+    "checkpoint": "What a search has found so far, on disk. A job that ended early goes on from its last one and finds "
+    "the same region, bit for bit, as one that was never cut.",
+    "wise": "Models on the straight way from the pre-trained model to another one. WiSE-FT goes to the fine-tuned "
+    "model: every parameter moves. WiSE-Graft goes to the graft: only the region's entries move. In symbols: "
+    "θ = θ_pre + α·(θ_end − θ_pre), α from 0 to 1.",
+    "ood": "In distribution: test examples of the task that the model was tuned on. Out of distribution: another "
+    "task with the same labels, zero-shot, that is without any training on it.",
+    "mapping": "Which label of the other task stands for which label of this one. Examples of a label that stands "
+    "for none are left out and counted.",
+    "dropped": "Test examples of the other task whose text occurs in this task's training data, letter case and "
+    "spaces aside. They would not be zero-shot, so they are left out and counted.",
     "chance": "Chance is 1 / number of classes; majority always answers with the most frequent class.",
 }
 
@@ -46,6 +59,9 @@ def about(*words: str) -> str:
 
 
 NAMES = {
+    "wise": "WiSE",
+    "ood": "in and out of distribution",
+    "mapping": "label mapping",
     "ece": "ECE",
     "nll": "NLL",
     "f1": "F1",

@@ -44,10 +44,13 @@ PAGES = {
     entry.name: entry
     for entry in (
         PageEntry("runs", "Runs", "Start", "Which runs are there?"),
+        PageEntry("launch", "Launch", "Start", "Which skill shall be localized?"),
         PageEntry("overview", "Overview", "This run", "How much of the skill fits into this region?"),
         PageEntry("region", "Region", "This run", "Where does the skill lie?"),
         PageEntry("sparsity", "Sparsity", "This run", "How small can the region be?"),
         PageEntry("calibration", "Calibration", "This run", "How sure is the model, and is it right to be?"),
+        PageEntry("interpolation", "Interpolation", "This run", "What lies between the models?"),
+        PageEntry("transfer", "Transfer", "This run", "Does the skill carry over to other tasks?"),
     )
 }
 

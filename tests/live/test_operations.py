@@ -290,4 +290,6 @@ def test_pairs_must_be_named_well(worker: Worker, run: Run) -> None:
             answer(worker, "open", {"pair": wrong})
     with pytest.raises(RunNotFound):
         answer(worker, "open", {"pair": {"run": "absent"}})
-    assert set(OPERATIONS) == {"ping", "open", "score_text", "attribute", "wise", "evaluate_region", "transfer"}
+    assert set(OPERATIONS) == {
+        "ping", "open", "score_text", "attribute", "wise", "wise_grid", "evaluate_region", "transfer",
+    }  # fmt: skip

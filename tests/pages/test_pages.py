@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from skillviz.ui.pages import PAGES, PROJECT
 
 RUN_PAGES = [name for name in PAGES if name != "runs"]
-FIGURES = {"overview": 2, "region": 6, "sparsity": 1, "calibration": 3, "runs": 0}
+FIGURES = {"overview": 2, "region": 6, "sparsity": 1, "calibration": 3, "interpolation": 2, "transfer": 2, "runs": 0}
 
 
 def opened(name: str, **query: str) -> AppTest:
@@ -165,9 +165,11 @@ def test_f1_tasks_are_judged_by_f1(ids: dict[str, str]) -> None:
 
 def test_the_overview_gives_command_and_python(ids: dict[str, str]) -> None:
     test = opened("overview", run=ids["movement"])
-    command, python = (code.value for code in test.code)
+    command, python, report = (code.value for code in test.code)
     assert command.startswith("python -m skillviz localize") and "--method movement" in command
     assert "skillviz.localize(" in python
+    assert report == f"python -m skillviz report {ids['movement']} -o report.html"
+    assert "Whole run as one HTML report" in [button.proto.label for button in test.get("download_button")]
 
 
 @pytest.fixture

@@ -10,19 +10,23 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.plots import (
+    along,
     attribution,
     calibration,
     classes,
     examples,
     history,
+    interpolation,
     makeup,
     overview,
     region,
     sparsity,
     tensor,
+    transfer,
 )
 from tests.plots import example_frames as single
 from tests.plots import frames
+from tests.plots import wise_frames as wise
 
 Draw = Callable[..., go.Figure]
 
@@ -65,6 +69,16 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "token_layers": (attribution.token_layers, single.flow, {}),
     "token_layers_12": (attribution.token_layers, lambda: single.flow(12), {"limit": 3.0}),
     "layer_parts": (attribution.layer_parts, single.parts, {}),
+}
+SIDES = {"inside": wise.INSIDE, "outside": wise.OUTSIDE}
+FIGURES |= {
+    "trade_off": (interpolation.trade_off, wise.points, {**SIDES, "references": {"chance": 0.5}}),
+    "trade_off_ends": (interpolation.trade_off, lambda: wise.points(points=2), {**SIDES, "metric": "ece"}),
+    "along_paths": (along.along_paths, wise.points, {"references": {"chance": 0.5}}),
+    "confidence_at": (along.confidence_at, wise.bins, {}),
+    "zero_shot": (transfer.zero_shot, wise.tasks, {"references": {"chance": {"task-0": 0.5}}}),
+    "zero_shot_14": (transfer.zero_shot, lambda: wise.tasks(14), {}),
+    "graft_minus_finetuned": (transfer.graft_minus_finetuned, wise.differences, {}),
 }
 NAMES = sorted(FIGURES)
 

@@ -1,0 +1,35 @@
+"""What lies between the models? WiSE-FT and WiSE-Graft, in and out of distribution, at any point of the way."""
+
+import streamlit as st
+
+from skillviz.ui import interpolation_view as view
+from skillviz.ui import interpolation_words as words
+from skillviz.ui import page
+from skillviz.ui.chart import show, theme
+from skillviz.ui.exhibits import interpolation as exhibits
+from skillviz.ui.glossary import about
+from skillviz.ui.interpolation_controls import controls_of
+
+run = page.begin("interpolation")
+sentence = st.empty()
+known = view.grid_of(run)
+choice = controls_of(run, known)
+grid = view.traced(run, choice, known)
+found = view.shown(run, choice, grid)
+levels = view.levels(run, choice.metric)
+
+sentence.markdown(
+    words.best(grid, choice.judged, choice.metric, run.record.d, choice.outside is not None),
+    help=about("wise", "ood", "paired"),
+)
+view.numbers(run, choice, found)
+left, right = st.columns(2)
+with left:
+    if choice.outside is None:
+        view.no_other()
+    else:
+        show(exhibits.trade(found.points, choice.inside, choice.outside, choice.metric, levels, theme()), run.id)
+with right:
+    show(exhibits.histogram(found.bins, choice.datasets, theme()), run.id)
+show(exhibits.along(found.points, choice.datasets, choice.metric, levels, theme()), run.id)
+view.paper(run, choice, grid)

@@ -1,0 +1,29 @@
+"""Does the skill carry over? The models on other tasks with the same labels, without any training on them."""
+
+import streamlit as st
+
+from skillviz.ui import measures, page, transfer_words
+from skillviz.ui import transfer_view as view
+from skillviz.ui.chart import show, theme
+from skillviz.ui.exhibits import transfer as exhibits
+from skillviz.ui.glossary import about
+
+run = page.begin("transfer")
+own = view.own_scores(run)
+sentence = st.empty()
+left, right = st.columns([1, 2], vertical_alignment="bottom")
+with left:
+    metric = view.metric_of(run)
+with right:
+    notes = view.notes_of(run)
+
+sentence.markdown(transfer_words.summary(notes, metric), help=about("ood", "graft", "paired"))
+scores = view.scores_by_task(run, own, notes)
+guesses = measures.guesses(run.record, "test", metric)
+levels = exhibits.levels(run.labels, guesses, notes, run.datasets[0]) if guesses else {}
+left, right = st.columns(2)
+with left:
+    show(exhibits.states(scores, levels, metric, theme()), run.id)
+with right:
+    show(exhibits.differences(scores, metric, theme()), run.id)
+view.details(run, notes)

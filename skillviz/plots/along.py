@@ -1,0 +1,200 @@
+"""Along the way from one model to another: a metric, and the histogram of confidence at the chosen point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from skillviz.plots.figure import Metric, blank, metric_words, ordered, require
+from skillviz.plots.interpolation import COLUMNS, NOTHING, PATHS, datasets_of, numbers, on, path_style
+from skillviz.plots.references import reference_style
+from skillviz.plots.theme import SOFT_INK, Style, template
+
+WAY = "way from the pre-trained model, %"
+CONFIDENCE = "confidence, %"
+BINS = ("path", "dataset", "bin", "lower", "upper", "count", "correct")
+PANEL = 230  # pixels of one data set's panel
+TOP = 60
+
+
+def along_paths(
+    points: pd.DataFrame,
+    datasets: Sequence[str] = (),
+    metric: str = "accuracy",
+    *,
+    references: Mapping[str, float] | None = None,
+    theme: str = "light",
+    height: int | None = None,
+) -> go.Figure:
+    """One panel a data set: the metric against alpha in percent, one line a path with its interval as a band.
+
+    `points` as in plots.interpolation; a vertical line stands at the chosen alpha. `references`: levels, 0..1.
+    """
+    require(points, COLUMNS, "points")
+    rows = points[points["metric"] == metric]
+    chosen, rows = rows[rows["current"].astype(bool)], rows[~rows["current"].astype(bool)]
+    shown = datasets_of(rows, datasets or sorted(set(rows["dataset"])))
+    tall = height or TOP + PANEL * max(len(shown), 1)
+    if not shown:
+        return blank(NOTHING, theme, tall, WAY, metric_words(metric).axis)
+    figure = _panels(len(shown), theme, tall)
+    for number, dataset in enumerate(shown, start=1):
+        here = rows[rows["dataset"] == dataset]
+        for path in ordered(here["path"], PATHS):
+            own = here[here["path"] == path].drop_duplicates("alpha").sort_values("alpha")
+            figure.add_traces(_band(path, own, on(metric, dataset), number == 1), rows=number, cols=1)
+            figure.add_trace(_ring(path, chosen[chosen["dataset"] == dataset], on(metric, dataset)), row=number, col=1)
+        figure.update_yaxes(title_text=_two_lines(on(metric, dataset).axis), row=number, col=1)
+    for alpha in sorted(set(chosen["alpha"])):
+        figure.add_vline(x=100 * alpha, line={"color": SOFT_INK[theme], "width": 1.5}, layer="below")
+    for name, value in (references or {}).items():
+        style, words = reference_style(name, theme), metric_words(metric)
+        line = {"color": style.color, "dash": style.dash, "width": 1.5}
+        title = f"{style.title} {words.text(value)}"
+        figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=title), row=1, col=1)
+        figure.add_hline(y=value * words.scale, line=line, layer="below")
+    figure.update_xaxes(title_text=WAY, row=len(shown), col=1)
+    figure.update_xaxes(range=[-3, 103])
+    return figure
+
+
+def confidence_at(
+    bins: pd.DataFrame, datasets: Sequence[str] = (), *, theme: str = "light", height: int | None = None
+) -> go.Figure:
+    """One panel a data set: share of examples by confidence at the chosen point, an outline a path.
+
+    The filled part under each outline are the examples that are wrongly predicted. `bins`: path, dataset, bin, lower,
+    upper (0..1), count, correct.
+    """
+    require(bins, BINS, "histogram")
+    shown = datasets_of(bins[bins["count"] > 0], datasets or sorted(set(bins["dataset"])))
+    tall = height or TOP + PANEL * max(len(shown), 1)
+    y = "share of examples, %"
+    if not shown:
+        return blank("No histogram is stored for this point.", theme, tall, CONFIDENCE, y)
+    figure = _panels(len(shown), theme, tall)
+    for number, dataset in enumerate(shown, start=1):
+        for path in ordered(bins.loc[bins["dataset"] == dataset, "path"], PATHS):
+            own = bins[(bins["path"] == path) & (bins["dataset"] == dataset)].sort_values("bin")
+            figure.add_traces(_outline(path, own, number == 1), rows=number, cols=1)
+        figure.update_yaxes(title_text=f"share of<br>{dataset}, %", rangemode="tozero", row=number, col=1)
+    figure.update_xaxes(title_text=CONFIDENCE, row=len(shown), col=1)
+    filled = bins[bins["count"] > 0]
+    figure.update_xaxes(range=[100 * float(filled["lower"].min()) - 1, 101])
+    return figure
+
+
+def _panels(count: int, theme: str, tall: int) -> go.Figure:
+    """Panels under each other that share their x axis."""
+    gap = min(26 / tall, 0.8 / count)
+    figure = make_subplots(rows=count, cols=1, shared_xaxes=True, vertical_spacing=gap)
+    figure.update_layout(template=template(theme), height=tall)
+    return figure
+
+
+def _band(path: str, rows: pd.DataFrame, words: Metric, is_first: bool) -> list[go.Scatter]:
+    """A path's line over its interval; marks alone where only the ends are known."""
+    style, at = path_style(path), 100 * rows["alpha"].to_numpy(float)
+    value, low, high = (numbers(rows, name, words.scale) for name in ("value", "low", "high"))
+    hover = [
+        f"{words.text(v)} {words.title}<br>{words.interval(a, b)}<br>alpha {x / 100:.2f}"
+        for v, a, b, x in zip(value / words.scale, low / words.scale, high / words.scale, at, strict=True)
+    ]
+    band = go.Scatter(
+        x=np.concatenate([at, at[::-1]]),
+        y=np.concatenate([high, low[::-1]]),
+        mode="lines",
+        fill="toself",
+        fillcolor=_faint(style, 0.13),
+        line={"width": 0},
+        name=f"{style.title}: interval",
+        legendgroup=path,
+        showlegend=False,
+        hoverinfo="skip",
+    )
+    line = go.Scatter(
+        x=at,
+        y=value,
+        mode="lines+markers" if len(rows) > 2 else "markers",
+        name=style.title,
+        legendgroup=path,
+        showlegend=is_first,
+        line=style.line(),
+        marker=style.marker(6),
+        hovertext=hover,
+        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )
+    return [band, line] if len(rows) > 2 else [line]
+
+
+def _ring(path: str, chosen: pd.DataFrame, words: Metric) -> go.Scatter:
+    """The chosen point: a ring with its interval."""
+    style, rows = path_style(path), chosen[chosen["path"] == path]
+    value, low, high = (numbers(rows, name, words.scale) for name in ("value", "low", "high"))
+    marker = replace(style, symbol=f"{style.symbol}-open").marker(16)
+    ends = {"array": high - value, "arrayminus": value - low}
+    return go.Scatter(
+        x=100 * rows["alpha"].to_numpy(float),
+        y=value,
+        mode="markers",
+        name=f"{style.title}, chosen point",
+        legendgroup=path,
+        showlegend=False,
+        marker={**marker, "line": {**marker["line"], "width": 2.5}},
+        error_y={"type": "data", "symmetric": False, **ends, "thickness": 1.2, "width": 3},
+        hoverinfo="skip",
+    )
+
+
+def _outline(path: str, rows: pd.DataFrame, is_first: bool) -> list[go.Scatter]:
+    """All examples as a step outline with a mark in every bin, the wrong ones as the filled part under it."""
+    style, total = path_style(path), max(int(rows["count"].sum()), 1)
+    lower, upper = numbers(rows, "lower", 100), numbers(rows, "upper", 100)
+    every = rows["count"].to_numpy(float) * 100 / total
+    wrong = (rows["count"] - rows["correct"]).to_numpy(float) * 100 / total
+    hover = [
+        f"{count:,} of {total:,} examples ({share:.1f} %)<br>{count - correct:,} of them wrong<br>"
+        f"confidence above {a:.1f} to {b:.1f} %"
+        for count, correct, share, a, b in zip(rows["count"], rows["correct"], every, lower, upper, strict=True)
+    ]
+    outline = go.Scatter(
+        x=[lower[0], *np.column_stack([lower, (lower + upper) / 2, upper]).ravel(), upper[-1]],
+        y=[0, *np.repeat(every, 3), 0],
+        mode="lines+markers",
+        name=style.title,
+        legendgroup=path,
+        showlegend=is_first,
+        line=style.line(),
+        marker={**style.marker(), "size": [0, *([0, 7, 0] * len(rows)), 0], "opacity": 1},
+        hovertext=["", *np.repeat(hover, 3), ""],
+        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )
+    part = go.Scatter(
+        x=[lower[0], *np.column_stack([lower, upper]).ravel(), upper[-1]],
+        y=[0, *np.repeat(wrong, 2), 0],
+        mode="lines",
+        fill="tozeroy",
+        fillcolor=_faint(style, 0.3),
+        line={"color": style.color, "width": 0.5, "dash": style.dash},
+        name=f"{style.title}: wrong",
+        legendgroup=path,
+        showlegend=is_first,
+        hoverinfo="skip",
+    )
+    return [part, outline]
+
+
+def _faint(style: Style, opacity: float) -> str:
+    """The style's colour, seen through."""
+    red, green, blue = (int(style.color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
+def _two_lines(title: str) -> str:
+    """`accuracy on<br>sst2, %`: an axis title that fits beside a low panel."""
+    return title.replace(" on ", " on<br>", 1)

@@ -1,0 +1,163 @@
+"""Between two models: scores in and out of distribution along WiSE-FT and WiSE-Graft (paper, Fig. 7 e, f).
+
+Points are rows of interpolation.parquet for one region size: path, alpha, dataset, metric, value, low, high (shares
+0..1, intervals may be missing), and `current`: False for the points of a path's line, True for further rows that tell
+of the point which the reader has chosen on each path, whether or not it lies on the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, require
+from skillviz.plots.references import reference_style
+from skillviz.plots.theme import STATES, Style, spare_style, state_style
+
+COLUMNS = ("path", "alpha", "dataset", "metric", "value", "low", "high", "current")
+PATHS = {
+    "wise-ft": replace(STATES["finetuned"], title="WiSE-FT"),
+    "wise-graft": replace(STATES["grafted"], title="WiSE-Graft"),
+}
+ENDS = {"wise-ft": "finetuned", "wise-graft": "grafted"}
+NOTHING = "No point between the models has been scored yet."
+
+
+def path_style(name: str) -> Style:
+    """Style of a path: that of the model it ends at."""
+    return PATHS.get(name) or spare_style(name)
+
+
+def on(metric: str, dataset: str) -> Metric:
+    """The metric's words with the data set that it was taken on."""
+    words = metric_words(metric)
+    return replace(words, title=f"{words.title} on {dataset}")
+
+
+def trade_off(
+    points: pd.DataFrame,
+    inside: str = "",
+    outside: str = "",
+    metric: str = "accuracy",
+    *,
+    references: Mapping[str, float] | None = None,
+    theme: str = "light",
+    height: int = 460,
+) -> go.Figure:
+    """One line a path: the metric on `inside` across, on `outside` upwards, a mark at each alpha.
+
+    The ends and the chosen points carry both intervals. `references`: levels that hold for both axes (chance), 0..1.
+    """
+    require(points, COLUMNS, "points")
+    x, y = on(metric, inside), on(metric, outside)
+    chosen = points["current"].astype(bool)
+    lines = _sides(points[~chosen], inside, outside, metric)
+    if not lines:
+        return blank(NOTHING, theme, height, x.axis, y.axis)
+    figure = canvas(theme, height, x.axis, y.axis)
+    for path, rows in lines.items():
+        figure.add_trace(_way(path, rows, x, y))
+    here = _sides(points[chosen], inside, outside, metric)
+    figure.add_traces([*_ends(lines, x, y), *(_chosen(path, rows, x, y) for path, rows in here.items())])
+    for name, value in (references or {}).items():
+        _level(figure, name, value * x.scale, x, theme)
+    figure.update_xaxes(showgrid=True)
+    return figure
+
+
+def _sides(points: pd.DataFrame, inside: str, outside: str, metric: str) -> dict[str, pd.DataFrame]:
+    """By path one row an alpha that is known on both data sets, in order, in the metric's unit: alpha, x, y, ends."""
+    scale, named = metric_words(metric).scale, ["value", "low", "high"]
+    found = {}
+    for path in ordered(points["path"], PATHS):
+        rows = points[(points["path"] == path) & (points["metric"] == metric)]
+        sides = []
+        for axis, dataset in (("x", inside), ("y", outside)):
+            one = rows[rows["dataset"] == dataset].drop_duplicates("alpha").set_index("alpha")
+            sides.append((one[named].astype(float) * scale).set_axis([axis, f"{axis}_low", f"{axis}_high"], axis=1))
+        both = sides[0].join(sides[1], how="inner").sort_index().reset_index()
+        found |= {path: both} if len(both) else {}
+    return found
+
+
+def _way(path: str, rows: pd.DataFrame, x: Metric, y: Metric) -> go.Scatter:
+    style = path_style(path)
+    return go.Scatter(
+        x=rows["x"],
+        y=rows["y"],
+        mode="lines+markers" if len(rows) > 2 else "markers",  # nothing was measured between two ends
+        name=style.title,
+        legendgroup=path,
+        line=style.line(),
+        marker=style.marker(6),
+        hovertext=[_hover(row, x, y) for row in rows.to_dict("records")],
+        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )
+
+
+def _hover(row: Mapping[str, float], x: Metric, y: Metric) -> str:
+    said = [f"alpha {row['alpha']:.2f}"]
+    for axis, words in (("x", x), ("y", y)):
+        value, low, high = (row[name] / words.scale for name in (axis, f"{axis}_low", f"{axis}_high"))
+        said += [f"{words.text(value)} {words.title}", words.interval(low, high)]
+    return "<br>".join(said)
+
+
+def _ends(lines: Mapping[str, pd.DataFrame], x: Metric, y: Metric) -> list[go.Scatter]:
+    """The models that the paths join, as their states are drawn everywhere, with their intervals."""
+    at_base = [rows[rows["alpha"] == 0] for rows in lines.values()]
+    base = next((rows for rows in at_base if len(rows)), at_base[0])
+    ends = {"pretrained": base, **{ENDS[p]: rows[rows["alpha"] == 1] for p, rows in lines.items() if p in ENDS}}
+    return [_cross(rows, state_style(s), state_style(s).title, 11, x, y) for s, rows in ends.items() if len(rows)]
+
+
+def _chosen(path: str, rows: pd.DataFrame, x: Metric, y: Metric) -> go.Scatter:
+    """The point the reader has chosen: a ring around its mark."""
+    style = path_style(path)
+    ring = replace(style, symbol=f"{style.symbol}-open")
+    return _cross(rows, ring, f"{style.title}, chosen point", 20, x, y)
+
+
+def _cross(rows: pd.DataFrame, style: Style, name: str, size: int, x: Metric, y: Metric) -> go.Scatter:
+    """Marks with both intervals."""
+    marker = style.marker(size)
+    return go.Scatter(
+        x=rows["x"],
+        y=rows["y"],
+        mode="markers",
+        name=name,
+        marker={**marker, "line": {**marker["line"], "width": 2.5}},
+        error_x=_bars(rows, "x"),
+        error_y=_bars(rows, "y"),
+        hovertext=[_hover(row, x, y) for row in rows.to_dict("records")],
+        hovertemplate=f"<b>{name}</b><br>%{{hovertext}}<extra></extra>",
+    )
+
+
+def _bars(rows: pd.DataFrame, axis: str) -> dict:
+    above, below = rows[f"{axis}_high"] - rows[axis], rows[axis] - rows[f"{axis}_low"]
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1.2, "width": 3}
+
+
+def _level(figure: go.Figure, name: str, value: float, words: Metric, theme: str) -> None:
+    """A level that holds on both axes, named with its value in the legend."""
+    style = reference_style(name, theme)
+    line = {"color": style.color, "dash": style.dash, "width": 1.5}
+    title = f"{style.title} {words.text(value / words.scale)}"
+    figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=title))
+    figure.add_vline(x=value, line=line, layer="below")
+    figure.add_hline(y=value, line=line, layer="below")
+
+
+def datasets_of(points: pd.DataFrame, datasets: Sequence[str]) -> list[str]:
+    """Those of the data sets that have points, in their order."""
+    return [name for name in datasets if (points["dataset"] == name).any()]
+
+
+def numbers(rows: pd.DataFrame, column: str, scale: float) -> np.ndarray:
+    """A column as numbers in the metric's unit."""
+    return rows[column].to_numpy(float, na_value=np.nan) * scale

@@ -1,0 +1,72 @@
+"""Which other tasks a run's models can be asked about: those beside its own, the demo world's, the registry's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillviz.errors import SkillvizError
+from skillviz.runs.run import Run
+from skillviz.tasks import registry
+from skillviz.tasks.project import project_root
+from skillviz.tasks.task import Task
+from skillviz.ui import cache
+
+
+@dataclass(frozen=True)
+class Offered:
+    """One task: `named` as `registry.task` takes it; `fits` where its labels are the run's, so that none is asked."""
+
+    named: str
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    fits: bool
+
+    @property
+    def shown(self) -> str:
+        """Its name, and its title where it has one."""
+        return f"{self.name} ({self.title})" if self.title else self.name
+
+
+def source_of(run: Run) -> Task | None:
+    """The run's own task, None where its file is not here."""
+    with suppress(SkillvizError):
+        return registry.task(run.spec.task)
+    return None
+
+
+def offered(run: Run) -> tuple[Offered, ...]:
+    """The tasks with as many texts as the run's own, those with its labels first; each name once, its own not."""
+    source = source_of(run)
+    if source is None:
+        return ()
+    beside = [source.path.parent] if source.path else []
+    folders = dict.fromkeys([*beside, project_root() / "demo_world" / "tasks"])
+    files = [task for folder in folders for task in cache.tasks_in(folder)]
+    found = {task.name: task for task in (*registry.TASKS.values(), *reversed(files))}
+    rows = [as_offered(task, run) for task in found.values() if task.pair == source.pair and task.name != source.name]
+    return tuple(sorted(rows, key=lambda row: (not row.fits, "/" not in row.named, row.name)))
+
+
+def as_offered(task: Task, run: Run) -> Offered:
+    """The task as one that can be chosen."""
+    known = {label.lower() for label in run.labels}
+    fits = {label.lower() for label in task.labels} <= known
+    return Offered(_named(task), task.name, task.title, task.labels, fits)
+
+
+def found(named: str, rows: Iterable[Offered]) -> Offered | None:
+    """The offered task of this name or file."""
+    return next((row for row in rows if named in (row.named, row.name)), None)
+
+
+def _named(task: Task) -> str:
+    """A file as it is written from the project's root, else whole; a name of the registry."""
+    if task.path is None:
+        return task.name
+    root = project_root().resolve()
+    inside = task.path.is_relative_to(root)
+    return str(Path(task.path).relative_to(root) if inside else task.path)

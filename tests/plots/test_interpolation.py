@@ -1,0 +1,109 @@
+"""Between two models: what is drawn where, with which interval, and that nothing is drawn that was not measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skillviz.plots.along import along_paths, confidence_at
+from skillviz.plots.interpolation import path_style, trade_off
+from skillviz.plots.theme import STATES
+from tests.plots.wise_frames import INSIDE, OUTSIDE, bins, points
+
+
+def traces(figure, name: str) -> list:
+    return [trace for trace in figure.data if trace.name == name]
+
+
+def drawn(**changes):
+    return trade_off(points(**changes), INSIDE, OUTSIDE, references={"chance": 0.5})
+
+
+def test_a_path_has_a_mark_at_each_alpha_in_percent_of_both_data_sets() -> None:
+    (line,) = traces(drawn(), "WiSE-Graft")
+    assert len(line.x) == 11 and line.mode == "lines+markers"
+    assert line.x[0] == pytest.approx(63) and line.x[-1] == pytest.approx(82)
+    assert line.y[0] == pytest.approx(61) and line.y[-1] == pytest.approx(76)
+    figure = drawn()
+    assert figure.layout.xaxis.title.text == f"accuracy on {INSIDE}, %"
+    assert figure.layout.yaxis.title.text == f"accuracy on {OUTSIDE}, %"
+
+
+def test_the_chosen_point_is_a_ring_with_both_intervals_and_not_part_of_the_line() -> None:
+    (ring,) = traces(drawn(chosen=0.35), "WiSE-FT, chosen point")
+    value = 100 * (0.63 + (0.86 - 0.63) * 0.35 + 0.12 * 0.35 * 0.65)
+    assert ring.x[0] == pytest.approx(value) and len(ring.x) == 1 and ring.marker.symbol == "circle-open"
+    assert ring.error_x.array[0] == pytest.approx(2) and ring.error_y.arrayminus[0] == pytest.approx(2)
+    (line,) = traces(drawn(chosen=0.35), "WiSE-FT")
+    assert not np.isclose(list(line.x), value).any()
+
+
+def test_the_ends_are_drawn_as_the_models_that_they_are() -> None:
+    figure = drawn()
+    for state, x in (("pretrained", 63), ("finetuned", 86), ("grafted", 82)):
+        (mark,) = traces(figure, STATES[state].title)
+        assert mark.x[0] == pytest.approx(x) and mark.marker.color == STATES[state].color
+        assert mark.error_x.array[0] == pytest.approx(2)
+
+
+def test_two_ends_are_not_joined_by_a_line_that_nobody_measured() -> None:
+    (line,) = traces(drawn(points=2), "WiSE-FT")
+    assert line.mode == "markers"
+    figure = along_paths(points(points=2), (INSIDE,))
+    assert {trace.mode for trace in traces(figure, "WiSE-FT")} == {"markers"}
+    assert not traces(figure, "WiSE-FT: interval")
+
+
+def test_chance_is_drawn_on_both_axes_and_named_once() -> None:
+    figure = drawn()
+    assert [(s.x0, s.y0) for s in figure.layout.shapes if s.x0 == s.x1] == [(50, 0)]
+    assert [s.y0 for s in figure.layout.shapes if s.y0 == s.y1] == [50]
+    assert len(traces(figure, "chance 50.0 %")) == 1
+
+
+def test_an_alpha_that_one_data_set_lacks_is_left_out() -> None:
+    frame = points()
+    gone = (frame["dataset"] == OUTSIDE) & np.isclose(frame["alpha"], 0.5) & ~frame["current"]
+    (line,) = traces(trade_off(frame[~gone], INSIDE, OUTSIDE), "WiSE-FT")
+    assert len(line.x) == 10
+    assert not trade_off(frame, INSIDE, "elsewhere").data
+
+
+def test_a_paths_colour_is_that_of_the_model_it_ends_at() -> None:
+    assert path_style("wise-ft").color == STATES["finetuned"].color
+    assert path_style("wise-graft").color == STATES["grafted"].color
+    assert path_style("another").title == "another"
+
+
+def test_along_the_way_there_is_a_panel_a_data_set_with_bands_and_the_chosen_alpha() -> None:
+    figure = along_paths(points(), (INSIDE, OUTSIDE), references={"chance": 0.5})
+    assert [axis.title.text for axis in figure.select_yaxes()] == [
+        f"accuracy on<br>{INSIDE}, %", f"accuracy on<br>{OUTSIDE}, %",
+    ]  # fmt: skip
+    lines = traces(figure, "WiSE-FT")
+    assert [line.yaxis for line in lines] == ["y", "y2"] and list(lines[0].x)[:2] == [0, 10]
+    band = traces(figure, "WiSE-FT: interval")[0]
+    assert max(band.y) == pytest.approx(100 * (0.86 + 0.02), abs=0.5)
+    upright = {shape.x0 for shape in figure.layout.shapes if shape.x0 == shape.x1}
+    assert upright == {35}
+    rings = traces(figure, "WiSE-Graft, chosen point")
+    assert [list(ring.x) for ring in rings] == [[35], [35]]
+
+
+def test_the_histogram_tells_the_wrong_ones_from_all() -> None:
+    frame = bins()
+    figure = confidence_at(frame, (INSIDE, OUTSIDE))
+    outline = traces(figure, "WiSE-Graft")[0]
+    wrong = traces(figure, "WiSE-Graft: wrong")[0]
+    own = frame[(frame["path"] == "wise-graft") & (frame["dataset"] == INSIDE)]
+    assert max(outline.y) == pytest.approx(100 * own["count"].max() / own["count"].sum())
+    top = own.iloc[-1]
+    assert wrong.y[-2] == pytest.approx(100 * (top["count"] - top["correct"]) / own["count"].sum())
+    assert all(w <= a for w, a in zip(sorted(wrong.y), sorted(outline.y)[-len(wrong.y) :], strict=True))
+    assert f"{int(top['count'] - top['correct'])} of them wrong" in outline.hovertext[-2]
+    assert len(traces(figure, "WiSE-FT")) == 2 and sum(t.showlegend for t in traces(figure, "WiSE-FT")) == 1
+
+
+def test_a_data_set_without_a_histogram_has_no_panel() -> None:
+    figure = confidence_at(bins(), (INSIDE, "elsewhere"))
+    assert len(list(figure.select_yaxes())) == 1

@@ -1,0 +1,73 @@
+"""Made-up frames of the way between two models, and of several tasks; seeded, never read from a file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+INSIDE, OUTSIDE = "film-sentiment", "restaurant-sentiment"
+ENDS = {"wise-ft": {INSIDE: 0.86, OUTSIDE: 0.71}, "wise-graft": {INSIDE: 0.82, OUTSIDE: 0.76}}
+START = {INSIDE: 0.63, OUTSIDE: 0.61}
+
+
+def points(chosen: float = 0.35, points: int = 11) -> pd.DataFrame:
+    """Both paths on two data sets, accuracy and ECE, and the chosen point of each as rows of its own."""
+    rows = []
+    for path, ends in ENDS.items():
+        for dataset, end in ends.items():
+            for number in range(points):
+                rows.append(_row(path, dataset, number / (points - 1), end, False))
+            rows.append(_row(path, dataset, chosen, end, True))
+    table = pd.DataFrame(rows)
+    ece = table.assign(metric="ece", value=0.9 - table["value"], low=0.88 - table["value"], high=0.93 - table["value"])
+    return pd.concat([table, ece], ignore_index=True)
+
+
+def _row(path: str, dataset: str, alpha: float, end: float, current: bool) -> dict:
+    bump = 0.12 * alpha * (1 - alpha)
+    value = START[dataset] + (end - START[dataset]) * alpha + bump
+    common = {"path": path, "size": None if path == "wise-ft" else 4000, "alpha": alpha, "dataset": dataset}
+    return {
+        **common,
+        "metric": "accuracy",
+        "value": value,
+        "low": value - 0.02,
+        "high": value + 0.02,
+        "current": current,
+    }
+
+
+def bins() -> pd.DataFrame:
+    """Histograms of the chosen point of both paths on both data sets; low bins are empty."""
+    rng, parts = np.random.default_rng(5), []
+    edges = np.arange(16) / 15
+    for path, sharpness in (("wise-ft", 5.0), ("wise-graft", 1.4)):
+        for dataset in (INSIDE, OUTSIDE):
+            sure = 0.5 + 0.5 * rng.beta(sharpness, 1.2, 800)
+            place = np.clip(np.ceil(sure * 15).astype(int) - 1, 0, 14)
+            right = rng.random(800) < 0.5 + 0.7 * (sure - 0.5)
+            told = {"path": path, "dataset": dataset, "bin": np.arange(15), "lower": edges[:-1], "upper": edges[1:]}
+            counts = {"count": np.bincount(place, minlength=15), "correct": np.bincount(place[right], minlength=15)}
+            parts.append(pd.DataFrame({**told, **counts}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def tasks(count: int = 3) -> pd.DataFrame:
+    """Scores of four states on so many tasks."""
+    rng, rows = np.random.default_rng(6), []
+    for number in range(count):
+        for state, level in (("pretrained", 0.6), ("grafted", 0.8), ("finetuned", 0.82), ("temperature", 0.82)):
+            value = level - 0.05 * number + rng.normal(0, 0.01)
+            low, high = value - 0.03, value + 0.03
+            told = {"dataset": f"task-{number}", "state": state, "metric": "accuracy"}
+            rows.append({**told, "value": value, "low": low, "high": high})
+    return pd.DataFrame(rows)
+
+
+def differences(count: int = 3) -> pd.DataFrame:
+    """Graft minus fine-tuned on so many tasks; the first has no interval."""
+    value = np.linspace(-0.03, 0.05, count)
+    low, high = value - 0.02, value + 0.025
+    low[0] = high[0] = np.nan
+    names = [f"task-{number}" for number in range(count)]
+    return pd.DataFrame({"dataset": names, "metric": "accuracy", "value": value, "low": low, "high": high})
