@@ -47,6 +47,22 @@ GLOSSARY = {
     "for none are left out and counted.",
     "dropped": "Test examples of the other task whose text occurs in this task's training data, letter case and "
     "spaces aside. They would not be zero-shot, so they are left out and counted.",
+    "mcnemar": "McNemar's exact test looks only at the examples that one of two models alone gets right. Were both "
+    "equally good, they would be split like the falls of a fair coin; p is the chance of a split this uneven.",
+    "margin": "The true class's score minus the best other class's, in nats: above zero where the model is right.",
+    "confusion": "A table of true classes by predicted ones: which classes are taken for which.",
+    "precision": "Of the examples that the model puts into the class, the share that belong there.",
+    "recall": "Of the examples that belong to the class, the share that the model puts there.",
+    "attribution": "Integrated gradients: the class's log-odds are followed on the straight way from a baseline to the "
+    "sentence, in the space of token embeddings, and each token gets its part of the change.",
+    "logodds": "log p / (1 − p) of the class, in nats: 0 is 50 %, +2.2 is 90 %, −2.2 is 10 %.",
+    "baseline": "What the sentence is compared with: every token replaced by padding, by the mask token, or by zeros. "
+    "Another baseline asks another question and may give other values.",
+    "completeness": "All tokens together should add up to the change in log-odds from the baseline to the sentence. "
+    "The gap is what the numerical integral misses; more steps make it smaller. A large gap means that single values "
+    "cannot be trusted.",
+    "conductance": "Layer conductance: the part of the change in log-odds, from the baseline to the sentence, that "
+    "flows through a layer's output.",
     "chance": "Chance is 1 / number of classes; majority always answers with the most frequent class.",
 }
 
@@ -59,6 +75,10 @@ def about(*words: str) -> str:
 
 
 NAMES = {
+    "mcnemar": "McNemar's test",
+    "logodds": "log-odds",
+    "attribution": "token attribution",
+    "conductance": "layer conductance",
     "wise": "WiSE",
     "ood": "in and out of distribution",
     "mapping": "label mapping",
