@@ -1,8 +1,11 @@
 """How much of the skill fits into this region? The three models side by side, and how the region was found."""
 
+from functools import partial
+
 import streamlit as st
 
-from skillviz.ui import cards, measures, page, provenance, sentences
+from skillviz.report.page import report
+from skillviz.ui import cards, measures, page, provenance, sentences, sweep
 from skillviz.ui.chart import show, theme
 from skillviz.ui.entries import headline_split
 from skillviz.ui.exhibits import overview as exhibits
@@ -26,4 +29,4 @@ with right:
         cards.one_step(record, measures.last_loss(history))
     else:
         show(exhibits.history(history, theme()), run.id)
-provenance.details(run)
+provenance.details(run, partial(report, run, sweep.pair_runs(run)))

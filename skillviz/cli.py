@@ -19,6 +19,7 @@ from skillviz.commands import (
     jobs,
     localize,
     preflight,
+    report,
     runs,
     study,
     work,
@@ -74,6 +75,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
     (GRAFT, graft.export, None),
     (GRAFT, graft.apply, None),
     (LOOK, dashboard.dashboard, None),
+    (LOOK, report.report, None),
 )
 """Panel of the help, command, and its class where it reads its arguments in a way of its own."""
 

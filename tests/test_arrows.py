@@ -15,8 +15,9 @@ PROJECT = Path(__file__).resolve().parents[1]
 RUNS = ("runs", "models", "tasks", "core", "errors")
 MAY_IMPORT = {
     "dashboard": ("ui",),
-    "pages": ("ui", "plots", "live", "jobs", *RUNS),
-    "ui": ("plots", "live", "jobs", *RUNS),
+    "pages": ("report", "ui", "plots", "live", "jobs", *RUNS),
+    "report": ("ui", "plots", *RUNS),
+    "ui": ("plots", "live", "jobs", "demo", *RUNS),
     "plots": (),
     "live": RUNS,
     "jobs": RUNS,
@@ -25,9 +26,9 @@ MAY_IMPORT = {
     "tasks": RUNS[3:],
     "core": ("errors",),
     "errors": (),
-    "commands": ("live", "jobs", "demo", *RUNS),
+    "commands": ("report", "live", "jobs", "demo", *RUNS),
     "demo": ("jobs", *RUNS),
-    "api": ("commands", "live", "jobs", "demo", *RUNS),
+    "api": ("commands", "report", "live", "jobs", "demo", *RUNS),
 }
 PAGE_LINES = 60
 MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")

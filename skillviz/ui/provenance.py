@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import streamlit as st
@@ -12,8 +13,11 @@ from skillviz.ui import exports, text
 from skillviz.ui.sources import sources
 
 
-def details(run: Run) -> None:
-    """The lower part of the overview: self-checks and notes, sources, and how to make the run again."""
+def details(run: Run, report: Callable[[], bytes]) -> None:
+    """The lower part of the overview: self-checks and notes, sources, and how to make the run again.
+
+    `report` makes the run's report as HTML, when somebody asks for it.
+    """
     left, right = st.columns(2)
     with left.container(border=True, height="stretch"):
         st.markdown("### Self-checks")
@@ -24,6 +28,21 @@ def details(run: Run) -> None:
         st.markdown("### Make this run again")
         reproduce(run)
         files(run)
+        st.markdown("### Take it along")
+        st.download_button(
+            "Whole run as one HTML report",
+            report,
+            exports.file_name(run.id, "report.html"),
+            "text/html",
+            key="file.report",
+            on_click="ignore",
+            icon=":material/article:",
+        )
+        st.caption(
+            "Every figure, table and word explained in one file of some 5 MB that needs no network. "
+            "The same in a terminal:"
+        )
+        st.code(f"python -m skillviz report {run.id} -o report.html", language="bash", wrap_lines=True)
     with st.container(border=True):
         st.markdown("### Where the numbers come from")
         st.table(sources(run.record), border="horizontal", hide_header=True, hide_index=True)

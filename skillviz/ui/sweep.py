@@ -17,11 +17,18 @@ def pair_entries(run: Run) -> list[Entry]:
     return [entry for entry in entries if entry.pair == pair]
 
 
+def pair_runs(run: Run) -> list[Run]:
+    """The same as runs; explains and stops where one cannot be read."""
+    with page.explained():
+        return cache.runs(entry.id for entry in pair_entries(run))
+
+
 def pair_curve(run: Run) -> tuple[pd.DataFrame, str]:
     """One curve of all those runs, and the split that it is of; explains and stops where there is none."""
     entries, split = pair_entries(run), headline_split(run.record)
+    runs = pair_runs(run)
     with page.explained():
-        curves = [cache.table(one, "curve") for one in cache.runs(entry.id for entry in entries)]
+        curves = [cache.table(one, "curve") for one in runs]
     curve = measures.pair_curve(entries, curves, split)
     if curve.empty:
         st.info(

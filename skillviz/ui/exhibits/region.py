@@ -77,7 +77,7 @@ def by_layer(layers: pd.DataFrame, within: str, theme: str) -> Exhibit:
     table = cells(layers)
     return Exhibit(
         name="by_layer",
-        title="By layer",
+        title=f"By layer, of {WITHIN[within]}",
         figure=shares_by_layer(layers, within=within, theme=theme),
         reads="one line a module kind, and one for all kinds together. The paper's Figure 9.",
         alt=alt.layers(measures.by_layer(table)),

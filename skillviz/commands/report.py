@@ -1,0 +1,48 @@
+"""`report`: a stored run as one HTML file. Nothing here imports torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skillviz.commands import options as given
+from skillviz.commands.output import print_json, say
+from skillviz.commands.runs import RunName, open_run
+from skillviz.errors import BadInput
+from skillviz.runs.library import library
+from skillviz.runs.store import Store
+
+
+def report(
+    run: RunName,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file to write.")] = Path(
+        "report.html"
+    ),
+    runs_dir: given.RunsDir = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace a file that is there.")] = False,
+    as_json: given.AsJson = False,
+) -> None:
+    """Write the whole run as one HTML file that needs no network to be read: every figure, table and word explained.
+
+    Light or dark as the reader's system asks, and fit for paper. Other runs of the same pair and task stand beside
+    it where sizes and localizers are compared.
+
+    [bold]Example[/bold]
+
+      python -m skillviz report sst2-roberta -o sst2.html
+    """
+    from skillviz.report import page
+    from skillviz.runs.atomic import write_file
+
+    found = open_run(run, runs_dir)
+    if out.exists() and not overwrite:
+        raise BadInput(f"{out} exists; name another file, or add --overwrite.")
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
+    content = page.report(found, [*library(runs_dir).list(), *Store(found.path.parent).list()])
+    write_file(out, lambda part: part.write_bytes(content))
+    say(f"{out}: run {found.id}, {len(content):,} bytes.")
+    if as_json:
+        print_json({"path": str(out), "run_id": found.id, "bytes": len(content)})

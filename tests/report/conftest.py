@@ -1,0 +1,7 @@
+"""The shared store of fake runs, as the user's own folder."""
+
+from __future__ import annotations
+
+from tests.ui.conftest import ids, made
+
+__all__ = ["ids", "made"]
