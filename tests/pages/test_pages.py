@@ -14,7 +14,10 @@ from streamlit.testing.v1 import AppTest
 from skillviz.ui.pages import PAGES, PROJECT
 
 RUN_PAGES = [name for name in PAGES if name != "runs"]
-FIGURES = {"overview": 2, "region": 6, "sparsity": 1, "calibration": 3, "interpolation": 2, "transfer": 2, "runs": 0}
+FIGURES = {
+    "overview": 2, "region": 6, "sparsity": 1, "calibration": 3, "interpolation": 2, "transfer": 2, "surgery": 1,
+    "runs": 0,
+}  # fmt: skip
 
 
 def opened(name: str, **query: str) -> AppTest:

@@ -1,0 +1,27 @@
+"""What does a region built by hand carry? Layers, kinds, rows and stored regions, put together and grafted live."""
+
+import streamlit as st
+
+from skillviz.ui import page, surgery_save, surgery_view
+from skillviz.ui.chart import show, theme
+from skillviz.ui.exhibits import surgery as exhibits
+from skillviz.ui.glossary import about
+
+run = page.begin("surgery")
+answer = st.container()
+page.note_unknown_architecture(run)
+made = surgery_view.built(run)
+
+with answer:
+    surgery_view.meaning(run, made)
+left, right = st.columns([3, 2])
+with left:
+    show(exhibits.layout(made, theme()), run.id)
+with right:
+    surgery_view.counts(run, made)
+    surgery_save.save(run, made)
+surgery_view.graft(run, made)
+st.caption(
+    "Fine-tuned values are copied into the pre-trained model at the region and nowhere else; nothing is trained.",
+    help=about("graft"),
+)
