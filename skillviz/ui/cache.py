@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ import streamlit as st
 from skillviz.core.region import Region
 from skillviz.demo import index
 from skillviz.demo.index import World
-from skillviz.errors import SkillvizError
+from skillviz.errors import BadData, SkillvizError
 from skillviz.jobs.devices import Device
 from skillviz.jobs.devices import devices as devices_now
 from skillviz.live.client import Client
@@ -34,8 +35,10 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RECORD, Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished, Unreadable
+from skillviz.runs.texts import example_texts, task_of
 from skillviz.tasks import registry, uploaded
 from skillviz.tasks.project import located
+from skillviz.tasks.stamp import task_stamp
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.uploaded import Upload
 from skillviz.tasks.user_file import data_files
@@ -44,6 +47,7 @@ from skillviz.ui.entries import Entry, entry_of
 TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
 SCAN_SECONDS = 5
 DEVICE_SECONDS, SHELF_SECONDS = 10, 30
+HUB_SECONDS = 600  # after which data of a hub that could not be had are asked for again
 ANSWERS = 64  # of the worker: so that a rerun of a page asks nothing twice
 
 
@@ -99,6 +103,18 @@ def tasks_in(folder: Path) -> tuple[Task, ...]:
 def region(run: Run) -> Region:
     """The run's main region."""
     return _region(str(run.path), run.record.finished, run)
+
+
+def texts(run: Run, split: str) -> pd.DataFrame:
+    """The texts of a split's examples, where its task's data are here and the run's own; raises a SkillvizError."""
+    task, spec = task_of(run), run.spec
+    stamp = task_stamp(task) if isinstance(task.data, Files) else [task.name, int(time.time() // HUB_SECONDS)]
+    drawn = (spec.k_shot, spec.data_seed, spec.max_train, spec.max_validation, spec.max_test)
+    told = run.record.task.fingerprint if run.record.task else ""
+    found = _texts(json.dumps([stamp, drawn, told, split]), split, run)
+    if isinstance(found, str):
+        raise BadData(found)
+    return found
 
 
 def answer(run: Run, operation: str, arguments: str, client: Client, topic: str) -> dict[str, Any]:
@@ -193,6 +209,15 @@ def _tasks(files: tuple[Path, ...], times: tuple[int, ...]) -> tuple[Task, ...]:
 @st.cache_resource(show_spinner=False, max_entries=16)
 def _region(path: str, finished: str | None, _run: Run) -> Region:
     return _run.region()
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def _texts(key: str, split: str, _run: Run) -> pd.DataFrame | str:
+    """The frame, or the sentence on why there is none: reading the data to find that out takes as long."""
+    try:
+        return example_texts(_run, split)
+    except SkillvizError as error:
+        return str(error.args[0])
 
 
 @st.cache_data(show_spinner=False, max_entries=ANSWERS)
