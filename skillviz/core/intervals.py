@@ -22,6 +22,7 @@ __all__ = [
     "SeedsInterval",
     "bootstrap",
     "paired_bootstrap",
+    "paired_differences",
     "percentile_interval",
     "recovered_gain",
     "seeds_interval",
@@ -108,6 +109,36 @@ def paired_bootstrap(
     """
     of = [statistic(metric, *checked(z, labels), positive, bins) for z in (logits_a, logits_b)]
     return _interval(of, len(np.asarray(labels)), lambda v: v[0] - v[1], resamples, seed, level)
+
+
+def paired_differences(
+    baseline: ArrayLike,
+    others: Sequence[ArrayLike],
+    labels: ArrayLike,
+    metrics: Sequence[str],
+    resamples: int = 1000,
+    seed: int = 0,
+    positive: int = 1,
+    bins: int = BINS,
+    level: float = LEVEL,
+) -> list[dict[str, Interval]]:
+    """For each of the others, metric by metric, what `paired_bootstrap` of it and the baseline gives.
+
+    All are scored on the same resamples, which are drawn once for all of them.
+    """
+    models = [checked(z, labels) for z in (baseline, *others)]
+    of = [[statistic(metric, *model, positive, bins) for metric in metrics] for model in models]
+    n = len(np.asarray(labels))
+    whole = [[float(f(np.ones((1, n)))[0]) for f in row] for row in of]
+    drawn = resampled_values([f for row in of for f in row], n, resamples, seed)
+    rows = [drawn[i * len(metrics) : (i + 1) * len(metrics)] for i in range(len(models))]
+    return [
+        {
+            metric: percentile_interval(whole[i][k] - whole[0][k], rows[i][k] - rows[0][k], level)
+            for k, metric in enumerate(metrics)
+        }
+        for i in range(1, len(models))
+    ]
 
 
 def recovered_gain(

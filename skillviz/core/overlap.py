@@ -15,12 +15,48 @@ Regions = Mapping[str, Region]
 
 def overlap_matrix(regions: Regions) -> pd.DataFrame:
     """Row i, column j: |g_i and g_j| / |g_j| (paper, Fig. 8a); diagonal 1; NaN where g_j is empty."""
-    return _matrix(regions, lambda a, b: a.overlap(b))
+    common, sizes = shared_entries(regions), _sizes(regions)
+    return _framed(regions, _shares(common, np.broadcast_to(sizes, common.shape)))
 
 
 def iou_matrix(regions: Regions) -> pd.DataFrame:
     """Row i, column j: |g_i and g_j| / |g_i or g_j| (paper, Table 8); symmetric; NaN where both are empty."""
-    return _matrix(regions, lambda a, b: a.iou(b))
+    common, sizes = shared_entries(regions), _sizes(regions)
+    return _framed(regions, _shares(common, sizes[:, None] + sizes - common))
+
+
+def shared_entries(regions: Regions) -> np.ndarray:
+    """|g_i and g_j| in row i, column j, int64; each pair is counted once. Raises BadInput for unlike models."""
+    found = list(regions.values())
+    if any(dict(region.shapes) != dict(found[0].shapes) for region in found[1:]):
+        raise BadInput("regions of two different architectures cannot be compared: their parameters differ.")
+    flat = [region.flat() for region in found]
+    common = np.zeros((len(flat), len(flat)), dtype=np.int64)
+    for i, one in enumerate(flat):
+        for j in range(i + 1):
+            common[i, j] = common[j, i] = _common(one, flat[j])
+    return common
+
+
+def _common(a: np.ndarray, b: np.ndarray) -> int:
+    """How many numbers two sorted lists without repetitions share."""
+    few, many = sorted((a, b), key=len)
+    if not len(few):
+        return 0
+    place = np.minimum(np.searchsorted(many, few), len(many) - 1)
+    return int((many[place] == few).sum())
+
+
+def _sizes(regions: Regions) -> np.ndarray:
+    return np.array([region.size for region in regions.values()], dtype=np.int64)
+
+
+def _shares(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
+
+
+def _framed(regions: Regions, values: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(values, index=list(regions), columns=list(regions), dtype=np.float64)
 
 
 def chance_overlap_matrix(regions: Regions) -> pd.DataFrame:
@@ -35,8 +71,8 @@ def chance_iou_matrix(regions: Regions) -> pd.DataFrame:
 
 def _matrix(regions: Regions, entry: Callable[[Region, Region], float]) -> pd.DataFrame:
     names = list(regions)
-    rows = [[entry(regions[i], regions[j]) for j in names] for i in names]
-    return pd.DataFrame(rows, index=names, columns=names, dtype=np.float64)
+    values = [entry(regions[i], regions[j]) for i in names for j in names]
+    return _framed(regions, np.array(values).reshape(len(names), len(names)))
 
 
 def chance_overlap(size: int, d: int) -> float:

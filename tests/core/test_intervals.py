@@ -66,6 +66,20 @@ def test_bootstrap_and_paired_bootstrap_equal_slow_ones(metric: str) -> None:
     assert turned == pytest.approx((-pair[0], -pair[2], -pair[1]), rel=1e-9, abs=1e-12)
 
 
+def test_many_differences_to_one_baseline_are_those_of_each_pair() -> None:
+    a, b, labels = some(40)
+    c = a[::-1].copy()
+    metrics = ("accuracy", "ece", "nll")
+    found = intervals.paired_differences(a, [b, c, a], labels, metrics, 60, seed=3)
+    for other, row in zip((b, c, a), found, strict=True):
+        assert list(row) == list(metrics)
+        for metric in metrics:
+            alone = intervals.paired_bootstrap(other, a, labels, metric, 60, seed=3)
+            assert row[metric] == pytest.approx(alone, rel=1e-9, abs=1e-12)
+    assert found[2]["nll"] == (0.0, 0.0, 0.0) and found[0]["nll"] != found[1]["nll"]
+    assert intervals.paired_differences(a, [], labels, metrics) == []
+
+
 def test_resamples_depend_on_the_seed_alone_not_on_the_blocks() -> None:
     whole = np.concatenate(list(resample.draws(7, 23, seed=1)))
     assert whole.shape == (23, 7) and (whole.sum(axis=1) == 7).all() and whole.dtype == np.float64

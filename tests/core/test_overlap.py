@@ -37,6 +37,18 @@ def test_matrices_equal_sets(chosen: list[set[int]]) -> None:
     np.testing.assert_array_equal(iou, iou.T)
 
 
+def test_regions_of_unlike_models_cannot_be_laid_over_each_other() -> None:
+    other = Region.from_flat(np.array([0]), {"a.weight": (5, 5)})
+    for matrix in (overlap.overlap_matrix, overlap.iou_matrix):
+        with pytest.raises(BadInput, match="architectures"):
+            matrix({"one": region([0]), "other": other})
+
+
+def test_shared_entries_are_counted_exactly() -> None:
+    regions = {"low": region([0, 1, 2]), "high": region([2, 23, 24]), "none": region([])}
+    assert overlap.shared_entries(regions).tolist() == [[3, 1, 0], [1, 3, 0], [0, 0, 0]]
+
+
 def test_overlap_by_hand_is_asymmetric() -> None:
     regions = {"small": region([0, 1]), "large": region([0, 1, 2, 24]), "apart": region([7]), "empty": region([])}
     found = overlap.overlap_matrix(regions)
