@@ -49,15 +49,15 @@ def several(
     key = _key(name)
     if key not in st.session_state or address.asked(name) is not None:
         found = address.current(name)
-        st.session_state[key] = list(default) if found is None else [] if found == NONE else found.split(" ")
+        st.session_state[key] = list(default) if found is None else [] if found == NONE else found.split(",")
     if not takes_typed:
         st.session_state[key] = [value for value in st.session_state[key] if value in options]
     offered = [*options, *(value for value in st.session_state[key] if value not in options)]
     chosen = st.multiselect(
         label, offered, key=key, format_func=shown, help=help, placeholder=placeholder, accept_new_options=takes_typed
     )
-    words = tuple(dict.fromkeys(word.strip() for word in chosen if word.strip()))
-    address.keep(name, " ".join(words) or NONE)
+    words = tuple(dict.fromkeys(part.strip() for word in chosen for part in word.split(",") if part.strip()))
+    address.keep(name, ",".join(words) or NONE)
     return words
 
 

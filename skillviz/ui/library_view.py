@@ -9,7 +9,9 @@ import streamlit as st
 
 from skillviz.errors import StoreError
 from skillviz.plots.theme import localizer_style
-from skillviz.ui import address, cache, pages, text
+from skillviz.runs.folder import OPEN
+from skillviz.runs.store import Unfinished, Unreadable
+from skillviz.ui import address, cache, job_words, jobs_view, pages, text
 from skillviz.ui.entries import Entry, pair_labels
 from skillviz.ui.glossary import about
 
@@ -26,9 +28,15 @@ COLUMNS = {
 
 
 def counts(entries: Sequence[Entry]) -> tuple[int, int, int]:
-    """Runs, pairs, and runs that did not finish."""
-    others, unreadable = cache.others()
+    """Runs, pairs, and runs that did not finish; those under way are not among them."""
+    others, unreadable = _ended()
     return len(entries), len({entry.pair for entry in entries}), len(others) + len(unreadable)
+
+
+def _ended() -> tuple[list[Unfinished], Sequence[Unreadable]]:
+    """Failed and cancelled runs, and folders that cannot be read."""
+    others, unreadable = cache.others()
+    return [other for other in others if other.record.status not in OPEN], unreadable
 
 
 def listing(entries: Sequence[Entry]) -> pd.DataFrame:
@@ -171,7 +179,7 @@ def problem() -> None:
 
 def unfinished() -> None:
     """Runs that cannot be opened, each with the reason and, for those of your own folder, a way to remove it."""
-    others, unreadable = cache.others()
+    others, unreadable = _ended()
     rows = [(o.path, f"{o.record.status}", _why(o)) for o in others]
     rows += [(u.path, "unreadable", u.reason) for u in unreadable]
     if not rows:
@@ -179,13 +187,23 @@ def unfinished() -> None:
     own = cache.own_store().root.resolve()
     with st.expander(f"{text.counted(len(rows), 'run')} that cannot be opened", expanded=False):
         for path, status, why in rows:
-            left, right = st.columns([5, 1], vertical_alignment="center")
+            left, right = st.columns([4, 2], vertical_alignment="center")
             left.markdown(f"`{path.name}` · **{status}** · {text.plain(why)}")
-            is_own = path.parent.resolve() == own
-            if is_own and status != "running" and right.button("Delete", key=f"library.delete.{path.name}"):
-                confirm_delete(path.name)
+            if path.parent.resolve() != own:
+                continue
+            with right.container(horizontal=True):
+                if status != "unreadable":
+                    jobs_view.resume_button(path.name)
+                if st.button("Delete", key=f"library.delete.{path.name}"):
+                    confirm_delete(path.name)
 
 
-def _why(entry: object) -> str:
-    error = entry.record.error  # type: ignore[attr-defined]
-    return f"{error.message} {error.hint}" if error else "No reason was stored."
+def _why(entry: Unfinished) -> str:
+    """The class of the failure and its sentence, with what to do."""
+    error = entry.record.error
+    if error is None:
+        return (
+            "It can go on from its last checkpoint." if entry.record.status == "cancelled" else "No reason was stored."
+        )
+    title, todo = job_words.failure(error.kind)
+    return f"{title}: {error.message} {todo}"

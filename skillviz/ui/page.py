@@ -55,6 +55,17 @@ def begin_library(name: str) -> tuple[Entry, ...]:
     return entries
 
 
+def begin_without_run(name: str) -> None:
+    """The title of a page that needs no run; the run of the address stays in it for the pages that do."""
+    _frame(name)
+    st.title(pages.PAGES[name].question, anchor=False)
+    with explained():
+        known = {entry.id for entry in cache.entries()}
+    wanted = address.current(address.RUN)
+    if wanted in known:
+        address.keep(address.RUN, str(wanted))
+
+
 @contextmanager
 def explained() -> Iterator[None]:
     """Shows an error that a user can cause as its sentence, and stops the page there; a bug stays a bug."""
@@ -101,8 +112,9 @@ def explain_empty() -> None:
     """What a store without runs needs: three commands."""
     st.markdown(
         "**There is no run yet.** A run is one localization: a pre-trained and a fine-tuned model, a task, and the "
-        "small region of parameters that carries what was learned. Make your first in a terminal:"
+        "small region of parameters that carries what was learned. Make your first here, or in a terminal:"
     )
+    st.page_link(pages.PAGES["launch"].link(), label="Start a localization", icon=":material/play_arrow:")
     st.code(FIRST_RUN, language="bash", wrap_lines=True)
     st.markdown(
         "`BASE` is a Hugging Face id or a folder, `TASK` a name such as `sst2` or your own YAML file. With a "

@@ -52,7 +52,7 @@ def test_defaults_stand_in_the_address_and_come_back() -> None:
 
 
 def test_what_was_typed_comes_back_too() -> None:
-    test = opened(model="org/name@main", sizes="10646 0.1%", also="y z", steps="7", share="0.25", most="9", seeds="1,2")
+    test = opened(model="org/name@main", sizes="10646,0.1%", also="y,z", steps="7", share="0.25", most="9", seeds="1,2")
     assert told(test) == {
         "box": "org/name@main", "several": ["10646", "0.1%"], "listed": ["y"], "number": 7, "share": 0.25, "most": 9,
         "words": "1,2",

@@ -1,0 +1,150 @@
+"""What is said of a job: where it stands, how far it has come, why it failed. No widgets here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from skillviz import errors
+from skillviz.jobs.job import Job, JobProgress
+from skillviz.plots.theme import localizer_style
+from skillviz.runs.failure import BUG, OUT_OF_MEMORY
+from skillviz.runs.spec import RunSpec
+from skillviz.tasks.registry import TASKS
+from skillviz.ui import text
+from skillviz.ui.launch_words import lasting
+
+# colour and sign of a status
+STATUS = {
+    "queued": ("gray", ":material/hourglass_empty:"),
+    "running": ("blue", ":material/play_arrow:"),
+    "finished": ("green", ":material/check:"),
+    "failed": ("red", ":material/error:"),
+    "cancelled": ("orange", ":material/cancel:"),
+}
+PHASES = {
+    "check": "starting",
+    "load": "loading the models",
+    "predict": "scoring the two models",
+    "search": "searching",
+    "evaluate": "scoring the grafts",
+    "store": "storing the run",
+}
+FAILURES = {
+    OUT_OF_MEMORY: ("Out of memory", "Take bfloat16, another device, fewer examples a step, or a smaller model."),
+    BUG: ("A bug in skillviz", "Your input is not at fault. Please report it with the log below."),
+    "killed": ("Killed", "It was ended from outside, or the machine ran out of memory. It can go on where it stopped."),
+}
+INPUTS = (
+    (errors.BadData, "Bad data", "Correct the data, then resume; or choose another task in the form."),
+    (errors.BadInput, "A value that cannot be used", "Change it in the form and start again."),
+    (errors.BadModel, "A model that cannot be used", "Bring the model back, or choose another in the form."),
+    (errors.NoDevice, "No such device", "Choose another device in the form."),
+    (errors.DiskFull, "The disk is full", "Free some space, then resume."),
+)
+COLUMNS = ("localizer", "step", "loss", "size", "added", "removed")
+MOST_POINTS = 200
+
+
+def what(job: Job) -> str:
+    """The job in one line: models, task, localizer, sizes, seed, place."""
+    spec = job.spec
+    pair = f"{text.last_part(spec.base)} → {text.last_part(spec.finetuned)}"
+    words = [pair, text.short_source(spec.task), localizer_style(spec.localizer).title, ", ".join(spec.sizes)]
+    return text.plain(" · ".join([*words, f"seed {spec.seed}", job.slot]))
+
+
+def waits(job: Job) -> str:
+    """How long the queue is before a job."""
+    if not job.position:
+        return f"Its process starts; **{job.slot}** is free for it."
+    verb = "is" if job.position == 1 else "are"
+    return f"Waits for **{job.slot}**: {text.counted(job.position, 'job')} {verb} before it."
+
+
+def far(progress: JobProgress) -> str:
+    """`searching: step 31 of 50, loss 0.412, 12 s left`."""
+    words = [PHASES.get(progress.phase, progress.phase)]
+    if progress.phase == "search" and progress.step is not None:
+        of = f" of {progress.total:,}" if progress.total else ""
+        words = [f"searching: step {progress.step:,}{of}"]
+        words += [f"loss {text.number(progress.loss)}"] if progress.loss is not None else []
+    if progress.seconds_left is not None:
+        words.append(f"about {lasting(progress.seconds_left)} left")
+    return ", ".join(words)
+
+
+def share(progress: JobProgress) -> float:
+    """How much of the bar is full: the search is most of it, what comes before and after a little."""
+    place = list(PHASES).index(progress.phase) if progress.phase in PHASES else 0
+    if progress.phase == "search":
+        return 0.1 + 0.75 * min(1.0, progress.share or 0.0)
+    return (0.0, 0.03, 0.06, 0.1, 0.87, 0.97)[place]
+
+
+def failure(kind: str) -> tuple[str, str]:
+    """The class of a failure, and what to do about it on this page."""
+    if kind in FAILURES:
+        return FAILURES[kind]
+    found = getattr(errors, kind, None)
+    if isinstance(found, type):
+        for family, title, todo in INPUTS:
+            if issubclass(found, family):
+                return title, todo
+    return "Failed", "Look at the log below."
+
+
+def form_of(spec: RunSpec) -> dict[str, str]:
+    """The address of the form with these choices in it."""
+    known = spec.task in TASKS
+    said: dict[str, Any] = {
+        "from": "own", "base": spec.base, "finetuned": spec.finetuned, "source": "known" if known else "file",
+        "known" if known else "file": spec.task, "readout": spec.readout or "auto", "method": spec.localizer,
+        "size": ",".join(spec.sizes), "seeds": spec.seed, "device": spec.device, "dtype": spec.dtype,
+        "autocast": spec.autocast or "as the weights", "k-shot": spec.k_shot, "data-seed": spec.data_seed,
+        "max-train": spec.max_train, "max-validation": spec.max_validation, "max-test": spec.max_test,
+        "also": ",".join(spec.others) or None, "interpolation": "yes" if spec.interpolation else "no", "trial": "no",
+    }  # fmt: skip
+    options = {"steps": spec.steps, "batch_size": spec.batch_size, **spec.options}
+    said |= {f"{spec.localizer}.{name}": value for name, value in options.items() if value is not None}
+    return {f"new.{name}": "none" if value is None else str(value) for name, value in said.items()}
+
+
+@dataclass
+class Steps:
+    """The steps that a job told so far; `place` is the byte of its events to go on from."""
+
+    place: int = 0
+    found: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
+
+    def hear(self, events: Sequence[dict[str, Any]], place: int) -> None:
+        """Takes note of what was told; a step told again, after a resume, counts as told last."""
+        self.place = place
+        for event in events:
+            if event.get("phase") == "search" and "step" in event:
+                self.found[event["search"], event["step"]] = event
+
+    def frame(self, localizer: str) -> tuple[pd.DataFrame, str]:
+        """The steps of the search under way, as a history table, and what that search is for."""
+        if not self.found:
+            return pd.DataFrame(columns=list(COLUMNS)), ""
+        last = self.found[max(self.found)]
+        rows = [event for (search, _), event in sorted(self.found.items()) if search == last["search"]]
+        frame = pd.DataFrame([{"localizer": localizer, **{name: row[name] for name in COLUMNS[1:]}} for row in rows])
+        frame["loss"] = frame["loss"].astype(float)
+        place = f" ({last['search']} of {last['searches']} searches)" if last.get("searches", 1) > 1 else ""
+        return thinned(frame), f"The search for {last['target']:,} entries{place}"
+
+
+def thinned(history: pd.DataFrame, most: int = MOST_POINTS) -> pd.DataFrame:
+    """The history in at most so many rows: of neighbouring steps the last, its loss their mean, its switches their
+    sum."""
+    each = -(-len(history) // most) if len(history) else 1
+    if each < 2:
+        return history
+    group = (range(len(history)) // pd.Series(each, index=history.index)).to_numpy()
+    rules = {"localizer": "last", "step": "last", "loss": "mean", "size": "last", "added": "sum", "removed": "sum"}
+    return history.groupby(group).agg(rules).reset_index(drop=True)

@@ -1,0 +1,147 @@
+"""What was chosen for a new localization, and its first choice: two models. What speaks against one is said there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import streamlit as st
+
+from skillviz.demo.index import PairEntry, World
+from skillviz.errors import SkillvizError
+from skillviz.models import fetch
+from skillviz.models.preflight import Preflight
+from skillviz.models.shelf import ENVIRONMENT, roots
+from skillviz.tasks.task import Task
+from skillviz.ui import cache, controls, form, launch_words, text
+from skillviz.ui.glossary import about
+
+WHERE = {"demo": "demo world", "own": "this machine or the hub"}
+
+
+@dataclass
+class Choices:
+    """What was chosen so far: fields of a RunSpec, and what stands against starting it."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    seeds: tuple[int, ...] = (0,)
+    found: Preflight | None = None
+    task: Task | None = None
+    readout: str = ""
+    world: World | None = None
+    demo: PairEntry | None = None
+    is_trial: bool = False
+    told: Any = None  # where the trial says what it uses
+
+    def refuse(self, sentence: str, place: Any = st) -> None:
+        """Says what stands against it, here, and keeps it from being started."""
+        self.problems.append(sentence)
+        place.error(text.plain(sentence), icon=":material/error:")
+
+
+def begin() -> Choices:
+    """Nothing chosen yet; the demo world where there is one."""
+    try:
+        return Choices(world=cache.world())
+    except SkillvizError as error:
+        st.warning(text.plain(str(error.args[0])))
+        return Choices()
+
+
+def pair(choices: Choices) -> None:
+    """Base and fine-tuned model, and whether they fit."""
+    with st.container(border=True):
+        st.markdown("### 1 · Two models", help=about("pretrained", "graftable"))
+        where = "own"
+        if choices.world is not None and choices.world.pairs:
+            where = controls.segments("new.from", "Models from", list(WHERE), "demo", shown=WHERE.__getitem__)
+        if where == "demo":
+            _demo_pair(choices)
+        else:
+            _own_pair(choices)
+        if choices.values["base"] and choices.values["finetuned"]:
+            _fit(choices)
+        else:
+            choices.refuse("Choose a pre-trained and a fine-tuned model.")
+
+
+def _demo_pair(choices: Choices) -> None:
+    assert choices.world is not None
+    by_name = {entry.name: entry for entry in choices.world.pairs}
+    name = controls.select(
+        "new.pair", "Pair", list(by_name), next(iter(by_name)), shown=lambda n: n.replace("-", " "),
+        help="A small language model of the demo world, before and after it was fine-tuned for a task.",
+    )  # fmt: skip
+    chosen = choices.demo = by_name[name]
+    choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
+    if (before := st.session_state.get("new.before")) not in (None, name):
+        controls.assign("new.demo-task", chosen.task)
+    st.session_state["new.before"] = name if before != name else before
+    ends = [chosen.accuracy.get(chosen.task, {}).get(state) for state in ("pretrained", "finetuned")]
+    if all(ends):
+        said = [
+            f"{text.percent(end.value)} (95{text.SPACE}%: {text.percent_interval(end.low, end.high)})"
+            for end in ends if end
+        ]  # fmt: skip
+        st.caption(f"Accuracy on its own task: {said[0]} before, {said[1]} after fine-tuning, {ends[0].n:,} examples.")  # type: ignore[union-attr]
+
+
+def _own_pair(choices: Choices) -> None:
+    shelf = cache.shelf()
+    models = {found.source: found for found in shelf.models}
+
+    def shown(source: str) -> str:
+        return launch_words.model(models[source]) if source in models else source
+
+    whole = [source for source, found in models.items() if not found.is_adapter]
+    base = form.box(
+        "new.base", "Pre-trained model", whole, "", shown=shown,
+        help="The model before fine-tuning: a folder found here, or type a folder, a hub id such as `org/name`, or "
+        "`org/name@revision`. Only safetensors weights are read.",
+    )  # fmt: skip
+    kind = models[base].model_type if base in models else ""
+    kin = sorted((s for s in models if s != base), key=lambda s: models[s].model_type not in (kind, ""))
+    finetuned = form.box(
+        "new.finetuned", "Fine-tuned model", kin, "", shown=shown,
+        help="The same model after fine-tuning, named in the same way; a LoRA adapter is merged when it is loaded.",
+    )  # fmt: skip
+    choices.values |= {"base": base, "finetuned": finetuned}
+    places = ", ".join(f"`{place}`" for place in roots())
+    more = " There are more than are listed; type the folder." if shelf.is_cut else ""
+    st.caption(
+        f"{text.counted(len(models), 'model')} found under {places}. Set `{ENVIRONMENT}` to look elsewhere.{more}"
+    )
+
+
+def _fit(choices: Choices) -> None:
+    """Says whether the two make a pair, from their headers; a model of the hub is fetched only when asked for."""
+    base, finetuned = choices.values["base"], choices.values["finetuned"]
+    absent = [source for source in (base, finetuned) if not fetch.at_hand(source)]
+    for source in absent:
+        choices.refuse(f"'{source}' is no folder here, and the hub's local cache does not hold it.")
+        if st.button(f"Fetch {source} from the hub", key=f"fetch.{source}", icon=":material/cloud_download:"):
+            _fetched(source)
+    if absent:
+        return
+    try:
+        found = choices.found = cache.preflight(base, finetuned)
+    except SkillvizError as error:
+        choices.refuse(str(error.args[0]))
+        return
+    for problem in found.problems:
+        choices.refuse(problem)
+    if found.fits:
+        st.caption(f":material/check: The two fit: {found.d or 0:,} graftable parameters in {found.layers} layers.")
+    for note in found.notes:
+        st.caption(text.plain(note))
+
+
+def _fetched(source: str) -> None:
+    try:
+        with st.spinner(f"Fetching {source}: its weights may be large."):
+            fetch.resolve(source)
+    except SkillvizError as error:
+        st.error(text.plain(str(error.args[0])))
+        return
+    st.rerun()
