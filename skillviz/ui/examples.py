@@ -34,15 +34,14 @@ SORTS = {
     "finetuned": "fine-tuned confidence in the true class",
     "length": "shortest text",
 }
-EVERY = "every class"
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What the reader wants to see; `length` in words, both ends inclusive, None where texts are not at hand."""
+    """What the reader wants to see; `label` None is every class, `length` counts words, both ends inclusive."""
 
     case: str = "all"
-    label: str = EVERY
+    label: str | None = None
     length: tuple[int, int] | None = None
     words: str = ""
     sort: str = "file"
@@ -94,7 +93,7 @@ def has_texts(table: pd.DataFrame) -> bool:
 def passing(table: pd.DataFrame, filters: Filters) -> pd.Series:
     """True for the examples that pass, in the order of the table."""
     kept = _of_case(table, filters.case)
-    if filters.label != EVERY:
+    if filters.label is not None:
         kept &= table["true"] == filters.label
     if not has_texts(table):
         return kept

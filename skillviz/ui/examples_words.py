@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import pandas as pd
 
 from skillviz.core.agreement import agreement_interval, mcnemar
 from skillviz.ui import text
@@ -43,6 +46,21 @@ def _judged(p: float, tuned: int, graft: int) -> str:
 def p_value(p: float) -> str:
     """`p = 0.031`, `p < 0.001`."""
     return "p < 0.001" if p < 0.001 else f"p = {text.number(p, 3)}"
+
+
+def classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
+    """Which class the graft and the fine-tuned model find worst, by F1; `results` as of `core.confusion`."""
+    said = []
+    for state, name in (("grafted", "the graft"), ("finetuned", "the fine-tuned model")):
+        mine = results[(results["state"] == state) & (results["metric"] == "f1")].dropna(subset="value")
+        if mine.empty:
+            continue
+        worst = mine.loc[mine["value"].idxmin()]
+        interval = f"95{text.SPACE}%: {text.percent_interval(worst['low'], worst['high'])}"
+        label = text.plain(labels[int(worst["class"])])
+        said.append(f"{name} finds **{label}** worst (F1 {text.percent(worst['value'])}, {interval})")
+    first, *others = said or ["No class was found at all"]
+    return f"{first[:1].upper()}{first[1:]}{''.join(f', {other}' for other in others)}."
 
 
 def passing(shown: int, n: int) -> str:

@@ -51,6 +51,7 @@ PAGES = {
         PageEntry("calibration", "Calibration", "This run", "How sure is the model, and is it right to be?"),
         PageEntry("interpolation", "Interpolation", "This run", "What lies between the models?"),
         PageEntry("transfer", "Transfer", "This run", "Does the skill carry over to other tasks?"),
+        PageEntry("examples", "Examples", "This run", "Which examples does the graft get right, and why?"),
         PageEntry("surgery", "Surgery", "This run", "What does a region built by hand carry?"),
     )
 }

@@ -15,8 +15,8 @@ from skillviz.ui.pages import PAGES, PROJECT
 
 RUN_PAGES = [name for name in PAGES if name != "runs"]
 FIGURES = {
-    "overview": 2, "region": 6, "sparsity": 1, "calibration": 3, "interpolation": 2, "transfer": 2, "surgery": 1,
-    "runs": 0,
+    "overview": 2, "region": 6, "sparsity": 1, "calibration": 3, "interpolation": 2, "transfer": 2, "examples": 6,
+    "surgery": 1, "runs": 0,
 }  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def scatter(points: pd.DataFrame, measure: str, chosen: str | None, theme: str) 
     counts = shown["case"].value_counts()
     said = ", ".join(f"{style.title} {counts.get(case, 0):,}" for case, style in CASES.items())
     return Exhibit(
-        name="confidence",
+        name="scatter",
         title=f"Fine-tuned against grafted: {MEASURES[measure]}",
         figure=confidence_scatter(points, measure, chosen=chosen, theme=theme, height=HEIGHT),
         reads=SUMMARY if measure == "confidence" else BY_MARGIN,
