@@ -8,12 +8,14 @@ accuracy and its Wilson interval are 0..1; empty bins have count 0 and NaN. Stat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.plots.figure import blank, canvas, ordered, require
-from skillviz.plots.theme import SOFT_INK, STATES, state_style
+from skillviz.plots.theme import SOFT_INK, STATES, Style, state_style
 
 COLUMNS = ("state", "bin", "lower", "upper", "count", "confidence", "accuracy", "low", "high")
 CONFIDENCE = "confidence, %"
@@ -95,11 +97,13 @@ def _key(name: str) -> go.Scatter:
     )
 
 
-def reliability_diagram(bins: pd.DataFrame, *, theme: str = "light", height: int = 400) -> go.Figure:
+def reliability_diagram(
+    bins: pd.DataFrame, *, styles: Mapping[str, Style] = STATES, theme: str = "light", height: int = 400
+) -> go.Figure:
     """Accuracy against mean confidence of each bin, with Wilson intervals and the gap to the diagonal.
 
     A mark's area grows with the bin's examples (never below a legible size); a thin line from mark to diagonal
-    is the gap that ECE averages.
+    is the gap that ECE averages. `styles` where the column `state` holds other names, such as runs.
     """
     states = _states(bins)
     if not states:
@@ -107,9 +111,9 @@ def reliability_diagram(bins: pd.DataFrame, *, theme: str = "light", height: int
     figure = canvas(theme, height, CONFIDENCE, "accuracy, %")
     _diagonal(figure, _first_edge(states), theme)
     for name, rows in states:
-        filled = rows[rows["count"] > 0]
-        figure.add_trace(_gaps(name, filled))
-        figure.add_trace(_marks(name, filled, max(int(r["count"].max()) for _, r in states)))
+        filled, style = rows[rows["count"] > 0], styles.get(name) or state_style(name)
+        figure.add_trace(_gaps(name, style, filled))
+        figure.add_trace(_marks(name, style, filled, max(int(r["count"].max()) for _, r in states)))
     figure.update_xaxes(range=[_first_edge(states) - 1, 102])
     lowest = min(float(rows[["low", "accuracy"]].min().min()) for _, rows in states)
     figure.update_yaxes(range=[100 * min(lowest, _first_edge(states) / 100) - 2, 109])
@@ -125,7 +129,7 @@ def _diagonal(figure: go.Figure, start: float, theme: str) -> None:
     figure.add_annotation(text=name, x=100, y=101, xanchor="right", yanchor="bottom", showarrow=False, font=soft)
 
 
-def _gaps(name: str, rows: pd.DataFrame) -> go.Scatter:
+def _gaps(name: str, style: Style, rows: pd.DataFrame) -> go.Scatter:
     """Vertical lines from the diagonal to each mark, as one broken trace."""
     confidence, accuracy = rows["confidence"].to_numpy(float) * 100, rows["accuracy"].to_numpy(float) * 100
     nothing = np.full(len(rows), np.nan)
@@ -133,17 +137,16 @@ def _gaps(name: str, rows: pd.DataFrame) -> go.Scatter:
         x=np.column_stack([confidence, confidence, nothing]).ravel(),
         y=np.column_stack([confidence, accuracy, nothing]).ravel(),
         mode="lines",
-        line={"color": state_style(name).color, "width": 3},
+        line={"color": style.color, "width": 3},
         opacity=0.35,
         legendgroup=name,
         showlegend=False,
         hoverinfo="skip",
-        name=f"{state_style(name).title}: gap",
+        name=f"{style.title}: gap",
     )
 
 
-def _marks(name: str, rows: pd.DataFrame, most: int) -> go.Scatter:
-    style = state_style(name)
+def _marks(name: str, style: Style, rows: pd.DataFrame, most: int) -> go.Scatter:
     accuracy, confidence, low, high = (rows[c].to_numpy(float) * 100 for c in ("accuracy", "confidence", "low", "high"))
     counts = rows["count"].to_numpy(float)
     gap = accuracy - confidence

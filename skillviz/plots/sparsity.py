@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, percent, require
 from skillviz.plots.references import add_references
-from skillviz.plots.theme import LOCALIZERS, localizer_style
+from skillviz.plots.theme import LOCALIZERS, Style, localizer_style
 
 COLUMNS = ("localizer", "seed", "size", "share", "metric", "value", "low", "high")
 SIZE_TITLE = "region size, % of graftable parameters"
@@ -60,6 +60,7 @@ def metric_by_size(
     *,
     references: Mapping[str, float] | None = None,
     own_size: Collection[str] = ("learned",),
+    styles: Mapping[str, Style] | None = None,
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
@@ -68,6 +69,7 @@ def metric_by_size(
     `curve`: see `by_size`. `references` draws level lines with direct labels, values as in the frame (0..1);
     keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in `own_size`
     are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true size.
+    `styles` are those of names in the column `localizer` that are no localizers, such as runs.
     """
     words = metric_words(metric)
     points = by_size(curve, metric, own_size)
@@ -78,15 +80,16 @@ def metric_by_size(
     lines = [n for n in names if n not in own_size]
     for name in names:
         shift = (lines.index(name) - (len(lines) - 1) / 2) * DODGE if name in lines else 0.0
-        figure.add_trace(_line(points[points["localizer"] == name], name, metric, shift, name in own_size))
+        style = (styles or {}).get(name) or localizer_style(name)
+        figure.add_trace(_line(points[points["localizer"] == name], style, metric, shift, name in own_size))
     levels = dict(references or {})
     _axes(figure, points, [v for v in levels.values() if not pd.isna(v)], metric)
     add_references(figure, levels, words, theme)
     return figure
 
 
-def _line(points: pd.DataFrame, name: str, metric: str, shift: float, alone: bool) -> go.Scatter:
-    style, words = localizer_style(name), metric_words(metric)
+def _line(points: pd.DataFrame, style: Style, metric: str, shift: float, alone: bool) -> go.Scatter:
+    words = metric_words(metric)
     value, low, high = (points[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
     return go.Scatter(
         x=points["share"].to_numpy(float) * 100 * 10**shift,

@@ -14,16 +14,19 @@ from skillviz.plots import (
     attribution,
     calibration,
     classes,
+    compare,
     examples,
     history,
     interpolation,
     makeup,
+    overlap,
     overview,
     region,
     sparsity,
     tensor,
     transfer,
 )
+from tests.plots import compare_frames as several
 from tests.plots import example_frames as single
 from tests.plots import frames
 from tests.plots import wise_frames as wise
@@ -35,6 +38,12 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "state_comparison": (overview.state_comparison, frames.scores, {"references": {"chance": 0.5, "majority": 0.501}}),
     "metric_by_size": (sparsity.metric_by_size, frames.curve, {"references": frames.REFERENCES}),
     "nll_by_size": (sparsity.metric_by_size, frames.curve, {"metric": "nll", "references": {"temperature": 0.36}}),
+    "runs_by_size": (sparsity.metric_by_size, several.curve, {"styles": several.STYLES}),
+    "run_values": (compare.values, several.scores, {"styles": several.STYLES}),
+    "run_differences": (compare.differences, several.differences, {"styles": several.STYLES, "baseline": "A"}),
+    "runs_reliability": (calibration.reliability_diagram, several.reliability, {"styles": several.STYLES}),
+    "overlap_iou": (overlap.overlap_map, several.shares, {}),
+    "overlap_asymmetric": (overlap.overlap_map, several.shares, {"kind": "overlap"}),
     "confidence_histogram": (calibration.confidence_histogram, frames.reliability, {}),
     "bin_counts": (calibration.bin_counts, frames.reliability, {}),
     "reliability_diagram": (calibration.reliability_diagram, frames.reliability, {}),

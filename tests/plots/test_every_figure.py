@@ -15,7 +15,18 @@ from tests.plots.every_figure import FIGURES, NAMES, draw, draw_empty
 
 # A title says its unit after a comma, or what is counted or listed.
 UNIT = re.compile(r", (%|nats|points|count|index|number|L2)|^region size, %|layer \(first = 0\)|head \(first = 0\)")
-CATEGORIES = {"module kind", "state", "class", "true class", "predicted class", "token", "task"}
+CATEGORIES = {
+    "module kind",
+    "state",
+    "class",
+    "true class",
+    "predicted class",
+    "token",
+    "task",
+    "run",
+    "entries of run",
+    "also in run",
+}
 
 
 def axes(figure: go.Figure) -> list:

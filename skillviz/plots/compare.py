@@ -1,0 +1,156 @@
+"""Several runs beside each other: their values, and their differences from one of them, with intervals.
+
+A run goes by a short key (`A`, `B`, ...), which names its row; its style has the long name for the legend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from skillviz.plots.figure import Metric, blank, metric_words, require
+from skillviz.plots.theme import INK, LOCALIZERS, Style, localizer_style, spare_style, template
+
+COLUMNS = ("run", "metric", "value", "low", "high")
+NOTHING = "No run has been scored yet."
+ROW, PANEL, HEAD = 26, 78, 40  # pixels of a run's row, of a panel's axis, of one legend
+
+
+def run_styles(runs: Sequence[tuple[str, str, str]]) -> dict[str, Style]:
+    """The style of each run, given as (key, localizer, name): its localizer's colour, and marks of its own.
+
+    The first run of a localizer has the localizer's marker and dash, the next ones those of localizers that are not
+    there, so that no two runs are told apart by colour alone.
+    """
+    first = {localizer: key for key, localizer, _ in reversed(runs)}
+    absent = (style for name, style in LOCALIZERS.items() if name not in first)
+    styles = {}
+    for key, localizer, name in runs:
+        own = localizer_style(localizer)
+        marks = own if first[localizer] == key else next(absent, spare_style(key))
+        styles[key] = Style(name, own.color, marks.symbol, marks.dash)
+    return styles
+
+
+def values(
+    scores: pd.DataFrame,
+    styles: Mapping[str, Style],
+    metrics: Sequence[str] = ("accuracy", "ece", "nll"),
+    *,
+    theme: str = "light",
+    height: int | None = None,
+) -> go.Figure:
+    """One panel a metric under each other, one dot with its 95 % interval a run.
+
+    `scores`: run, metric, value, low, high (shares 0..1, NLL in nats; low and high may be NaN). Rows stand in the
+    order of `styles`.
+    """
+    return _panels(scores, styles, metrics, "", theme, height)
+
+
+def differences(
+    scores: pd.DataFrame,
+    styles: Mapping[str, Style],
+    baseline: str,
+    metrics: Sequence[str] = ("accuracy", "ece", "nll"),
+    *,
+    theme: str = "light",
+    height: int | None = None,
+) -> go.Figure:
+    """The same of differences from the run `baseline`, whose row is an upright line at zero."""
+    return _panels(scores, styles, metrics, baseline, theme, height)
+
+
+def _panels(
+    scores: pd.DataFrame,
+    styles: Mapping[str, Style],
+    metrics: Sequence[str],
+    baseline: str,
+    theme: str,
+    height: int | None,
+) -> go.Figure:
+    require(scores, COLUMNS, "scores")
+    shown = [m for m in metrics if scores.loc[scores["metric"] == m, "value"].notna().any()]
+    keys = [key for key in styles if (scores["run"] == key).any()]
+    if not shown or not keys:
+        return blank(NOTHING, theme, height or 300, _axis(metric_words(metrics[0]), baseline), "run")
+    tall = height or HEAD + HEAD * len(keys) // 2 + (PANEL + ROW * len(keys)) * len(shown)
+    figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=min(62 / tall, 0.8 / len(shown)))
+    figure.update_layout(template=template(theme), height=tall)
+    for row, metric in enumerate(shown, start=1):
+        words = metric_words(metric)
+        for key in keys:
+            hit = scores[(scores["metric"] == metric) & (scores["run"] == key)]
+            figure.add_trace(_dot(key, styles[key], hit, words, baseline, row == 1), row=row, col=1)
+        title = _axis(words, baseline)
+        figure.update_xaxes(title_text=title, showgrid=True, range=_range(scores, metric, baseline), row=row, col=1)
+        order = {"type": "category", "categoryorder": "array", "categoryarray": keys[::-1], "dtick": 1}
+        figure.update_yaxes(title_text="run", showgrid=False, row=row, col=1, **order)
+    if baseline:
+        _zero(figure, styles[baseline], theme)
+    return figure
+
+
+def _axis(words: Metric, baseline: str) -> str:
+    return f"{words.title}: run − {baseline}, {_unit(words)}" if baseline else words.axis
+
+
+def _unit(words: Metric) -> str:
+    return "points" if words.unit == "%" else words.unit or "points"
+
+
+def _range(scores: pd.DataFrame, metric: str, baseline: str) -> list[float]:
+    """The panel's ends: all values and intervals, and zero where it is the baseline, with a little air."""
+    rows = scores[scores["metric"] == metric]
+    shown = rows[["value", "low", "high"]].to_numpy(float).ravel() * metric_words(metric).scale
+    shown = np.append(shown, 0.0) if baseline else shown
+    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    air = 0.06 * (high - low) or 1.0
+    return [low - air, high + air]
+
+
+def _dot(key: str, style: Style, rows: pd.DataFrame, words: Metric, baseline: str, is_named: bool) -> go.Scatter:
+    value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+    return go.Scatter(
+        x=value,
+        y=[key] * len(rows),
+        mode="markers",
+        name=style.title,
+        legendgroup=key,
+        showlegend=is_named,
+        marker=style.marker(11),
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": high - value,
+            "arrayminus": value - low,
+            "thickness": 2,
+            "width": 4,
+        },
+        hovertext=[_hover(*ends, words, baseline) for ends in zip(value, low, high, strict=True)],
+        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )
+
+
+def _hover(value: float, low: float, high: float, words: Metric, baseline: str) -> str:
+    """Value and interval in the panel's own unit; a difference with its sign."""
+    sign = "+" if baseline else ""
+    unit = _unit(words) if baseline else words.unit
+    said = f"{words.title} {value:{sign}.{words.digits}f} {unit}".rstrip() + (
+        f" against {baseline}" if baseline else ""
+    )
+    if np.isnan(low) or np.isnan(high):
+        return f"{said}<br>no interval"
+    return f"{said}<br>95 %: {low:{sign}.{words.digits}f} to {high:{sign}.{words.digits}f} {unit}".rstrip()
+
+
+def _zero(figure: go.Figure, style: Style, theme: str) -> None:
+    """The baseline as an upright line in every panel, with one entry in the legend."""
+    line = {"color": INK[theme], "width": 1.5, "dash": "2px,3px"}
+    name = f"{style.title} (baseline)"
+    figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=name), row=1, col=1)
+    figure.add_vline(x=0, line=line, layer="below", row="all", col=1)

@@ -1,0 +1,87 @@
+"""How much regions share: a square map of overlap or IoU, with what chance would give (paper, Fig. 8a)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from skillviz.plots.figure import blank, canvas, colour_bar, ordered, percent, require
+from skillviz.plots.theme import DENSITY
+
+COLUMNS = ("row", "column", "value", "chance")
+CELL, FRAME = 62, 110
+NOTHING = "There are no two regions to compare."
+KINDS = {
+    "overlap": ("share of the column's entries, %", "also in run", "entries of run"),
+    "iou": ("shared entries over all entries of both, %", "run", "run"),
+}
+
+
+def overlap_map(
+    shares: pd.DataFrame, kind: str = "iou", *, theme: str = "light", height: int | None = None
+) -> go.Figure:
+    """One cell a pair of regions, its share in percent and, below it, the share by chance in brackets.
+
+    `shares`: row, column (keys of runs), value and chance (0..1; NaN where a region is empty). `kind` is `iou`, which
+    is symmetric, or `overlap`: of the column's region, the share that lies in the row's too.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind={kind!r} is not known; it is {' or '.join(map(repr, KINDS))}")
+    require(shares, COLUMNS, "shares")
+    title, y, x = KINDS[kind]
+    names = ordered(shares["row"], ())
+    if not names:
+        return blank(NOTHING, theme, height or 300, x, y)
+    figure = canvas(theme, height or FRAME + CELL * len(names), x, y)
+    value, chance = (_square(shares, names, column) for column in ("value", "chance"))
+    figure.add_trace(
+        go.Heatmap(
+            z=100 * value,
+            x=names,
+            y=names,
+            zmin=0,
+            zmax=100,
+            colorscale=DENSITY,
+            colorbar=colour_bar(figure, title),
+            xgap=2,
+            ygap=2,
+            name="shared entries",
+            text=[[_cell(v, c) for v, c in zip(*rows, strict=True)] for rows in zip(value, chance, strict=True)],
+            texttemplate="%{text}",
+            textfont={"size": 12},
+            hovertext=_hovers(value, chance, names, kind),
+            hovertemplate="%{hovertext}<extra></extra>",
+        )
+    )
+    order = {"type": "category", "categoryorder": "array", "categoryarray": names, "showgrid": False, "dtick": 1}
+    figure.update_xaxes(showline=False, **order)
+    figure.update_yaxes(autorange="reversed", **order)
+    return figure
+
+
+def _square(shares: pd.DataFrame, names: list[str], column: str) -> np.ndarray:
+    table = shares.pivot(index="row", columns="column", values=column)
+    return table.reindex(index=names, columns=names).to_numpy(float)
+
+
+def _cell(value: float, chance: float) -> str:
+    """`62.1` and `(0.1)` below it, in percent."""
+    return "" if np.isnan(value) else f"{100 * value:.1f}<br>({_short(chance)})"
+
+
+def _short(share: float) -> str:
+    return f"{100 * share:.1f}" if share >= 0.001 else f"{100 * share:.2g}"
+
+
+def _hovers(value: np.ndarray, chance: np.ndarray, names: list[str], kind: str) -> list[list[str]]:
+    said = "of {b}'s entries, {v} are in {a} too" if kind == "overlap" else "{a} and {b} share {v} of their entries"
+    return [
+        [
+            ""
+            if np.isnan(value[i, j])
+            else f"{said.format(a=a, b=b, v=percent(value[i, j]))}<br>by chance: {percent(chance[i, j])}"
+            for j, b in enumerate(names)
+        ]
+        for i, a in enumerate(names)
+    ]

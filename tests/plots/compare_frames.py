@@ -1,0 +1,60 @@
+"""Made-up frames of six runs, two localizers among them twice; seeded, never read from a file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from skillviz.plots.compare import run_styles
+from tests.plots import frames
+
+RUNS = (
+    ("A", "stagewise", "A stagewise, seed 0"),
+    ("B", "stagewise", "B stagewise, seed 1"),
+    ("C", "stagewise", "C stagewise, seed 2"),
+    ("D", "frank-wolfe", "D Frank-Wolfe, seed 0"),
+    ("E", "movement", "E top movement, seed 0"),
+    ("F", "random", "F random, seed 0"),
+)
+STYLES = run_styles(RUNS)
+KEYS = tuple(STYLES)
+
+
+def scores() -> pd.DataFrame:
+    """Values of the six runs with intervals."""
+    rng = np.random.default_rng(5)
+    rows = [
+        (key, metric, value, value - half, value + half)
+        for key in KEYS
+        for metric, centre, half in (("accuracy", 0.8, 0.018), ("ece", 0.05, 0.012), ("nll", 0.43, 0.03))
+        for value in (centre + rng.normal(0, half),)
+    ]
+    return pd.DataFrame(rows, columns=["run", "metric", "value", "low", "high"])
+
+
+def differences() -> pd.DataFrame:
+    """Differences of five runs from A."""
+    table = scores()
+    first = table[table["run"] == "A"].set_index("metric")["value"]
+    centre = table["metric"].map(first)
+    return table.assign(**{c: table[c] - centre for c in ("value", "low", "high")})[table["run"] != "A"]
+
+
+def curve() -> pd.DataFrame:
+    """Curves of the six runs, under their keys."""
+    table = frames.curve(seeds=1)
+    return pd.concat([table[table["localizer"] == name].assign(localizer=key) for key, name, _ in RUNS])
+
+
+def reliability() -> pd.DataFrame:
+    """Reliability bins of the six runs."""
+    states = ("finetuned", "grafted", "temperature", "pretrained", "complement")
+    bins = frames.reliability(states)
+    return pd.concat([bins[bins["state"] == s].assign(state=key) for key, s in zip(KEYS, states, strict=False)])
+
+
+def shares() -> pd.DataFrame:
+    """Overlap of every two runs, and by chance."""
+    rng = np.random.default_rng(6)
+    rows = [(a, b, 1.0 if a == b else float(rng.uniform(0, 0.7)), 0.001) for a in KEYS for b in KEYS]
+    return pd.DataFrame(rows, columns=["row", "column", "value", "chance"])

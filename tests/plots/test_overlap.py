@@ -1,0 +1,43 @@
+"""The overlap map: cells in percent with chance below, rows from the top, empty regions left blank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.plots.overlap import overlap_map
+from tests.plots import compare_frames as several
+
+
+def heat(frame: pd.DataFrame, kind: str = "iou"):
+    return overlap_map(frame, kind).data[0]
+
+
+def test_a_cell_has_its_share_and_what_chance_would_give() -> None:
+    frame = pd.DataFrame(
+        [("A", "A", 1.0, 0.0005), ("A", "B", 0.25, 0.0005), ("B", "A", 0.5, 0.002), ("B", "B", 1.0, 0.002)],
+        columns=["row", "column", "value", "chance"],
+    )
+    drawn = heat(frame, "overlap")
+    assert np.array(drawn.z).tolist() == [[100, 25], [50, 100]]
+    assert drawn.text[0][1] == "25.0<br>(0.05)" and drawn.text[1][0] == "50.0<br>(0.2)"
+    assert drawn.hovertext[0][1] == "of B's entries, 25 % are in A too<br>by chance: 0.05 %"
+
+
+def test_the_first_run_is_at_the_top_left_and_the_scale_is_whole() -> None:
+    figure = overlap_map(several.shares())
+    assert figure.layout.yaxis.autorange == "reversed"
+    assert list(figure.data[0].x) == list(figure.data[0].y) == list(several.KEYS)
+    assert (figure.data[0].zmin, figure.data[0].zmax) == (0, 100)
+
+
+def test_an_empty_region_has_empty_cells() -> None:
+    frame = several.shares()
+    frame.loc[frame["column"] == "B", "value"] = np.nan
+    assert heat(frame).text[0][1] == "" == heat(frame).hovertext[0][1]
+
+
+def test_an_unknown_kind_is_named() -> None:
+    with pytest.raises(ValueError, match="'share' is not known; it is 'overlap' or 'iou'"):
+        overlap_map(several.shares(), "share")
