@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -36,13 +36,13 @@ def class_results(
     keys = [(state, c) for state, z in logits.items() for c in range(z.shape[1])]
     draws = resampled_values([statistic("f1", logits[s], y, positive=c) for s, c in keys], len(y), resamples, seed)
     counts = {state: confusion(z, y) for state, z in logits.items()}
-    rows = []
+    rows: list[dict[str, object]] = []
     for (state, c), drawn in zip(keys, draws, strict=True):
         rows += _rows(state, c, counts[state], drawn)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def _rows(state: str, c: int, counts: Integers, drawn: Floats) -> Sequence[dict[str, object]]:
+def _rows(state: str, c: int, counts: Integers, drawn: Floats) -> list[dict[str, object]]:
     """The three rows of one state and class."""
     right, n, predicted = (int(x) for x in (counts[c, c], counts[c].sum(), counts[:, c].sum()))
     common = {"state": state, "class": c, "n": n, "predicted": predicted, "right": right}

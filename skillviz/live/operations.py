@@ -97,7 +97,7 @@ def attribute(
     special = attribution.special(encoded.input_ids[0], pair.tokenizer)
     for state in states:
         if method == METHODS[0]:
-            one = attribution.attribute(pair, encoded, state, chosen, **told)
+            one: Any = attribution.attribute(pair, encoded, state, chosen, **told)
             own: dict[str, Any] = {"values": one.values}
         else:
             one = conductance(pair, encoded, state, chosen, **told)

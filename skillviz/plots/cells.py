@@ -53,7 +53,7 @@ def printed(figure: go.Figure, z: np.ndarray, words: Sequence[Sequence[str]], sc
             x=columns,
             y=rows,
             mode="text",
-            text=[words[row][column] for row, column in zip(rows, columns, strict=True)],
+            text=np.asarray(words, dtype=object)[rows, columns].tolist(),
             textfont={"size": size, "color": [ink_on(blended(scale, float(share))) for share in place]},
             hoverinfo="skip",
             showlegend=False,

@@ -67,9 +67,9 @@ def large_gaps(found: pd.DataFrame) -> list[str]:
 def completeness_words(found: pd.DataFrame) -> str:
     """Each state's change, what is explained of it, and the gap."""
     said = [
-        f"{state_style(row.state).title} {_nats(row.change)} of which {_nats(row.explained)} is explained "
-        f"(gap {_nats(row.gap)}{_of(row.share)})"
-        for row in found.itertuples()
+        f"{state_style(row['state']).title} {_nats(row['change'])} of which {_nats(row['explained'])} is explained "
+        f"(gap {_nats(row['gap'])}{_of(row['share'])})"
+        for row in found.to_dict("records")
     ]
     return f"From the baseline to the sentence, the class's log-odds change by: {'; '.join(said)}."
 
@@ -80,7 +80,7 @@ def tokens_words(rows: pd.DataFrame, label: str) -> str:
     for state, mine in rows[~rows["special"].astype(bool)].groupby("state", sort=False):
         if mine.empty or not mine["value"].abs().max():
             continue
-        most = mine.loc[mine["value"].abs().idxmax()]
+        most = strongest(mine)
         said.append(
             f"“{text.plain(most['token'])}” in the {state_style(str(state)).title} model ({_nats(most['value'])})"
         )
@@ -93,10 +93,15 @@ def parts_words(rows: pd.DataFrame, label: str) -> str:
     """The layer's module that does most for the class in each state."""
     said = []
     for state, mine in rows.groupby("state", sort=False):
-        most = mine.loc[mine["value"].abs().idxmax()]
+        most = strongest(mine)
         where = f"layer {most['layer']}'s {most['part']}"
         said.append(f"{where} in the {state_style(str(state)).title} model ({_nats(most['value'])})")
     return f"What counts most for **{text.plain(label)}**: {'; '.join(said)}."
+
+
+def strongest(rows: pd.DataFrame) -> pd.Series:
+    """The row whose value is largest in size; the first of several."""
+    return rows.iloc[int(rows["value"].abs().to_numpy().argmax())]
 
 
 def _tokens(answer: Answer) -> pd.DataFrame:

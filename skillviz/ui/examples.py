@@ -82,7 +82,7 @@ def with_texts(table: pd.DataFrame, texts: pd.DataFrame) -> pd.DataFrame:
     joined = table.merge(texts, on="example_id", how="left", validate="one_to_one")
     columns = [name for name in ("text_a", "text_b") if name in joined]
     joined[columns] = joined[columns].fillna("")
-    return joined.assign(length=joined[columns].agg(" ".join, axis=1).str.split().str.len())
+    return joined.assign(length=[len(" ".join(row).split()) for row in joined[columns].to_numpy(str)])
 
 
 def has_texts(table: pd.DataFrame) -> bool:

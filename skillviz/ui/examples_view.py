@@ -161,7 +161,7 @@ def _table(listed: pd.DataFrame, chosen: str | None) -> None:
     rows = [ids.index(chosen)] if chosen in ids else []
     st.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
     shown = examples.listing(listed.head(MOST_LISTED))
-    percents = [name for name in shown if shown[name].dtype == np.float64]
+    percents = shown.select_dtypes("float64").columns.tolist()
     st.dataframe(
         shown,
         key=TABLE,

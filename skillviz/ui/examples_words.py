@@ -55,7 +55,7 @@ def classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
         mine = results[(results["state"] == state) & (results["metric"] == "f1")].dropna(subset="value")
         if mine.empty:
             continue
-        worst = mine.loc[mine["value"].idxmin()]
+        worst = mine.iloc[int(mine["value"].to_numpy().argmin())]
         interval = f"95{text.SPACE}%: {text.percent_interval(worst['low'], worst['high'])}"
         label = text.plain(labels[int(worst["class"])])
         said.append(f"{name} finds **{label}** worst (F1 {text.percent(worst['value'])}, {interval})")

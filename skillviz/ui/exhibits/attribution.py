@@ -63,8 +63,7 @@ def _layers_alt(rows: pd.DataFrame, state: str, label: str) -> str:
     ends = []
     for layer in (rows["layer"].min(), rows["layer"].max()):
         mine = rows[rows["layer"] == layer]
-        most = mine.loc[mine["value"].abs().idxmax()]
-        ends.append(f"after layer {layer} most of it lies at “{most['token']}”")
+        ends.append(f"after layer {layer} most of it lies at “{attributions.strongest(mine)['token']}”")
     return f"Evidence for {label} in the {state_style(state).title} model: {', '.join(dict.fromkeys(ends))}."
 
 

@@ -95,7 +95,7 @@ def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resample
     for state, mine in rows.groupby("state", sort=False):
         known = mine.dropna(subset="value")
         if len(known):
-            worst = known.loc[known["value"].idxmin()]
+            worst = known.iloc[int(known["value"].to_numpy().argmin())]
             low = f"{labels[int(worst['class'])]} {text.percent(worst['value'])}"
             said.append(f"{state_style(str(state)).title} lowest for {low}")
     return Exhibit(
