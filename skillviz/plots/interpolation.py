@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,7 +73,7 @@ def trade_off(
 def _sides(points: pd.DataFrame, inside: str, outside: str, metric: str) -> dict[str, pd.DataFrame]:
     """By path one row an alpha that is known on both data sets, in order, in the metric's unit: alpha, x, y, ends."""
     scale, named = metric_words(metric).scale, ["value", "low", "high"]
-    found = {}
+    found: dict[str, pd.DataFrame] = {}
     for path in ordered(points["path"], PATHS):
         rows = points[(points["path"] == path) & (points["metric"] == metric)]
         sides = []
@@ -99,7 +100,7 @@ def _way(path: str, rows: pd.DataFrame, x: Metric, y: Metric) -> go.Scatter:
     )
 
 
-def _hover(row: Mapping[str, float], x: Metric, y: Metric) -> str:
+def _hover(row: Mapping[Any, float], x: Metric, y: Metric) -> str:
     said = [f"alpha {row['alpha']:.2f}"]
     for axis, words in (("x", x), ("y", y)):
         value, low, high = (row[name] / words.scale for name in (axis, f"{axis}_low", f"{axis}_high"))

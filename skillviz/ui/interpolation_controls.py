@@ -93,7 +93,7 @@ def _size(run: Run, grid: Grid) -> int:
     main = run.record.size or 1
     stored = grid.sizes() or [main]
     most = max(*run.record.sizes, main)
-    cuts = np.geomspace(max(1, min(stored) / 10), most, CUTS).round().astype(int) if RANKING in run.files else []
+    cuts = np.geomspace(max(1, min(stored) / 10), most, CUTS).round() if RANKING in run.files else np.empty(0)
     options, d = sorted({*stored, main, *map(int, cuts)}), run.record.d or 1
     if len(options) == 1:
         st.caption(f"Region: {text.count(main)} entries ({text.share(run.record.share)}), the only size of this run.")

@@ -57,7 +57,7 @@ def traced(run: Run, choice: Choice, grid: Grid) -> Grid:
     )
     if controls.switch("trace", f"Trace both ways with the models, on up to {TRACED} examples", False):
         for name in lacking:
-            told = {"task": choice.named} if name == choice.outside else {}
+            told: dict[str, Any] = {"task": choice.named} if name == choice.outside else {}
             answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **told)
             if answer is None:
                 return grid

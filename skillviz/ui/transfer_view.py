@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from skillviz.errors import SkillvizError
@@ -89,7 +91,7 @@ def _task(run: Run, named: str, rows: list[Offered]) -> Offered | None:
 
 def _asked(run: Run, asked: Offered) -> TransferNote | None:
     """The worker's answer about the task, once its labels are known to stand for the run's."""
-    told = {} if asked.fits else {"mapping": _mapping(run, asked)}
+    told: dict[str, Any] = {} if asked.fits else {"mapping": _mapping(run, asked)}
     if told and not any(told["mapping"].values()):
         st.info("Its labels have other names: say above which label of this run each one stands for.")
         return None

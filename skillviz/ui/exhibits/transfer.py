@@ -13,20 +13,21 @@ from skillviz.ui import measures, text
 from skillviz.ui.exhibits.exhibit import Exhibit
 from skillviz.ui.sentences import METRIC_WORDS, metric_difference, metric_title, metric_value
 
-SHOWN = ("pretrained", "grafted", "finetuned", measures.TEMPERATURE)
+SHOWN = ("pretrained", "grafted", "finetuned")
 
 
 def states(scores: Mapping[str, Scores], levels: Mapping[str, Mapping[str, float]], metric: str, theme: str) -> Exhibit:
     """Each model on each task; `scores` by task, the run's own first, `levels` by name and task."""
     table = score_table(scores)
-    shown = table[table["state"].isin(SHOWN)]
+    is_scaled = metric not in ("accuracy", "f1")  # a temperature changes no prediction
+    shown = table[table["state"].isin((*SHOWN, measures.TEMPERATURE) if is_scaled else SHOWN)]
+    scaled = "Temperature-scaled is the fine-tuned model with its confidence fitted on validation data of its own task."
     return Exhibit(
         name="zeroshot",
         title=f"{metric_title(metric)} by task",
         figure=zero_shot(shown, list(scores), metric, references=levels, theme=theme),
         reads="one band a task, the run's own at the top; one mark a model, its line the 95 % interval over examples. "
-        "Nothing was trained on the other tasks. Temperature-scaled is the fine-tuned model with its confidence "
-        "fitted on its own task's validation data.",
+        f"Nothing was trained on the other tasks. {scaled if is_scaled else ''}".strip(),
         alt=states_alt(shown[shown["metric"] == metric], metric),
         table=table,
         words=("ood", "temperature", "chance"),

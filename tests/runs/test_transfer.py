@@ -1,0 +1,96 @@
+"""Another task for a pair: labels by name, its own words in the source's order, and what was trained on."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from skillviz.errors import BadInput
+from skillviz.runs.transfer import asked_as, label_mapping, refuse_unfit, text_digests
+from skillviz.tasks.registry import TASKS
+from skillviz.tasks.task import Hub, LabelWords, Task, Template
+
+ONE = {"data": Hub(id="none/none"), "text": ("text",)}
+
+
+def task(name: str, *labels: str, words: tuple[str, ...] | None = None, asks: str = "masked", **changes) -> Task:
+    """A task of these labels, asked by a template that names it."""
+    told = {"template": Template(**{asks: f"{{text}} {name} <mask>." if asks == "masked" else f"{{text}} {name}:"})}
+    return Task(
+        name=name, labels=labels, label_words=LabelWords(**{asks: words or labels}), **{**ONE, **told, **changes}
+    )
+
+
+SOURCE = task("source", "bad", "good", words=("terrible", "great"))
+
+
+def test_labels_go_together_by_name_whatever_their_order_and_case() -> None:
+    other = task("other", "Good", "BAD")
+    assert label_mapping(SOURCE, other) == {"Good": "good", "BAD": "bad"}
+    assert label_mapping(SOURCE, task("few", "good", "bad")) == {"good": "good", "bad": "bad"}
+
+
+def test_the_words_are_the_other_tasks_in_the_order_of_the_sources_labels() -> None:
+    other = task("other", "good", "bad", words=("lovely", "awful"), max_length=64)
+    asked, notes = asked_as(SOURCE, other, label_mapping(SOURCE, other), "prompt")
+    assert asked.labels == ("bad", "good") and asked.asked("prompt") == ("{text} other <mask>.", ("awful", "lovely"))
+    assert asked.max_length == 64 and asked.name == "other" and notes == ()
+
+
+def test_of_several_labels_mapped_to_one_the_first_gives_the_word_but_the_namesake_wins() -> None:
+    other = task("other", "awful", "poor", "bad", "fine", words=("w1", "w2", "w3", "w4"))
+    first = {"awful": "bad", "poor": "bad", "bad": None, "fine": "good"}
+    assert asked_as(SOURCE, other, first, "prompt")[0].asked("prompt")[1] == ("w1", "w4")
+    namesake = {**first, "bad": "bad"}
+    assert asked_as(SOURCE, other, namesake, "prompt")[0].asked("prompt")[1] == ("w3", "w4")
+    lone = {"awful": "bad", "poor": None, "bad": None, "fine": None}
+    assert asked_as(SOURCE, other, lone, "prompt")[0].asked("prompt")[1] == ("w1", "great"), "its own where none is"
+
+
+def test_without_words_of_its_own_it_is_asked_in_the_sources_and_says_so() -> None:
+    other = task("other", "good", "bad", asks="causal")
+    asked, notes = asked_as(SOURCE, other, label_mapping(SOURCE, other), "prompt")
+    assert asked.asked("prompt") == SOURCE.asked("prompt") and asked.name == "other"
+    assert len(notes) == 1 and "in those of 'source'" in notes[0]
+    clash = task("other", "good", "bad", words=("terrible", "dull"))
+    lone = asked_as(SOURCE, clash, {"good": "good", "bad": None}, "prompt")
+    assert lone[0].asked("prompt") == SOURCE.asked("prompt") and lone[1], "one word for both labels asks nothing"
+
+
+def test_the_head_needs_no_words() -> None:
+    other = task("other", "good", "bad", asks="causal", max_length=32)
+    asked, notes = asked_as(SOURCE, other, label_mapping(SOURCE, other), "head")
+    assert asked.labels == SOURCE.labels and asked.limit("head") == 32 and notes == ()
+
+
+def test_what_does_not_fit_is_one_sentence() -> None:
+    with pytest.raises(BadInput, match="only tasks with the same labels can be scored beside it") as caught:
+        refuse_unfit(SOURCE, {"x.yaml": task("other", "good", "ugly")})
+    assert "'ugly' is a label of 'other'" in str(caught.value) and "say which" not in str(caught.value)
+    two = task("two", "good", "bad", text=("a", "b"), template=Template(masked="{a} {b} <mask>"))
+    with pytest.raises(BadInput, match="number of texts"):
+        refuse_unfit(SOURCE, {"two": two})
+    with pytest.raises(BadInput, match="name each task once"):
+        refuse_unfit(SOURCE, {"a": task("other", "good", "bad"), "b": task("other", "good", "bad")})
+    refuse_unfit(SOURCE, {"a": task("other", "good", "bad"), "b": task("third", "good", "bad")})
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [{"good": "good"}, {"good": "fine", "bad": "bad"}, {"good": None, "bad": None}, {"good": "good", "b": "bad"}],
+)
+def test_a_mapping_names_every_label_and_only_known_ones(mapping: dict) -> None:
+    with pytest.raises(BadInput, match="a mapping takes each of good, bad"):
+        label_mapping(SOURCE, task("other", "good", "bad"), mapping)
+
+
+def test_the_papers_pairs_fit() -> None:
+    for source, others in (("sst2", ("imdb", "yelp", "mr")), ("qnli", ("mnli_01", "snli_01", "rte"))):
+        refuse_unfit(TASKS[source], {name: TASKS[name] for name in others})
+
+
+def test_digests_tell_texts_apart_but_not_case_and_spaces() -> None:
+    one, same, other = text_digests(pd.DataFrame({"text_a": ["The  film", " the FILM ", "the films"]}))
+    assert one == same != other
+    (joined,) = text_digests(pd.DataFrame({"text_a": ["a"], "text_b": ["b c"]}))
+    assert joined != text_digests(pd.DataFrame({"text_a": ["a b"], "text_b": ["c"]}))[0]
