@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from skillviz import errors
@@ -14,6 +16,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.failure import BUG, OUT_OF_MEMORY
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.registry import TASKS
+from skillviz.tasks.uploaded import FILE
 from skillviz.ui import text
 from skillviz.ui.launch_words import lasting
 
@@ -46,15 +49,22 @@ INPUTS = (
     (errors.DiskFull, "The disk is full", "Free some space, then resume."),
 )
 COLUMNS = ("localizer", "step", "loss", "size", "added", "removed")
-MOST_POINTS = 200
+MOST_POINTS = 60
+REDRAWN = 3.0  # seconds between two drawings of a growing chart
 
 
 def what(job: Job) -> str:
     """The job in one line: models, task, localizer, sizes, seed, place."""
     spec = job.spec
     pair = f"{text.last_part(spec.base)} → {text.last_part(spec.finetuned)}"
-    words = [pair, text.short_source(spec.task), localizer_style(spec.localizer).title, ", ".join(spec.sizes)]
+    words = [pair, task_word(spec.task), localizer_style(spec.localizer).title, ", ".join(spec.sizes)]
     return text.plain(" · ".join([*words, f"seed {spec.seed}", job.slot]))
+
+
+def task_word(task: str) -> str:
+    """A task's name, as far as its source tells: `sst2`, `reviews` of a file, the folder of a task.yaml."""
+    path = PurePosixPath(task)
+    return path.parent.name or path.stem if path.name == FILE else path.stem
 
 
 def waits(job: Job) -> str:
@@ -119,6 +129,7 @@ class Steps:
 
     place: int = 0
     found: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
+    drawn: tuple[float, pd.DataFrame, str] | None = None
 
     def hear(self, events: Sequence[dict[str, Any]], place: int) -> None:
         """Takes note of what was told; a step told again, after a resume, counts as told last."""
@@ -126,6 +137,12 @@ class Steps:
         for event in events:
             if event.get("phase") == "search" and "step" in event:
                 self.found[event["search"], event["step"]] = event
+
+    def drawing(self, localizer: str, now: float) -> tuple[pd.DataFrame, str]:
+        """As `frame`, but the same for some seconds: a browser takes longer to draw a chart than a bar."""
+        if self.drawn is None or now - self.drawn[0] >= REDRAWN:
+            self.drawn = (now, *self.frame(localizer))
+        return self.drawn[1:]
 
     def frame(self, localizer: str) -> tuple[pd.DataFrame, str]:
         """The steps of the search under way, as a history table, and what that search is for."""
@@ -145,6 +162,5 @@ def thinned(history: pd.DataFrame, most: int = MOST_POINTS) -> pd.DataFrame:
     each = -(-len(history) // most) if len(history) else 1
     if each < 2:
         return history
-    group = (range(len(history)) // pd.Series(each, index=history.index)).to_numpy()
     rules = {"localizer": "last", "step": "last", "loss": "mean", "size": "last", "added": "sum", "removed": "sum"}
-    return history.groupby(group).agg(rules).reset_index(drop=True)
+    return history.groupby(np.arange(len(history)) // each).agg(rules).reset_index(drop=True)

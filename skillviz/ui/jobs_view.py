@@ -5,6 +5,7 @@ Only the panel is drawn again while a job is open; the page itself follows once,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import streamlit as st
@@ -111,7 +112,7 @@ def _running(job: Job) -> None:
     told: dict[str, Steps] = st.session_state.setdefault(TOLD, {})
     steps = told.setdefault(job.run_id, Steps())
     steps.hear(*jobs.events(store, job.run_id, steps.place))
-    history, title = steps.frame(job.spec.localizer)
+    history, title = steps.drawing(job.spec.localizer, time.monotonic())
     if len(history) > 1:
         chart(
             search_history(history, theme=theme(), height=320),

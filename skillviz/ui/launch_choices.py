@@ -39,6 +39,11 @@ class Choices:
         self.problems.append(sentence)
         place.error(text.plain(sentence), icon=":material/error:")
 
+    def still(self, sentence: str) -> None:
+        """Says what is still to be chosen: nothing is wrong yet."""
+        self.problems.append(sentence)
+        st.caption(sentence)
+
 
 def begin() -> Choices:
     """Nothing chosen yet; the demo world where there is one."""
@@ -63,7 +68,7 @@ def pair(choices: Choices) -> None:
         if choices.values["base"] and choices.values["finetuned"]:
             _fit(choices)
         else:
-            choices.refuse("Choose a pre-trained and a fine-tuned model.")
+            choices.still("Choose a pre-trained and a fine-tuned model.")
 
 
 def _demo_pair(choices: Choices) -> None:

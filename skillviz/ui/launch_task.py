@@ -28,7 +28,7 @@ def task(choices: Choices) -> None:
         name = _NAMED[source](choices)
         choices.values["task"] = name or "-"
         if not name:
-            choices.refuse("Choose a task.")
+            choices.still("Choose a task." if source != "upload" else "Upload data, and keep them as a task.")
             return
         try:
             choices.task = registry.task(name)

@@ -89,10 +89,7 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     of = f" of {d:,} graftable parameters" if d else ""
     runs = "" if jobs == 1 else f", {jobs} times with different seeds"
     pair = f"{text.last_part(spec.base)} → {text.last_part(spec.finetuned)}"
-    return (
-        f"**{name}** will look for {what}{of} in *{text.plain(pair)}*, task "
-        f"*{text.plain(task)}*{runs}."
-    )
+    return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*, task *{text.plain(task)}*{runs}."
 
 
 def expected(found: Estimate, jobs: int, free: int, queued: int) -> str:

@@ -1,0 +1,116 @@
+"""What is said of jobs, and the steps they tell: each once, thinned without losing a switch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.jobs.job import Job, JobProgress
+from skillviz.plots.history import search_history
+from skillviz.runs import failure as failures
+from skillviz.runs.progress import PHASES
+from skillviz.runs.record import RunRecord
+from skillviz.runs.spec import RunSpec
+from skillviz.ui import job_words as words
+from skillviz.ui.job_words import Steps
+from skillviz.ui.text import SPACE
+
+
+def job(position: int | None = None, **changes: object) -> Job:
+    fields = {"base": "models/minilm", "finetuned": "org/tuned", "task": "my/reviews.yaml", **changes}
+    spec = RunSpec(**fields)  # type: ignore[arg-type]
+    record = RunRecord(run_id="x-1", spec=spec, key="k", status="queued", created="")
+    return Job(Path("x-1"), record, "cpu", position)
+
+
+def event(step: int, search: int = 1, **changes: object) -> dict[str, object]:
+    said = {"loss": 1 / step, "size": 9, "added": 2, "removed": 1, "total": 10, "searches": 2, "target": 9 * search}
+    return {"phase": "search", "step": step, "search": search, **said, **changes}
+
+
+def test_a_job_in_a_line() -> None:
+    said = words.what(job(sizes=("0.1%", "1%"), seed=3))
+    assert said == "minilm → tuned · reviews · stagewise · 0.1%, 1% · seed 3 · cpu"
+    assert [words.task_word(t) for t in ("sst2", "/a/mine/task.yaml", "task.yaml")] == ["sst2", "mine", "task"]
+
+
+def test_the_queue_is_told_in_words() -> None:
+    assert "1 job is before it" in words.waits(job(1)) and "3 jobs are before it" in words.waits(job(3))
+    assert "is free" in words.waits(job(0)) and "is free" in words.waits(job())
+
+
+def test_progress_in_words() -> None:
+    said = words.far(JobProgress("search", 1031, 2000, 0.4123, 5, 1, 1, 75.2))
+    assert said == f"searching: step 1,031 of 2,000, loss 0.412, about 1{SPACE}min 15{SPACE}s left"
+    assert words.far(JobProgress("load")) == "loading the models"
+    assert words.far(JobProgress("search", 3)) == "searching: step 3"
+
+
+def test_the_bar_only_grows() -> None:
+    assert list(words.PHASES) == list(PHASES)
+    shares = [words.share(JobProgress(phase, 10, 10) if phase == "search" else JobProgress(phase)) for phase in PHASES]
+    assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 1
+    begun, half = (words.share(JobProgress("search", n, 10)) for n in (0, 5))
+    assert words.share(JobProgress("predict")) < begun < half < words.share(JobProgress("evaluate"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "title"),
+    [
+        (failures.OUT_OF_MEMORY, "Out of memory"), (failures.BUG, "A bug in skillviz"), ("killed", "Killed"),
+        ("BadData", "Bad data"), ("BadLabelWord", "A value that cannot be used"), ("RandomHead", "A model that cannot"),
+        ("NoDevice", "No such device"), ("DiskFull", "The disk is full"), ("nothing known", "Failed"),
+    ],
+)  # fmt: skip
+def test_every_failure_has_a_class_and_something_to_do(kind: str, title: str) -> None:
+    found, todo = words.failure(kind)
+    assert found.startswith(title) and todo.endswith(".")
+
+
+def test_the_form_is_filled_from_a_spec() -> None:
+    spec = job(localizer="learned", options={"lr": 5.0}, steps=7, sizes=("1%", "9"), max_test=3).spec
+    said = words.form_of(spec)
+    assert said["new.source"] == "file" and said["new.file"] == "my/reviews.yaml" and said["new.size"] == "1%,9"
+    assert (said["new.learned.lr"], said["new.learned.steps"], said["new.max-test"]) == ("5.0", "7", "3")
+    assert said["new.max-train"] == said["new.also"] == "none" and said["new.readout"] == "auto"
+    assert words.form_of(job(task="sst2").spec)["new.known"] == "sst2"
+
+
+def test_steps_are_heard_piece_by_piece_and_the_last_telling_counts() -> None:
+    steps = Steps()
+    assert steps.frame("stagewise")[0].empty
+    steps.hear([{"phase": "load"}, event(1), event(2), {"phase": "search"}], 100)
+    steps.hear([event(2, loss=0.25, added=7), event(3, loss=None)], 200)
+    frame, title = steps.frame("stagewise")
+    assert steps.place == 200 and frame["step"].tolist() == [1, 2, 3] and frame["added"].tolist() == [2, 7, 2]
+    assert np.isnan(frame["loss"][2]) and title == "The search for 9 entries (1 of 2 searches)"
+    search_history(frame)
+    steps.hear([event(1, search=2, searches=2)], 300)
+    frame, title = steps.frame("stagewise")
+    assert len(frame) == 1 and title == "The search for 18 entries (2 of 2 searches)"
+
+
+def test_a_growing_chart_is_drawn_anew_after_some_seconds_only() -> None:
+    steps = Steps()
+    steps.hear([event(1)], 1)
+    first, _ = steps.drawing("stagewise", 10.0)
+    steps.hear([event(2)], 2)
+    assert steps.drawing("stagewise", 10.0 + words.REDRAWN - 0.1)[0] is first and len(first) == 1
+    assert len(steps.drawing("stagewise", 10.0 + words.REDRAWN)[0]) == 2
+
+
+@pytest.mark.parametrize("n", [1, 2, 59, 60, 61, 600, 1234])
+def test_thinning_keeps_ends_and_sums(n: int) -> None:
+    steps = np.arange(1, n + 1)
+    frame = pd.DataFrame(
+        {"localizer": "random", "step": steps, "loss": 1.0 / steps, "size": steps, "added": 2, "removed": steps % 2}
+    )
+    before = frame.copy()
+    thin = words.thinned(frame)
+    assert len(thin) <= words.MOST_POINTS and thin["step"].iloc[-1] == n == thin["size"].iloc[-1]
+    assert (thin["added"].sum(), thin["removed"].sum()) == (2 * n, frame["removed"].sum())
+    assert thin["step"].is_monotonic_increasing and thin["loss"].between(1 / n, 1).all()
+    pd.testing.assert_frame_equal(frame, before)
