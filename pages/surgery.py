@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from skillviz.ui import page, surgery_save, surgery_view
+from skillviz.ui import page, surgery_view
 from skillviz.ui.chart import show, theme
 from skillviz.ui.exhibits import surgery as exhibits
 from skillviz.ui.glossary import about
@@ -18,9 +18,8 @@ left, right = st.columns([3, 2])
 with left:
     show(exhibits.layout(made, theme()), run.id)
 with right:
-    surgery_view.counts(run, made)
-    surgery_save.save(run, made)
-surgery_view.graft(run, made)
+    surgery_view.counts(made)
+surgery_view.beside(run, made, surgery_view.graft(run, made))
 st.caption(
     "Fine-tuned values are copied into the pre-trained model at the region and nowhere else; nothing is trained.",
     help=about("graft"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skillviz.core.recipe import CONDITIONS, canonical, checked, parsed
+from skillviz.core.recipe import ALGEBRA, CONDITIONS, canonical, checked, parsed
 from skillviz.errors import BadInput
 
 HOW = {
@@ -124,8 +124,9 @@ def _alone(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _combined(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
     """The fields of stored regions and parts together."""
-    (algebra, two), *_ = recipe.items()
-    if not isinstance(two, list) or len(two) != 2:
+    algebra = next((name for name in ALGEBRA if name in recipe), "")
+    two = recipe.get(algebra, [])
+    if len(two) != 2:
         return None
     for how, (first, second) in (("stored", two), ("parts", two[::-1])):
         stored, parts = _stored_fields(first), _part_fields(second)

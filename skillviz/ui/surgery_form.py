@@ -18,7 +18,7 @@ from skillviz.ui.glossary import about
 from skillviz.ui.hand import BIASES, HOW, JOINS, Hand, recipe_of, sizes_offered
 from skillviz.ui.surgery_memory import seeded
 
-BIAS_WORDS = {"all": "weights and biases", "without": "no biases", "only": "biases only"}
+BIAS_WORDS = {"all": "weights and biases", "without": "weights, no biases", "only": "biases only"}
 ROWS_HELP = (
     "Which rows of each matrix, counted from 0: numbers and ranges, such as `0-7, 12`. A row of a weight is an output "
     "of its module (an input in GPT-2); a bias or a norm is one row, number 0. Empty: all rows."
@@ -110,13 +110,13 @@ def _parts(hand: Hand, table: ParameterTable) -> Hand:
             "Rows", key=seeded("rows", hand.rows), placeholder="all rows, or 0-7, 12", help=ROWS_HELP, max_chars=300
         )
     with right:
-        biases = st.segmented_control(
-            "Of these", list(BIASES), key=seeded("biases", hand.biases), format_func=BIAS_WORDS.get, required=True
+        biases = st.selectbox(
+            "Weights or biases", list(BIASES), key=seeded("biases", hand.biases), format_func=BIAS_WORDS.get
         )
     tensors = hand.tensors
     if not table.known or hand.tensors:
         tensors = _several("tensors", "Tensors by name", hand.tensors, list(table.names), {}, "all tensors")
-    return replace(hand, layers=chosen_layers, rows=rows, biases=biases or hand.biases, tensors=tensors)
+    return replace(hand, layers=chosen_layers, rows=rows, biases=biases, tensors=tensors)
 
 
 def _several(

@@ -7,7 +7,20 @@ import streamlit as st
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
-from skillviz.ui import cache, cards, controls, grafted, hand_words, live, made, measures, page, surgery_form, text
+from skillviz.ui import (
+    cache,
+    cards,
+    controls,
+    grafted,
+    hand_words,
+    live,
+    made,
+    measures,
+    page,
+    surgery_form,
+    surgery_save,
+    text,
+)
 from skillviz.ui.chart import show, theme
 from skillviz.ui.entries import headline_split
 from skillviz.ui.exhibits import surgery as exhibits
@@ -41,16 +54,16 @@ def meaning(run: Run, found: Made) -> None:
     names = made.names(pair_entries(run))
     st.markdown(hand_words.sentence(found.recipe, names, found.size, found.d), help=about("region", "graft", "size"))
     if not found.size:
-        st.info("Nothing is chosen, so the graft is the pre-trained model itself. Choose layers, kinds or rows above.")
+        st.info("Nothing is chosen, so the graft is the pre-trained model itself. Choose layers, kinds or rows below.")
     elif found.size == found.d:
         st.info("Everything is chosen: the graft has all blocks of the fine-tuned model, its complement none of them.")
     elif found.is_own:
         st.caption("This is the run's own region; change it below and see what becomes of the graft.")
 
 
-def counts(run: Run, found: Made) -> None:
+def counts(found: Made) -> None:
     """Size, share, and what the region has in common with the run's own, beside what chance would give."""
-    with st.container(border=True):
+    with st.container(border=True, height="stretch"):
         st.markdown("### How large it is")
         with st.container(horizontal=True):
             st.metric("Entries", text.count(found.size), help=about("size", "graftable"), width="content")
@@ -63,48 +76,54 @@ def counts(run: Run, found: Made) -> None:
         st.markdown(_makeup(found))
 
 
-def graft(run: Run, found: Made) -> None:
-    """Grafts the region live and shows how it does; without a word where there is nothing to graft."""
+def graft(run: Run, found: Made) -> Grafted | None:
+    """Grafts the region live and says how it does; None where there is nothing to graft, or no model to graft it on."""
     if not found.size or run.record.task is None:
-        return
+        return None
     st.markdown("## How its graft does")
     split = headline_split(run.record)
+    size = _sample(run, split)
     answer = live.ask(
-        run,
-        "evaluate_region",
-        topic="surgery.graft",
-        region=dict(found.recipe),
-        split=split,
-        sample=_sample(run, split),
+        run, "evaluate_region", topic="surgery.graft", region=dict(found.recipe), split=split, sample=size
     )
     if answer is None:
         st.caption(_chance(run, found, split))
-        return
-    with page.explained():
-        told = grafted.grafted_of(answer, page.table(run, "predictions"), split, run.record.task)
+        return None
+    told = grafted.grafted_of(answer, page.table(run, "predictions"), split, run.record.task)
     st.markdown(grafted.sentence(told, run.record, split, found.is_own), help=about("complement", "paired"))
     _numbers(run, told, split, found)
+    return told
+
+
+def beside(run: Run, found: Made, told: Grafted | None) -> None:
+    """The figure of the graft, and beside it what can be done with it: try a sentence, save it."""
+    if told is None:
+        surgery_save.save(run, found)
+        return
     left, right = st.columns(2)
     with left:
-        show(exhibits.states(told, run.record, split, theme()), run.id)
-    with right, st.container(border=True, height="stretch"):
+        show(exhibits.states(told, run.record, headline_split(run.record), theme()), run.id)
+    with right:
         sentence(run, found)
+        surgery_save.save(run, found)
 
 
 def sentence(run: Run, found: Made) -> None:
     """A typed example, and the class probabilities that each model gives to it."""
-    st.markdown("### Try a sentence", help=about("confidence", "pretrained"))
-    texts = _typed(run)
-    if not all(texts):
-        st.caption("Type one to see what the models make of it, before and after the operation.")
-        return
+    card = st.container(border=True)
+    with card:
+        st.markdown("### Try a sentence", help=about("confidence", "pretrained"))
+        texts = _typed(run)
+        if not all(texts):
+            st.caption("Type one to see what the models make of it, before and after the operation.")
+            return
     answer = live.ask(
         run, "score_text", topic="surgery.sentence", region=dict(found.recipe), states=TYPED,
         texts=[texts if len(texts) > 1 else texts[0]],
     )  # fmt: skip
     if answer is not None:
         table = grafted.typed(answer["logits"], TYPED)
-        st.markdown(f"{grafted.predicted(table, answer['labels'])}.")
+        card.markdown(f"{grafted.predicted(table, answer['labels'])}.")
         show(exhibits.typed(table, answer["labels"], theme()), run.id)
 
 

@@ -1,0 +1,137 @@
+"""The surgery form and its recipe: one stands for the other, and the region is said in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillviz.core.parameters import KINDS
+from skillviz.core.recipe import canonical, region_of
+from skillviz.errors import BadInput
+from skillviz.ui.hand import BIASES, HOW, JOINS, Hand, hand_of, recipe_of, rows_of, rows_text, sizes_offered
+from skillviz.ui.hand_words import meaning, sentence
+from tests.core.test_recipe import TABLES, recipes, stored_in
+
+TABLE = TABLES["bert"]
+NAMES = {"one": "stagewise, 0.1 %, seed 0", "two": "random, 1 %, seed 0"}
+
+
+def hands() -> st.SearchStrategy[Hand]:
+    rows = st.sampled_from(["", "0", "0-2", "0-1, 4"])
+    runs = st.sampled_from([("one",), ("two",), ("one", "two")])
+    return st.builds(
+        Hand,
+        how=st.sampled_from([how for how in HOW if how != "typed"]),
+        runs=runs,
+        join=st.sampled_from(list(JOINS)),
+        size=st.one_of(st.none(), st.integers(1, 40)),
+        layers=st.lists(st.integers(0, 2), unique=True, max_size=2).map(lambda v: tuple(sorted(v))),
+        kinds=st.lists(st.sampled_from(KINDS), unique=True, max_size=2).map(
+            lambda v: tuple(sorted(v, key=KINDS.index))
+        ),
+        tensors=st.sampled_from([(), TABLE.names[:1], TABLE.names[1:3]]),
+        rows=rows,
+        biases=st.sampled_from(list(BIASES)),
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(hands())
+def test_every_form_comes_back_as_the_same_recipe(hand: Hand) -> None:
+    recipe = recipe_of(hand)
+    again = hand_of(recipe)
+    assert canonical(recipe_of(again)) == canonical(recipe) and again.how != "typed"
+    assert recipe_of(hand_of(recipe_of(again))) == recipe
+
+
+@settings(max_examples=150, deadline=None)
+@given(recipes(TABLE))
+def test_every_recipe_has_a_form_of_the_same_region(recipe: dict[str, Any]) -> None:
+    """Also those that the form has no fields for: they stand there as JSON."""
+    stored = stored_in(TABLE)
+    made = recipe_of(hand_of(recipe))
+    assert region_of(made, TABLE, stored) == region_of(recipe, TABLE, stored)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "how"),
+    [
+        ({"run": "one"}, "stored"),
+        ({"run": "one", "size": 3}, "stored"),
+        ({"union": [{"run": "one"}, {"run": "two"}]}, "stored"),
+        ({}, "parts"),
+        ({"layers": [0]}, "parts"),
+        ({"layers": []}, "typed"),
+        ({"union": [{"layers": [0]}, {"run": "one"}]}, "union"),
+        ({"intersection": [{"run": "one"}, {"biases": True}]}, "intersection"),
+        ({"difference": [{"run": "one"}, {"layers": [0]}]}, "without"),
+        ({"difference": [{"layers": [0]}, {"run": "one"}]}, "rest"),
+        ({"difference": [{"layers": [0]}, {"union": [{"run": "one"}, {"run": "two"}]}]}, "rest"),
+        ({"union": [{"layers": [0]}, {"layers": [1]}]}, "typed"),
+        ({"union": [{"run": "one"}, {"run": "one"}]}, "typed"),
+        ({"difference": [{"run": "one"}, {"run": "two"}]}, "typed"),
+    ],
+)
+def test_what_a_recipe_is_shown_as(recipe: dict[str, Any], how: str) -> None:
+    assert hand_of(recipe).how == how
+
+
+def test_rows_are_read_as_they_are_typed() -> None:
+    assert rows_of("0-7, 12") == [[0, 7], [12, 12]] == rows_of(" 0 \N{EN DASH} 7 ;12,")
+    assert rows_of("") == [] and rows_text(rows_of("3-3, 5-9")) == "3, 5-9"
+
+
+@pytest.mark.parametrize("text", ["x", "7-0", "1-2-3", "-4", "1.5", "0-x", "٣", "99999999999"])
+def test_what_are_no_rows_is_said(text: str) -> None:
+    with pytest.raises(BadInput, match="names no rows"):
+        rows_of(text)
+
+
+def test_a_form_without_a_stored_region_says_so() -> None:
+    with pytest.raises(BadInput, match="choose a stored region"):
+        recipe_of(Hand())
+
+
+def test_places_on_a_ranking_are_round_and_hold_the_runs_own() -> None:
+    assert sizes_offered((222, 44, 889)) == [1, 2, 5, 10, 20, 44, 50, 100, 200, 222, 500, 889]
+    assert sizes_offered(()) == [] and sizes_offered((1,)) == [1]
+    steps = sizes_offered((10_000_000,))
+    assert len(steps) == 22 and max(b / a for a, b in zip(steps, steps[1:], strict=False)) <= 2.5
+
+
+@pytest.mark.parametrize(
+    ("recipe", "said"),
+    [
+        ({}, "everything that can be grafted"),
+        ({"layers": [2, 3, 4], "kinds": ["value"], "biases": False}, "the value matrices of layers 2 to 4"),
+        ({"layers": [0, 2, 3]}, "the weights and biases of layers 0 and 2 to 3"),
+        ({"kinds": ["query", "LayerNorm"], "biases": True}, "the query and LayerNorm biases"),
+        ({"kinds": ["LayerNorm"], "biases": False}, "the LayerNorm weights"),
+        ({"rows": [[0, 7], [12, 12]], "kinds": ["key"]}, "rows 0 to 7 and 12 of the key matrices and biases"),
+        ({"rows": [[3, 3]]}, "row 3 of the weights and biases"),
+        ({"parameters": ["a.b"], "layers": [1]}, "the weights and biases of layer 1 in the tensor `a.b`"),
+        ({"rows": []}, "nothing at all"),
+        ({"run": "one"}, "the region of stagewise, 0.1 %, seed 0"),
+        ({"run": "gone"}, "the region of run `gone`"),
+        ({"run": "two", "size": 1064}, "the first 1,064 entries of the ranking of random, 1 %, seed 0"),
+        ({"union": [{"layers": [1]}]}, "the weights and biases of layer 1"),
+        (
+            {"difference": [{"layers": [1]}, {"union": [{"kinds": ["key"]}, {"biases": True}]}]},
+            "the weights and biases of layer 1 without (the key matrices and biases together with the biases)",
+        ),
+        (
+            {"intersection": [{"layers": [0]}, {"biases": True}]},
+            "what the weights and biases of layer 0 and the biases share",
+        ),
+    ],
+)  # fmt: skip
+def test_a_recipe_in_words(recipe: dict[str, Any], said: str) -> None:
+    assert meaning(recipe, NAMES) == said
+
+
+def test_the_sentence_has_the_size() -> None:
+    told = sentence({"layers": [2]}, NAMES, 73_728, 10_646_784)
+    assert told.startswith("The weights and biases of layer 2: **73,728 entries**, **0.69\N{NO-BREAK SPACE}%** of")
