@@ -63,6 +63,10 @@ GLOSSARY = {
     "cannot be trusted.",
     "conductance": "Layer conductance: the part of the change in log-odds, from the baseline to the sentence, that "
     "flows through a layer's output.",
+    "iou": "Intersection over union: the entries that two regions share, over all entries that either has. 100 % for "
+    "equal regions, 0 % for regions apart; two large random regions share some by chance.",
+    "overlap": "Of one region's entries, the share that the other region has too. It is not the same both ways: a "
+    "small region can lie wholly inside a large one.",
     "chance": "Chance is 1 / number of classes; majority always answers with the most frequent class.",
 }
 
@@ -83,6 +87,7 @@ NAMES = {
     "ood": "in and out of distribution",
     "mapping": "label mapping",
     "ece": "ECE",
+    "iou": "IoU",
     "nll": "NLL",
     "f1": "F1",
     "pretrained": "pre-trained",

@@ -53,6 +53,7 @@ PAGES = {
         PageEntry("transfer", "Transfer", "This run", "Does the skill carry over to other tasks?"),
         PageEntry("examples", "Examples", "This run", "Which examples does the graft get right, and why?"),
         PageEntry("surgery", "Surgery", "This run", "What does a region built by hand carry?"),
+        PageEntry("compare", "Compare", "Many runs", "How do several runs differ?"),
     )
 }
 

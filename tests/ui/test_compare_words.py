@@ -1,0 +1,88 @@
+"""What is said of several runs: claims only where the interval allows them, and every limit with its reason."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.ui import compare_words as words
+from skillviz.ui.compare_choice import full_names, localizers_at, seeds_of, to_begin_with
+from skillviz.ui.compared import MOST, sides
+from skillviz.ui.entries import Entry
+from tests.ui import test_entries
+
+
+def entry(run_id: str, **fields) -> Entry:
+    return test_entries.entry(**{"id": run_id, **fields})
+
+
+def table(*rows: tuple) -> pd.DataFrame:
+    columns = ["run", "metric", "value", "low", "high", "n", "p", "only_run_right", "only_baseline_right"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+class Found:
+    """A run with a record of nothing but its id."""
+
+    id = "x"
+    record = None
+
+
+def some(**changed) -> list:
+    entries = [entry(f"r{i}", **changed) for i in range(3)]
+    return list(sides(entries, [Found()] * 3))
+
+
+def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
+    rows = table(
+        ("B", "accuracy", 0.03, 0.01, 0.05, 100, 0.002, 9, 1),
+        ("C", "accuracy", 0.03, -0.01, 0.05, 100, 0.3, 5, 2),
+        ("B", "ece", 0.03, 0.01, 0.05, 100, None, None, None),
+        ("C", "ece", -0.03, -0.05, -0.01, 100, None, None, None),
+    )
+    said = words.summary(rows, some()[0], ("accuracy", "ece", "nll"), "grafts")
+    accuracy, ece = said.split("; ")
+    assert "**B** is better, +3.0 points" in accuracy and "**C** cannot be told from it" in accuracy
+    assert "**B** is worse" in ece and "**C** is better" in ece
+
+
+def test_without_a_shared_example_nothing_is_claimed() -> None:
+    assert "No other run here" in words.summary(table(), some()[0], ("accuracy", "ece", "nll"), "grafts")
+
+
+def test_mcnemar_in_words() -> None:
+    rows = table(("B", "accuracy", 0.03, 0.01, 0.05, 1821, 0.0000001, 90, 10))
+    assert words.mcnemar(rows, "A") == ["**B**: p below 0.001; of 1,821 examples, 90 only B gets right, 10 only A."]
+    assert words.mcnemar(table(("B", "f1", 0.0, 0.0, 0.0, 9, None, None, None)), "A") == []
+
+
+def test_unknown_ids_are_shown_as_they_are() -> None:
+    said = words.unknown(["no-such_run"])
+    assert "1 run that" in said and r"no-such\_run" in said
+
+
+def several() -> list[Entry]:
+    found = [entry(f"m{seed}", localizer="movement", seed=seed) for seed in range(8)]
+    found += [entry(name, localizer=name) for name in ("random", "stagewise", "mine")]
+    return [*found, entry("big", localizer="random", size=999), entry("far", pair=("x", "y", "z", "", ""))]
+
+
+def test_all_localizers_at_this_size_begin_with_the_baseline() -> None:
+    entries = several()
+    assert localizers_at(entries, entries[1]) == ["m1", "stagewise", "random", "mine"]
+
+
+def test_all_seeds_of_a_localizer_are_at_most_six() -> None:
+    entries = several()
+    assert seeds_of(entries, entries[2]) == ["m2", "m0", "m1", "m3", "m4", "m5"] and MOST == 6
+
+
+def test_the_only_run_of_its_pair_gives_way_to_the_pair_studied_most() -> None:
+    entries = several()
+    assert len(to_begin_with(entries, entries[-1])) > 1 and "far" not in to_begin_with(entries, entries[-1])
+    assert to_begin_with(entries[-1:], entries[-1]) == ["far"]
+
+
+def test_names_in_the_box_are_unique() -> None:
+    entries = [*several(), entry("twin-000001", localizer="random"), entry("twin-000002", localizer="random")]
+    names = full_names(entries)
+    assert len(set(names.values())) == len(entries)

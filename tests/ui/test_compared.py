@@ -1,0 +1,167 @@
+"""Runs side by side: short names, what keeps them apart, stored values, paired differences, specs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.core.agreement import mcnemar
+from skillviz.core.intervals import paired_bootstrap
+from skillviz.core.region import Region
+from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.ui import compared, paired
+from skillviz.ui.compared import Side
+from skillviz.ui.entries import entry_of
+from skillviz.ui.spec_differences import spec_differences
+from tests.fake_run import fake_run
+from tests.ui.shared_store import SMALL
+
+
+def sides_of(*runs: Run) -> tuple[Side, ...]:
+    return compared.sides([entry_of(run, is_own=True) for run in runs], runs)
+
+
+def few(store: Store, **changed) -> Run:
+    return fake_run(store, **{"sizes": ("1%",), **SMALL, **changed})
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("compared"))
+
+
+@pytest.fixture(scope="module")
+def three(store: Store) -> tuple[Side, ...]:
+    return sides_of(few(store), few(store, seed=1), few(store, localizer="movement"))
+
+
+@pytest.fixture(scope="module")
+def elsewhere(store: Store) -> Run:
+    return few(store, task="mrpc", metric="f1", finetuned="demo/tiny-mrpc", labels=("no", "yes"))
+
+
+def test_names_say_what_differs_and_nothing_else(store: Store, three: tuple[Side, ...]) -> None:
+    assert [side.name for side in three] == ["A stagewise, seed 0", "B stagewise, seed 1", "C top movement, seed 0"]
+    runs = (three[0].run, few(store, sizes=("10%",)))
+    assert [side.name for side in sides_of(*runs)] == [
+        "A stagewise, 0.99\N{NO-BREAK SPACE}%",
+        "B stagewise, 10.0\N{NO-BREAK SPACE}%",
+    ]
+
+
+def test_repetitions_are_told_apart_by_the_end_of_their_ids(store: Store, three: tuple[Side, ...]) -> None:
+    found = sides_of(three[0].run, few(store))
+    assert found[0].name != found[1].name and found[1].name.endswith(found[1].run.id[-6:])
+
+
+def test_other_pairs_are_named(three: tuple[Side, ...], elsewhere: Run) -> None:
+    assert [side.name for side in sides_of(three[0].run, elsewhere)] == [
+        "A stagewise, tiny-sst2 · sst2",
+        "B stagewise, tiny-mrpc · mrpc",
+    ]
+
+
+def test_runs_of_other_data_are_not_paired_and_the_reason_is_said(three: tuple[Side, ...], elsewhere: Run) -> None:
+    here, there = sides_of(three[0].run, elsewhere)
+    assert compared.unlike(three[1], three[0]) == ""
+    assert compared.unlike(there, here) == "it was scored on another task (mrpc, not sst2)"
+    note = here.record.task.model_copy(update={"fingerprint": "d" * 64})
+    changed = Side("B", "B", here.entry, Run(here.run.path, here.record.model_copy(update={"task": note})))
+    assert "sha256" in compared.unlike(changed, here)
+    untold = Side("B", "B", here.entry, Run(here.run.path, here.record.model_copy(update={"task": None})))
+    assert "does not say" in compared.unlike(untold, here)
+
+
+def test_values_are_the_stored_ones_and_a_shared_finetuned_model_is_one_row(three: tuple[Side, ...]) -> None:
+    table = compared.values(three, "grafted", ("accuracy", "ece"))
+    assert list(dict.fromkeys(table["run"])) == ["A", "B", "C", "tuned"]
+    stored = three[1].record.metrics["test"].states["grafted"]["ece"]
+    row = table[(table["run"] == "B") & (table["metric"] == "ece")].iloc[0]
+    assert (row["value"], row["low"], row["high"]) == (stored.value, stored.low, stored.high)
+    assert "tuned" not in set(compared.values(three, "finetuned", ("accuracy",))["run"])
+
+
+def test_finetuned_models_of_several_pairs_are_named_by_their_runs(three: tuple[Side, ...], elsewhere: Run) -> None:
+    found = sides_of(three[0].run, elsewhere, three[1].run)
+    assert list(compared.tuned(found)) == ["tuned A, C", "tuned B"]
+
+
+def examples_of(found: tuple[Side, ...], state: str = "grafted") -> dict[str, paired.Examples]:
+    return {side.key: paired.examples(side.run, side.run.predictions(), state) for side in found}
+
+
+def test_differences_are_those_of_the_paired_bootstrap(three: tuple[Side, ...]) -> None:
+    found = examples_of(three)
+    table = paired.differences(found, "A", ("accuracy", "nll"), 1).set_index(["run", "metric"])
+    for key in "BC":
+        for metric in ("accuracy", "nll"):
+            wanted = paired_bootstrap(found[key].logits, found["A"].logits, found["A"].labels, metric)
+            row = table.loc[(key, metric)]
+            assert (row["value"], row["low"], row["high"]) == pytest.approx(tuple(wanted), rel=1e-9, abs=1e-12)
+        test = mcnemar(found[key].logits, found["A"].logits, found["A"].labels)
+        row = table.loc[(key, "accuracy")]
+        assert (row["p"], row["only_run_right"], row["only_baseline_right"]) == (test.p, test.n10, test.n01)
+        assert pd.isna(table.loc[(key, "nll")]["p"]) and row["n"] == 120
+    assert "A" not in table.index.get_level_values("run")
+
+
+def test_only_shared_examples_count_whatever_their_order(three: tuple[Side, ...]) -> None:
+    found = examples_of(three)
+    kept = np.arange(0, 120, 2)
+    one = found["B"]
+    part = paired.Examples(one.ids[kept], one.labels[kept], one.logits[kept])
+    table = paired.differences({"A": found["A"], "B": part}, "A", ("accuracy",), 1)
+    base = found["A"]
+    wanted = paired_bootstrap(part.logits, base.logits[kept], part.labels, "accuracy")
+    assert (table["n"].item(), table["value"].item()) == (60, pytest.approx(wanted.value))
+    apart = paired.Examples(np.array(["elsewhere-1"]), one.labels[:1], one.logits[:1])
+    assert paired.differences({"A": base, "B": apart}, "A", ("accuracy",), 1).empty
+    assert paired.differences({"A": base}, "A", ("accuracy",), 1).empty
+
+
+def test_the_finetuned_model_of_one_pair_does_not_differ_from_itself(three: tuple[Side, ...]) -> None:
+    table = paired.differences(examples_of(three, "finetuned"), "A", ("accuracy", "ece"), 1)
+    assert (table[["value", "low", "high"]] == 0).all(axis=None)
+
+
+def test_curves_and_bins_go_under_the_letters(three: tuple[Side, ...]) -> None:
+    tables = {side.key: side.run.curve() for side in three}
+    curve = compared.curves(three, tables, "test")
+    assert set(curve["localizer"]) == {"A", "B", "C"} and set(curve["split"]) == {"test"}
+    bins = paired.bins(examples_of(three))
+    assert bins.groupby("state")["count"].sum().tolist() == [120] * 3
+
+
+def test_shares_have_their_chance_beside_them() -> None:
+    shapes = {"w": (10, 10)}
+    regions = {"A": Region.from_flat(np.arange(10), shapes), "B": Region.from_flat(np.arange(5, 25), shapes)}
+    iou = compared.shares(regions, "iou").set_index(["row", "column"])
+    assert iou.loc[("A", "B"), "value"] == 5 / 25 and iou.loc[("A", "A"), "value"] == 1
+    one_way = compared.shares(regions, "overlap").set_index(["row", "column"])
+    assert one_way.loc[("A", "B"), "value"] == 0.25 and one_way.loc[("B", "A"), "value"] == 0.5
+    assert one_way.loc[("A", "B"), "chance"] == 0.1 and 0 < iou.loc[("A", "B"), "chance"] < 0.1
+
+
+def with_spec(side: Side, **changed) -> Side:
+    spec = RunSpec(**{**side.run.spec.model_dump(), **changed})
+    return Side(side.key, side.name, side.entry, Run(Path("x"), side.record.model_copy(update={"spec": spec})))
+
+
+def test_specs_show_only_what_differs_with_defaults_named(three: tuple[Side, ...]) -> None:
+    other = with_spec(three[1], steps=50, options={"lr": 0.1})
+    table = spec_differences((three[0], other), three[0]).set_index("field")
+    assert list(table.index) == ["seed", "steps", "option lr"]
+    assert table.loc["seed"].tolist() == ["0 (default)", "≠ 1"]
+    assert table.loc["steps"].tolist() == ["not given (default)", "≠ 50"]
+    assert table.loc["option lr"].tolist() == ["not given (default)", "≠ 0.1"]
+    assert spec_differences((three[0], with_spec(three[0])), three[0]).empty
+
+
+def test_a_base_that_is_called_like_no_default_is_not_a_default(three: tuple[Side, ...]) -> None:
+    table = spec_differences((three[0], with_spec(three[1], base="-", seed=0)), three[0])
+    assert table["B"].tolist() == ["≠ -"]
