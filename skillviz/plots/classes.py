@@ -95,7 +95,7 @@ def class_results(
     names = [f"{shown(name)}<br>n = {int(counts.get(i, 0)):,}" for i, name in enumerate(labels)]
     figure.update_yaxes(tickvals=list(range(n)), ticktext=names, range=[n - 0.5, -0.5], showgrid=False)
     lowest = float(np.nanmin([*rows["low"].to_numpy(float), 1.0])) * 100
-    figure.update_xaxes(range=[max(0.0, lowest - 3), 102], showgrid=True)
+    figure.update_xaxes(range=[max(-2.0, lowest - 3), 102], showgrid=True)
     for i in range(n - 1):
         line = {"color": figure.layout.template.layout.xaxis.gridcolor, "width": 1}
         figure.add_hline(y=i + 0.5, line=line, layer="below")

@@ -65,13 +65,14 @@ def large_gaps(found: pd.DataFrame) -> list[str]:
 
 
 def completeness_words(found: pd.DataFrame) -> str:
-    """Each state's change, what is explained of it, and the gap."""
-    said = [
-        f"{state_style(row['state']).title} {_nats(row['change'])} of which {_nats(row['explained'])} is explained "
-        f"(gap {_nats(row['gap'])}{_of(row['share'])})"
-        for row in found.to_dict("records")
-    ]
-    return f"From the baseline to the sentence, the class's log-odds change by: {'; '.join(said)}."
+    """The largest gap among the states, in nats and beside the change that is to be explained."""
+    worst = found.iloc[int(found["gap"].abs().to_numpy().argmax())]
+    beside = f" of a change of {_nats(worst['change'])} ({text.percent(worst['share'])})" if worst["change"] else ""
+    names = "the models" if len(found) > 1 else "this model"
+    return (
+        f"From the baseline to the sentence the class's log-odds change, and the values below add up to that change but "
+        f"for a gap. The largest among {names}: **{_nats(worst['gap'])}**{beside}, {state_style(worst['state']).title}."
+    )
 
 
 def tokens_words(rows: pd.DataFrame, label: str) -> str:
@@ -110,10 +111,6 @@ def _tokens(answer: Answer) -> pd.DataFrame:
 
 
 def _nats(value: float) -> str:
-    """`+1.25 nats`, with as many decimals as the value needs."""
-    sign = "+" if value > 0 else ""
-    return f"{sign}{text.number(value, 2 if abs(value) >= 0.1 else 3)} nats"
-
-
-def _of(share: float) -> str:
-    return "" if np.isnan(share) else f", {text.percent(share)}"
+    """`+1.25 nats`, with as many decimals as the value needs; `0.000 nats` has no sign."""
+    words = text.number(value, 2 if abs(value) >= 0.1 else 3)
+    return f"{'+' if float(words.replace(text.MINUS, '-').replace(',', '')) > 0 else ''}{words} nats"

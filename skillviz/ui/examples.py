@@ -145,14 +145,15 @@ def brief(text: str, most: int = 70) -> str:
 
 
 def listing(table: pd.DataFrame) -> pd.DataFrame:
-    """The columns of the table on the page; probabilities in percent, movement in points."""
+    """The columns of the table on the page, the telling ones first; probabilities in percent, movement in points."""
     columns = {"example": table["example_id"]}
     columns |= {"text": whole_text(table)} if has_texts(table) else {}
     columns |= {"true class": table["true"]}
-    columns |= {"words": table["length"]} if has_texts(table) else {}
-    columns |= {f"{_named(state)} says": table[f"{state}_says"] for state in STATES}
-    columns |= {f"{_named(state)}: true class": 100 * table[f"{state}_confidence"] for state in STATES}
-    return pd.DataFrame(columns | {"graft − fine-tuned": 100 * table["moved"]})
+    columns |= {f"{_named(state)} says": table[f"{state}_says"] for state in ("finetuned", "grafted")}
+    columns |= {"graft − fine-tuned": 100 * table["moved"]}
+    columns |= {f"{_named(state)}: true class": 100 * table[f"{state}_confidence"] for state in reversed(STATES)}
+    columns |= {"pre-trained says": table["pretrained_says"]}
+    return pd.DataFrame(columns | ({"words": table["length"]} if has_texts(table) else {}))
 
 
 def points(table: pd.DataFrame, kept: pd.Series, measure: str) -> pd.DataFrame:

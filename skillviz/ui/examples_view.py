@@ -21,6 +21,7 @@ from skillviz.ui.exhibits import examples as exhibits
 from skillviz.ui.glossary import about
 
 EXAMPLE, TABLE, SCATTER = "example", "examples.table", "chart.scatter"
+EVERY = "every class"
 MOST_LISTED = 2000
 MOST_SEARCHED = 80  # characters of the words looked for
 HEIGHT = 560
@@ -84,8 +85,9 @@ def filters(run: Run, shown: Found) -> Filters:
         counts = {case: int(examples.passing(table, Filters(case)).sum()) for case in examples.CASES}
         case = controls.select("case", "Show", tuple(counts), "all", shown=lambda c: _case_words(c, counts[c]))
     with places[1]:
-        names = (None, *examples.label_names(table, run.labels))
-        label = controls.select("label", "True class", names, None, shown=_label_words, written=_label_words)
+        names = (EVERY, *examples.label_names(table, run.labels))
+        chosen = controls.select("label", "True class", names, EVERY)
+        label = None if chosen == EVERY else chosen
     with places[2]:
         sort = controls.select("sort", "Order", examples.sorts(table), "file", shown=examples.SORTS.get)
     if not can_read:
@@ -99,10 +101,6 @@ def filters(run: Run, shown: Found) -> Filters:
 
 def _case_words(case: str, count: int) -> str:
     return f"{examples.CASES[case]} ({text.count(count)})"
-
-
-def _label_words(name: str | None) -> str:
-    return "every class" if name is None else name
 
 
 def _length(table: pd.DataFrame) -> tuple[int, int] | None:

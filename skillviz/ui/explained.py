@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -19,6 +18,7 @@ from skillviz.ui.glossary import about
 TOKENS, LAYERS = "integrated-gradients", "layer-conductance"
 METHODS = {TOKENS: "tokens", LAYERS: "layers"}
 BASELINES = {"pad": "padding", "mask": "the mask token", "zero": "zeros"}
+PREDICTED = -1
 STEPS, USUAL_STEPS = (20, 50, 100, 200), 50
 READOUTS = {
     "prompt": "The sentence stands in the task's template, whose words have their part too; the answer is read at the "
@@ -38,27 +38,24 @@ class Asked:
     steps: int
 
 
-def explanation(run: Run, sentence: str | list[str], predictions: Callable[[], None]) -> None:
-    """The predictions, and beside them what the tokens or the layers add to a class."""
+def explanation(run: Run, sentence: str | list[str]) -> None:
+    """What the tokens or the layers add to a class in each model, and whether that adds up."""
     asked = _controls(run)
     if note := READOUTS.get(run.record.readout or ""):
         st.caption(note)
-    left, right = st.columns([2, 3])
-    with left:
-        predictions()
     if asked is None:
         return
-    with right:
-        answer = live.ask(
-            run, "attribute", topic="attribute", text=sentence, states=list(examples.STATES), method=asked.method,
-            baseline=asked.baseline, target=asked.target, steps=asked.steps,
-        )  # fmt: skip
+    answer = live.ask(
+        run, "attribute", topic="attribute", text=sentence, states=list(examples.STATES), method=asked.method,
+        baseline=asked.baseline, target=asked.target, steps=asked.steps,
+    )  # fmt: skip
     if answer is None:
         return
-    with right:
-        _tokens(run, answer) if asked.method == TOKENS else _parts(run, answer)
+    left, right = st.columns([2, 3])
     with left:
         _completeness(answer, asked)
+    with right:
+        _tokens(run, answer) if asked.method == TOKENS else _parts(run, answer)
     if asked.method == LAYERS:
         _layers(run, answer)
 
@@ -78,9 +75,9 @@ def _controls(run: Run) -> Asked | None:
         )
     with places[2]:
         target = controls.select(
-            "target", "For the class", (None, *range(len(run.labels))), None,
-            shown=lambda c: "that fine-tuned predicts" if c is None else run.labels[c],
-            written=lambda c: "predicted" if c is None else str(c), help=about("logodds"),
+            "target", "For the class", (PREDICTED, *range(len(run.labels))), PREDICTED,
+            shown=lambda c: "that fine-tuned predicts" if c == PREDICTED else run.labels[c],
+            written=lambda c: "predicted" if c == PREDICTED else str(c), help=about("logodds"),
         )  # fmt: skip
     with places[3]:
         steps = controls.select("steps", "Steps", STEPS, USUAL_STEPS, help=about("completeness"))
@@ -91,7 +88,7 @@ def _controls(run: Run) -> Asked | None:
             icon=":material/layers_clear:",
         )
         return None
-    return Asked(method, baseline, target, steps)
+    return Asked(method, baseline, None if target == PREDICTED else target, steps)
 
 
 def _has_no_blocks(run: Run) -> bool:

@@ -41,22 +41,24 @@ def _stored(run: Run, found: Found, example: str) -> None:
     """An example of the run: its stored predictions at once, its explanation where its text is at hand."""
     row = found.table[found.table["example_id"] == example].iloc[0]
     texts = [row[name] for name in ("text_a", "text_b") if name in row]
-    st.markdown(f"**{text.plain(example)}** · true class **{text.plain(row['true'])}**")
-    for words in texts:
-        st.markdown(f"> {text.plain(words) or '(no text)'}")
-    logits = found.logits_of(run, example)
-    shares = {state: probabilities(z[None])[0] for state, z in logits.items()}
-    if not texts:
-        _predictions(run, shares, run.labels, int(row["label"]))
-        st.info(
-            "Its text is not at hand, so that its tokens cannot be explained; type a sentence of your own instead.",
-            icon=":material/notes:",
-        )
-        return
-    if controls.switch("explain", "Explain it: ask the models which tokens and layers count", False):
-        explanation(run, _as_text(texts), lambda: _predictions(run, shares, run.labels, int(row["label"])))
-    else:
-        _predictions(run, shares, run.labels, int(row["label"]))
+    shares = {state: probabilities(z[None])[0] for state, z in found.logits_of(run, example).items()}
+    exhibit = exhibits.probabilities(shares, run.labels, int(row["label"]), theme())
+    left, right = st.columns([2, 3])
+    with left:
+        st.markdown(f"**{text.plain(example)}** · true class **{text.plain(row['true'])}**")
+        for words in texts:
+            st.markdown(f"> {text.plain(words) or '(no text)'}")
+        _said(shares, run.labels, int(row["label"]))
+        wanted = bool(texts) and controls.switch("explain", "Explain it: ask the models what counts", False)
+        if not texts:
+            st.info(
+                "Its text is not at hand, so that its tokens cannot be explained; type a sentence of your own instead.",
+                icon=":material/notes:",
+            )
+    with right:
+        show(exhibit, run.id)
+    if wanted:
+        explanation(run, _as_text(texts))
 
 
 def _typed(run: Run) -> None:
@@ -77,7 +79,12 @@ def _typed(run: Run) -> None:
     if told is None:
         return
     shares = {state: probabilities(told["logits"][state])[0] for state in examples.STATES}
-    explanation(run, _as_text(texts), lambda: _predictions(run, shares, told["labels"], None))
+    left, right = st.columns([2, 3])
+    with left:
+        _said(shares, told["labels"], None)
+    with right:
+        show(exhibits.probabilities(shares, told["labels"], None, theme()), run.id)
+    explanation(run, _as_text(texts))
 
 
 def _fields(run: Run) -> tuple[str, ...]:
@@ -100,17 +107,16 @@ def _as_text(texts: Sequence[str]) -> Text:
     return texts[0] if len(texts) == 1 else list(texts)
 
 
-def _predictions(run: Run, shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None) -> None:
-    """What each model says, in words and as a chart of all classes."""
+def _said(shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None) -> None:
+    """What each model predicts, and how sure it is."""
     with st.container(horizontal=True):
         for state, values in shares.items():
             colour, mark, title = STATES[state]
             best = int(np.argmax(values))
-            with st.container(width=150, gap=None):
+            with st.container(width=130, gap=None):
                 st.markdown(f":{colour}[{mark} {title}]")
                 st.markdown(f"**{text.plain(labels[best])}**{_right(best, true)}")
                 st.caption(f"{text.percent(float(values[best]))} sure")
-    show(exhibits.probabilities(shares, labels, true, theme()), run.id)
 
 
 def _right(said: int, true: int | None) -> str:
