@@ -70,8 +70,8 @@ def completeness_words(found: pd.DataFrame) -> str:
     beside = f" of a change of {_nats(worst['change'])} ({text.percent(worst['share'])})" if worst["change"] else ""
     names = "the models" if len(found) > 1 else "this model"
     return (
-        f"From the baseline to the sentence the class's log-odds change, and the values below add up to that change but "
-        f"for a gap. The largest among {names}: **{_nats(worst['gap'])}**{beside}, {state_style(worst['state']).title}."
+        f"From the baseline to the sentence the class's log-odds change, and the values add up to that change but for "
+        f"a gap. The largest among {names}: **{_nats(worst['gap'])}**{beside}, {state_style(worst['state']).title}."
     )
 
 

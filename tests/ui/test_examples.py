@@ -1,0 +1,201 @@
+"""Examples as a table: who is right, what passes the filters, in what order; sentences computed from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillviz.core.agreement import mcnemar
+from skillviz.core.confusion import class_results
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from skillviz.ui import examples, examples_words, text
+from skillviz.ui.examples import CASES, STATES, Filters, ordered, passing
+from tests.fake_run import fake_run
+
+SMALL = {"layers": 1, "width": 8, "sizes": ("5%",), "steps": 2, "n": {"validation": 20, "test": 120}}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    labels = ("entail", "neutral", "contradict")
+    return fake_run(Store(tmp_path_factory.mktemp("runs")), labels=labels, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def table(run: Run) -> pd.DataFrame:
+    return examples.scored(run.predictions(), run.record, "test")
+
+
+def texts(table: pd.DataFrame, pair: bool = False) -> pd.DataFrame:
+    """A text for each example, in another order."""
+    words = [" ".join(["film"] * (1 + i % 7) + (["not", "Good"] if i % 3 == 0 else [])) for i in range(len(table))]
+    frame = pd.DataFrame({"example_id": table["example_id"], "text_a": words})
+    frame = frame.assign(text_b=["second part"] * len(frame)) if pair else frame
+    return frame.iloc[::-1].reset_index(drop=True)
+
+
+def test_each_example_stands_once_in_the_order_of_the_file(table: pd.DataFrame) -> None:
+    assert table["example_id"].tolist() == [f"test-{i}" for i in range(120)]
+
+
+def test_values_are_those_of_the_stored_logits(run: Run, table: pd.DataFrame) -> None:
+    for state in STATES:
+        ids, labels, logits = run.logits(state)
+        for row in table.iloc[[0, 2, 11, 119]].to_dict("records"):
+            z = logits[list(ids).index(row["example_id"])].astype(float)
+            label = labels[list(ids).index(row["example_id"])]
+            shares = np.exp(z) / np.exp(z).sum()
+            assert row["true"] == run.labels[label] and row[f"{state}_says"] == run.labels[z.argmax()]
+            assert row[f"{state}_confidence"] == pytest.approx(shares[label], rel=1e-6)
+            assert row[f"{state}_sure"] == pytest.approx(shares.max(), rel=1e-6)
+            assert row[f"{state}_margin"] == pytest.approx(z[label] - np.delete(z, label).max(), rel=1e-6)
+
+
+def test_other_data_sets_and_splits_are_left_out(run: Run) -> None:
+    assert len(examples.scored(run.predictions(), run.record, "validation")) == 20
+
+
+def test_cases_are_who_is_right(table: pd.DataFrame) -> None:
+    right = {s: table[f"{s}_says"] == table["true"] for s in ("grafted", "finetuned")}
+    expected = {
+        "both": right["grafted"] & right["finetuned"],
+        "finetuned": ~right["grafted"] & right["finetuned"],
+        "grafted": right["grafted"] & ~right["finetuned"],
+        "neither": ~right["grafted"] & ~right["finetuned"],
+    }
+    for case, kept in expected.items():
+        assert (table["case"] == case).equals(kept) and kept.any()
+        if case != "both":
+            assert passing(table, Filters(case)).equals(kept)
+    differ = passing(table, Filters("differ"))
+    assert differ.equals(table["grafted_says"] != table["finetuned_says"])
+    assert passing(table, Filters()).all() and set(table["case"]) <= set(CASES) | {"both"}
+
+
+def test_the_most_moved_are_a_tenth(table: pd.DataFrame) -> None:
+    kept = passing(table, Filters("moved"))
+    assert kept.sum() == 12
+    assert table.loc[kept, "moved"].abs().min() >= table.loc[~kept, "moved"].abs().max()
+    assert passing(table.head(1), Filters("moved")).sum() == 1
+
+
+def test_filters_by_class_words_and_length(table: pd.DataFrame) -> None:
+    full = examples.with_texts(table, texts(table))
+    assert full["example_id"].equals(table["example_id"])
+    assert full["length"].tolist() == [len(t.split()) for t in full["text_a"]]
+    assert set(full[passing(full, Filters(label="neutral"))]["true"]) == {"neutral"}
+    words = passing(full, Filters(words=" GOOD  film"))
+    assert words.tolist() == [i % 3 == 0 for i in range(120)]
+    assert not passing(full, Filters(words="goodfilm")).any() and not passing(full, Filters(words="f.lm")).any()
+    short = passing(full, Filters(length=(2, 3)))
+    assert set(full[short]["length"]) == {2, 3} and (full[~short]["length"] != 2).all()
+    both = passing(full, Filters("differ", "neutral", (1, 9), "not"))
+    assert (both == (passing(full, Filters("differ")) & (full["true"] == "neutral") & words)).all()
+
+
+def test_words_are_looked_for_in_both_texts_of_a_pair(table: pd.DataFrame) -> None:
+    full = examples.with_texts(table, texts(table, pair=True))
+    assert passing(full, Filters(words="second")).all() and passing(full, Filters(words="good second")).sum() == 40
+    assert examples.whole_text(full).iloc[0] == "film not Good ‖ second part"
+    assert full["length"].iloc[0] == 5
+
+
+def test_without_texts_words_and_length_filter_nothing(table: pd.DataFrame) -> None:
+    assert passing(table, Filters(length=(3, 3), words="anything")).all()
+    assert "length" not in examples.sorts(table) and not examples.has_texts(table)
+
+
+@pytest.mark.parametrize(
+    ("sort", "column", "sign"),
+    [("gained", "moved", -1), ("lost", "moved", 1), ("grafted", "grafted_confidence", 1),
+     ("finetuned", "finetuned_confidence", 1), ("length", "length", 1)],
+)  # fmt: skip
+def test_orders(table: pd.DataFrame, sort: str, column: str, sign: int) -> None:
+    full = examples.with_texts(table, texts(table))
+    values = sign * ordered(full, sort)[column]
+    assert values.is_monotonic_increasing and not (sign * full[column]).is_monotonic_increasing
+    assert ordered(full, "file").equals(full)
+    assert ordered(full, "moved")["moved"].abs().is_monotonic_decreasing
+
+
+def test_the_listing_has_percent_and_points(table: pd.DataFrame) -> None:
+    shown = examples.listing(examples.with_texts(table, texts(table)))
+    row, source = shown.iloc[3], table.iloc[3]
+    assert row["grafted: true class"] == pytest.approx(100 * source["grafted_confidence"])
+    assert row["graft − fine-tuned"] == pytest.approx(row["grafted: true class"] - row["fine-tuned: true class"])
+    assert list(shown.columns[:3]) == ["example", "text", "true class"]
+    assert "text" not in examples.listing(table) and len(examples.listing(table)) == 120
+
+
+def test_the_scatters_frame_keeps_all_and_marks_what_passes(table: pd.DataFrame) -> None:
+    kept = passing(table, Filters("differ"))
+    frame = examples.points(table, kept, "margin")
+    assert frame["shown"].equals(kept.rename("shown")) and frame["grafted"].tolist() == table["grafted_margin"].tolist()
+    harmful = table.assign(text_a="<b>&", true="a<b")
+    words = examples.points(harmful, kept, "confidence")["words"].iloc[0]
+    assert "&lt;b&gt;&amp;" in words and "true class: a&lt;b" in words and "a<b" not in words
+
+
+@given(st.text(alphabet="ab ", max_size=120), st.integers(5, 60))
+@settings(deadline=None, max_examples=60, derandomize=True)
+def test_a_brief_text_is_a_beginning(words: str, most: int) -> None:
+    short = examples.brief(words, most)
+    assert short == words if len(words) <= most else words.startswith(short.removesuffix(" …"))
+    assert len(short) <= most + 2
+
+
+def logits(*said: int, classes: int = 2) -> np.ndarray:
+    return 3.0 * np.eye(classes)[list(said)]
+
+
+def plain(words: str) -> str:
+    return words.replace(text.SPACE, " ")
+
+
+def test_the_disagreement_by_hand() -> None:
+    labels = np.zeros(20, dtype=int)
+    graft, tuned = logits(*[1] * 9, *[0] * 11), logits(*[0] * 20)
+    said = plain(examples_words.disagreement(graft, tuned, labels, "test"))
+    assert "disagree on **9 of 20** examples of the test set (45.0 %, 95 %: 25.8–65.8)" in said
+    assert "the fine-tuned model alone is right on **9**, the graft alone on **0**." in said
+    assert f"(p = {mcnemar(graft, tuned, labels).p:.3f}) **the fine-tuned model** is right more often" in said
+    assert "**the graft** is right more often" in examples_words.disagreement(tuned, graft, labels, "test")
+
+
+def test_a_difference_that_chance_explains_is_not_claimed() -> None:
+    labels = np.array([0, 0, 1, 2])
+    said = examples_words.disagreement(logits(0, 1, 0, 2, classes=3), logits(1, 0, 2, 2, classes=3), labels, "test")
+    assert "no difference in accuracy can be told" in said and "neither on 1" in said
+    same = examples_words.disagreement(logits(0, 1), logits(0, 1), np.array([0, 1]), "validation")
+    assert "**0 of 2** examples of the validation set" in same and "McNemar" not in same
+
+
+@pytest.mark.parametrize(("p", "words"), [(0.0004, "p < 0.001"), (0.0314, "p = 0.031"), (1.0, "p = 1.000")])
+def test_p(p: float, words: str) -> None:
+    assert examples_words.p_value(p) == words
+
+
+def test_how_many_pass() -> None:
+    assert examples_words.passing(20, 20) == "All **20 examples** are shown."
+    assert plain(examples_words.passing(5, 20)) == "**5** of 20 examples pass the filters (25.0 %)."
+
+
+def test_the_worst_class_is_named_with_its_interval() -> None:
+    y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    results = class_results({"grafted": logits(0, 0, 0, 0, 1, 1, 0, 0), "finetuned": logits(*y)}, y, resamples=20)
+    said = plain(examples_words.classes(results, ("bad", "good")))
+    assert said.startswith("The graft finds **good** worst (F1 66.7 %, 95 %: ")
+    assert "the fine-tuned model finds **bad** worst (F1 100.0 %" in said
+    assert examples_words.classes(results.assign(value=np.nan), ("a", "b")) == "No class was found at all."
+
+
+def test_a_run_with_one_example(tmp_path: Path) -> None:
+    one = fake_run(Store(tmp_path), **{**SMALL, "n": {"validation": 1, "test": 1}})
+    table = examples.scored(one.predictions(), one.record, "test")
+    assert len(table) == 1 and passing(table, Filters("moved")).all()
