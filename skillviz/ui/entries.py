@@ -18,6 +18,7 @@ LEVELS = ("pair", "localizer", "size", "seed")
 DEFAULT_LOCALIZER = str(RunSpec.model_fields["localizer"].default)
 DEFAULT_SHARE = 0.001
 # what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
+LONGEST = 40  # characters of a setting in the picker
 SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast")
 
 
@@ -223,4 +224,9 @@ def _seed_labels(found: Sequence[Entry]) -> list[str]:
 
 def _differences(entry: Entry, names: Sequence[str]) -> list[str]:
     settings = dict(entry.settings)
-    return [f"{name} {settings[name]}" for name in names if settings[name] not in ("null", "{}")]
+    return [f"{name} {_shortened(settings[name])}" for name in names if settings[name] not in ("null", "{}")]
+
+
+def _shortened(value: str) -> str:
+    """A setting as far as it fits into a box: the recipe of a region by hand may be long."""
+    return value if len(value) <= LONGEST else value[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -119,8 +120,13 @@ def form_of(spec: RunSpec) -> dict[str, str]:
         "also": ",".join(spec.others) or None, "interpolation": "yes" if spec.interpolation else "no", "trial": "no",
     }  # fmt: skip
     options = {"steps": spec.steps, "batch_size": spec.batch_size, **spec.options}
-    said |= {f"{spec.localizer}.{name}": value for name, value in options.items() if value is not None}
+    said |= {f"{spec.localizer}.{name}": _typed(value) for name, value in options.items() if value is not None}
     return {f"new.{name}": "none" if value is None else str(value) for name, value in said.items()}
+
+
+def _typed(value: Any) -> Any:
+    """An option as a person types it: an object as JSON."""
+    return json.dumps(value) if isinstance(value, dict) else value
 
 
 @dataclass

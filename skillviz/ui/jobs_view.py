@@ -36,20 +36,40 @@ CANCELS = (
 def panel(wanted: Sequence[str] = ()) -> None:
     """The jobs of this session, those of `wanted`, and every open one; drawn again each second while one is open."""
     ids = _followed(wanted)
-    if not ids:
+    found = _now(ids)
+    if not found:
         return
     st.markdown("## Jobs", help=about("checkpoint"))
-    is_open = any(job.is_open for job in _now(ids))
-    st.fragment(_live, run_every=EVERY if is_open else None)(ids, _open(_now(ids)))
+    st.fragment(_live, run_every=EVERY if _open(found) else None)(ids, _open(found))
+
+
+def follow(run_id: str) -> None:
+    """One job alone, for the page that started it; drawn again each second while it is open."""
+    found = _now([run_id])
+    if found and run_id not in st.session_state.setdefault(HIDDEN, set()):
+        st.fragment(_alone, run_every=EVERY if found[0].is_open else None)(run_id, found[0].is_open)
+
+
+def _alone(run_id: str, was_open: bool) -> None:
+    """Its card; the whole page is run anew once where it began or ended since it was."""
+    found = _now([run_id])
+    if not found or found[0].is_open != was_open:
+        st.rerun()
+    _tell_problem()
+    _card(found[0])
+
+
+def _tell_problem() -> None:
+    if sentence := st.session_state.pop(PROBLEM, ""):
+        st.error(text.plain(sentence), icon=":material/error:")
 
 
 def _live(ids: tuple[str, ...], before: frozenset[str]) -> None:
-    """The cards; the whole page is run anew once where a job began or ended since it was."""
+    """The cards; the whole page is run anew once where a job began, ended or was hidden since it was."""
     found = _now(ids)
-    if _open(found) != before or set(_open_here()) - set(ids):
+    if _open(found) != before or _followed(()) != ids:
         st.rerun()
-    if sentence := st.session_state.pop(PROBLEM, ""):
-        st.error(text.plain(sentence), icon=":material/error:")
+    _tell_problem()
     for job in found:
         _card(job)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -15,6 +16,8 @@ from skillviz.ui.entries import SETTINGS, Entry
 
 SCALED = "finetuned_scaled"
 TEMPERATURE = "temperature"  # the name that the figures have for it
+BY_HAND = "recipe"  # the localizer
+OWN_SIZES = ("learned", BY_HAND)
 METRICS = ("accuracy", "f1", "nll", "ece", "ece_equal_mass", "brier", "agreement", "confidence")
 
 
@@ -130,17 +133,26 @@ def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
 
 
 def own_sizes(curve: pd.DataFrame) -> tuple[str, ...]:
-    """The lines of the published mask, whose runs each end at a size of their own."""
-    return tuple(name for name in dict.fromkeys(curve["localizer"]) if name.split(" (")[0] == "learned")
+    """The lines of the published mask and of regions by hand, whose runs each end at a size of their own."""
+    return tuple(name for name in dict.fromkeys(curve["localizer"]) if name.split(" (")[0] in OWN_SIZES)
 
 
 def line_names(entries: Sequence[Entry]) -> list[str]:
-    """The localizer of each entry; settings that are not its most frequent ones are named with it."""
+    """The localizer of each entry; settings that are not its most frequent ones are named with it.
+
+    Regions by hand are one line, though each has a recipe of its own; of equal size, they are told apart by their ids.
+    """
     usual: dict[str, tuple[tuple[str, str], ...]] = {}
     for localizer in {entry.localizer for entry in entries}:
         kinds = [entry.settings for entry in entries if entry.localizer == localizer]
         usual[localizer] = max(sorted(set(kinds)), key=kinds.count)
-    return [_line_name(entry, usual[entry.localizer]) for entry in entries]
+    by_hand = Counter(entry.size for entry in entries if entry.localizer == BY_HAND)
+    return [
+        _line_name(entry, usual[entry.localizer])
+        if entry.localizer != BY_HAND
+        else BY_HAND + (f" ({entry.id[-6:]})" if by_hand[entry.size] > 1 else "")
+        for entry in entries
+    ]
 
 
 def _line_name(entry: Entry, usual: tuple[tuple[str, str], ...]) -> str:

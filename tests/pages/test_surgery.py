@@ -249,15 +249,16 @@ def test_a_region_is_saved_as_a_run_by_a_job(alive: Run, own_runs: Path) -> None
     button(test, "Save as a run").click().run()
     assert not test.exception and not test.error
     name = test.query_params["job"]
-    assert store.note(name) == "without the first layer"
+    assert store.note(name) == "without the first layer" and f"`{name}`" in said(test)
     assert ended(store, name).status == "finished", jobs.log_tail(store, name)
     run = store.open(name)
     assert run.spec.localizer == "recipe" and run.spec.options == {"recipe": asked}
     assert run.region() == region_of(asked, table_of(alive), lambda run_id, size: alive.region())
     assert all(check.passed for check in run.record.checks)
     test.run()
-    assert f"Run `{name}` is finished" in said(test)
-    assert any(link.proto.page_link.label == "Open its overview" for link in test.get("page_link"))
+    assert {"Open the run", "Open it"} <= {link.proto.page_link.label for link in test.get("page_link")}
     assert button(test, "Save as a run").disabled and "stored already" in said(test)
     again = opened(run=alive.id, job=name)
-    assert f"Run `{name}` is finished" in said(again), "the job's link works in another session"
+    assert f"`{name}`" in said(again), "the job is followed by its address, in another session too"
+    gone = opened(run=alive.id, job="no-such-run")
+    assert not gone.exception and "job" not in gone.query_params

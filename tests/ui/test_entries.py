@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -78,6 +79,12 @@ def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_id() -> N
     assert level_labels([entry(), large], "seed") == ["0", "0 · batch_size 1024"]
     again = replace(entry(), id="stagewise-again")
     assert level_labels([entry(), again], "seed") == ["0 · 1000-0", "0 · -again"]
+
+
+def test_a_long_setting_is_shortened_to_fit_into_its_box() -> None:
+    recipe = json.dumps({"recipe": {"parameters": [f"encoder.layer.{i}.weight" for i in range(9)]}})
+    made = replace(entry(), id="by-hand", settings=tuple((n, recipe if n == "options" else "null") for n in SETTINGS))
+    assert level_labels([entry(), made], "seed")[1] == f"0 · options {recipe[:39]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def test_equal_names_of_pairs_get_what_tells_them_apart() -> None:

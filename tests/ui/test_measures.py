@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from skillviz.core.calibration import ece
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
 from skillviz.ui import measures
+from skillviz.ui.entries import SETTINGS
 from tests.ui.test_entries import LARGE, entry
 
 
@@ -78,6 +81,16 @@ def test_runs_with_unusual_settings_are_a_line_of_their_own() -> None:
     assert measures.line_names(entries) == ["learned", "learned", "learned (batch_size 1024)"]
     frame = pd.DataFrame({"localizer": ["learned", "learned (batch_size 1024)", "learned-ranked"]})
     assert measures.own_sizes(frame) == ("learned", "learned (batch_size 1024)")
+
+
+def test_regions_by_hand_are_single_marks_whatever_their_recipe() -> None:
+    recipes = ['{"recipe": {"layers": [0]}}', '{"recipe": {"layers": [1]}}']
+    settings = [tuple((name, text if name == "options" else "null") for name in SETTINGS) for text in recipes]
+    made = [entry("recipe", 7, id=f"run-00000{i}", settings=given) for i, given in enumerate(settings)]
+    names = measures.line_names(made)
+    assert names == ["recipe (000000)", "recipe (000001)"], "of equal size: neither is lost"
+    assert measures.line_names([made[0], replace(made[1], size=8)]) == ["recipe", "recipe"]
+    assert measures.own_sizes(pd.DataFrame({"localizer": [*names, "random", "recipe"]})) == (*names, "recipe")
 
 
 def test_no_runs_give_an_empty_curve_and_splits_are_kept_apart() -> None:

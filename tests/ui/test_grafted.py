@@ -1,0 +1,98 @@
+"""A live graft's numbers: the worker's scores beside what is stored of the same examples; claims where they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.core.scores import probabilities
+from skillviz.runs.library import library
+from skillviz.runs.run import Run
+from skillviz.ui.grafted import REGION, by_chance, compared, grafted_of, predicted, sentence, shown_metrics, typed
+
+N = 40
+
+
+@pytest.fixture
+def run(ids: dict[str, str]) -> Run:
+    return library().open(ids["stagewise0"])
+
+
+def answer(run: Run, state: str = "grafted") -> dict[str, Any]:
+    """What the worker would say of N examples, not in the stored order, were the graft that of a stored state."""
+    ids, labels, logits = run.logits(state, "test")
+    _, _, complement = run.logits("complement", "test")
+    chosen = np.random.default_rng(0).permutation(len(ids))[:N]
+    logits = {"grafted": logits[chosen], "complement": complement[chosen]}
+    return {"example_ids": ids[chosen].tolist(), "labels": labels[chosen], "logits": logits}
+
+
+def test_what_is_stored_is_taken_of_the_same_examples(run: Run) -> None:
+    told = answer(run)
+    found = grafted_of(told, run.predictions(), "test", run.record.task)
+    assert np.array_equal(found.logits[REGION], found.logits["grafted"]), "the same graft: equal, example by example"
+    assert found.scores[REGION] == found.scores["grafted"] and found.n == N
+    hits = (told["logits"]["grafted"].argmax(1) == told["labels"]).mean()
+    assert found.scores["grafted"]["accuracy"].value == pytest.approx(hits)
+    assert set(found.scores) == {"grafted", "complement", "pretrained", "finetuned", REGION}
+    assert all(set(row) == {"accuracy", "ece", "nll"} for row in found.scores.values())
+    table = found.table()
+    assert len(table) == 15 and (table["low"] <= table["value"]).all() and (table["value"] <= table["high"]).all()
+
+
+def test_examples_that_are_not_stored_are_left_out_of_the_comparison(run: Run) -> None:
+    told = answer(run)
+    told["example_ids"][0] = "test-99999"
+    found = grafted_of(told, run.predictions(), "test", run.record.task)
+    assert set(found.scores) == {"grafted", "complement"}
+    assert sentence(found, run.record, "test", False).endswith(").")
+
+
+def test_a_claim_is_made_only_where_the_paired_interval_allows_it(run: Run) -> None:
+    task = run.record.task
+    same = grafted_of(answer(run), run.predictions(), "test", task)
+    assert compared(same, task, "accuracy").startswith("No difference in accuracy")
+    worse = grafted_of(answer(run, "pretrained"), run.predictions(), "test", task)
+    assert "In accuracy it is **worse** than this run's region" in compared(worse, task, "accuracy")
+    assert worse.difference("accuracy", task).high < 0 < -worse.difference("accuracy", task).low
+    told = sentence(worse, run.record, "test", False)
+    assert f"On {N} of 120 examples of the test set" in told and "**worse**" in told
+    assert sentence(same, run.record, "test", True).endswith("this is the run's own region.")
+
+
+def test_f1_tasks_are_judged_by_f1(ids: dict[str, str]) -> None:
+    run = library().open(ids["paraphrase"])
+    assert shown_metrics(run.record.task) == ("f1", "ece", "nll")
+    found = grafted_of(answer(run), run.predictions(), "test", run.record.task)
+    assert "the graft has F1 **" in sentence(found, run.record, "test", True)
+
+
+def drawn(*rows: tuple[int, int, float]) -> pd.DataFrame:
+    """The curve of random runs: seed, size, accuracy."""
+    common = {"localizer": "random", "metric": "accuracy", "dataset": "sst2", "split": "test"}
+    made = [{"seed": s, "size": n, "share": n / 1e4, "value": v, "low": v - 0.1, "high": v + 0.1} for s, n, v in rows]
+    return pd.DataFrame([common | row for row in made])
+
+
+def test_chance_is_told_at_the_nearest_size_within_a_factor_of_three() -> None:
+    curve = drawn((0, 100, 0.5), (0, 1000, 0.6))
+    assert "a random region of 100 entries (1\N{NO-BREAK SPACE}%) has accuracy 50.0" in by_chance(
+        curve, "accuracy", 250, "test"
+    )
+    assert "of 1,000 entries" in by_chance(curve, "accuracy", 400, "test")
+    assert by_chance(curve, "accuracy", 20, "test").startswith("No stored run")
+    assert by_chance(curve.iloc[:0], "accuracy", 100, "test").startswith("No stored run")
+    two = by_chance(drawn((0, 100, 0.5), (1, 100, 0.6)), "accuracy", 100, "test")
+    assert "has accuracy 55.0" in two and two.endswith("mean of 2 seeds.")
+
+
+def test_a_typed_example_in_probabilities_and_words() -> None:
+    logits = {"pretrained": np.array([[2.0, 0.0]], np.float32), "grafted": np.array([[0.0, 1.0]], np.float32)}
+    table = typed(logits, ("pretrained", "grafted"))
+    assert table.groupby("state")["probability"].sum().tolist() == pytest.approx([1, 1])
+    assert table["probability"].iloc[0] == pytest.approx(probabilities(logits["pretrained"])[0, 0])
+    said = predicted(table, ("no_way", "yes")).replace("\N{NO-BREAK SPACE}", " ")
+    assert said == "Pre-trained **no\\_way** (88.1 %); grafted by hand **yes** (73.1 %)"
