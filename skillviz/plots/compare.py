@@ -17,7 +17,7 @@ from skillviz.plots.theme import INK, LOCALIZERS, Style, localizer_style, spare_
 
 COLUMNS = ("run", "metric", "value", "low", "high")
 NOTHING = "No run has been scored yet."
-ROW, PANEL, HEAD = 26, 78, 40  # pixels of a run's row, of a panel's axis, of one legend
+ROW, PANEL, HEAD = 26, 92, 48  # pixels of a run's row, of a panel's axis, of one legend
 
 
 def run_styles(runs: Sequence[tuple[str, str, str]]) -> dict[str, Style]:
@@ -79,7 +79,7 @@ def _panels(
     if not shown or not keys:
         return blank(NOTHING, theme, height or 300, _axis(metric_words(metrics[0]), baseline), "run")
     tall = height or HEAD + HEAD * len(keys) // 2 + (PANEL + ROW * len(keys)) * len(shown)
-    figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=min(62 / tall, 0.8 / len(shown)))
+    figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=min(84 / tall, 0.8 / len(shown)))
     figure.update_layout(template=template(theme), height=tall)
     for row, metric in enumerate(shown, start=1):
         words = metric_words(metric)

@@ -33,17 +33,18 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
         help="Type a part of a name. Runs are lettered in the order in which they stand here.",
     )
     address.keep(RUNS, ",".join(ids) or NONE)
-    pinned = _pinned(ids, entries)
-    _buttons(entries, by_id[pinned])
+    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    with left:
+        _buttons(entries, by_id[_pinned(ids, entries)])
     if len(ids) < FEWEST:
         st.info(compare_words.too_few(len(ids)), icon=":material/compare_arrows:")
         st.stop()
     with page.explained():
         found = sides([by_id[run_id] for run_id in ids], cache.runs(ids))
     titles = {side.run.id: side.name for side in found}
-    chosen = controls.select(
-        BASELINE, "Baseline", ids, ids[0], shown=titles.get, help="Differences are taken from this run.", width=420
-    )
+    with right:
+        told = "Differences are taken from this run."
+        chosen = controls.select(BASELINE, "Baseline", ids, ids[0], shown=titles.get, help=told)
     return found, next(side for side in found if side.run.id == chosen)
 
 

@@ -54,7 +54,7 @@ def comparison(sides: tuple[Side, ...], baseline: Side) -> Comparison:
         {key: examples[key] for key in like}, baseline.key, compared.metrics_of(baseline), positive
     )
     fitting = {key: region for key, region in regions.items() if dict(region.shapes) == own}
-    return Comparison(sides, baseline, state, {k: e for k, e in examples.items() if len(e.ids)}, differences, fitting)
+    return Comparison(sides, baseline, state, examples, differences, fitting)
 
 
 def _state(sides: Sequence[Side]) -> str:
@@ -72,7 +72,7 @@ def who_is_who(found: Comparison) -> None:
             pinned = " (baseline)" if side is found.baseline else ""
             st.markdown(f"**{side.key}**{side.name[1:]}{pinned}: `{side.run.id}`")
     tested = {str(row["run"]): int(row["n"]) for row in found.differences.to_dict("records")}
-    whole = len(found.examples[found.baseline.key].ids) if found.baseline.key in found.examples else 0
+    whole = len(found.examples[found.baseline.key].ids)
     for sentence in compare_words.limits(found.sides, found.baseline, tested, list(found.regions), whole):
         st.info(sentence, icon=":material/info:")
 
@@ -109,29 +109,19 @@ def _differences(found: Comparison) -> None:
 
 def curves(found: Comparison) -> None:
     """The curves of runs on the baseline's data, and everyone's reliability."""
-    left, right = st.columns(2)
-    with left:
-        _sizes(found)
-    with right:
-        bins = paired.bins(found.examples)
-        marks = exhibits.styles(found.sides)
-        show(exhibits.reliability(bins, marks, found.state, theme()), found.baseline.run.id)
-
-
-def _sizes(found: Comparison) -> None:
-    record, split = found.baseline.record, headline_split(found.baseline.record)
+    record, split, marks = found.baseline.record, headline_split(found.baseline.record), exhibits.styles(found.sides)
     with page.explained():
         tables = {side.key: cache.table(side.run, "curve") for side in found.alike}
     curve = compared.curves(found.alike, tables, split)
-    if curve.empty:
-        st.info("None of these runs was evaluated at region sizes.")
-        return
     offered = measures.offered(curve, record)
     metric = controls.select("metric", "Metric by size", offered, offered[0], shown=sentences.metric_title, width=320)
     is_one_pair = len({side.entry.pair for side in found.alike}) == 1
     levels = measures.levels(record, split, metric) if is_one_pair else measures.guesses(record, split, metric)
-    marks = exhibits.styles(found.sides)
-    show(exhibits.sizes(curve, marks, metric, levels, theme()), found.baseline.run.id)
+    left, right = st.columns(2)
+    with left:
+        show(exhibits.sizes(curve, marks, metric, levels, theme()), found.baseline.run.id)
+    with right:
+        show(exhibits.reliability(paired.bins(found.examples), marks, found.state, theme()), found.baseline.run.id)
 
 
 def shared(found: Comparison) -> None:

@@ -56,6 +56,8 @@ def short_names(entries: Sequence[Entry]) -> list[str]:
 
 def unlike(side: Side, baseline: Side) -> str:
     """Why no paired difference to the baseline can be taken: a clause, or nothing where it can."""
+    if side.key == baseline.key:
+        return ""
     one, other = side.record.task, baseline.record.task
     if one is None or other is None:
         return "its run does not say what it was scored on"

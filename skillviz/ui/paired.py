@@ -12,6 +12,7 @@ import pandas as pd
 from skillviz.core.agreement import mcnemar
 from skillviz.core.calibration import BINS, reliability
 from skillviz.core.intervals import paired_differences
+from skillviz.plots.calibration import COLUMNS
 from skillviz.runs.run import Run
 from skillviz.runs.tables import logit_columns
 from skillviz.ui.entries import headline_split
@@ -85,5 +86,5 @@ def _paired(
 
 def bins(found: Mapping[str, Examples]) -> pd.DataFrame:
     """The reliability tables of the runs, each under its letter in the column `state`."""
-    parts = [reliability(one.logits, one.labels, BINS).assign(state=key) for key, one in found.items()]
-    return pd.concat(parts, ignore_index=True)
+    parts = [reliability(one.logits, one.labels, BINS).assign(state=key) for key, one in found.items() if len(one.ids)]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))

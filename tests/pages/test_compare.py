@@ -138,3 +138,18 @@ def test_a_broken_file_is_a_sentence(own_copy: Path, made: tuple[Path, dict[str,
     path.write_bytes(b"x" * path.stat().st_size)
     test = several(ids, "movement", "random")
     assert not test.exception and "predictions.parquet" in test.error[0].value
+
+
+def test_runs_without_tables_or_task_still_open(own_copy: Path, made: tuple[Path, dict[str, str]]) -> None:
+    ids = made[1]
+    for name in ("movement", "random"):
+        path = own_copy / ids[name] / "run.json"
+        record = json.loads(path.read_text())
+        for table in ("predictions", "curve"):
+            del record["files"][f"{table}.parquet"]
+        path.write_text(json.dumps({**record, "task": None} if name == "random" else record))
+    test = several(ids, "movement", "random", "stagewise0")
+    assert not test.exception and not test.error
+    assert "No other run here was scored" in test.markdown[0].value
+    assert "does not say what it was scored on" in "\n".join(info.value for info in test.info)
+    assert not several(ids, "random", "movement", baseline=ids["random"]).exception
