@@ -94,9 +94,10 @@ def words(name: str, label: str, default: str, *, help: str | None = None, place
     return _kept(name, value.strip())
 
 
-def assign(name: str, value: object) -> None:
-    """Sets a field from elsewhere; only before it is drawn, or in a callback."""
+def assign(name: str, value: str) -> None:
+    """Sets a field of text from elsewhere; only before it is drawn, or in a callback."""
     st.session_state[_key(name)] = value
+    address.keep(name, value or NONE)
 
 
 def _key(name: str) -> str:

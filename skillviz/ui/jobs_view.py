@@ -37,6 +37,7 @@ def panel(wanted: Sequence[str] = ()) -> None:
     """The jobs of this session, those of `wanted`, and every open one; drawn again each second while one is open."""
     ids = _followed(wanted)
     found = _now(ids)
+    _problem()
     if not found:
         return
     st.markdown("## Jobs", help=about("checkpoint"))

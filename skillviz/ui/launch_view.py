@@ -71,6 +71,8 @@ def _spec(choices: Choices, facts: Facts | None) -> RunSpec | None:
         caps = launch_words.trial_caps(counts)
         values |= {cap: min(caps[cap], values.get(cap) or caps[cap]) for cap in CAPS}
         choices.told.caption(launch_words.trial(counts, {cap: values[cap] for cap in CAPS}))
+    if not (values["base"] and values["finetuned"]):  # not chosen yet, which is said
+        return None
     try:
         return read_spec({**values, "seed": choices.seeds[0]})
     except SkillvizError as error:

@@ -84,7 +84,7 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     """What pressing the button does, in one sentence."""
     described = LOCALIZERS[spec.localizer]
     name = localizer_style(spec.localizer).title
-    shares = [f"{size:,} ({text.share(size / d)})" for size in sizes] if d else list(spec.sizes)
+    shares = [f"{size:,} ({text.share(size / d)})" for size in sizes] if d and sizes else list(spec.sizes)
     what = f"a region of **{text.listed(shares, 4)}**" if described.budgeted else "a region whose size is an outcome"
     of = f" of {d:,} graftable parameters" if d else ""
     runs = "" if jobs == 1 else f", {jobs} times with different seeds"

@@ -12,7 +12,7 @@ from skillviz.errors import SkillvizError
 from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Draft, Upload, are_indices, classes_of, guessed, save
 from skillviz.tasks.user_file import FORMATS
-from skillviz.ui import cache, controls, text
+from skillviz.ui import address, cache, controls, text
 from skillviz.ui import form as fields
 
 SAID, PROBLEM = "upload.said", "upload.problem"
@@ -160,6 +160,7 @@ def _save(draft: Draft, root: Path) -> None:
     st.session_state[SAID] = f"The task '{draft.name}' is kept in {path}: {counts} examples."
     fields.assign("new.file", str(path))
     controls.assign("new.source", "file")
+    address.keep("new.source", "file")
 
 
 def _key(name: str, files: Mapping[str, Upload]) -> str:

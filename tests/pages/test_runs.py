@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from skillviz import jobs
+from skillviz.jobs.backend import LocalBackend
+from skillviz.jobs.slots import take_ticket
+from skillviz.runs.record import Failure
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.ui.pages import PAGES
@@ -99,3 +103,52 @@ def test_unfinished_and_broken_runs_are_named_with_their_reason(own_copy: Path) 
     said = " ".join(markdown.value for markdown in test.markdown)
     assert "cancelled" in said and "not-a-run" in said and "unreadable" in said
     assert "2 runs that cannot be opened" in test.expander[0].label
+
+
+def words(test: AppTest) -> str:
+    assert not test.exception
+    return "\n".join(str(part.value) for part in (*test.markdown, *test.caption, *test.error)).replace("\\", "")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """No process is started; the ids of the runs for which one would be."""
+    started: list[str] = []
+    monkeypatch.setattr(LocalBackend, "start", lambda self, run, cwd: started.append(run.name))
+    return started
+
+
+def test_the_queue_is_shown_and_can_be_left(own_copy: Path, asked: list[str]) -> None:
+    store = Store(own_copy)
+    first, second = (store.create(RunSpec(base="a/b", finetuned="a/c", task="sst2", device="cpu")) for _ in range(2))
+    for folder in (first, second):
+        take_ticket(own_copy, "cpu", folder.id)
+    test = library()
+    assert "did not finish" not in test.markdown[0].value, "they are on their way"
+    assert "Its process starts" in words(test) and "Waits for **cpu**: 1 job is before it." in words(test)
+    next(b for b in test.button if b.key == f"jobs.cancel.{second.id}").click().run()
+    assert jobs.status(store, second.id).status == "cancelled" and jobs.status(store, first.id).is_open
+    assert len([b for b in test.button if b.label == "Cancel"]) == 1
+    next(b for b in test.button if b.key == f"jobs.resume.{second.id}").click().run()
+    assert asked == [second.id] and jobs.status(store, second.id).position == 1
+
+
+def test_a_failed_run_says_its_class_and_can_be_resumed_or_deleted(own_copy: Path, asked: list[str]) -> None:
+    folder = Store(own_copy).create(RunSpec(base="a/b", finetuned="a/c", task="sst2"))
+    folder.start()
+    folder.fail(Failure(kind="BadData", message="no column 'text'", hint="h"))
+    test = library()
+    assert "Bad data: no column 'text' Correct the data" in words(test) and "## Jobs" not in words(test)
+    button(test, "Resume").click().run()
+    assert asked == [folder.id] and "## Jobs" in words(test)
+    assert "2 runs" not in "".join(e.label for e in test.expander), "it is no run that cannot be opened any more"
+
+
+def test_a_job_that_cannot_be_resumed_is_explained(own_copy: Path, asked: list[str]) -> None:
+    folder = Store(own_copy).create(RunSpec(base="a/b", finetuned="a/c", task="sst2"))
+    folder.start()
+    folder.cancel()
+    test = library()
+    shutil.rmtree(folder.path)
+    button(test, "Resume").click().run()
+    assert "there is no run" in words(test) and asked == []

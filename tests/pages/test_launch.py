@@ -1,0 +1,349 @@
+"""The form of a new localization: what fits and what does not, the estimate, the command, the start, the address."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz import jobs
+from skillviz.demo.index import PairEntry, Share, TaskEntry, World, write_world
+from skillviz.jobs.backend import LocalBackend
+from skillviz.models import fetch
+from skillviz.runs.folder import RunFolder
+from skillviz.runs.store import Store
+from skillviz.ui import launch_view
+from skillviz.ui.pages import PAGES
+from tests.tiny import tiny_pair, tiny_task
+
+LABELS = ("class-terrible", "class-great")
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `models` (head: base, finetuned; words: base, finetuned) and `task`; not to be changed."""
+    folder = tmp_path_factory.mktemp("small")
+    tiny_pair(folder / "models")
+    tiny_pair(folder / "models" / "words", "roberta", "prompt")
+    tiny_task(folder / "task")
+    return folder
+
+
+@pytest.fixture
+def paper(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Jobs are queued and no process is started; the ids of those that would be."""
+    started: list[str] = []
+    monkeypatch.setattr(LocalBackend, "start", lambda self, run, cwd: started.append(run.name))
+    return started
+
+
+@pytest.fixture(autouse=True)
+def alone(empty: Path, small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No runs, no demo world, the models of `small`."""
+    monkeypatch.setenv("SKILLVIZ_MODELS", str(small / "models"))
+    monkeypatch.setattr("skillviz.demo.index.shipped_world", lambda: tmp_path / "no-world")
+
+
+def opened(**query: object) -> AppTest:
+    test = AppTest.from_file(str(PAGES["launch"].path), default_timeout=120)
+    for name, value in query.items():
+        test.query_params[name if name == "jobs" else f"new.{name.replace('_', '-')}"] = str(value)
+    return test.run()
+
+
+def chosen(small: Path, **query: object) -> dict[str, object]:
+    """The address of the tiny pair and its task, with these choices."""
+    models = small / "models"
+    members = {"base": models / "base", "finetuned": models / "finetuned"}
+    return {**members, "source": "file", "file": small / "task" / "task.yaml", "size": "5%", "device": "cpu", **query}
+
+
+def said(test: AppTest) -> str:
+    assert not test.exception
+    parts = (*test.markdown, *test.caption, *test.info, *test.error, *test.warning, *test.success)
+    return "\n".join(str(part.value) for part in parts).replace("\\", "")
+
+
+def button(test: AppTest, label: str) -> Any:
+    return next(b for b in test.button if b.label.startswith(label))
+
+
+def box(test: AppTest, label: str) -> Any:
+    fields = (
+        *test.selectbox,
+        *test.multiselect,
+        *test.text_input,
+        *test.number_input,
+        *test.button_group,
+        *test.toggle,
+    )
+    return next(field for field in fields if field.label.startswith(label))
+
+
+def test_nothing_is_chosen_at_first_and_the_button_says_so(small: Path) -> None:
+    test = opened()
+    assert button(test, "Start").disabled and not test.error
+    assert "Not yet: Choose a pre-trained and a fine-tuned model." in said(test)
+    assert f"4 models found under `{small / 'models'}`" in said(test) and "SKILLVIZ_MODELS" in said(test)
+    assert "base (bert," in box(test, "Pre-trained").options[0]
+
+
+def test_a_pair_that_fits_shows_time_memory_and_the_command(small: Path) -> None:
+    test = opened(**chosen(small, seeds="3"))
+    text = said(test)
+    assert "The two fit: 4,448 graftable parameters in 2 layers" in text and not test.error
+    assert "**222 (5\N{NO-BREAK SPACE}%)** of 4,448" in text and "task *tiny*" in text
+    assert "of memory of" in text and "rough: nothing was measured here yet" in text
+    assert "Localizer: the paper learns a mask" in text and "all 64 here, 64 or 4,096 a class" in text
+    command = test.code[0].value
+    assert "--size 5%" in command and "--seed 3" in command and command.count("--detach --runs-dir") == 1
+    assert not button(test, "Start").disabled
+    devices = box(test, "Device").options
+    assert devices[0].startswith("auto: ") and devices[1].startswith("cpu: ") and "free" in devices[1]
+
+
+def test_the_choices_come_back_from_the_address(small: Path) -> None:
+    query = chosen(
+        small, method="learned", size="1%,9", seeds="0-2", trial="yes", dtype="bfloat16", autocast="float16",
+        k_shot=8, max_test=20, interpolation="yes",
+    )  # fmt: skip
+    query |= {"learned.lr": 5, "learned.selection": "none", "learned.steps": 7}
+    test = opened(**query)
+    command = test.code[0].value.splitlines()[0]
+    for words in (
+        "--method learned", "--size 1% --size 9", "--steps 7", '--option lr=5.0', "selection=", "--dtype bfloat16",
+        "--autocast float16", "--k-shot 8", "--max-test 20", "--max-train 128", "--interpolation",
+    ):  # fmt: skip
+        assert words in command, words
+    again = AppTest.from_file(str(PAGES["launch"].path), default_timeout=120)
+    for name, value in dict(test.query_params).items():
+        again.query_params[name] = value
+    assert again.run().code[0].value == test.code[0].value and dict(again.query_params) == dict(test.query_params)
+
+
+def test_a_hundredth_is_said_in_numbers(small: Path) -> None:
+    test = opened(**chosen(small))
+    assert "--max-train" not in test.code[0].value
+    box(test, "Try it").set_value(True).run()
+    assert "Uses 64 of 64 train, 32 of 32 validation and 32 of 32 test examples" in said(test)
+    assert "--max-train 128 --max-validation 100 --max-test 100" in test.code[0].value
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ({"base": "MODELS/finetuned"}, "are the same folder"),
+        ({"base": "/no/where"}, "there is no folder '/no/where'"),
+        ({"finetuned": "MODELS/words/finetuned"}, "both must be of one architecture"),
+        ({"file": "/no/task.yaml"}, "there is no task file"),
+        ({"size": "5%,200%"}, "'200%' asks for"),
+        ({"size": "none"}, "Give at least one size"),
+        ({"seeds": "one"}, "'one' is no seed"),
+        ({"k_shot": 1, "max_train": 1, "file": "BROKEN"}, "no column 'text'"),
+    ],
+)
+def test_what_does_not_fit_is_said_and_the_button_gives_the_reason(
+    small: Path, tmp_path: Path, query: dict[str, object], problem: str
+) -> None:
+    broken = tmp_path / "broken.yaml"
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.csv").write_text("words,label\na,0\nb,1\n")
+    broken.write_text("name: b\ndata: {train: train.csv, test: test.csv}\ntext: text\nlabels: [x, y]\n")
+    filled = {
+        n: str(v).replace("MODELS", str(small / "models")).replace("BROKEN", str(broken)) for n, v in query.items()
+    }
+    test = opened(**chosen(small, **filled))
+    assert problem in "\n".join(error.value for error in test.error).replace("\\", "") and not test.exception
+    assert button(test, "Start").disabled and "Not yet:" in said(test)
+
+
+def test_the_readouts_are_those_of_the_pair_and_label_words_are_judged_before(small: Path, tmp_path: Path) -> None:
+    words = small / "models" / "words"
+    query = chosen(small, base=words / "base", finetuned=words / "finetuned")
+    test = opened(**query)
+    assert box(test, "How class").options == ["automatic: label words at the mask", "label words at the mask"]
+    assert "Not possible with this pair: classification head (" in said(test)
+    assert "answered by" in said(test) and not test.error
+    for path in (small / "task").glob("*.jsonl"):
+        (tmp_path / path.name).write_text(path.read_text())
+    task = (small / "task" / "task.yaml").read_text().replace("terrible", "unheardof")
+    (tmp_path / "task.yaml").write_text(task)
+    test = opened(**{**query, "file": tmp_path / "task.yaml"})
+    assert "label word 'unheardof'" in said(test) and button(test, "Start").disabled
+
+
+def test_start_queues_a_job_for_each_seed_and_once_only(small: Path, paper: list[str], own_runs: Path) -> None:
+    test = opened(**chosen(small, seeds="0,1"))
+    button(test, "Start 2 jobs").click().run()
+    assert len(paper) == 2 and test.query_params["jobs"] == ",".join(paper)
+    found = {job.run_id: job for job in jobs.list(Store(own_runs))}
+    assert [found[i].spec.seed for i in paper] == [0, 1] and [found[i].position for i in paper] == [0, 1]
+    text = said(test)
+    assert "## Jobs" in text and "Waits for **cpu**: 1 job is before it." in text
+    assert button(test, "Start").disabled and "waits or runs already" in text and "2 jobs will be done before" in text
+    box(test, "Seeds").input("2").run()
+    assert not button(test, "Start").disabled
+
+
+def test_an_error_at_the_start_keeps_what_was_chosen(
+    small: Path, paper: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object) -> None:
+        raise jobs.control.StoreError("no room here")
+
+    test = opened(**chosen(small))
+    monkeypatch.setattr(launch_view.jobs, "start", full)
+    button(test, "Start").click().run()
+    assert "no room here" in test.error[0].value and "jobs" not in test.query_params
+    assert box(test, "Region sizes").value == ["5%"]
+
+
+def test_a_model_of_the_hub_is_fetched_only_when_asked(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    real = fetch.resolve
+    monkeypatch.setattr(fetch, "resolve", lambda source: asked.append(source) or real(source))
+    test = opened(**chosen(small, base="org/name"))
+    assert "the hub's local cache does not hold it" in said(test) and asked == []
+    button(test, "Fetch org/name").click().run()
+    assert asked == ["org/name"] and "could be had from the hub" in said(test)
+
+
+def test_data_of_the_hub_are_read_only_when_asked(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    test = opened(**chosen(small, source="known", known="sst2"))
+    assert "come from the hub" in said(test) and not button(test, "Start").disabled
+    box(test, "Try it").set_value(True).run()
+    assert "at most 128 train, 100 validation and 100 test examples" in said(test)
+    button(test, "Read the data now").click().run()
+    assert "could not be had from the Hugging Face hub" in said(test) and button(test, "Start").disabled
+
+
+@pytest.fixture
+def world(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demo world of two pairs, both the tiny one, and two tasks."""
+    half = Share(value=0.5, low=0.25, high=0.75, n=32)
+    task = str(small / "task" / "task.yaml")
+    tasks = tuple(
+        TaskEntry(
+            name=name, family="f", title=name.title(), asks="?", file=task, labels=LABELS, examples={"test": 32},
+            fingerprint="x",
+        )
+        for name in ("films", "gadgets")
+    )  # fmt: skip
+    models = {n: str(small / "models" / n) for n in ("base", "finetuned")}
+    pairs = tuple(
+        PairEntry(
+            name=f"of-{task.name}", **models, task=task.name, readout="head", base_fingerprint="b", d=4448, seconds=1,
+            finetuned_fingerprint="f", accuracy={task.name: {"pretrained": half, "finetuned": half}},
+        )
+        for task in tasks
+    )  # fmt: skip
+    write_world(World(seed=0, tasks=tasks, pairs=pairs), tmp_path / "world")
+    monkeypatch.setattr("skillviz.demo.index.shipped_world", lambda: tmp_path / "world")
+
+
+def test_the_demo_worlds_pairs_come_first_with_their_own_task(world: None, paper: list[str]) -> None:
+    test = opened()
+    assert "The two fit" in said(test) and not button(test, "Start").disabled
+    assert "Accuracy on its own task: 50.0\N{NO-BREAK SPACE}% (95" in said(test)
+    assert box(test, "Region sizes").value == ["1%"], "small models need a larger share"
+    assert box(test, "Task").value == "films"
+    box(test, "Pair").select("of-gadgets").run()
+    assert box(test, "Task").value == "gadgets" and test.query_params["new.pair"] == "of-gadgets"
+    button(test, "Start").click().run()
+    assert len(paper) == 1
+
+
+def csv(rows: int = 12) -> bytes:
+    lines = [f"{n},a text that is long enough {n},{n % 2}" for n in range(rows)]
+    return "\n".join(["id,text,label", *lines]).encode()
+
+
+@pytest.fixture
+def uploading(small: Path) -> AppTest:
+    """The form with a file of twelve rows in the field of the training data."""
+    test = opened(**chosen(small, source="upload"))
+    assert "at most 50 MB a file" in said(test)
+    test.file_uploader[0].set_value(("My reviews.csv", csv(), "text/csv")).run()
+    return test
+
+
+def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, own_runs: Path, paper: list[str]) -> None:
+    test = uploading
+    assert "The first 5 of 12 rows" in said(test) and test.dataframe[0].value["label"].tolist() == ["0", "1"] * 2 + [
+        "0"
+    ]
+    assert box(test, "Text columns").value == ["text"] and box(test, "Label column").value == "label"
+    assert "as it is asked: a text that is long enough 0 It was <mask>." in said(test)
+    box(test, "Class 0").input("bad").run()
+    box(test, "Class 1").input("good").run()
+    button(test, "Check and keep").click().run()
+    path = own_runs / "tasks" / "my-reviews" / "task.yaml"
+    assert path.is_file() and f"is kept in {path}: 9 train, 1 validation and 2 test examples" in said(test)
+    assert test.query_params["new.file"] == str(path) and test.query_params["new.source"] == "file"
+    assert "Classes: bad and good." in said(test) and not button(test, "Start").disabled
+    assert box(test, "Task file").options == ["my-reviews"]
+
+
+def test_nothing_that_was_typed_is_lost_where_an_upload_cannot_be_kept(uploading: AppTest, own_runs: Path) -> None:
+    test = uploading
+    box(test, "Name of the task").input("a/b").run()
+    box(test, "Word for 0").input("bad").run()
+    button(test, "Check and keep").click().run()
+    assert "'a/b' cannot name a task" in said(test)
+    box(test, "Name of the task").input("ab").run()
+    button(test, "Check and keep").click().run()
+    assert "label words" in said(test), "one class has a word, the other none"
+    assert (box(test, "Name of the task").value, box(test, "Word for 0").value) == ("ab", "bad")
+    assert not (own_runs / "tasks" / "ab").exists()
+    box(test, "Word for 1").input("good").run()
+    button(test, "Check and keep").click().run()
+    assert (own_runs / "tasks" / "ab" / "task.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.csv", b"", "a.csv is empty"),
+        ("a.csv", b"text,label\n" + b"\n".join(b"x,%d" % n for n in range(70)), "has 70 different values"),
+        ("a.jsonl", b"{oops", "cannot be read as JSONL"),
+    ],
+)
+def test_a_file_that_is_no_data_is_said_in_its_place(small: Path, name: str, content: bytes, problem: str) -> None:
+    test = opened(**chosen(small, source="upload"))
+    test.file_uploader[0].set_value((name, content, "text/plain")).run()
+    assert problem in said(test) and not test.exception
+
+
+def running(own_runs: Path, small: Path, paper: list[str]) -> RunFolder:
+    """A job that this very process makes."""
+    spec = launch_view.read_spec(
+        {"base": str(small / "models" / "base"), "finetuned": str(small / "models" / "finetuned"), "sizes": ("5%",),
+         "task": str(small / "task" / "task.yaml"), "device": "cpu"}
+    )  # fmt: skip
+    folder = RunFolder(jobs.start(spec, Store(own_runs)).path)
+    folder.start()
+    return folder
+
+
+def test_the_jobs_of_the_address_are_shown_as_they_are(small: Path, own_runs: Path, paper: list[str]) -> None:
+    folder = running(own_runs, small, paper)
+    told = {"phase": "search", "search": 1, "searches": 1, "target": 222, "total": 50, "loss": 0.5, "left": 9.0}
+    for step in range(1, 4):
+        folder.event(**told, step=step, size=222, added=3, removed=1)
+    test = opened(jobs=f"{folder.id},gone-abc")
+    assert "searching: step 3 of 50, loss 0.500" in test.get("progress")[0].proto.text
+    figure = json.loads(test.get("plotly_chart")[0].proto.spec)
+    assert figure["data"][0]["x"] is not None and "The search for 222 entries" in said(test)
+    folder.fail(jobs.job.Failure(kind="out of memory", message="no room", hint="less"))
+    test.run()
+    assert "**Out of memory.** no room" in said(test) and "What to do: Take bfloat16" in said(test)
+    assert {b.label for b in test.button} >= {"Resume", "Hide"}
+    button(test, "Resume").click().run()
+    assert jobs.status(Store(own_runs), folder.id).status == "queued" and paper[-1] == folder.id
+    button(test, "Cancel").click().run()
+    assert jobs.status(Store(own_runs), folder.id).status == "cancelled" and "last checkpoint" in said(test)
+    button(test, "Hide").click().run()
+    assert "## Jobs" not in said(test)
