@@ -37,7 +37,7 @@ def panel(wanted: Sequence[str] = ()) -> None:
     """The jobs of this session, those of `wanted`, and every open one; drawn again each second while one is open."""
     ids = _followed(wanted)
     found = _now(ids)
-    _problem()
+    _tell_problem()
     if not found:
         return
     st.markdown("## Jobs", help=about("checkpoint"))
@@ -61,6 +61,7 @@ def _alone(run_id: str, was_open: bool) -> None:
 
 
 def _tell_problem() -> None:
+    """Says once why the last cancel or resume was refused."""
     if sentence := st.session_state.pop(PROBLEM, ""):
         st.error(text.plain(sentence), icon=":material/error:")
 
