@@ -66,8 +66,21 @@ def trade_off(
     figure.add_traces([*_ends(lines, x, y), *(_chosen(path, rows, x, y) for path, rows in here.items())])
     for name, value in (references or {}).items():
         _level(figure, name, value * x.scale, x, theme)
-    figure.update_xaxes(showgrid=True)
+    shown = [*lines.values(), *here.values()]
+    figure.update_xaxes(showgrid=True, range=_range(shown, "x", references or {}, x))
+    figure.update_yaxes(range=_range(shown, "y", references or {}, y))
     return figure
+
+
+def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, float], words: Metric) -> list[float]:
+    """The axis' ends: all values and levels, and the intervals that are drawn, with a little air."""
+    drawn = [one[(one["alpha"] % 1 == 0) | (len(one) == 1)] for one in rows]
+    levels = [value * words.scale for value in references.values()]
+    ends = [one[[f"{axis}_low", f"{axis}_high"]].to_numpy(float).ravel() for one in drawn]
+    values = np.concatenate([*(one[axis].to_numpy(float) for one in rows), *ends, levels])
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    air = 0.04 * (high - low) or 1.0
+    return [low - air, high + air]
 
 
 def _sides(points: pd.DataFrame, inside: str, outside: str, metric: str) -> dict[str, pd.DataFrame]:

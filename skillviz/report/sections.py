@@ -10,6 +10,7 @@ import pandas as pd
 from skillviz.core.calibration import BINS
 from skillviz.plots.region import cells
 from skillviz.plots.theme import state_style
+from skillviz.report.elsewhere import interpolation, transfer
 from skillviz.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
@@ -166,4 +167,5 @@ def origin(run: Run) -> Section:
 
 def sections(run: Run, others: Sequence[Run]) -> list[Section]:
     """All sections of the run's report, in reading order."""
-    return [overview(run), region(run), sparsity(run, others), calibration(run), origin(run)]
+    own = [overview(run), region(run), sparsity(run, others), calibration(run)]
+    return [*own, *interpolation(run), *transfer(run), origin(run)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from skillviz.runs.points import DIFFERENCE, Point, bin_rows
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.run import Run
 from skillviz.runs.tables import logit_columns
-from skillviz.ui import cache
+from skillviz.ui.sentences import LOWER_IS_BETTER
 
 FINETUNED, GRAFT = PATHS
 POINT = ["path", "size", "alpha", "dataset"]
@@ -55,6 +55,15 @@ class Grid:
             rows = rows[rows["size"] == near]
         return near, float(min(rows["alpha"].unique(), key=lambda a: (abs(a - alpha), a)))
 
+    def best(self, dataset: str, metric: str) -> tuple[str, int | None, float] | None:
+        """Path, size and alpha of the best known point on a data set, the first of equals."""
+        rows = self.points[(self.points["dataset"] == dataset) & (self.points["metric"] == metric)]
+        rows = rows.dropna(subset=["value"])
+        if rows.empty:
+            return None
+        top = rows.sort_values("value", ascending=metric in LOWER_IS_BETTER, kind="stable").iloc[0]
+        return str(top["path"]), None if pd.isna(top["size"]) else int(top["size"]), float(top["alpha"])
+
     def at(self, table: str, dataset: str, path: str, size: int | None, alpha: float | None = None) -> pd.DataFrame:
         """The rows of one point in `points` or `bins`; of the whole line where no alpha is given."""
         frame: pd.DataFrame = getattr(self, table)
@@ -63,6 +72,19 @@ class Grid:
         if alpha is not None:
             here &= (frame["alpha"] - alpha).abs() < 1e-9
         return frame[here].reset_index(drop=True)
+
+    def marked(self, datasets: Sequence[str], size: int, alpha: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The lines of these data sets at the size next to this one, with the points next to `alpha` as further rows
+        (`current`), and those points' histograms."""
+        points, bins = [], []
+        for dataset in datasets:
+            for path in PATHS:
+                near = self.nearest(dataset, path, size, alpha)
+                if near is not None:
+                    points.append(self.at("points", dataset, path, near[0]).assign(current=False))
+                    points.append(self.at("points", dataset, path, *near).assign(current=True))
+                    bins.append(self.at("bins", dataset, path, *near))
+        return pd.concat(points, ignore_index=True), with_edges(pd.concat(bins, ignore_index=True))
 
     def traced(self, answer: Mapping[str, Any]) -> Grid:
         """The grid with what the worker computed of one data set in place of what was known of it."""
@@ -77,13 +99,20 @@ class Grid:
         )
 
 
-def of_run(run: Run, stored: pd.DataFrame, bins: pd.DataFrame) -> Grid:
-    """What a run knows: its stored grid, and of data sets without one the ends, from its scores and predictions."""
+def of_run(run: Run, stored: pd.DataFrame, bins: pd.DataFrame, predictions: Callable[[str], pd.DataFrame]) -> Grid:
+    """What a run knows: its stored grid, and of data sets without one the ends, from its scores and predictions.
+
+    `predictions` gives those on a data set.
+    """
     record, between = run.record, tuple(dict.fromkeys(stored["dataset"]))
     scores = {name: found for name, found in scores_of(record).items() if name not in between}
     points = [pd.DataFrame(_end_rows(found, name, record.size or 0), columns=COLUMNS) for name, found in scores.items()]
     drawn = set(bins["dataset"])
-    ends = [_end_bins(run, name) for name in run.datasets if name not in drawn and name in (*scores, *between)]
+    ends = [
+        _end_bins(run, name, predictions(name))
+        for name in run.datasets
+        if name not in drawn and name in (*scores, *between)
+    ]
     return Grid(_joined([stored, *points], COLUMNS), _joined([bins, *ends], BIN_COLUMNS), between)
 
 
@@ -132,9 +161,8 @@ def _end_rows(scores: Scores, dataset: str, size: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _end_bins(run: Run, dataset: str) -> pd.DataFrame:
+def _end_bins(run: Run, dataset: str, frame: pd.DataFrame) -> pd.DataFrame:
     """The histograms of the ends, from the stored predictions."""
-    frame = cache.predictions(run, dataset)
     frame = frame[frame["split"] == "test"]
     points: list[Point] = []
     labels = None

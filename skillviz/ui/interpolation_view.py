@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,7 @@ import streamlit as st
 from skillviz.core.interpolate import PATHS
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import Run
-from skillviz.ui import cards, controls, interpolation_words, live, page, text
+from skillviz.ui import cache, cards, controls, interpolation_words, live, page, text
 from skillviz.ui.grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
 from skillviz.ui.interpolation_controls import Choice, metrics
 from skillviz.ui.interpolation_words import EXACT, NEAREST, STORED
@@ -41,7 +42,8 @@ def grid_of(run: Run) -> Grid:
     page.scores(run, "test")
     stored = page.table(run, "interpolation", needed=False)
     with page.explained():
-        return of_run(run, stored, page.table(run, "interpolation_bins", needed=False))
+        bins = page.table(run, "interpolation_bins", needed=False)
+        return of_run(run, stored, bins, partial(cache.predictions, run))
 
 
 def traced(run: Run, choice: Choice, grid: Grid) -> Grid:

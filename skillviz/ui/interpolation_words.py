@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord
 from skillviz.ui import text
 from skillviz.ui.grid import FINETUNED, GRAFT, Grid, estimate
 from skillviz.ui.sentences import (
-    LOWER_IS_BETTER,
     METRIC_WORDS,
     metric_difference,
     metric_interval,
@@ -31,26 +28,25 @@ the two tasks is small, and at least 5 points where it is large.
 
 def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool) -> str:
     """The best known point on a data set, and whether its paired interval beats the fine-tuned model; in Markdown."""
-    rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)].dropna(subset=["value"])
-    name, words = text.plain(dataset), METRIC_WORDS.get(metric, metric)
-    if rows.empty:
+    name, words, top = text.plain(dataset), METRIC_WORDS.get(metric, metric), grid.best(dataset, metric)
+    if top is None:
         return f"What the models do on {name} is not stored; switch on exact values below to ask them."
-    top = rows.sort_values("value", ascending=metric in LOWER_IS_BETTER, kind="stable").iloc[0]
-    size = None if pd.isna(top["size"]) else int(top["size"])
-    found = grid.at("points", dataset, top["path"], size, float(top["alpha"]))
+    path, size, alpha = top
+    found = grid.at("points", dataset, path, size, alpha)
     value, tuned = estimate(found, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)
     assert value is not None
     where = "out of distribution" if is_outside else "in distribution"
     interval = f"(95{text.SPACE}%: {metric_interval(metric, value)})"
     said = (
         f"Best {words} {where} ({name}): **{metric_value(metric, value.value)}** {interval} "
-        f"{place(top['path'], size, float(top['alpha']), d)}"
+        f"{place(path, size, alpha, d)}"
     )
     if tuned is None or tuned.value is None:
         return said + "."
     if tuned.value == value.value:
         return f"{said}; no known point does better than the fine-tuned model ({metric_value(metric, tuned.value)})."
     rest = f", against {metric_value(metric, tuned.value)} for the fine-tuned model"
+    rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
     models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all ways begin at one
     return f"{said}{rest}. {_claim(metric, estimate(found, metric + DIFFERENCE), models)}"
 

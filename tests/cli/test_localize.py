@@ -13,6 +13,7 @@ from skillviz.runs.record import Estimate
 from skillviz.runs.store import Store
 from tests.cli.calls import call
 from tests.cli.conftest import QUICK
+from tests.runs.test_others import other_task
 
 STATES = ("pretrained", "finetuned", "grafted", "complement")
 
@@ -87,6 +88,17 @@ def test_options_of_a_localizer_are_read(pair, task_file, own_runs):
     assert Store(own_runs).open(said.json["run_id"]).spec.options == {"examples": 7}
     wrong = call("localize", *members, "--method", "first-order", "--size", "9", "--option", "exampels=7")
     assert wrong.code == 2 and "exampels" in wrong.err and "examples" in wrong.err
+
+
+def test_other_tasks_are_scored_or_refused(pair, task_file, own_runs, tmp_path):
+    members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--method", "movement", "--size", "9")
+    near = other_task(tmp_path / "near", "near")
+    said = call("localize", *members, "--also", str(near), *QUICK, "--json")
+    run = Store(own_runs).open(said.json["run_id"])
+    assert run.spec.others == (str(near),) and [note.name for note in run.record.transfers] == ["near"]
+    strange = other_task(tmp_path / "strange", "strange", labels=["good", "bad"])
+    wrong = call("localize", *members, "--also", str(strange))
+    assert wrong.code == 2 and "only tasks with the same labels" in wrong.err
 
 
 def test_read_options_takes_numbers_and_words():

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from skillviz import jobs
-from skillviz.errors import BadSize, ModelNotFound, RunNotFound, StoreError, UnknownTask
+from skillviz.errors import BadInput, BadSize, ModelNotFound, RunNotFound, StoreError, UnknownTask
 from skillviz.jobs import control
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.record import Failure
@@ -56,7 +56,13 @@ def test_a_job_is_queued_with_the_size_it_will_have(store: Store, world: Path, p
 
 @pytest.mark.parametrize(
     ("changes", "error"),
-    [({"sizes": ("5%", "200%")}, BadSize), ({"base": "/nowhere"}, ModelNotFound), ({"task": "sst3"}, UnknownTask)],
+    [
+        ({"sizes": ("5%", "200%")}, BadSize),
+        ({"base": "/nowhere"}, ModelNotFound),
+        ({"task": "sst3"}, UnknownTask),
+        ({"others": ("sst3",)}, UnknownTask),
+        ({"others": ("sst2",)}, BadInput),
+    ],
 )
 def test_what_cannot_be_used_is_said_before_there_is_a_folder(
     store: Store, world: Path, paper: Paper, changes: dict[str, object], error: type[Exception]

@@ -13,6 +13,7 @@ from skillviz.errors import BadSize
 from skillviz.runs.estimate import METHODS, NESTED, Facts, estimate, facts_of
 from skillviz.runs.record import Architecture, RunRecord, TaskNote
 from skillviz.runs.spec import RunSpec
+from tests.runs.test_others import other_task
 from tests.runs.tiny_world import D, spec_of
 from tests.test_torch_free import heavy_after
 
@@ -84,11 +85,22 @@ def test_finished_runs_are_the_measure() -> None:
     assert estimate(spec(), MINILM, [slow, other]).phases == found.phases, "runs of the same base first"
 
 
-def test_facts_come_from_headers_and_data_without_torch(world: Path) -> None:
+def test_other_tasks_and_the_grid_take_their_time() -> None:
+    wider = dataclasses.replace(MINILM, counts={**MINILM.counts, "others": 1000})
+    bare, also = estimate(spec(), MINILM), estimate(spec(others=("imdb",)), wider)
+    assert also.phases["predict"] == pytest.approx(bare.phases["predict"] * (872 + 1821 + 1000) / (872 + 1821))
+    assert also.phases["search"] == bare.phases["search"]
+    grid = estimate(spec(others=("imdb",), interpolation=True), wider).phases["evaluate"] - also.phases["evaluate"]
+    assert grid == pytest.approx(21 * 2821 / (2 * 3693) * also.phases["predict"])
+
+
+def test_facts_come_from_headers_and_data_without_torch(world: Path, tmp_path: Path) -> None:
     facts = facts_of(spec_of(world, sizes=("5%", "10"), max_train=40))
     assert (facts.d, facts.layers, facts.width, facts.labels, facts.sizes) == (D, 2, 16, 2, (222, 10))
     assert facts.counts == {"train": 40, "validation": 32, "test": 32} and 4 < facts.tokens < 30
     assert facts.parameters > D and estimate(spec_of(world), facts).seconds < 60
+    other = other_task(tmp_path, "near")
+    assert facts_of(spec_of(world, others=(str(other),), max_test=9)).counts["others"] == 9
     with pytest.raises(BadSize):
         facts_of(spec_of(world, sizes=("0",)))
     assert heavy_after("skillviz.runs.estimate") == {}

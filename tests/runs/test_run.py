@@ -12,6 +12,9 @@ import pytest
 from skillviz.errors import BadInput, CorruptRun
 from skillviz.runs import tables
 from skillviz.runs.run import Run, read_record
+from skillviz.runs.store import Store
+from tests.fake_run import fake_run
+from tests.runs.conftest import SMALL
 
 
 def test_logits_come_in_the_order_of_the_labels(made: Run) -> None:
@@ -65,6 +68,17 @@ def test_a_cut_file_is_one_sentence(run: Run, name: str) -> None:
     read = {"predictions": run.predictions, "curve": run.curve, "region": run.region, "ranking": run.ranking}
     with pytest.raises(CorruptRun, match=name):
         read[name.split(".")[0]]()
+
+
+def test_tables_are_those_of_its_own_task_unless_another_is_named(store: Store) -> None:
+    run = fake_run(store, others=("imdb", "yelp"), **SMALL)
+    assert run.datasets == ("sst2", "imdb", "yelp")
+    assert set(run.predictions()["dataset"]) == set(run.curve()["dataset"]) == {"sst2"}
+    assert set(run.predictions("yelp")["split"]) == {"test"} and len(run.predictions("yelp")) == 4 * 40
+    ids, labels, logits = run.logits("grafted", "test", "imdb")
+    assert len(ids) == len(labels) == len(logits) == 40
+    assert not np.array_equal(logits, run.logits("grafted")[2])
+    assert run.predictions("nowhere").empty
 
 
 def test_logits_of_other_labels_are_refused(run: Run) -> None:

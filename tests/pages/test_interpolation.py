@@ -1,0 +1,87 @@
+"""The interpolation page: the slider over the stored grid, exact points by a real worker, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz.runs.store import Store
+from tests.live.conftest import lived, own_workers
+from tests.pages.scored_world import asked, scored, scored_world
+from tests.pages.test_pages import charts, opened, words
+
+
+def numbers(test: AppTest) -> list[str]:
+    """The values of the chosen points, in the order of the page."""
+    return [metric.value for metric in test.metric]
+
+
+def sources(test: AppTest) -> list[str]:
+    """Where the chosen points' numbers come from."""
+    starts = ("Stored", "Nearest", "Asked")
+    return [c.value.replace("\N{NO-BREAK SPACE}", " ") for c in test.caption if c.value.startswith(starts)]
+
+
+def test_the_numbers_follow_the_slider_from_the_stored_grid(ids: dict[str, str]) -> None:
+    test = opened("interpolation", run=ids["stagewise0"])
+    assert not test.exception and len(charts(test)) == 3 and test.query_params["alpha"] == "50"
+    assert "Best accuracy out of distribution (imdb)" in words(test)
+    before, titles = numbers(test), [s.split(":")[0] for s in sources(test)]
+    assert len(before) == 2 * 2 * 3 and titles == ["Stored"] * 4
+    test.slider[0].set_value(10).run()
+    assert numbers(test) != before and test.query_params["alpha"] == "10"
+    grid = Store(Path(os.environ["SKILLVIZ_RUNS"])).open(ids["stagewise0"]).interpolation()
+    here = (grid["path"] == "wise-ft") & (grid["alpha"] == 0.1) & (grid["metric"] == "accuracy")
+    wanted = grid[here].set_index("dataset")["value"]
+    shown = [value.replace("\N{NO-BREAK SPACE}", " ") for value in numbers(test)]
+    assert shown[0] == f"{100 * wanted['sst2']:.1f} %" and shown[6] == f"{100 * wanted['imdb']:.1f} %"
+
+
+def test_between_two_stored_points_the_nearest_is_shown_and_named(ids: dict[str, str]) -> None:
+    test = opened("interpolation", run=ids["stagewise0"], alpha="33", cut="656", metric="ece")
+    assert not test.exception and len(test.warning) == 0
+    assert sources(test)[0] == "Nearest stored point: at 30 % of the way on WiSE-FT."
+    assert sources(test)[1].startswith("Nearest stored point: at 30 % of the way on WiSE-Graft (region of")
+    assert json.loads(charts(test)[2].proto.spec)["layout"]["yaxis"]["title"]["text"].startswith("ECE on<br>sst2")
+    again = opened("interpolation", **{key: value[0] if isinstance(value, list) else value
+                                       for key, value in test.query_params.items()})  # fmt: skip
+    assert numbers(again) == numbers(test), "a copied link shows the same"
+
+
+def test_without_weights_the_exact_point_is_explained_once_and_the_nearest_stays(ids: dict[str, str]) -> None:
+    test = opened("interpolation", run=ids["stagewise0"], alpha="33", exact="yes")
+    assert not test.exception and len(test.warning) == 1 and len(charts(test)) == 3
+    assert "demo/tiny-base" in test.warning[0].value
+    assert {s.split(":")[0] for s in sources(test)} == {"Nearest stored point"}
+    on_grid = opened("interpolation", run=ids["stagewise0"], alpha="30", exact="yes")
+    assert not on_grid.warning and {s.split(":")[0] for s in sources(on_grid)} == {"Stored"}, "nothing had to be asked"
+
+
+def test_a_run_without_a_grid_shows_its_ends_and_the_command(ids: dict[str, str]) -> None:
+    test = opened("interpolation", run=ids["paraphrase"], alpha="100")
+    assert "Nothing between the models is stored on mrpc" in test.info[0].value and len(charts(test)) == 2
+    assert "there is no trade-off to draw" in words(test)
+    assert any("--interpolation --also TASK" in code.value for code in test.code)
+    assert {s.split(":")[0] for s in sources(test)} == {"Stored"}
+
+
+@pytest.mark.usefixtures("own_workers")
+def test_exact_points_are_asked_of_the_models(scored: str, scored_world: Path) -> None:
+    """A point off the grid, at a size between, on both data sets; then another task that the run has not stored."""
+    test = asked("interpolation", run=scored, alpha="35", cut="222", exact="yes")
+    assert not test.exception and not test.warning, [w.value for w in test.warning]
+    assert {s.split(":")[0] for s in sources(test)} == {"Asked of the models"} and len(sources(test)) == 4
+    exact = numbers(test)
+    test.slider[0].set_value(40).run()
+    assert {s.split(":")[0] for s in sources(test)} == {"Stored"} and numbers(test) != exact
+    live = asked("interpolation", run=scored, alpha="35", cut="222", exact="yes", ood="far")
+    assert not live.exception and not live.warning and len(sources(live)) == 4
+    assert numbers(live)[:6] == exact[:6], "in distribution it is the same point"
+    assert "is stored on far" in live.info[0].value
+    traced = asked("interpolation", run=scored, alpha="40", ood="far", trace="yes")
+    assert not traced.exception and not traced.warning and len(sources(traced)) == 4
+    assert "out of distribution (far)" in words(traced)

@@ -1,0 +1,77 @@
+"""The transfer page: stored tasks at once, another one by a real worker, its labels mapped by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.live.conftest import lived, own_workers
+from tests.pages.scored_world import asked, scored, scored_world
+from tests.pages.test_pages import charts, opened, words
+
+
+def bands(test: object) -> list[str]:
+    """The tasks of the first chart, from the top."""
+    return json.loads(charts(test)[0].proto.spec)["layout"]["yaxis"]["ticktext"]
+
+
+def test_stored_tasks_are_there_at_once(ids: dict[str, str]) -> None:
+    test = opened("transfer", run=ids["stagewise0"])
+    assert not test.exception and bands(test) == ["sst2", "imdb"] and len(charts(test)) == 2
+    assert "Zero-shot accuracy on 1 other task" in words(test)
+    assert "132 test examples; 12 left out because they occur in the training data of sst2" in words(test)
+    assert test.table[0].value["label here"].tolist() == ["negative", "positive"]
+    assert any("--also imdb" in code.value for code in test.code)
+
+
+def test_the_metric_stands_in_the_address(ids: dict[str, str]) -> None:
+    test = opened("transfer", run=ids["stagewise0"], metric="nll")
+    assert "Zero-shot NLL" in words(test) and test.query_params["metric"] == "nll"
+    names = {trace["name"] for trace in json.loads(charts(test)[0].proto.spec)["data"]}
+    assert "temperature-scaled" in names and "chance" not in names
+    accuracy = json.loads(charts(opened("transfer", run=ids["stagewise0"]))[0].proto.spec)["data"]
+    assert "temperature-scaled" not in {trace["name"] for trace in accuracy}
+
+
+def test_a_run_on_its_own_task_alone_says_so(ids: dict[str, str]) -> None:
+    test = opened("transfer", run=ids["paraphrase"])
+    assert not test.exception and bands(test) == ["mrpc"] and "its own task alone" in words(test)
+
+
+def test_without_weights_the_stored_ones_stay(ids: dict[str, str]) -> None:
+    test = opened("transfer", run=ids["stagewise0"], also="yelp")
+    assert not test.exception and bands(test) == ["sst2", "imdb"]
+    assert len(test.warning) == 1 and "demo/tiny-base" in test.warning[0].value
+
+
+def test_what_is_no_task_is_explained(ids: dict[str, str]) -> None:
+    test = opened("transfer", run=ids["stagewise0"], also="no-such-task")
+    assert not test.exception and "is not a task" in test.warning[0].value and len(charts(test)) == 2
+
+
+@pytest.mark.usefixtures("own_workers")
+def test_another_task_is_asked_of_the_models(scored: str, scored_world: Path) -> None:
+    test = asked("transfer", run=scored)
+    offered = next(box for box in test.selectbox if box.label.startswith("Another task")).options
+    assert offered[0] == "far" and not any(name.startswith("near") for name in offered)
+    live = asked("transfer", run=scored, also=str(scored_world / "far.yaml"))
+    assert not live.exception and not live.warning, [w.value for w in live.warning]
+    assert bands(live) == ["tiny", "near", "far"] and "on 2 other tasks" in words(live)
+    assert "40 test examples" in words(live)
+
+
+@pytest.mark.usefixtures("own_workers")
+def test_labels_of_other_names_are_mapped_by_the_reader(scored: str, scored_world: Path, tmp_path: Path) -> None:
+    told = yaml.safe_load((scored_world / "far.yaml").read_text())
+    data = {split: str(scored_world / file) for split, file in told["data"].items()}
+    other = tmp_path / "strange.yaml"
+    other.write_text(yaml.safe_dump({**told, "name": "strange", "labels": ["bad", "good"], "data": data}))
+    test = asked("transfer", run=scored, also=str(other))
+    assert not test.exception and "say above which label" in test.info[0].value and bands(test) == ["tiny", "near"]
+    boxes = {box.label: box for box in test.selectbox}
+    boxes["good"].select("class-great").run()
+    assert bands(test) == ["tiny", "near", "strange"] and test.query_params["map.strange.good"] == "class-great"
+    assert "20 left out because of their label" in words(test)

@@ -1,0 +1,88 @@
+"""The interpolation page's sentence: which point is best, and what its paired interval allows to be said."""
+
+from __future__ import annotations
+
+import shlex
+
+import pandas as pd
+import pytest
+
+from skillviz.runs.record import RunRecord
+from skillviz.runs.spec import RunSpec
+from skillviz.ui import interpolation_words as words
+from skillviz.ui.grid import BIN_COLUMNS, FINETUNED, GRAFT, Grid
+
+
+def grid(middle: float, difference: tuple[float, float, float], metric: str = "accuracy") -> Grid:
+    """Ends of 0.6 and 0.8 and one point between them on WiSE-Graft, with its paired difference to fine-tuned."""
+    told = [(FINETUNED, None, 0.0, 0.6), (FINETUNED, None, 1.0, 0.8), (GRAFT, 40, 0.0, 0.6), (GRAFT, 40, 0.7, middle)]
+    common = {"dataset": "imdb", "metric": metric}
+    rows = [
+        {"path": p, "size": s, "alpha": a, **common, "value": v, "low": v - 0.02, "high": v + 0.02}
+        for p, s, a, v in told
+    ]
+    value, low, high = difference
+    rows.append({**rows[-1], "metric": f"{metric}_difference", "value": value, "low": low, "high": high})
+    points = pd.DataFrame(rows).astype({"size": "Int64"})
+    return Grid(points, pd.DataFrame(columns=BIN_COLUMNS), ("imdb",))
+
+
+def plain(text: str) -> str:
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_gain_is_claimed_where_the_paired_interval_leaves_out_zero() -> None:
+    said = plain(words.best(grid(0.85, (0.05, 0.02, 0.08)), "imdb", "accuracy", 4000, True))
+    assert said.startswith("Best accuracy out of distribution (imdb): **85.0 %** (95 %: 83.0–87.0) at 70 % of the way")
+    assert "on WiSE-Graft (region of 1 %), against 80.0 % for the fine-tuned model" in said
+    assert "+5.0 points (95 %: 2.0–8.0), it is **better** than the fine-tuned model" in said
+    assert "picked as the best of 3 on these same examples" in said
+
+
+def test_no_gain_is_claimed_where_it_does_not() -> None:
+    said = plain(words.best(grid(0.85, (0.05, -0.01, 0.08)), "imdb", "accuracy", 4000, False))
+    assert "**no gain can be told**" in said and "better" not in said and "in distribution (imdb)" in said
+
+
+def test_the_fine_tuned_model_itself_may_be_the_best() -> None:
+    said = plain(words.best(grid(0.7, (-0.1, -0.2, -0.05)), "imdb", "accuracy", 4000, True))
+    assert "at the fine-tuned model itself; no known point does better" in said and "picked" not in said
+
+
+def test_lower_is_better_for_calibration() -> None:
+    said = plain(words.best(grid(0.1, (-0.7, -0.8, -0.6), "ece"), "imdb", "ece", 4000, True))
+    assert "**10.0 %**" in said and "it is **better**" in said
+
+
+def test_what_is_not_known_is_said() -> None:
+    assert "is not stored" in words.best(grid(0.7, (0, 0, 0)), "yelp", "accuracy", 4000, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "alpha", "said"),
+    [
+        (FINETUNED, 0.0, "at the pre-trained model itself"),
+        (GRAFT, 0.0, "at the pre-trained model itself"),
+        (FINETUNED, 1.0, "at the fine-tuned model itself"),
+        (GRAFT, 1.0, "at the graft itself (region of 1 %)"),
+        (FINETUNED, 0.35, "at 35 % of the way on WiSE-FT"),
+    ],
+)
+def test_a_place_is_named_by_its_model_or_its_share_of_the_way(path: str, alpha: float, said: str) -> None:
+    assert plain(words.place(path, 40 if path == GRAFT else None, alpha, 4000)) == said
+    assert plain(words.source(words.EXACT, path, 40 if path == GRAFT else None, alpha, 4000)).startswith("Asked of the")
+
+
+def record(**changes: object) -> RunRecord:
+    spec = RunSpec(base="b", finetuned="f", task="sst2")
+    return RunRecord(run_id="x", spec=spec, key="", status="finished", created="", **changes)
+
+
+def test_the_command_makes_the_same_run_with_its_grid() -> None:
+    said = shlex.split(words.missing(record()))
+    assert said[-3:] == ["--interpolation", "--also", "TASK"] and said[:4] == ["python", "-m", "skillviz", "localize"]
+
+
+def test_the_head_is_named_among_the_deviations_where_there_is_one() -> None:
+    assert any("head" in line for line in words.deviations(record(readout="head")))
+    assert not any("head" in line for line in words.deviations(record(readout="prompt")))

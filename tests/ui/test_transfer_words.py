@@ -1,0 +1,54 @@
+"""The transfer page's sentence and counts: claims only where the interval allows them, everything left out counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skillviz.runs.record import Estimate, Scores, TransferNote
+from skillviz.ui import transfer_words as words
+from tests.ui.test_interpolation_words import plain, record
+
+
+def note(name: str = "imdb", value: float = 0.04, low: float = 0.01, high: float = 0.07, **changes: Any) -> Any:
+    """A transfer with this difference in accuracy."""
+    scores = Scores(n=100, states={}, differences={"accuracy": Estimate(value=value, low=low, high=high)})
+    given = {"mapping": {"neg": "negative", "pos": "positive"}, "rows": 120, "dropped": 15, "unmapped": 5}
+    return TransferNote(name=name, named=f"{name}.yaml", scores=scores, **{**given, **changes})
+
+
+def test_each_task_has_its_verdict() -> None:
+    said = plain(words.summary([note(), note("yelp", -0.05, -0.08, -0.02), note("mr", 0.01, -0.02, 0.04)], "accuracy"))
+    assert said.startswith("Zero-shot accuracy on 3 other tasks, graft minus fine-tuned: on imdb +4.0 points")
+    assert "the graft is **better**; on yelp −5.0 points" in said and "the graft is **worse**" in said
+    assert said.endswith("**no difference can be told**.")
+
+
+def test_many_tasks_are_counted() -> None:
+    notes = [note(f"t{k}") for k in range(3)] + [note("a"), note("b"), note("c", 0.0, -0.1, 0.1)]
+    assert "of 3 more the graft is better on 2 and undecided on 1" in words.summary(notes, "accuracy")
+    assert "t2" in words.summary(notes, "accuracy") and "on a " not in words.summary(notes, "accuracy")
+
+
+def test_nothing_to_tell_is_said() -> None:
+    assert "its own task alone" in words.summary([], "accuracy")
+    assert "nothing to compare" in words.summary([note()], "nll")
+
+
+def test_what_was_left_out_is_counted() -> None:
+    said = words.counted(note(), "sst2")
+    assert "120 test examples; 15 left out because they occur in the training data of sst2; 5 left out because" in said
+    assert said.endswith("**100 scored**.")
+    assert words.counted(note(rows=1120), "sst2").endswith("**100 scored**, drawn from 1,100.")
+
+
+def test_the_mapping_is_a_table_with_the_words_that_were_asked_for() -> None:
+    labels = ("negative", "positive")
+    bare = words.mapping(note(), labels)
+    assert bare.columns.tolist() == ["label there", "label here"]
+    asked = words.mapping(note(words=("bad", "good"), mapping={"pos": "positive", "mid": None}), labels)
+    assert asked["answer word"].tolist() == ["good", ""] and asked["label here"].tolist() == ["positive", "left out"]
+
+
+def test_the_command_names_every_task() -> None:
+    assert words.missing(record(), ["imdb"]).endswith("--also imdb")
+    assert words.missing(record(), []).endswith("--also TASK")
