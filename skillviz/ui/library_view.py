@@ -11,11 +11,11 @@ from skillviz.errors import StoreError
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
-from skillviz.ui import address, cache, job_words, jobs_view, pages, text
+from skillviz.ui import address, cache, controls, form, job_words, jobs_view, pages, text
 from skillviz.ui.entries import Entry, pair_labels
 from skillviz.ui.glossary import about
 
-CHOSEN, TABLE, PROBLEM = "library.chosen", "library.table", "library.problem"
+CHOSEN, TABLE, PROBLEM = "chosen", "library.table", "library.problem"
 COLUMNS = {
     "share": st.column_config.NumberColumn("size, %", format="%.2g", help="Share of the graftable parameters."),
     "size": st.column_config.NumberColumn("entries", format="localized", help="Entries in the region."),
@@ -67,17 +67,20 @@ def _percent(value: float | None) -> float | None:
 
 
 def filters(entries: Sequence[Entry]) -> list[Entry]:
-    """Draws the filters and returns the runs that pass."""
-    words, localizers, origin = st.columns([4, 4, 3], vertical_alignment="bottom")
-    typed = words.text_input("Search", placeholder="part of a name, a task, a note", key="library.search")
-    names = sorted({entry.localizer for entry in entries})
-    chosen = localizers.multiselect(
-        "Localizers", names, placeholder="all", key="library.localizers", format_func=lambda n: localizer_style(n).title
-    )
-    where = origin.segmented_control(
-        "From", ("all", "you", "skillviz"), default="all", key="library.from", required=True
-    )
-    return [e for e in entries if _passes(e, typed or "", chosen, where or "all")]
+    """Draws the filters and returns the runs that pass; what is filtered stands in the address."""
+    places = st.columns([4, 4, 3], vertical_alignment="bottom")
+    with places[0]:
+        typed = form.words("search", "Search", "", placeholder="part of a name, a task, a note")
+    with places[1]:
+        names = sorted({entry.localizer for entry in entries})
+        chosen = form.several("localizers", "Localizers", names, (), shown=_title, placeholder="all", takes_typed=False)
+    with places[2]:
+        where = controls.segments("from", "From", ("all", "you", "skillviz"), "all")
+    return [e for e in entries if _passes(e, typed, chosen, where)]
+
+
+def _title(localizer: str) -> str:
+    return localizer_style(localizer).title
 
 
 def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str) -> bool:
@@ -111,7 +114,7 @@ def table(entries: Sequence[Entry]) -> None:
 def _row_chosen(ids: list[str]) -> None:
     rows = st.session_state[TABLE]["selection"]["rows"]
     if rows and rows[0] < len(ids):
-        st.session_state[CHOSEN] = ids[rows[0]]
+        controls.assign(CHOSEN, ids[rows[0]])
 
 
 def actions(entries: Sequence[Entry]) -> None:
@@ -119,12 +122,12 @@ def actions(entries: Sequence[Entry]) -> None:
     if not entries:
         return
     ids = [entry.id for entry in entries]
-    if st.session_state.get(CHOSEN) not in ids:
-        last = address.kept(address.RUN)
-        st.session_state[CHOSEN] = last if last in ids else ids[0]
+    last = address.kept(address.RUN)
     with st.container(border=True):
         left, right = st.columns([3, 2], vertical_alignment="bottom")
-        run_id = left.selectbox("Chosen run", ids, key=CHOSEN, help="Or mark its row in the table.")
+        with left:
+            default = last if last in ids else ids[0]
+            run_id = controls.select(CHOSEN, "Chosen run", ids, default, help="Or mark its row in the table.")
         entry = entries[ids.index(run_id)]
         with right.container(horizontal=True):
             if st.button("Open run", type="primary", icon=":material/open_in_full:"):
