@@ -132,7 +132,7 @@ def predicted(found: pd.DataFrame, labels: Sequence[str]) -> str:
     """Each model's class for the typed example, and how sure it is."""
     said = []
     for state, rows in found.groupby("state", sort=False):
-        best = rows.loc[rows["probability"].idxmax()]
-        label = text.plain(labels[int(best["class"])])
-        said.append(f"{MODELS[str(state)]} **{label}** ({text.percent(best['probability'])})")
+        best = int(rows["probability"].to_numpy().argmax())
+        label = text.plain(labels[int(rows["class"].iloc[best])])
+        said.append(f"{MODELS[str(state)]} **{label}** ({text.percent(rows['probability'].iloc[best])})")
     return "; ".join(said)

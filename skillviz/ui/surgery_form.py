@@ -45,7 +45,9 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
 
 
 def _put_together(hand: Hand, run: Run) -> Hand:
-    how = st.selectbox("The region is", list(HOW), key=seeded("how", hand.how), format_func=HOW.get, width=420)
+    how: str = st.selectbox(
+        "The region is", tuple(HOW), key=seeded("how", hand.how), format_func=HOW.__getitem__, width=420
+    )
     if how == "typed" and hand.how != "typed":
         memory.forget("typed")
         hand = replace(hand, typed=canonical(recipe_of(hand)))
@@ -68,13 +70,16 @@ def _fields(hand: Hand, table: ParameterTable, names: Mapping[str, str]) -> Hand
 
 def _stored(hand: Hand, names: Mapping[str, str]) -> Hand:
     runs = _several("runs", "Stored regions of this pair", hand.runs, list(names), names, "choose a run")
-    join, size = hand.join, None
+    join, size = hand.join, hand.size if len(runs) == 1 else None
     if len(runs) > 1:
         key = seeded("join", hand.join)
-        join = st.segmented_control("Taken from them", list(JOINS), key=key, format_func=JOINS.get, required=True)
-    elif runs:
-        size = _size(cache.run(runs[0]), hand.size)
-    return replace(hand, runs=runs, join=join or hand.join, size=size)
+        chosen_join: str | None = st.segmented_control(
+            "Taken from them", tuple(JOINS), key=key, format_func=JOINS.__getitem__, required=True
+        )
+        join = chosen_join or hand.join
+    elif runs and runs[0] in names:  # one that is gone, or of another pair, is judged with the recipe
+        size = _size(cache.run(runs[0]), hand.size if runs == hand.runs else None)
+    return replace(hand, runs=runs, join=join, size=size)
 
 
 def _size(run: Run, size: int | None) -> int | None:
@@ -110,8 +115,11 @@ def _parts(hand: Hand, table: ParameterTable) -> Hand:
             "Rows", key=seeded("rows", hand.rows), placeholder="all rows, or 0-7, 12", help=ROWS_HELP, max_chars=300
         )
     with right:
-        biases = st.selectbox(
-            "Weights or biases", list(BIASES), key=seeded("biases", hand.biases), format_func=BIAS_WORDS.get
+        biases: str = st.selectbox(
+            "Weights or biases",
+            tuple(BIASES),
+            key=seeded("biases", hand.biases),
+            format_func=BIAS_WORDS.__getitem__,
         )
     tensors = hand.tensors
     if not table.known or hand.tensors:

@@ -48,15 +48,15 @@ def test_the_command_and_the_python_line_make_the_run_again(pair, task_file, own
         (("--option", 'recipe={"layers": [5]}'), "BadInput", "this model has no layer '5'; it has 0 to 1"),
         (("--option", 'recipe={"rows": [99999]}'), "BadInput", "without entries"),
         (("--option", 'recipe={"run": "nowhere"}'), "RunNotFound", "there is no run 'nowhere'"),
-        (("--option", 'recipe={"run": "sst2"}'), "BadInput", "belongs to another architecture"),
+        (("--option", 'recipe={"run": "OTHER"}'), "BadInput", "belongs to another architecture"),
         (("--option", "recipe={}", "--option", "stored=1"), "BadInput", "name runs in the recipe"),
         (("--detach", "--option", 'recipe={"layers": []}'), "BadInput", "without entries"),
-        (("--detach", "--option", 'recipe={"run": "sst2"}'), "BadInput", "belongs to another architecture"),
+        (("--detach", "--option", 'recipe={"run": "OTHER"}'), "BadInput", "belongs to another architecture"),
     ],
 )
 def test_what_cannot_be_made_is_one_sentence_and_leaves_no_run(pair, task_file, own_runs, option, kind, words):
     other = fake_run(Store(own_runs), layers=1, width=8, sizes=("5%",), steps=2, n={"validation": 9, "test": 9})
-    said = localize(pair, task_file, *option)
+    said = localize(pair, task_file, *(word.replace("OTHER", other.id[:-2]) for word in option))
     assert (said.code, said.err.count("\n")) == (2, 1), said.err
     assert said.err.startswith(f"{kind}: ") and words in said.err and "Traceback" not in said.err
     assert [path.name for path in own_runs.iterdir() if not path.name.startswith(".")] == [other.id]

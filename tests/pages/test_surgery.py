@@ -256,7 +256,7 @@ def test_a_region_is_saved_as_a_run_by_a_job(alive: Run, own_runs: Path) -> None
     assert run.region() == region_of(asked, table_of(alive), lambda run_id, size: alive.region())
     assert all(check.passed for check in run.record.checks)
     test.run()
-    assert {"Open the run", "Open it"} <= {link.proto.page_link.label for link in test.get("page_link")}
+    assert {"Open the run", "Open it"} <= {link.proto.label for link in test.get("page_link")}
     assert button(test, "Save as a run").disabled and "stored already" in said(test)
     again = opened(run=alive.id, job=name)
     assert f"`{name}`" in said(again), "the job is followed by its address, in another session too"
