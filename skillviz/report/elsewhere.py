@@ -13,8 +13,8 @@ from skillviz.ui.grid import of_run, scores_of
 
 
 def interpolation(run: Run) -> list[Section]:
-    """Both ways between the models, with the best point marked; nothing where the run has no test scores."""
-    if not scores_of(run.record):
+    """Both ways between the models, with the best point marked; nothing where the run has no scores on its test set."""
+    if "test" not in run.record.metrics:
         return []
     grid = of_run(run, run.interpolation(), run.interpolation_bins(), run.predictions)
     inside, outside = run.datasets[0], next(iter(run.datasets[1:]), None)
@@ -38,7 +38,7 @@ def interpolation(run: Run) -> list[Section]:
 def transfer(run: Run) -> list[Section]:
     """The states on other tasks; nothing for a run that was scored on its own alone."""
     notes, scores = run.record.transfers, scores_of(run.record)
-    if not notes or run.datasets[0] not in scores:
+    if not notes or "test" not in run.record.metrics:
         return []
     metric = run.record.task.metric if run.record.task else "accuracy"
     guesses = measures.guesses(run.record, "test", metric)

@@ -44,7 +44,8 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
     if tuned is None or tuned.value is None:
         return said + "."
     if tuned.value == value.value:
-        return f"{said}; no known point does better than the fine-tuned model ({metric_value(metric, tuned.value)})."
+        tuned_words = f"the fine-tuned model ({metric_value(metric, tuned.value)})"
+        return f"{said}; **no known point does better** than {tuned_words}."
     rest = f", against {metric_value(metric, tuned.value)} for the fine-tuned model"
     rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
     models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all ways begin at one
