@@ -29,7 +29,7 @@ def class_results(
 
     `n` is the examples of the class, `predicted` those that the model puts into it, `right` those in both. Precision
     and recall have Wilson's interval; F1, which is no share, the bootstrap's, all of them on the same resamples.
-    NaN where a share is of nothing.
+    NaN where a share is of nothing, and for F1's ends where no resample differs: that tells nothing.
     """
     y = np.asarray(labels)
     logits = {state: checked(z, y)[0] for state, z in states.items()}
@@ -52,6 +52,7 @@ def _rows(state: str, c: int, counts: Integers, drawn: Floats) -> list[dict[str,
         for name, of in (("precision", predicted), ("recall", n))
     ]
     _, low, high = percentile_interval(f1, drawn)
+    low, high = (low, high) if high > low else (float("nan"), float("nan"))
     return [{**common, **row} for row in (*found, {"metric": "f1", "value": f1, **_ends(low, high)})]
 
 

@@ -56,7 +56,8 @@ def classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
         if mine.empty:
             continue
         worst = mine.iloc[int(mine["value"].to_numpy().argmin())]
-        interval = f"95{text.SPACE}%: {text.percent_interval(worst['low'], worst['high'])}"
+        ends = text.percent_interval(worst["low"], worst["high"])
+        interval = ends if text.missing(worst["low"]) else f"95{text.SPACE}%: {ends}"
         label = text.plain(labels[int(worst["class"])])
         said.append(f"{name} finds **{label}** worst (F1 {text.percent(worst['value'])}, {interval})")
     first, *others = said or ["No class was found at all"]

@@ -129,9 +129,9 @@ def _completeness(answer: Answer, asked: Asked) -> None:
         large = attributions.large_gaps(found)
         if large:
             names = text.listed([state_style(state).title for state in large], most=3)
-            more = "more steps make it smaller" if asked.steps < STEPS[-1] else "another baseline may do better"
+            more = "More steps" if asked.steps < STEPS[-1] else "Another baseline"
             st.warning(
-                f"The gap is large for {names}: single values there may be off by as much. Here {more}.",
+                f"The gap is large for {names}: single values there may be off by as much. {more} may make it smaller.",
                 icon=":material/difference:",
             )
         st.dataframe(_shown(found), hide_index=True, column_config=COLUMNS, alt="Completeness by model, in nats")
@@ -151,7 +151,7 @@ def _shown(found: pd.DataFrame) -> pd.DataFrame:
             "sentence": found["score"],
             "baseline": found["reference"],
             "change": found["change"],
-            "gap": found["gap"],
+            "gap": found["gap"].round(4) + 0.0,  # no minus before a zero
             "gap, %": 100 * found["share"],
         }
     )

@@ -191,7 +191,7 @@ def test_the_worst_class_is_named_with_its_interval() -> None:
     results = class_results({"grafted": logits(0, 0, 0, 0, 1, 1, 0, 0), "finetuned": logits(*y)}, y, resamples=20)
     said = plain(examples_words.classes(results, ("bad", "good")))
     assert said.startswith("The graft finds **good** worst (F1 66.7 %, 95 %: ")
-    assert "the fine-tuned model finds **bad** worst (F1 100.0 %" in said
+    assert "the fine-tuned model finds **bad** worst (F1 100.0 %, no interval)" in said
     assert examples_words.classes(results.assign(value=np.nan), ("a", "b")) == "No class was found at all."
 
 

@@ -1,0 +1,159 @@
+"""Jobs from the browser: launched, watched, reloaded, cancelled, resumed, killed; a fresh server shows what each is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import psutil
+import pytest
+
+from skillviz import jobs
+from skillviz.runs.store import Store
+from skillviz.ui.pages import PROJECT
+from tests.e2e.conftest import free_port, settle, wait_until_up
+from tests.jobs.conftest import ended, stepped, until
+from tests.tiny import tiny_pair, tiny_task
+
+pytestmark = pytest.mark.e2e
+
+Visit = Callable[..., Any]
+Start = Callable[[], tuple[subprocess.Popen[bytes], str]]
+SEARCHING = re.compile(r"searching: step [\d,]+")
+LONG = 240_000  # milliseconds until a new process has torch and a model, on a machine that does other things too
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a trained tiny pair (base, finetuned) and a task; not to be changed."""
+    folder = tmp_path_factory.mktemp("small")
+    tiny_pair(folder, steps=60)
+    tiny_task(folder)
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store; jobs that still live at the end are cancelled."""
+    found = Store(tmp_path / "runs")
+    yield found
+    for job in jobs.list(found):
+        if job.is_open:
+            jobs.cancel(found, job.run_id)
+
+
+@pytest.fixture
+def serve_own(store: Store, tmp_path: Path) -> Iterator[Start]:
+    """Starts dashboards over the store, as processes that may be killed."""
+    servers: list[subprocess.Popen[bytes]] = []
+
+    def begin() -> tuple[subprocess.Popen[bytes], str]:
+        port = free_port()
+        words = ["-m", "streamlit", "run", "dashboard.py", "--server.headless", "true", "--server.port", str(port)]
+        environment = {**os.environ, "SKILLVIZ_RUNS": str(store.root), "SKILLVIZ_CHECKPOINT_SECONDS": "0.2"}
+        with (tmp_path / "server.log").open("ab") as log:
+            server = subprocess.Popen([sys.executable, *words], cwd=PROJECT, env=environment, stdout=log, stderr=log)
+        servers.append(server)
+        address = f"http://127.0.0.1:{port}"
+        wait_until_up(address)
+        return server, address
+
+    yield begin
+    for server in servers:
+        server.kill()
+        server.wait(20)
+
+
+def form(address: str, small: Path, steps: int) -> str:
+    """The form with the tiny pair in it."""
+    choices = {
+        "base": small / "base", "finetuned": small / "finetuned", "source": "file", "file": small / "task.yaml",
+        "from": "own", "size": "5%", "device": "cpu", "stagewise.steps": steps, "stagewise.batch_size": 4,
+    }  # fmt: skip
+    return f"{address}/launch?{urlencode({f'new.{name}': value for name, value in choices.items()})}"
+
+
+def launched(page: Any, store: Store) -> str:
+    """Presses the button; the id of the job that then searches."""
+    page.get_by_role("button", name="Start").click()
+    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
+    return next(job.run_id for job in jobs.list(store) if job.is_open)
+
+
+def process_of(store: Store, run_id: str) -> psutil.Process:
+    """The process that works on a job."""
+    path = store.root / run_id / "work" / "process.json"
+    return psutil.Process(json.loads(until(lambda: path.is_file() and path.read_text()))["pid"])
+
+
+def test_launched_watched_reloaded_and_opened(small: Path, store: Store, serve_own: Start, visit: Visit) -> None:
+    _, address = serve_own()
+    page = visit(form(address, small, 1500))
+    page.get_by_text("The two fit").wait_for()
+    run_id = launched(page, store)
+    bar = page.locator("[data-testid='stProgress']")
+    before = bar.inner_text()
+    until(lambda: bar.count() == 0 or bar.inner_text() != before, 60)
+    seeds = page.get_by_role("textbox", name="Seeds")
+    seeds.fill("7")  # not yet entered: the panel's redraws must not take it away
+    page.wait_for_timeout(2500)
+    assert seeds.input_value() == "7"
+    page.reload()
+    settle(page)
+    page.locator(f".st-key-job-{run_id}").wait_for()
+    page.get_by_role("link", name="Open the run").click(timeout=LONG)
+    page.locator("h1", has_text="How much of the skill").wait_for()
+    page.get_by_text(run_id).first.wait_for()
+    assert jobs.status(store, run_id).status == "finished" and store.verify(run_id) == []
+    page.locator("[data-testid='stSidebarNav'] a", has_text="Runs").click()
+    page.get_by_text(re.compile(r"1 run of 1 pair|\d+ runs of")).first.wait_for()
+    page.get_by_text(run_id).first.wait_for()
+
+
+def test_cancelled_killed_and_resumed_across_servers(small: Path, store: Store, serve_own: Start, visit: Visit) -> None:
+    """kill -9 of the job, of the server, and of both: nothing is lost, and each is shown as what it is."""
+    server, address = serve_own()
+    page = visit(form(address, small, 300_000))
+    run_id = launched(page, store)
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("goes on from its last checkpoint").wait_for()
+    assert jobs.status(store, run_id).status == "cancelled"
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
+
+    until(stepped(store, run_id))
+    os.kill(process_of(store, run_id).pid, signal.SIGKILL)
+    page.get_by_text("Killed.").wait_for()
+    assert store.unreadable() == [] and store.list() == []
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
+
+    os.kill(server.pid, signal.SIGKILL)
+    server.wait(20)
+    process_of(store, run_id)  # the job goes on without the server
+    server, address = serve_own()
+    page = visit(f"{address}/runs")
+    page.locator(f".st-key-job-{run_id}").get_by_text(SEARCHING).wait_for(timeout=LONG)
+
+    both = [process_of(store, run_id).pid, server.pid]
+    for pid in both:
+        os.kill(pid, signal.SIGKILL)
+    server.wait(20)
+    assert ended(store, run_id).error.kind == "killed"
+    _, address = serve_own()
+    page = visit(f"{address}/runs")
+    page.get_by_text(re.compile("runs? that cannot be opened")).click()
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("goes on from its last checkpoint").wait_for()
+    assert "going on after" in jobs.log_tail(store, run_id, 200)
+    assert jobs.status(store, run_id).is_resumable

@@ -1,0 +1,258 @@
+"""The examples page: filters, the linked box, texts where they are at hand, and a real worker's explanations."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from tests.fake_run import fake_run
+from tests.live.conftest import lived, own_workers
+from tests.pages.scored_world import asked
+from tests.pages.test_pages import charts, opened, words
+from tests.plots.example_frames import FOURTEEN
+from tests.runs.test_texts import run_of
+from tests.runs.tiny_world import spec_of
+from tests.tiny import tiny_pair, tiny_task
+
+__all__ = ["lived", "own_workers"]
+
+SMALL = {"layers": 1, "width": 8, "sizes": ("5%",), "steps": 2}
+Use = Callable[[Path], None]
+
+
+@pytest.fixture(scope="session")
+def readouts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Stores with one run each: `prompt` of a task of pairs with three labels, `causal` of two labels."""
+    from skillviz.runs.produce import produce
+
+    found = {}
+    for name, family, labels, pair in (("prompt", "roberta", 3, True), ("causal", "gpt2", 2, False)):
+        folder = tmp_path_factory.mktemp(name)
+        tiny_pair(folder, family, name, steps=5, labels=labels)
+        tiny_task(folder, rows=48, labels=labels, pair=pair)
+        produce(spec_of(folder), Store(folder / "runs"))
+        found[name] = folder / "runs"
+    return found
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Use:
+    """Makes a folder the user's, and the only one."""
+
+    def used(root: Path) -> None:
+        monkeypatch.setenv("SKILLVIZ_RUNS", str(root))
+        monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+
+    return used
+
+
+def live_store(source: Path, tmp_path: Path, use: Use) -> Run:
+    """A copy of a store, whose answers may be kept in it; its one run."""
+    shutil.copytree(source, tmp_path / "copy")
+    use(tmp_path / "copy")
+    return Store(tmp_path / "copy").list()[0]
+
+
+def box(test: AppTest, label: str):  # type: ignore[no-untyped-def]
+    return next(b for b in test.selectbox if b.label == label)
+
+
+def drawn(test: AppTest) -> list[dict]:
+    """The figures of the page as plotly has them."""
+    return [json.loads(chart.proto.spec) for chart in charts(test)]
+
+
+def token_figure(test: AppTest) -> dict:
+    return next(f for f in drawn(test) if f["layout"].get("yaxis", {}).get("title", {}).get("text") == "token")
+
+
+def link(test: AppTest) -> dict[str, str]:
+    """The address, as somebody would copy it."""
+    return {k: v[0] if isinstance(v, list) else v for k, v in test.query_params.items()}
+
+
+def test_the_sentence_is_computed_from_the_run(ids: dict[str, str]) -> None:
+    run = opened("examples", run=ids["stagewise0"])
+    assert "disagree on **" in words(run) and "of 120** examples of the test set" in words(run)
+    assert "McNemar" in words(run) and "Class by class" in words(run)
+
+
+def test_filters_narrow_box_and_table_and_stand_in_the_address(ids: dict[str, str]) -> None:
+    test = opened("examples", run=ids["stagewise0"])
+    shown = box(test, "Show")
+    every, few = (len(box(test, "Look closer at").options), next(o for o in shown.options if o.startswith("only fine")))
+    shown.select("finetuned").run()
+    assert test.query_params["case"] == ["finetuned"] or test.query_params["case"] == "finetuned"
+    count = int(few.rsplit("(", 1)[1].rstrip(")"))
+    assert len(box(test, "Look closer at").options) == count < every == 120
+    assert len(test.dataframe[-1].value) > 0 and f"**{count}** of 120 examples" in words(test)
+    scatter = drawn(test)[0]
+    assert [t["name"] for t in scatter["data"] if t.get("customdata")] == [f"only fine-tuned right ({count})"]
+    again = opened("examples", **link(test))
+    assert box(again, "Look closer at").options == box(test, "Look closer at").options
+
+
+def test_no_example_that_passes_is_said(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
+    run = fake_run(Store(tmp_path / "one"), **SMALL, n={"validation": 1, "test": 1})
+    use(tmp_path / "one")
+    test = opened("examples", run=run.id, case="grafted")
+    assert not test.exception and "No example passes the filters" in words(test)
+    assert len([f for f in drawn(test) if not f["data"]]) == 1
+
+
+def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> None:
+    test = opened("examples", run=ids["stagewise0"], example="test-7")
+    assert "**test-7** · true class" in words(test) and box(test, "Look closer at").value == "test-7"
+    assert "chosen" in [trace["name"] for trace in drawn(test)[0]["data"]]
+    assert test.session_state["examples.table"]["selection"]["rows"] == [7]
+    box(test, "Look closer at").select("test-11").run()
+    assert link(test)["example"] == "test-11" and "**test-11**" in words(test)
+
+
+def clicking() -> None:
+    import streamlit as st
+
+    from skillviz.ui import examples_view
+
+    st.session_state["chart.scatter"] = {"selection": {"points": [{"customdata": "test-3"}]}}
+    examples_view._pointed()
+    st.write(st.session_state["control.example"])
+    st.session_state["examples.table"] = {"selection": {"rows": [1]}}
+    examples_view._marked(["test-9", "test-4"])
+    st.write(st.session_state["control.example"])
+    st.session_state["chart.scatter"] = {"selection": {"points": []}}
+    st.session_state["examples.table"] = {"selection": {"rows": []}}
+    examples_view._pointed()
+    examples_view._marked(["test-9", "test-4"])
+    st.write(st.session_state["control.example"])
+
+
+def test_a_click_on_a_point_or_a_row_chooses_its_example_and_a_click_beside_none() -> None:
+    assert [m.value for m in AppTest.from_function(clicking).run().markdown] == ["test-3", "test-4", "test-4"]
+
+
+def test_many_classes(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
+    run = fake_run(Store(tmp_path / "many"), labels=FOURTEEN, **SMALL, n={"validation": 60, "test": 140})
+    use(tmp_path / "many")
+    test = opened("examples", run=run.id, result="recall", complement="yes")
+    assert not test.exception and len(charts(test)) == 7
+    assert "Recall of every class" in words(test) and "Confusions: complement" in words(test)
+
+
+def test_data_of_a_hub_are_read_only_when_asked_for(ids: dict[str, str]) -> None:
+    test = opened("examples", run=ids["stagewise0"])
+    assert any("Hugging Face hub" in toggle.label for toggle in test.toggle)
+    assert "Its text is not at hand" in words(test) and not test.warning
+    assert "Words in the text" not in [field.label for field in test.text_input]
+
+
+def test_texts_are_shown_searched_and_measured_where_they_are_at_hand(use: Use, tmp_path: Path) -> None:
+    task = tiny_task(tmp_path / "task")
+    run = run_of(task, tmp_path / "runs")
+    (run.path / "run.json").write_text(run.record.model_dump_json())
+    use(tmp_path / "runs")
+    first = json.loads((tmp_path / "task" / "test.jsonl").read_text().splitlines()[0])["text"]
+    test = opened("examples", run=run.id)
+    assert not test.exception and not test.info and f"> {first}" in words(test)
+    assert test.dataframe[1].value["text"].iloc[0] == first
+    word = first.split()[0]
+    test.text_input[0].input(word).run()
+    assert link(test)["words"] == word and "pass the filters" in words(test)
+    assert all(word in shown for shown in test.dataframe[1].value["text"])
+    longest = max(test.dataframe[1].value["words"])
+    test.text_input[0].input("").run()
+    test.slider[0].set_range(longest, test.slider[0].max).run()
+    assert set(test.dataframe[1].value["words"]) <= set(range(longest, 99)) and link(test)["length"] != "all"
+
+
+def test_data_that_are_not_the_runs_own_are_never_shown(use: Use, tmp_path: Path) -> None:
+    task = tiny_task(tmp_path / "task")
+    run = run_of(task, tmp_path / "runs")
+    (run.path / "run.json").write_text(run.record.model_dump_json())
+    use(tmp_path / "runs")
+    path = tmp_path / "task" / "test.jsonl"
+    path.write_text(path.read_text().replace("film", "movie") + "\n".join(path.read_text().splitlines()[:1]) + "\n")
+    test = opened("examples", run=run.id)
+    assert "they have changed since" in words(test) and "go by their ids" in words(test)
+    assert "text" not in test.dataframe[1].value
+
+
+def test_a_typed_sentence_without_weights_is_explained(ids: dict[str, str]) -> None:
+    test = opened("examples", run=ids["stagewise0"], look="typed")
+    assert "Nothing to look at yet: type sentence and press Enter." in words(test) and not test.warning
+    test.text_input(key="control.sentence").input("a film").run()
+    assert not test.exception and len(test.warning) == 1 and "weights of both models" in test.warning[0].value
+    assert link(test)["sentence"] == "a film" and len(charts(test)) == 5
+
+
+def test_a_typed_sentence_gets_three_predictions_and_attributions(lived: Path, use: Use, tmp_path: Path) -> None:
+    run = live_store(lived / "runs", tmp_path, use)
+    test = asked("examples", run=run.id, look="typed", sentence="the film was good and funny")
+    assert not test.exception and not test.warning and not test.error
+    assert all(title in words(test) for title in ("Pre-trained", "Grafted", "Fine-tuned", "Does it add up?"))
+    figure = token_figure(test)
+    assert figure["layout"]["xaxis"]["ticktext"] == ["pre-trained", "grafted", "fine-tuned"]
+    names = figure["layout"]["yaxis"]["ticktext"]
+    assert names[0].startswith("<i>(") and "film" in names and "funny" in names
+    gaps = next(d.value for d in test.dataframe if "gap" in d.value)
+    assert (gaps["gap"].abs() < 0.05).all() and len(gaps) == 3
+    again = asked("examples", **link(test))
+    assert token_figure(again)["data"] == figure["data"], "a copied link opens the same view"
+    other = asked("examples", **{**link(test), "target": "0", "baseline": "zero", "steps": "20"})
+    assert other.query_params["steps"] in ("20", ["20"]) and token_figure(other)["data"] != figure["data"]
+
+
+def test_a_stored_example_is_explained_and_its_predictions_are_the_runs(lived: Path, use: Use, tmp_path: Path) -> None:
+    run = live_store(lived / "runs", tmp_path, use)
+    test = asked("examples", run=run.id, example="test-2", explain="yes", method="layer-conductance", of="finetuned")
+    assert not test.exception and not test.warning
+    titles = words(test)
+    assert "Which layers carry" in titles and "Where the evidence lies: fine-tuned" in titles
+    assert "layer" in titles and len(charts(test)) == 8
+    ids, _, logits = run.logits("finetuned")
+    z = logits[list(ids).index("test-2")].astype(float)
+    share = np.exp(z.max()) / np.exp(z).sum()
+    assert f"{100 * share:.1f}\N{NO-BREAK SPACE}% sure" in titles
+
+
+def test_pairs_have_two_fields_and_the_prompt_is_told(readouts: dict[str, Path], use: Use, tmp_path: Path) -> None:
+    run = live_store(readouts["prompt"], tmp_path, use)
+    test = asked("examples", run=run.id, look="typed", sentence="the film was good")
+    assert [f.label for f in test.text_input if f.key in ("control.sentence", "control.sentence_b")] == [
+        "Premise", "Hypothesis"
+    ]  # fmt: skip
+    assert "type hypothesis and press Enter" in words(test)
+    test.text_input(key="control.sentence_b").input("it was dull").run()
+    assert not test.exception and not test.warning and "the answer is read at the mask" in words(test)
+    names = token_figure(test)["layout"]["yaxis"]["ticktext"]
+    assert "dull" in names and any("mask" in name and name.startswith("<i>") for name in names)
+
+
+def test_the_causal_readout_has_no_mask_baseline_and_an_answer(
+    readouts: dict[str, Path], use: Use, tmp_path: Path
+) -> None:
+    run = live_store(readouts["causal"], tmp_path, use)
+    test = asked("examples", run=run.id, look="typed", sentence="the film was good", baseline="mask")
+    assert not test.exception and not test.warning and "A causal model has no mask token" in words(test)
+    assert link(test)["baseline"] == "zero" and "the mask token" not in box(test, "Against").options
+    layers = asked("examples", **{**link(test), "method": "layer-conductance"})
+    assert not layers.exception and "(answer)" in json.dumps(drawn(layers))
+    assert all("gap is large" in warning.value for warning in layers.warning)
+
+
+def test_a_method_that_the_architecture_does_not_have_is_said(lived: Path, use: Use, tmp_path: Path) -> None:
+    run = live_store(lived / "runs", tmp_path, use)
+    record = json.loads((run.path / "run.json").read_text())
+    record["architecture"] |= {"known": False, "layers": 0}
+    (run.path / "run.json").write_text(json.dumps(record))
+    test = asked("examples", run=run.id, explain="yes", method="layer-conductance")
+    assert not test.exception and "Layer conductance is not applicable here" in words(test)
+    assert len(charts(test)) == 6
