@@ -2,7 +2,8 @@
 
     python benchmarks/report.py benchmarks/studies/minilm-sst2.yaml benchmarks/studies/minilm-sst2-others.yaml
 
-The first study is the one in both; those after it, of other fine-tunes, stand in benchmarks/README.md alone. Every number comes from the stored runs; nothing is typed in.
+The first study is the one in both; those after it, of other fine-tunes, stand in benchmarks/README.md alone.
+Every number comes from the stored runs; nothing is typed in.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from skillviz.core.calibration import ece, reliability, scaled
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.tables import logit_columns
-from skillviz.ui.entries import SETTINGS, Entry
+from skillviz.ui.entries import SETTINGS, Entry, setting_words
 
 SCALED = "finetuned_scaled"
 TEMPERATURE = "temperature"  # the name that the figures have for it
@@ -145,7 +145,7 @@ def line_names(entries: Sequence[Entry]) -> list[str]:
 
 def _line_name(entry: Entry, usual: tuple[tuple[str, str], ...]) -> str:
     mine, theirs = dict(entry.settings), dict(usual)
-    other = [f"{name} {mine[name]}" for name in SETTINGS if mine[name] != theirs[name]]
+    other = [setting_words(name, mine[name]) for name in SETTINGS if mine[name] != theirs[name]]
     return f"{entry.localizer} ({', '.join(other)})" if other else entry.localizer
 
 

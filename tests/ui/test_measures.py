@@ -75,9 +75,9 @@ def test_a_size_that_was_searched_for_counts_before_one_cut_from_a_ranking() -> 
 
 def test_runs_with_unusual_settings_are_a_line_of_their_own() -> None:
     entries = [entry("learned", 1), entry("learned", 2), entry("learned", 3, settings=LARGE)]
-    assert measures.line_names(entries) == ["learned", "learned", "learned (batch_size 1024)"]
-    frame = pd.DataFrame({"localizer": ["learned", "learned (batch_size 1024)", "learned-ranked"]})
-    assert measures.own_sizes(frame) == ("learned", "learned (batch_size 1024)")
+    assert measures.line_names(entries) == ["learned", "learned", "learned (batch size 1024)"]
+    frame = pd.DataFrame({"localizer": ["learned", "learned (batch size 1024)", "learned-ranked"]})
+    assert measures.own_sizes(frame) == ("learned", "learned (batch size 1024)")
 
 
 def test_no_runs_give_an_empty_curve_and_splits_are_kept_apart() -> None:
