@@ -16,8 +16,8 @@ from skillviz.ui.entries import (
     level_labels,
     level_value,
     options,
-    setting_words,
     pair_labels,
+    setting_words,
     switched,
 )
 
