@@ -19,9 +19,13 @@ METRICS = ("accuracy", "f1", "nll", "ece", "ece_equal_mass", "brier", "agreement
 
 
 def logits(predictions: pd.DataFrame, state: str, split: str, labels: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Logits [n, label] and true classes [n] of one state and split, in the order of the examples."""
-    rows = predictions[(predictions["state"] == state) & (predictions["split"] == split)]
-    rows = rows.sort_values("example_id", kind="stable")
+    """Logits [n, label] and true classes [n] of one state and split, in the order in which the examples are stored.
+
+    The order matters: the same resamples then give the very intervals that the run has stored.
+    """
+    of_split = predictions[predictions["split"] == split]
+    rows = of_split[of_split["state"] == state].set_index("example_id")
+    rows = rows.loc[of_split["example_id"].unique()] if len(rows) else rows
     return rows[logit_columns(labels)].to_numpy(), rows["label"].to_numpy()
 
 
