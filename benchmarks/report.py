@@ -1,7 +1,8 @@
 """Writes the study's tables, and those of the constants, into README.md and benchmarks/README.md, between markers.
 
-    python benchmarks/report.py benchmarks/studies/minilm-sst2.yaml --runs-dir cached_runs
+    python benchmarks/report.py benchmarks/studies/minilm-sst2.yaml benchmarks/studies/minilm-sst2-others.yaml
 
+The first study is the one in both; those after it, of other fine-tunes, stand in benchmarks/README.md alone.
 Every number comes from the stored runs; nothing is typed in.
 """
 
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
+from skillviz.runs import aggregate
 from skillviz.runs import study as engine
 from skillviz.runs.pooled import compare
 from skillviz.runs.record import Estimate
@@ -27,6 +29,7 @@ from skillviz.runs.store import Store
 
 BEGIN, END = "<!-- results: written by benchmarks/report.py -->", "<!-- end of results -->"
 CONSTANTS_BEGIN, CONSTANTS_END = "<!-- constants: written by benchmarks/report.py -->", "<!-- end of constants -->"
+OTHERS_BEGIN, OTHERS_END = "<!-- others: written by benchmarks/report.py -->", "<!-- end of others -->"
 CONSTANTS = Path(__file__).parent / "results" / "constants.json"
 MINUS = "\N{MINUS SIGN}"
 
@@ -117,15 +120,15 @@ def replace_section(path: Path, begin: str, end: str, section: str) -> None:
     path.write_text(f"{before}{begin}\n{section}\n{end}{after}")
 
 
-def text(runs: list[Run], table: pd.DataFrame, differences: pd.DataFrame) -> str:
-    """The whole section as markdown."""
+def text(runs: list[Run]) -> str:
+    """Runs of one pair as markdown: their table, and the default localizer against each other one."""
     scores = runs[0].record.metrics["test"].states
     head = "| region | size | seeds | accuracy, % | ECE, % | NLL, nats |\n| --- | --- | --- | --- | --- | --- |"
     states = [state_row("pre-trained", scores["pretrained"]), state_row("fine-tuned", scores["finetuned"])]
     parts = [
         head,
         *states,
-        *graft_rows(table),
+        *graft_rows(aggregate.table(runs)),
         "",
         "Means over seeds; in brackets 95 % bootstrap intervals over test sentences and seeds together "
         "(for the two models: Wilson for accuracy, bootstrap for ECE).",
@@ -134,23 +137,35 @@ def text(runs: list[Run], table: pd.DataFrame, differences: pd.DataFrame) -> str
         "the next larger one, in points, paired by sentence, with 95 % intervals:",
         "",
         "| size | against | difference |\n| --- | --- | --- |",
-        *difference_rows(differences),
+        *difference_rows(aggregate.differences(runs)),
         *larger_rows(runs),
     ]
     return "\n".join(parts)
 
 
-def main(study: Path, runs_dir: Annotated[Path, typer.Option()] = ROOT / "cached_runs") -> None:
+def others(runs: list[Run]) -> str:
+    """The same for each further pair, under the name of its fine-tuned folder."""
+    pairs = aggregate.grouped(runs, lambda run: run.spec.finetuned)
+    return "\n\n".join(f"`{finetuned}`\n\n{text(of_pair)}" for finetuned, of_pair in pairs.items())
+
+
+def runs_of(study: Path, store: Store) -> list[Run]:
+    """The study's finished runs."""
+    return list(engine.finished(engine.read_study(study).specs(), store).values())
+
+
+def main(studies: list[Path], runs_dir: Annotated[Path, typer.Option()] = ROOT / "cached_runs") -> None:
     """Rewrite both files' sections."""
-    spec, store = engine.read_study(study), Store(runs_dir)
-    runs = list(engine.finished(spec.specs(), store).values())
-    section = text(runs, engine.table(spec, store), engine.differences(spec, store))
-    for path in (ROOT / "README.md", ROOT / "benchmarks" / "README.md"):
-        replace_section(path, BEGIN, END, section)
-        print(f"wrote {path.name}: {len(runs)} runs")
-    replace_section(
-        ROOT / "benchmarks" / "README.md", CONSTANTS_BEGIN, CONSTANTS_END, constants(json.loads(CONSTANTS.read_text()))
-    )
+    store, own = Store(runs_dir), ROOT / "benchmarks" / "README.md"
+    runs = runs_of(studies[0], store)
+    for path in (ROOT / "README.md", own):
+        replace_section(path, BEGIN, END, text(runs))
+        print(f"wrote {path.relative_to(ROOT)}: {len(runs)} runs")
+    further = [run for study in studies[1:] for run in runs_of(study, store)]
+    if further:
+        replace_section(own, OTHERS_BEGIN, OTHERS_END, others(further))
+        print(f"wrote {own.relative_to(ROOT)}: {len(further)} runs of other pairs")
+    replace_section(own, CONSTANTS_BEGIN, CONSTANTS_END, constants(json.loads(CONSTANTS.read_text())))
 
 
 if __name__ == "__main__":

@@ -86,14 +86,8 @@ def finetune(
         readout, len(task.labels), k_shot, steps, lr, batch_size, seed, train_embeddings, train_head, head
     )
     chosen = pick(device)
-    splits = load(
-        task,
-        k_shot=k_shot,
-        seed=data_seed,
-        max_train=max_train,
-        max_validation=max_validation,
-        max_test=max_test,
-    )
+    caps = {"max_train": max_train, "max_validation": max_validation, "max_test": max_test}
+    splits = load(task, k_shot=k_shot, seed=data_seed, **caps)
     trainee = open_trainee(base, task, recipe, chosen)
     train, validation = (encode(task, f, trainee.tokenizer, readout) for f in (splits.train, splits.validation))
     history: list[TrainStep] = []
@@ -102,11 +96,10 @@ def finetune(
         if progress is not None:
             progress(record)
     best = max((r for r in history if r.best), key=lambda r: r.step, default=history[-1])
-    scores = {"validation": evaluate(trainee, validation, task.metric, task.positive)}
+    scored = {"validation": validation}
     if evaluate_test:
-        scores["test"] = evaluate(
-            trainee, encode(task, splits.test, trainee.tokenizer, readout), task.metric, task.positive
-        )
+        scored["test"] = encode(task, splits.test, trainee.tokenizer, readout)
+    scores = {name: evaluate(trainee, encoded, task.metric, task.positive) for name, encoded in scored.items()}
     report = Report(
         base=trainee.identity, task=task.name, labels=tuple(task.labels),
         metric=task.metric, recipe=recipe, k_shot=k_shot, data_seed=data_seed, examples=_counts(splits),

@@ -7,7 +7,7 @@ the same figure can be read in either theme and nothing is told by colour alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 import plotly.graph_objects as go
@@ -92,8 +92,11 @@ def state_style(name: str) -> Style:
 
 
 def localizer_style(name: str) -> Style:
-    """Style of a localizer, also of one added later."""
-    return LOCALIZERS.get(name) or spare_style(name)
+    """Style of a localizer, also of one added later; one with other settings keeps the colour, not the marks."""
+    if name in LOCALIZERS:
+        return LOCALIZERS[name]
+    kin, settings = LOCALIZERS.get(name.split(" (")[0]), name.partition(" (")[2]
+    return replace(spare_style(name), color=kin.color, title=f"{kin.title} ({settings}") if kin else spare_style(name)
 
 
 def kind_style(name: str) -> Style:

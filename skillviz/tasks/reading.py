@@ -71,6 +71,7 @@ def _csv_options(path: Path, separator: str) -> Mapping[str, Any]:
 
 
 def from_hub(data: Hub, split: str, task: Task) -> Any:
+    """A split of a data set of the hub or of its cache; raises BadData, with what to do, where it cannot be had."""
     from datasets import load_dataset
 
     try:

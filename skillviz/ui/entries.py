@@ -215,7 +215,7 @@ def level_labels(found: Sequence[Entry], level: str) -> list[str]:
 
 
 def _seed_labels(found: Sequence[Entry]) -> list[str]:
-    """`0`; where settings differ `0 · batch_size 1024`; repetitions of one run by their time."""
+    """`0`; where settings differ `0 · batch size 1024`; repetitions of one run by their time."""
     differing = [name for i, name in enumerate(SETTINGS) if len({e.settings[i] for e in found}) > 1]
     labels = [" · ".join([str(e.seed), *_differences(e, differing)]) for e in found]
     twice = {label for label in labels if labels.count(label) > 1}
@@ -224,9 +224,18 @@ def _seed_labels(found: Sequence[Entry]) -> list[str]:
 
 def _differences(entry: Entry, names: Sequence[str]) -> list[str]:
     settings = dict(entry.settings)
-    return [f"{name} {_shortened(settings[name])}" for name in names if settings[name] not in ("null", "{}")]
+    return [_shortened(setting_words(name, settings[name])) for name in names if settings[name] not in ("null", "{}")]
 
 
-def _shortened(value: str) -> str:
+def _shortened(words: str) -> str:
     """A setting as far as it fits into a box: the recipe of a region by hand may be long."""
-    return value if len(value) <= LONGEST else value[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return words if len(words) <= LONGEST else words[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def setting_words(name: str, value: str) -> str:
+    """A setting, its value as JSON, in words: `batch size 1024`; a localizer's own options go by their names."""
+    found = json.loads(value)
+    if not isinstance(found, dict):
+        return f"{name.replace('_', ' ')} {'default' if found is None else found}"
+    own = [f"{key.replace('_', ' ')} {item}" for key, item in found.items()]
+    return ", ".join(own) or f"default {name}"

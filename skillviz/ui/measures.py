@@ -12,7 +12,7 @@ from skillviz.core.calibration import ece, reliability, scaled
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.tables import logit_columns
-from skillviz.ui.entries import SETTINGS, Entry
+from skillviz.ui.entries import SETTINGS, Entry, setting_words
 
 SCALED = "finetuned_scaled"
 TEMPERATURE = "temperature"  # the name that the figures have for it
@@ -22,9 +22,13 @@ METRICS = ("accuracy", "f1", "nll", "ece", "ece_equal_mass", "brier", "agreement
 
 
 def logits(predictions: pd.DataFrame, state: str, split: str, labels: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Logits [n, label] and true classes [n] of one state and split, in the order of the examples."""
-    rows = predictions[(predictions["state"] == state) & (predictions["split"] == split)]
-    rows = rows.sort_values("example_id", kind="stable")
+    """Logits [n, label] and true classes [n] of one state and split, in the order in which the examples are stored.
+
+    The order matters: the same resamples then give the very intervals that the run has stored.
+    """
+    of_split = predictions[predictions["split"] == split]
+    rows = of_split[of_split["state"] == state].set_index("example_id")
+    rows = rows.loc[of_split["example_id"].unique()] if len(rows) else rows
     return rows[logit_columns(labels)].to_numpy(), rows["label"].to_numpy()
 
 
@@ -157,7 +161,7 @@ def line_names(entries: Sequence[Entry]) -> list[str]:
 
 def _line_name(entry: Entry, usual: tuple[tuple[str, str], ...]) -> str:
     mine, theirs = dict(entry.settings), dict(usual)
-    other = [f"{name} {mine[name]}" for name in SETTINGS if mine[name] != theirs[name]]
+    other = [setting_words(name, mine[name]) for name in SETTINGS if mine[name] != theirs[name]]
     return f"{entry.localizer} ({', '.join(other)})" if other else entry.localizer
 
 

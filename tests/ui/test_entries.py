@@ -18,6 +18,7 @@ from skillviz.ui.entries import (
     level_value,
     options,
     pair_labels,
+    setting_words,
     switched,
 )
 
@@ -76,7 +77,7 @@ def test_size_labels_give_share_and_count() -> None:
 
 def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_id() -> None:
     large = replace(entry(), id="second", settings=LARGE)
-    assert level_labels([entry(), large], "seed") == ["0", "0 · batch_size 1024"]
+    assert level_labels([entry(), large], "seed") == ["0", "0 · batch size 1024"]
     again = replace(entry(), id="stagewise-again")
     assert level_labels([entry(), again], "seed") == ["0 · 1000-0", "0 · -again"]
 
@@ -120,3 +121,12 @@ def test_an_entry_repeats_its_run(ids: dict[str, str]) -> None:
     assert (found.id, found.metric, found.n, found.task) == (run.id, "f1", 120, "mrpc")
     assert found.grafted == scores.states["grafted"]["f1"].value
     assert found.share == run.record.share
+
+
+def test_settings_are_told_in_words() -> None:
+    assert setting_words("batch_size", "1024") == "batch size 1024"
+    assert setting_words("k_shot", "null") == "k shot default"
+    assert setting_words("options", '{"selection": "train+validation", "start_share": 0.5}') == (
+        "selection train+validation, start share 0.5"
+    )
+    assert setting_words("options", "{}") == "default options"
