@@ -25,6 +25,11 @@
         └── DiskFull
 """
 
+import errno
+import os
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 class SkillvizError(Exception):
     """One clear sentence: what was wrong, what is allowed, what to do."""
@@ -118,4 +123,18 @@ class NewerSchema(StoreError):
 
 
 class DiskFull(StoreError):
-    """No space left where the run is written."""
+    """No space left where something is written, or the file would be larger than the system lets it be."""
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether this error, or one that it wraps, says that no more can be written.
+
+    safetensors, tokenizers and datasets have errors of their own, in which only the system's words tell.
+    """
+    found: BaseException | None = error
+    while found is not None:
+        words = str(found)
+        if getattr(found, "errno", None) in FULL or any(os.strerror(code) in words for code in FULL):
+            return True
+        found = found.__cause__ or found.__context__
+    return False

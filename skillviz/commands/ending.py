@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from skillviz.errors import SkillvizError
+from skillviz.errors import SkillvizError, is_disk_full
 from skillviz.runs.failure import is_out_of_memory
 
 BAD_USE = 2
@@ -46,8 +46,9 @@ def sentence_for(error: BaseException) -> str | None:
             "OutOfMemory: the device's memory ran out; use --device cpu, --dtype bfloat16, a smaller --batch-size, "
             "or a smaller model."
         )
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"DiskFull: no space is left to write {error.filename or 'the result'}; free some and repeat."
+    if is_disk_full(error):
+        where = getattr(error, "filename", None) or "the result"
+        return f"DiskFull: no space is left to write {where}; free some and repeat."
     if isinstance(error, OSError) and error.errno in UNUSABLE and error.filename:
         return (
             f"BadInput: {error.filename} cannot be used ({error.strerror}); name another place that you can write to."

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from skillviz.core.graft import Graft
-from skillviz.errors import BadInput, CorruptFile, DiskFull, RandomHead, WrongBase
+from skillviz.errors import BadInput, CorruptFile, DiskFull, RandomHead, WrongBase, is_disk_full
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.heads import is_linear
@@ -101,8 +101,7 @@ def write_model(
             (part / name).write_text(text, encoding="utf-8")
         _swap(part, out)
     except Exception as error:
-        # safetensors and tokenizers wrap the system's error, so that only its text tells
-        if "No space left" in str(error) or "Disk quota exceeded" in str(error):
+        if is_disk_full(error):
             raise DiskFull(f"no space is left in {out.parent} for the model; free some and repeat.") from error
         raise
     finally:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from skillviz.errors import DiskFull
+from skillviz.errors import DiskFull, is_disk_full
 
-FULL = {errno.ENOSPC, errno.EDQUOT}
 TEMPORARY = ".part"
 
 
@@ -39,11 +37,11 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turns "no space left" into DiskFull; libraries that wrap the error are looked through by its text."""
+    """Turns "no space left", wrapped by a library or not, into DiskFull."""
     try:
         yield
     except Exception as error:
-        if _is_full(error):
+        if is_disk_full(error):
             raise _disk_full(path) from error
         raise
 
@@ -52,10 +50,6 @@ def sha256(path: Path) -> str:
     """Hex digest of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _is_full(error: Exception) -> bool:
-    return getattr(error, "errno", None) in FULL or os.strerror(errno.ENOSPC) in str(error)
 
 
 def _disk_full(path: Path) -> DiskFull:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from skillviz.errors import BadData
+from skillviz.errors import BadData, DiskFull, is_disk_full
 from skillviz.tasks.task import Hub, Task
 
 # How `datasets` and pyarrow word it that a CSV, JSON or Parquet file has no rows.
@@ -34,6 +34,8 @@ def from_file(path: Path, cache: str) -> Any:
     except BadData:
         raise
     except Exception as error:  # pyarrow, pandas and datasets each have errors of their own
+        if is_disk_full(error):
+            raise DiskFull(f"no space is left in {cache} for a copy of {path}; free some and repeat.") from error
         if any(words in _first_cause(error) for words in NO_ROWS):
             raise BadData(f"{path} has no rows.") from error
         why = (_bad_line(path) if suffix == ".jsonl" else None) or _first_cause(error)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from safetensors import SafetensorError
 
 from skillviz.commands.ending import sentence_for
 from skillviz.errors import BadSize, DiskFull
@@ -204,9 +205,16 @@ def test_a_really_full_disk(pair, task_file, small_disk, free):
     assert not (small_disk / "m").exists()
 
 
-def test_a_full_disk_at_export(localized, tmp_path, monkeypatch):
+NO_MORE = [
+    OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+    SafetensorError(f"Error while serializing: I/O error: {os.strerror(errno.EFBIG)} (os error {errno.EFBIG})"),
+]
+
+
+@pytest.mark.parametrize("error", NO_MORE)
+def test_a_full_disk_at_export(localized, tmp_path, monkeypatch, error):
     def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise error
 
     monkeypatch.setattr("skillviz.core.graft.save_file", full)
     said = call("export", localized[1].json["run_id"], "--runs-dir", localized[0], "-o", tmp_path / "g.safetensors")

@@ -1,6 +1,8 @@
 """Reading rows: every format alike, labels by name or index, and what is wrong said with its row."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import datasets
@@ -8,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.errors import BadData
+from skillviz.errors import BadData, DiskFull
 from skillviz.tasks.labels import label_numbers
 from skillviz.tasks.registry import TASKS, task
 from skillviz.tasks.splits import load, load_test
@@ -182,6 +184,18 @@ def test_a_broken_parquet_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(BadData, match="test.parquet cannot be read as PARQUET") as error:
         load(task(path))
     assert "\n" not in str(error.value)
+
+
+def test_a_copy_that_the_disk_has_no_room_for_is_not_bad_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        try:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        except OSError as error:
+            raise datasets.exceptions.DatasetGenerationError("An error occurred") from error
+
+    monkeypatch.setattr(datasets.Dataset, "from_json", full)
+    with pytest.raises(DiskFull, match="no space is left in"):
+        load(task(write_task(tmp_path)))
 
 
 def test_a_hub_set_that_cannot_be_had_is_one_sentence() -> None:
