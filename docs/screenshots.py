@@ -9,13 +9,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,44 +19,15 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from skillviz.ui.pages import PAGES
+from tests.e2e.server import served, settle
 
 SIZES = {"": (1440, 900), "-narrow": (400, 860)}
 THEMES = ("light", "dark")
 
 
-@contextmanager
-def served(timeout: float = 60) -> Iterator[str]:
-    """The address of a dashboard of its own, ended afterwards."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.headless", "true"]
-    server = subprocess.Popen([*command, "--server.port", str(port)], cwd=PROJECT, stdout=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        wait_until_up(address, timeout)
-        yield address
-    finally:
-        server.terminate()
-        server.wait(10)
-
-
-def wait_until_up(address: str, timeout: float) -> None:
-    """Returns when the server answers; raises TimeoutError where it does not in time."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        try:
-            urllib.request.urlopen(f"{address}/_stcore/health", timeout=2).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise TimeoutError(f"the dashboard at {address} did not answer within {timeout} s")
-
-
-def settle(page: Page) -> None:
+def still(page: Page) -> None:
     """Returns when the page has been drawn: no script runs, no skeleton is left, charts are there."""
-    page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']", timeout=60_000)
-    page.wait_for_function('!document.querySelector(\'[data-testid="stSkeleton"], [data-stale="true"]\')')
+    settle(page)
     page.wait_for_timeout(700)
 
 
@@ -81,9 +46,9 @@ def photograph(browser: Browser, address: str, out: Path, pages: list[str], quer
             for name in pages:
                 page.set_viewport_size({"width": width, "height": height})
                 page.goto(f"{address}/{name}{query}")
-                settle(page)
+                still(page)
                 page.set_viewport_size({"width": width, "height": max(height, min(whole_height(page) + 40, 9000))})
-                settle(page)
+                still(page)
                 page.screenshot(path=str(out / f"{name}-{theme}{suffix}.png"))
             context.close()
 
@@ -97,7 +62,7 @@ def main() -> None:
     arguments = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     arguments.out.mkdir(parents=True, exist_ok=True)
-    with served() as address, sync_playwright() as playwright:
+    with served(PROJECT) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium)
         photograph(browser, address, arguments.out, arguments.pages, f"?run={arguments.run}" if arguments.run else "")
         browser.close()

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,10 +11,13 @@ from typing import Any
 import pytest
 
 from skillviz.ui.pages import PROJECT
+from tests.e2e import server
+from tests.e2e.server import PATIENCE, free_port, settle, wait_until_up
 from tests.ui.shared_store import make_store
 
+__all__ = ["PATIENCE", "free_port", "served", "settle", "wait_until_up"]
+
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-PATIENCE = 60_000  # milliseconds; a shared machine can be slow
 
 
 @pytest.fixture(scope="session")
@@ -59,20 +56,8 @@ def address(made: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPath
 @contextmanager
 def served(root: Path, logs: Path, project: Path = PROJECT) -> Iterator[str]:
     """The address of a dashboard over this folder of runs, and over those that ship with `project`."""
-    port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.headless", "true"]
-    environment = {**os.environ, "SKILLVIZ_RUNS": str(root)}
-    with (logs / "server.log").open("w") as log:
-        server = subprocess.Popen(
-            [*command, "--server.port", str(port)], cwd=project, env=environment, stdout=log, stderr=log
-        )
-    try:
-        address = f"http://127.0.0.1:{port}"
-        wait_until_up(address)
+    with server.served(project, logs, {"SKILLVIZ_RUNS": str(root)}) as address:
         yield address
-    finally:
-        server.terminate()
-        server.wait(20)
 
 
 @pytest.fixture
@@ -94,30 +79,3 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
     for context in contexts:
         context.close()
     assert not problems
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_until_up(address: str) -> None:
-    """Returns when the server answers."""
-    end = time.monotonic() + PATIENCE / 1000
-    while time.monotonic() < end:
-        try:
-            urllib.request.urlopen(f"{address}/_stcore/health", timeout=2).close()
-            return
-        except OSError:
-            time.sleep(0.2)
-    raise TimeoutError(f"the dashboard at {address} did not answer")
-
-
-def settle(page: Any) -> None:
-    """Returns when no script runs and nothing is left over from the run before."""
-    page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']")
-    page.wait_for_function('!document.querySelector(\'[data-stale="true"], [data-testid="stSkeleton"]\')')
-    page.wait_for_selector("h1")
-    assert page.locator("[data-testid='stException']").count() == 0, page.locator("body").inner_text()

@@ -1,0 +1,66 @@
+"""A dashboard as a process of its own, and when its page stands still: for tests, pictures and measurements."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 60_000  # milliseconds; a shared machine can be slow
+
+
+@contextmanager
+def served(project: Path, logs: Path | None = None, more: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The address of a dashboard of the project in this folder, on a free port; ended afterwards.
+
+    `more` are environment variables; `logs` is the folder for what the server says.
+    """
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.headless", "true"]
+    target = Path(logs) / "server.log" if logs else Path(os.devnull)
+    with target.open("w") as log:
+        server = subprocess.Popen(
+            [*command, "--server.port", str(port)], cwd=project, env={**os.environ, **(more or {})}, stdout=log,
+            stderr=log,
+        )  # fmt: skip
+    try:
+        address = f"http://127.0.0.1:{port}"
+        wait_until_up(address)
+        yield address
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_up(address: str) -> None:
+    """Returns when the server answers; raises TimeoutError where it does not."""
+    end = time.monotonic() + PATIENCE / 1000
+    while time.monotonic() < end:
+        try:
+            urllib.request.urlopen(f"{address}/_stcore/health", timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    raise TimeoutError(f"the dashboard at {address} did not answer")
+
+
+def settle(page: Any) -> None:
+    """Returns when no script runs and nothing is left over from the run before."""
+    page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']")
+    page.wait_for_function('!document.querySelector(\'[data-stale="true"], [data-testid="stSkeleton"]\')')
+    page.wait_for_selector("h1")
+    assert page.locator("[data-testid='stException']").count() == 0, page.locator("body").inner_text()
