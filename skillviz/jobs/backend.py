@@ -65,10 +65,17 @@ class LocalBackend:
         for number, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, 0.4)):
             _send(process.pid, number)
             ends = time.monotonic() + patience
-            while self.alive(run) and time.monotonic() < ends:
+            while (runs := self._runs(process)) and time.monotonic() < ends:
                 time.sleep(POLL)
-            if not self.alive(run):
+            if not runs:
                 return
+
+    def _runs(self, process: psutil.Process) -> bool:
+        """Whether the process itself is there still: it closes its run a little before it ends."""
+        self._reap()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return False
 
     def _reap(self) -> None:
         """Takes note of children that have ended, so that they do not stay as zombies."""
