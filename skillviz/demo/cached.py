@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skillviz.demo.index import PairEntry, World
+from skillviz.demo.index import MAIN, PairEntry, World
 from skillviz.runs.produce import produce
 from skillviz.runs.progress import Report, silent
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 
-MAIN = "film-sentiment"
-"""The pair that the tour is about; it has every method and the finest grid of sizes."""
 SIZES = ("1%", "0.3%", "0.1%", "3%")
 MAIN_SIZES = ("1%", "0.03%", "0.1%", "0.3%", "3%")
 LEARNED: dict[str, Any] = {"steps": 50, "batch_size": 256}

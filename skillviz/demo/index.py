@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -10,8 +11,12 @@ from skillviz.errors import BadData
 from skillviz.runs.atomic import write_text
 from skillviz.tasks.project import project_root
 
-FILE = "world.json"
+FILE, TOKENIZER = "world.json", "tokenizer.json"
+PREFIX = "demo_world/"
+"""What the names of its models and tasks begin with, as runs tell them."""
 STAGES = ("corpus", "base", "pairs", "runs")
+MAIN = "film-sentiment"
+"""The pair that the tour is about; it has every method and the finest grid of sizes."""
 
 
 class _Record(BaseModel):
@@ -104,6 +109,15 @@ def read_world(folder: Path | None = None) -> World | None:
         return World.model_validate_json(path.read_text(encoding="utf-8"))
     except (ValidationError, OSError, ValueError) as error:
         raise BadData(f"{path} cannot be read; make it again with `python -m skillviz demo build`.") from error
+
+
+def words(path: Path) -> frozenset[str]:
+    """The words that a tokenizer of the world knows, in lower case; none where there is no such file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return frozenset(content["model"]["vocab"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return frozenset()
 
 
 def write_world(world: World, folder: Path) -> None:

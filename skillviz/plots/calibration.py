@@ -34,9 +34,17 @@ def _first_edge(states: list[tuple[str, pd.DataFrame]]) -> float:
     return 100 * min(float(rows.loc[rows["count"] > 0, "lower"].min()) for _, rows in states)
 
 
-def confidence_histogram(bins: pd.DataFrame, *, theme: str = "light", height: int = 320) -> go.Figure:
-    """Share of examples by confidence, one step outline a state, so that none hides another."""
-    return _outlines(bins, "share of examples, %", True, theme, height)
+def confidence_histogram(
+    bins: pd.DataFrame, *, least: float | None = None, theme: str = "light", height: int = 320
+) -> go.Figure:
+    """Share of examples by confidence, one step outline a state, so that none hides another.
+
+    `least`: an upright line stands at this confidence, 0..1.
+    """
+    figure = _outlines(bins, "share of examples, %", True, theme, height)
+    if least is not None and figure.data:
+        figure.add_vline(x=100 * least, line={"color": SOFT_INK[theme], "width": 1.5})
+    return figure
 
 
 def bin_counts(bins: pd.DataFrame, *, theme: str = "light", height: int = 240) -> go.Figure:

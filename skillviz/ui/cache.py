@@ -133,6 +133,12 @@ def world() -> World | None:
     return _world(str(path.parent), _times(path))
 
 
+def vocabulary(source: str) -> frozenset[str]:
+    """The words that a model of the demo world knows; empty for any other model."""
+    path = located(source) / index.TOKENIZER
+    return _vocabulary(str(path), _times(path)) if source.startswith(index.PREFIX) else frozenset()
+
+
 def shelf() -> Shelf:
     """The models under the folders that `shelf.roots` names."""
     return _shelf(tuple(map(str, shelves.roots())))
@@ -249,6 +255,11 @@ def _task_files(task: str | None) -> list[Path]:
 @st.cache_data(show_spinner=False, max_entries=2)
 def _world(folder: str, times: tuple[int, ...]) -> World | None:
     return index.read_world(Path(folder))
+
+
+@st.cache_data(show_spinner=False, max_entries=2)
+def _vocabulary(path: str, times: tuple[int, ...]) -> frozenset[str]:
+    return index.words(Path(path))
 
 
 @st.cache_data(show_spinner=False, max_entries=4, ttl=SHELF_SECONDS)

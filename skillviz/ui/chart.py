@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from skillviz.ui import exports, pictures
+from skillviz.ui import exports, pictures, presenter
 from skillviz.ui.exhibits.exhibit import Exhibit
 from skillviz.ui.glossary import about
 
@@ -47,7 +47,7 @@ def chart(
     """Draws a card. `reads` says how to read the figure, `alt` what it shows to somebody who cannot see it."""
     with st.container(border=True, height="stretch"):
         st.markdown(f"### {title}", help=help)
-        st.plotly_chart(figure, **_settings(name, run_id, alt))
+        st.plotly_chart(presenter.figure(figure), **_settings(name, run_id, alt))
         below(figure, name=name, title=title, reads=reads, table=table, run_id=run_id)
 
 
@@ -65,12 +65,17 @@ def show(exhibit: Exhibit, run_id: str = "") -> None:
     )
 
 
-def selectable(figure: go.Figure, *, name: str, run_id: str, alt: str, on_select: Any) -> Any:
-    """Draws a figure whose marks can be selected and returns the selection; `below` draws what belongs under it."""
+def selectable(
+    figure: go.Figure, *, name: str, run_id: str, alt: str, on_select: Any, by: Literal["points", "box"] = "points"
+) -> Any:
+    """Draws a figure whose marks, or an area of which, can be selected and returns the selection.
+
+    `below` draws what belongs under it.
+    """
     return st.plotly_chart(
         figure,
         on_select=on_select,
-        selection_mode="points",
+        selection_mode=by,
         **_settings(name, run_id, alt),
     )
 

@@ -116,6 +116,12 @@ def assign(name: str, value: Any) -> None:
     st.session_state[_key(name)] = value
 
 
+def forget(name: str) -> None:
+    """Takes a control's choice back, in the address, in memory and in its widget; only in a callback."""
+    address.forget(name)
+    st.session_state.pop(_key(name), None)
+
+
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
 

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skillviz.demo.index import MAIN, PREFIX
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
@@ -17,6 +18,7 @@ from skillviz.ui import text
 LEVELS = ("pair", "localizer", "size", "seed")
 DEFAULT_LOCALIZER = str(RunSpec.model_fields["localizer"].default)
 DEFAULT_SHARE = 0.001
+DEMO_PAIR = (f"{PREFIX}base", f"{PREFIX}pairs/{MAIN}")
 # what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
 LONGEST = 40  # characters of a setting in the picker
 SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast")
@@ -138,11 +140,21 @@ def _tell_apart(members: Sequence[Entry]) -> list[str]:
     return [f" · {i + 1}" for i in range(len(members))]
 
 
+def demo_choice(entries: Sequence[Entry]) -> Entry | None:
+    """The run that the tour is about: the demo world's main pair by the default localizer, the one that ships first."""
+    found = [e for e in entries if (e.base, e.finetuned) == DEMO_PAIR]
+    return min(found, key=lambda e: (e.localizer != DEFAULT_LOCALIZER, e.is_own, e.created, e.id), default=None)
+
+
 def first_choice(entries: Sequence[Entry]) -> Entry:
-    """The run to show when none was asked for: the user's newest, else the most studied pair's default at 0.1 %."""
+    """The run to show when none was asked for: the user's newest, else the demo world's, else the most studied pair's
+    default at 0.1 %."""
     own = [entry for entry in entries if entry.is_own]
     if own:
         return max(own, key=lambda e: e.created)
+    demo = demo_choice(entries)
+    if demo is not None:
+        return demo
     runs = Counter(entry.pair for entry in entries)
     studied = max(entries, key=lambda e: (runs[e.pair], e.created)).pair
     return min(

@@ -9,15 +9,18 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from skillviz.ui import cache
+from skillviz.ui import address, cache
+from skillviz.ui.entries import demo_choice
 
 PROJECT = Path(__file__).resolve().parents[2]
 GROUPS = ("Start", "This run", "Many runs")
 MENU = "pages.menu"  # in a session that has been through `install`
+PRESENT, YES = "present", "yes"  # in the address, and only there: with it the menu is hidden
 installed: ContextVar[bool] = ContextVar("installed", default=False)
 
 
@@ -43,6 +46,7 @@ class PageEntry:
 PAGES = {
     entry.name: entry
     for entry in (
+        PageEntry("tour", "Tour", "Start", "How much of a model is a skill?"),
         PageEntry("runs", "Runs", "Start", "Which runs are there?"),
         PageEntry("launch", "Launch", "Start", "Which skill shall be localized?"),
         PageEntry("overview", "Overview", "This run", "How much of the skill fits into this region?"),
@@ -67,7 +71,13 @@ def navigation() -> StreamlitPage:
     landing = st.Page(_landing, title="skillviz", default=True, visibility="hidden")
     # not 'region' -> '' but its own address for every page, so that a copied link names what it shows
     shown = {group: links for group, links in groups.items() if links}
-    return st.navigation({**shown, "": [landing]}, expanded=True)
+    place: Literal["hidden", "sidebar"] = "hidden" if is_presented() else "sidebar"
+    return st.navigation({**shown, "": [landing]}, position=place, expanded=True)
+
+
+def is_presented() -> bool:
+    """Whether the address asks for the presenter mode: large type and no menu."""
+    return st.query_params.get(PRESENT) == YES
 
 
 def install() -> None:
@@ -83,6 +93,9 @@ def install() -> None:
 
 
 def _landing() -> None:
-    """The address without a page: the overview where there is a run, else the library."""
-    name = "overview" if cache.entries() else "runs"
+    """The address without a page: the run that it names, else the tour, else what there is."""
+    entries = cache.entries()
+    name = "overview" if entries else "runs"
+    if address.RUN not in st.query_params and demo_choice(entries) is not None:
+        name = "tour"
     st.switch_page(PAGES[name].link(), query_params=st.query_params.to_dict())

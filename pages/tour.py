@@ -1,0 +1,15 @@
+"""How much of a model is a skill? A guided lesson on the demo world: seven steps, a control and a question each."""
+
+import streamlit as st
+
+from skillviz.ui import page, tour
+from skillviz.ui.glossary import about
+
+page.begin_without_run("tour")
+lesson = tour.lesson()
+step = tour.current()
+
+tour.progress(step)
+tour.draw(step, lesson)
+tour.buttons(step)
+st.caption("A difference is claimed only where its 95 % interval leaves out zero.", help=about("paired"))

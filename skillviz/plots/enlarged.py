@@ -1,0 +1,47 @@
+"""A figure for a room: the same figure, with type, marks, lines and height a little larger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+# what is measured in pixels, by the name of the part that holds it; "" is the layout itself
+PIXELS: dict[str, tuple[str, ...]] = {
+    "": ("height",),
+    "font": ("size",),
+    "tickfont": ("size",),
+    "marker": ("size",),
+    "line": ("width",),
+    "margin": ("l", "r", "t", "b"),
+    "annotations": ("ax", "ay", "xshift", "yshift"),
+    "title": ("standoff",),
+    "error_x": ("thickness", "width"),
+    "error_y": ("thickness", "width"),
+    "colorbar": ("thickness",),
+}
+
+
+def enlarged(figure: go.Figure, factor: float) -> go.Figure:
+    """A copy whose pixels are `factor` times as many; the figure itself and its data's values stay as they are."""
+    told = figure.to_dict()
+    layout = _scaled(told["layout"], "", factor)
+    traces = [_scaled(trace, "trace", factor) for trace in told["data"]]
+    return go.Figure(data=traces, layout=layout)
+
+
+def _scaled(value: Any, name: str, factor: float) -> Any:
+    """A part with its pixels multiplied; `name` is the part's own."""
+    if isinstance(value, dict):
+        own = PIXELS.get(name, ())
+        return {key: _times(item, factor) if key in own else _scaled(item, key, factor) for key, item in value.items()}
+    if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
+        return [_scaled(item, name, factor) for item in value]
+    return value
+
+
+def _times(value: Any, factor: float) -> Any:
+    """A number, or each of several, times the factor."""
+    if isinstance(value, list | tuple):
+        return [_times(item, factor) for item in value]
+    return value * factor if isinstance(value, int | float) else value
