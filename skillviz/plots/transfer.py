@@ -84,7 +84,15 @@ def graft_minus_finetuned(
         )
     )
     _bands(figure, shown)
+    figure.update_xaxes(range=_around_zero(np.concatenate([value, low, high])))
     return figure
+
+
+def _around_zero(ends: np.ndarray) -> list[float] | None:
+    """A range with zero and all ends well inside; None where nothing is known."""
+    known = np.append(ends[np.isfinite(ends)], 0.0)
+    margin = 0.08 * float(np.ptp(known))
+    return [float(known.min()) - margin, float(known.max()) + margin] if margin else None
 
 
 def _shown(rows: pd.DataFrame, datasets: Sequence[str]) -> list[str]:

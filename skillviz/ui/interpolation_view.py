@@ -130,7 +130,7 @@ def _point(run: Run, dataset: str, path: str, found: Shown) -> None:
     if rows.empty:
         st.caption(f"{path_style(path).title} is not stored here. Switch on exact values to ask the models.")
         return
-    with st.container(horizontal=True, gap="xsmall"):
+    with st.container(horizontal=True, gap="small"):
         for metric in metrics(run):
             cards.estimate(metric, estimate(rows, metric), helps=path == PATHS[0])
     st.caption(found.sources[dataset, path])

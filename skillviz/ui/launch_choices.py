@@ -138,8 +138,9 @@ def _fit(choices: Choices) -> None:
         choices.refuse(problem)
     if found.fits:
         st.caption(f":material/check: The two fit: {found.d or 0:,} graftable parameters in {found.layers} layers.")
-    for note in found.notes:
-        st.caption(text.plain(note))
+    if found.notes:
+        with st.expander(text.counted(len(found.notes), "remark") + " on their files"):
+            st.markdown("\n".join(f"- {text.plain(note)}" for note in found.notes))
 
 
 def _fetched(source: str) -> None:

@@ -97,10 +97,10 @@ def _readout(choices: Choices, task: Task) -> None:
     for problem in (*fits.problems, words_problem(task, choices.readout, found.tokenizer_folder)):
         if problem:
             choices.refuse(problem)
-    short = {name: reason.partition(";")[0].rstrip(".") for name, reason in why.items() if reason}
-    refused = [f"{launch_words.READOUTS[name]} ({reason})" for name, reason in short.items()]
+    refused = {launch_words.READOUTS[name]: text.plain(reason) for name, reason in why.items() if reason}
     if refused:
-        st.caption(f"Not possible with this pair: {text.plain('; '.join(refused))}.")
+        reasons = "\n\n".join(f"**{title}**: {reason}" for title, reason in refused.items())
+        st.caption(f"Not possible with this pair: {text.listed(list(refused), 3)}.", help=reasons)
 
 
 def _described(task: Task, readout: str) -> None:

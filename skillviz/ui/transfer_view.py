@@ -57,7 +57,8 @@ def scores_by_task(run: Run, own: Scores, notes: tuple[TransferNote, ...]) -> di
 def details(run: Run, notes: tuple[TransferNote, ...]) -> None:
     """For each other task: what was counted, label mapping, words; then the command that stores it all."""
     for start in range(0, len(notes), 2):
-        for place, note in zip(st.columns(2), notes[start : start + 2], strict=False):
+        row = notes[start : start + 2]
+        for place, note in zip(st.columns(min(2, len(notes))), row, strict=False):
             with place.container(border=True, height="stretch"):
                 _detail(run, note)
     with st.expander("The command that stores other tasks with the run"):

@@ -22,21 +22,33 @@ def served(project: Path, logs: Path | None = None, more: Mapping[str, str] | No
 
     `more` are environment variables; `logs` is the folder for what the server says.
     """
-    port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.headless", "true"]
-    target = Path(logs) / "server.log" if logs else Path(os.devnull)
-    with target.open("w") as log:
-        server = subprocess.Popen(
-            [*command, "--server.port", str(port)], cwd=project, env={**os.environ, **(more or {})}, stdout=log,
-            stderr=log,
-        )  # fmt: skip
+    server, address = started(project, logs, more)
     try:
-        address = f"http://127.0.0.1:{port}"
-        wait_until_up(address)
         yield address
     finally:
         server.terminate()
         server.wait(20)
+
+
+def started(
+    project: Path, logs: Path | None = None, more: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[bytes], str]:
+    """As `served`, for whoever ends it otherwise: the process, and its address once it answers."""
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.headless", "true"]
+    target = Path(logs) / "server.log" if logs else Path(os.devnull)
+    with target.open("ab") as log:
+        server = subprocess.Popen(
+            [*command, "--server.port", str(port)], cwd=project, env={**os.environ, **(more or {})}, stdout=log,
+            stderr=log,
+        )  # fmt: skip
+    address = f"http://127.0.0.1:{port}"
+    try:
+        wait_until_up(address)
+    except TimeoutError:
+        server.kill()
+        raise
+    return server, address
 
 
 def free_port() -> int:

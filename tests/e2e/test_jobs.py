@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import pytest
 from skillviz import jobs
 from skillviz.runs.store import Store
 from skillviz.ui.pages import PROJECT
-from tests.e2e.conftest import free_port, settle, wait_until_up
+from tests.e2e.server import settle, started
 from tests.jobs.conftest import ended, stepped, until
 from tests.tiny import tiny_pair, tiny_task
 
@@ -56,15 +55,9 @@ def serve_own(store: Store, tmp_path: Path) -> Iterator[Start]:
     servers: list[subprocess.Popen[bytes]] = []
 
     def begin() -> tuple[subprocess.Popen[bytes], str]:
-        port = free_port()
-        words = ["-m", "streamlit", "run", "dashboard.py", "--server.headless", "true", "--server.port", str(port)]
-        environment = {**os.environ, "SKILLVIZ_RUNS": str(store.root), "SKILLVIZ_CHECKPOINT_SECONDS": "0.2"}
-        with (tmp_path / "server.log").open("ab") as log:
-            server = subprocess.Popen([sys.executable, *words], cwd=PROJECT, env=environment, stdout=log, stderr=log)
-        servers.append(server)
-        address = f"http://127.0.0.1:{port}"
-        wait_until_up(address)
-        return server, address
+        more = {"SKILLVIZ_RUNS": str(store.root), "SKILLVIZ_CHECKPOINT_SECONDS": "0.2"}
+        servers.append((server := started(PROJECT, tmp_path, more))[0])
+        return server
 
     yield begin
     for server in servers:

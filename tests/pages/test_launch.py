@@ -165,7 +165,9 @@ def test_the_readouts_are_those_of_the_pair_and_label_words_are_judged_before(sm
     query = chosen(small, base=words / "base", finetuned=words / "finetuned")
     test = opened(**query)
     assert box(test, "How class").options == ["automatic: label words at the mask", "label words at the mask"]
-    assert "Not possible with this pair: classification head (" in said(test)
+    (refused,) = [caption for caption in test.caption if caption.value.startswith("Not possible with this pair")]
+    assert refused.value.endswith("classification head and likelihood of the answers.")
+    assert "**classification head**: " in refused.help and "roberta" in refused.help
     assert "answered by" in said(test) and not test.error
     for path in (small / "task").glob("*.jsonl"):
         (tmp_path / path.name).write_text(path.read_text())

@@ -57,6 +57,16 @@ def test_a_difference_has_its_sign_its_unit_and_its_interval() -> None:
     assert nats.layout.xaxis.title.text.endswith(", nats") and trace(nats, dots.name).x[2] == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize("shift", [-0.2, 0.0, 0.2])
+def test_the_line_of_no_difference_is_never_at_the_edge(shift: float) -> None:
+    frame = differences()
+    frame[["value", "low", "high"]] += shift
+    low, high = graft_minus_finetuned(frame, NAMES).layout.xaxis.range
+    ends = 100 * frame[["value", "low", "high"]].to_numpy(float)
+    assert low < min(0, np.nanmin(ends)) and high > max(0, np.nanmax(ends))
+    assert graft_minus_finetuned(frame.assign(value=0.0, low=0.0, high=0.0)).layout.xaxis.range is None
+
+
 def test_long_names_are_broken() -> None:
     frame = tasks(1).assign(dataset="restaurant-sentiment")
     assert zero_shot(frame).layout.yaxis.ticktext == ("restaurant-<br>sentiment",)

@@ -1,0 +1,156 @@
+"""Sliders over models that are at hand: two readers at once, a worker that is killed, and a web process that stays
+small."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from skillviz.live.client import Client
+from skillviz.runs.store import Store
+from skillviz.ui.pages import PROJECT
+from skillviz.ui.sentences import metric_value
+from tests.e2e.server import settle, started
+from tests.e2e.test_dashboard import expect
+from tests.live.conftest import lived
+from tests.pages.scored_world import scored_world
+
+__all__ = ["lived", "scored_world"]
+
+pytestmark = pytest.mark.e2e
+
+Visit = Callable[..., Any]
+LONG = 240_000  # milliseconds until a new worker has torch and the pair, on a machine that does other things too
+METRICS = ("accuracy", "ece", "nll")
+GROWTH = 12 * 2**20  # bytes that the web process may differ by between two equal loads
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A dashboard over one scored run, and a way past it to the same worker."""
+
+    server: subprocess.Popen[bytes]
+    address: str
+    run: str
+    client: Client
+    near: str
+
+    def page(self, alpha: int) -> str:
+        """The address of the interpolation page at this point, with exact values."""
+        return f"{self.address}/interpolation?run={self.run}&alpha={alpha}&exact=yes"
+
+    def numbers(self, alpha: int) -> list[str]:
+        """What the page must show there: the worker's own answers, asked one by one."""
+        shown = []
+        for more in ({}, {"task": self.near}):
+            for path in ("wise-ft", "wise-graft"):
+                told = self.client.ask("wise", pair={"run": self.run}, path=path, alpha=alpha / 100, **more)
+                shown += [metric_value(metric, told["metrics"][metric]["value"]) for metric in METRICS]
+        return shown
+
+    def memory(self) -> int:
+        """Bytes of the web process."""
+        return psutil.Process(self.server.pid).memory_info().rss
+
+
+@pytest.fixture
+def dashboard(scored_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dashboard]:
+    """A fresh server and worker over a copy of the scored run; both ended after the test."""
+    store = tmp_path / "runs"
+    shutil.copytree(scored_world / "runs", store)
+    workers = tempfile.mkdtemp(prefix="sv-")  # short, because a socket's path must be
+    monkeypatch.setenv("SKILLVIZ_LIVE", workers)
+    (run,) = Store(store).list()
+    (near,) = run.record.spec.others
+    server, address = started(PROJECT, tmp_path, {"SKILLVIZ_RUNS": str(store)})
+    client = Client(store)
+    yield Dashboard(server, address, run.id, client, near)
+    if client.is_running():
+        psutil.Process(client.ask("ping")["pid"]).kill()
+    server.kill()
+    server.wait(20)
+    shutil.rmtree(workers)
+
+
+def slider(page: Any) -> Any:
+    """The one of the way between the models."""
+    return page.get_by_role("slider").first
+
+
+def numbers(page: Any) -> list[str]:
+    """The numbers of the chosen points, once all of them are the models' answers."""
+    page.get_by_text("Asked of the models").nth(3).wait_for(timeout=LONG)
+    settle(page)
+    return page.locator("[data-testid='stMetricValue']").all_inner_texts()
+
+
+def move(page: Any, key: str, times: int, pause: int) -> None:
+    """Presses an arrow key on the slider so many times, with so many milliseconds between."""
+    slider(page).focus()
+    for _ in range(times):
+        page.keyboard.press(key)
+        page.wait_for_timeout(pause)
+
+
+def test_two_readers_at_once_get_each_their_own_answers(dashboard: Dashboard, visit: Visit) -> None:
+    """Ten rapid moves each, at the same time, the one up and the other down."""
+    up, down = visit(dashboard.page(51)), visit(dashboard.page(49))
+    first = numbers(up)
+    assert first == dashboard.numbers(51) and numbers(down) == dashboard.numbers(49) != first
+    slider(up).focus()
+    slider(down).focus()
+    for _ in range(10):
+        for page, key in ((up, "ArrowRight"), (down, "ArrowLeft")):
+            page.keyboard.press(key)
+            page.wait_for_timeout(60)
+    expect(up, "/interpolation", alpha="61")
+    expect(down, "/interpolation", alpha="39")
+    assert numbers(up) == dashboard.numbers(61) != first
+    assert numbers(down) == dashboard.numbers(39)
+    assert dashboard.server.poll() is None
+    copy = visit(up.url)
+    assert numbers(copy) == numbers(up), "a copied link shows the same"
+
+
+def test_a_worker_that_is_killed_is_replaced_by_the_next_move(dashboard: Dashboard, visit: Visit) -> None:
+    page = visit(dashboard.page(51))
+    before, pid = numbers(page), dashboard.client.ask("ping")["pid"]
+    worker = psutil.Process(pid)
+    worker.kill()
+    until_gone(worker)
+    move(page, "ArrowRight", 1, 0)
+    expect(page, alpha="52")
+    assert numbers(page) == dashboard.numbers(52) != before
+    assert dashboard.client.ask("ping")["pid"] != pid
+
+
+def test_the_web_process_does_not_grow_with_use(dashboard: Dashboard, visit: Visit) -> None:
+    """As many answers as are kept, then twice as many again: the process is no larger."""
+    page = visit(dashboard.page(51))
+    numbers(page)
+    sizes = []
+    for key in ("ArrowRight", "ArrowLeft", "ArrowLeft"):
+        for _ in range(2):
+            move(page, key, 10, 250)
+            numbers(page)
+        sizes.append(dashboard.memory())
+    assert sizes[2] - sizes[0] < GROWTH, [round(size / 2**20, 1) for size in sizes]
+    assert "torch" not in " ".join(os.path.basename(m.path) for m in psutil.Process(dashboard.server.pid).memory_maps())
+
+
+def until_gone(process: psutil.Process) -> None:
+    """Returns when the process has ended, or is a child that nobody has asked after yet."""
+    for _ in range(200):
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+            return
+        psutil.wait_procs([process], timeout=0.05)
+    raise AssertionError("it lives")
