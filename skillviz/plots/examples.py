@@ -31,6 +31,8 @@ def confidence_scatter(
     measure: str = "confidence",
     *,
     chosen: str | None = None,
+    framed: tuple[float, float, float, float] | None = None,
+    drags: bool = False,
     theme: str = "light",
     height: int = 460,
 ) -> go.Figure:
@@ -38,7 +40,8 @@ def confidence_scatter(
 
     `examples`: example_id, case (a key of CASES), finetuned and grafted (confidence 0..1, or margin in nats), shown
     (False: drawn faint, as context), words (what the hover says). A point's customdata is its example_id; `chosen`
-    is ringed.
+    is ringed, and `framed` (left, right, bottom, top, in the units of the frame) is drawn. With `drags` the mouse marks
+    an area.
     """
     require(examples, COLUMNS, "examples")
     unit, factor = MEASURES[measure]
@@ -53,8 +56,12 @@ def confidence_scatter(
         figure.add_trace(_points(rows[rows["case"] == case], case, factor, len(rows)))
     if chosen is not None:
         figure.add_trace(_ring(examples[examples["example_id"] == chosen], factor, theme))
+    if framed is not None:
+        left, right, bottom, top = (factor * end for end in framed)
+        edge = {"color": INK[theme], "width": 1.5, "dash": "4px,3px"}
+        figure.add_shape(type="rect", x0=left, x1=right, y0=bottom, y1=top, line=edge)
     figure.update_xaxes(showgrid=True)
-    figure.update_layout(legend={"font": {"size": 11}})
+    figure.update_layout(legend={"font": {"size": 11}}, dragmode="select" if drags else None)
     return figure
 
 

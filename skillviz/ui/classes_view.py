@@ -14,8 +14,6 @@ from skillviz.ui.examples_view import Found
 from skillviz.ui.exhibits import examples as exhibits
 from skillviz.ui.glossary import about
 
-RESAMPLES, FEW = 500, 200
-MANY = 4000  # examples from which on fewer resamples have to do
 WIDE = 8  # classes from which on a matrix needs the page's whole width
 
 
@@ -25,7 +23,7 @@ def by_class(run: Run, found: Found) -> None:
     more = controls.switch("complement", "Show the complement too", False, help=about("complement"))
     states = (*STATES, "complement") if more else STATES
     logits, labels = found.logits(run, states)
-    resamples = RESAMPLES if len(labels) <= MANY else FEW
+    resamples = exhibits.resamples(len(labels))
     results = class_results(logits, labels, resamples)
     st.markdown(examples_words.classes(results, run.labels))
     for place, (state, z) in zip(_places(len(states), len(run.labels)), logits.items(), strict=True):

@@ -15,8 +15,10 @@ from skillviz.core.calibration import correct, predictions, probabilities
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord
 from skillviz.ui import measures
+from skillviz.ui.area import Area
 
 STATES = ("pretrained", "grafted", "finetuned")
+SCORED = (*STATES, "complement")
 CASES = {
     "all": "all",
     "differ": "graft and fine-tuned disagree",
@@ -38,26 +40,31 @@ SORTS = {
 
 @dataclass(frozen=True)
 class Filters:
-    """What the reader wants to see; `label` None is every class, `length` counts words, both ends inclusive."""
+    """What the reader wants to see; `label` None is every class, `length` counts words, both ends inclusive.
+
+    `area` is one of the scatter.
+    """
 
     case: str = "all"
     label: str | None = None
     length: tuple[int, int] | None = None
     words: str = ""
     sort: str = "file"
+    area: Area | None = None
 
 
 def scored(found: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
     """One row an example of the split, in the order of the file.
 
     example_id, label (number), true (name), case (both, finetuned, grafted, neither: who is right), moved (graft -
-    fine-tuned, in the true class's probability); and for each of STATES, with its name in front: _says (class name),
-    _sure (probability of what it says), _confidence (of the true class), _margin (true class - best other, nats).
+    fine-tuned, in the true class's probability); and for each of SCORED that was, with its name in front: _says
+    (class name), _sure (probability of what it says), _confidence (of the true class), _margin (true class - best
+    other, nats).
     """
     names = np.array(record.task.labels if record.task else (), dtype=object)
-    logits, labels = measures.state_logits(found, record, split, STATES)
-    ids = found[(found["split"] == split) & (found["state"] == STATES[0])]["example_id"].sort_values(kind="stable")
-    table = pd.DataFrame({"example_id": ids.to_numpy(), "label": labels, "true": names[labels]})
+    logits, labels = measures.state_logits(found, record, split, [s for s in SCORED if (found["state"] == s).any()])
+    ids = found.loc[found["split"] == split, "example_id"].unique()  # the order of the logits
+    table = pd.DataFrame({"example_id": ids, "label": labels, "true": names[labels]})
     for state, z in logits.items():
         says, share = predictions(z), probabilities(z)
         table[f"{state}_says"], table[f"{state}_sure"] = names[says], share.max(axis=1)
@@ -95,6 +102,8 @@ def passing(table: pd.DataFrame, filters: Filters) -> pd.Series:
     kept = _of_case(table, filters.case)
     if filters.label is not None:
         kept &= table["true"] == filters.label
+    if filters.area is not None:
+        kept &= filters.area.inside(table)
     if not has_texts(table):
         return kept
     if filters.length is not None:
@@ -151,9 +160,14 @@ def listing(table: pd.DataFrame) -> pd.DataFrame:
     columns |= {"true class": table["true"]}
     columns |= {f"{_named(state)} says": table[f"{state}_says"] for state in ("finetuned", "grafted")}
     columns |= {"graft − fine-tuned": 100 * table["moved"]}
-    columns |= {f"{_named(state)}: true class": 100 * table[f"{state}_confidence"] for state in reversed(STATES)}
+    columns |= {f"{_named(state)}: true class": 100 * table[f"{state}_confidence"] for state in _by_telling(table)}
     columns |= {"pre-trained says": table["pretrained_says"]}
     return pd.DataFrame(columns | ({"words": table["length"]} if has_texts(table) else {}))
+
+
+def _by_telling(table: pd.DataFrame) -> list[str]:
+    """The scored states, the telling ones first."""
+    return [state for state in (*reversed(STATES), "complement") if f"{state}_confidence" in table]
 
 
 def points(table: pd.DataFrame, kept: pd.Series, measure: str) -> pd.DataFrame:

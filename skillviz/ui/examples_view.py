@@ -1,9 +1,8 @@
-"""The examples page's upper half: texts where they are at hand, filters, and scatter, table and box that are linked."""
+"""The examples page's upper half: the examples of the run, their texts where these are at hand, and the filters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,18 +12,12 @@ from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, controls, examples, examples_words, measures, page, text
-from skillviz.ui.chart import below, selectable, theme
+from skillviz.ui import address, area, cache, controls, examples, examples_words, measures, page, text
 from skillviz.ui.entries import headline_split
 from skillviz.ui.examples import Filters
-from skillviz.ui.exhibits import examples as exhibits
-from skillviz.ui.glossary import about
 
-EXAMPLE, TABLE, SCATTER = "example", "examples.table", "chart.scatter"
 EVERY = "every class"
-MOST_LISTED = 2000
 MOST_SEARCHED = 80  # characters of the words looked for
-HEIGHT = 560
 
 
 @dataclass(frozen=True)
@@ -90,13 +83,24 @@ def filters(run: Run, shown: Found) -> Filters:
         label = None if chosen == EVERY else chosen
     with places[2]:
         sort = controls.select("sort", "Order", examples.sorts(table), "file", shown=examples.SORTS.get)
+    marked = _marked()
     if not can_read:
-        return Filters(case, label, sort=sort)
+        return Filters(case, label, sort=sort, area=marked)
     with places[3]:
         words = controls.typed("words", "Words in the text", most=MOST_SEARCHED, placeholder="all of these words")
     with places[4]:
         length = _length(table)
-    return Filters(case, label, length, words, sort)
+    return Filters(case, label, length, words, sort, marked)
+
+
+def _marked() -> area.Area | None:
+    """The area of the scatter that was marked; it stands in the address."""
+    found = area.read(address.current(area.AREA))
+    if found is None:
+        address.forget(area.AREA)
+    else:
+        address.keep(area.AREA, found.written())
+    return found
 
 
 def _case_words(case: str, count: int) -> str:
@@ -107,84 +111,3 @@ def _length(table: pd.DataFrame) -> tuple[int, int] | None:
     """The lengths that are shown, None where all texts are equally long."""
     low, high = int(table["length"].min()), int(table["length"].max())
     return controls.span("length", "Length in words", low, high) if low < high else None
-
-
-def linked(run: Run, shown: Found, wanted: Filters) -> str | None:
-    """Box, scatter and table of the examples that pass; returns the one chosen in any of them, None of none."""
-    kept = examples.passing(shown.table, wanted)
-    listed = examples.ordered(shown.table[kept], wanted.sort)
-    st.markdown(examples_words.passing(len(listed), len(shown.table)))
-    chosen = _box(listed) if len(listed) else None
-    left, right = st.columns([2, 3])
-    with left.container(border=True, height="stretch"):
-        _scatter(run, shown.table, kept, chosen)
-    with right.container(border=True, height="stretch"):
-        _table(listed, chosen)
-    return chosen
-
-
-def _box(listed: pd.DataFrame) -> str:
-    """The box that chooses an example; it offers the first ones, and the one that is chosen already."""
-    ids = listed["example_id"].tolist()
-    options, asked = ids[:MOST_LISTED], st.session_state.get(f"control.{EXAMPLE}") or address.current(EXAMPLE)
-    if asked in ids and asked not in options:
-        options.append(asked)
-    texts = dict(zip(ids, examples.whole_text(listed), strict=True)) if examples.has_texts(listed) else {}
-    return controls.select(EXAMPLE, "Look closer at", options, options[0], shown=lambda i: _one_line(i, texts))
-
-
-def _one_line(example: str, texts: dict[str, str]) -> str:
-    return f"{example}: {examples.brief(texts[example])}" if example in texts else example
-
-
-def _scatter(run: Run, table: pd.DataFrame, kept: pd.Series, chosen: str | None) -> None:
-    st.markdown("### Fine-tuned against grafted", help=about("confidence", "margin"))
-    measure = controls.segments("measure", "By", tuple(exhibits.MEASURES), "confidence", shown=exhibits.MEASURES.get)
-    exhibit = exhibits.scatter(examples.points(table, kept, measure), measure, chosen, theme())
-    selectable(exhibit.figure, name=exhibit.name, run_id=run.id, alt=exhibit.alt, on_select=_pointed)
-    below(
-        exhibit.figure,
-        name=exhibit.name,
-        title=exhibit.title,
-        reads=exhibit.reads,
-        table=exhibit.table,
-        run_id=run.id,
-    )
-
-
-def _table(listed: pd.DataFrame, chosen: str | None) -> None:
-    """The examples one under the other; the chosen one's row is marked, and marking a row chooses its example."""
-    st.markdown("### The examples one by one")
-    ids = listed["example_id"].head(MOST_LISTED).tolist()
-    rows = [ids.index(chosen)] if chosen in ids else []
-    st.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
-    shown = examples.listing(listed.head(MOST_LISTED))
-    percents = shown.select_dtypes("float64").columns.tolist()
-    st.dataframe(
-        shown,
-        key=TABLE,
-        height=HEIGHT,
-        hide_index=True,
-        column_config={name: st.column_config.NumberColumn(format="%.1f") for name in percents},
-        on_select=partial(_marked, ids),
-        selection_mode="single-row",
-        alt="The examples with the true class, what each model says, and its probability of the true class",
-    )
-    more = "" if len(ids) == len(listed) else f" The first {text.count(len(ids))} are listed; filter to see others."
-    st.caption(
-        f"Probabilities of the true class in percent, their difference in points. Mark a row to look closer.{more}"
-    )
-
-
-def _pointed() -> None:
-    """Takes a click in the scatter over into the box."""
-    points = st.session_state[SCATTER]["selection"]["points"]
-    if points:
-        controls.assign(EXAMPLE, points[0]["customdata"])
-
-
-def _marked(ids: list[str]) -> None:
-    """Takes the marked row over into the box."""
-    rows = st.session_state[TABLE]["selection"]["rows"]
-    if rows:
-        controls.assign(EXAMPLE, ids[rows[0]])

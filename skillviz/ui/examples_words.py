@@ -64,10 +64,10 @@ def classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
     return f"{first[:1].upper()}{first[1:]}{''.join(f', {other}' for other in others)}."
 
 
-def passing(shown: int, n: int) -> str:
-    """How many examples pass the filters."""
+def passing(shown: int, n: int, area: str = "") -> str:
+    """How many examples pass the filters; `area` tells of the part of the scatter that was marked, if any was."""
     if shown == n:
         return f"All **{text.counted(n, 'example')}** are shown."
-    return (
-        f"**{text.count(shown)}** of {text.counted(n, 'example')} pass the filters ({text.percent(shown / max(n, 1))})."
-    )
+    inside = f" and lie in the marked area: {area}" if area else ""
+    share = text.percent(shown / max(n, 1))
+    return f"**{text.count(shown)}** of {text.counted(n, 'example')} pass the filters{inside} ({share})."

@@ -120,23 +120,42 @@ def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> N
 def clicking() -> None:
     import streamlit as st
 
-    from skillviz.ui import examples_view
+    from skillviz.ui import examples_linked
 
     st.session_state["chart.scatter"] = {"selection": {"points": [{"customdata": "test-3"}]}}
-    examples_view._pointed()
+    examples_linked._pointed()
     st.write(st.session_state["control.example"])
     st.session_state["examples.table"] = {"selection": {"rows": [1]}}
-    examples_view._marked(["test-9", "test-4"])
+    examples_linked._marked(["test-9", "test-4"])
     st.write(st.session_state["control.example"])
-    st.session_state["chart.scatter"] = {"selection": {"points": []}}
+    st.session_state["chart.scatter"] = {"selection": {"points": [], "box": [{"x": [90, 40], "y": [0, 50]}]}}
+    examples_linked._dragged("confidence")
+    st.session_state["chart.scatter"] = {"selection": {"points": [], "box": []}}
+    examples_linked._dragged("confidence")
+    st.write(st.query_params["area"])
     st.session_state["examples.table"] = {"selection": {"rows": []}}
-    examples_view._pointed()
-    examples_view._marked(["test-9", "test-4"])
+    examples_linked._pointed()
+    examples_linked._marked(["test-9", "test-4"])
     st.write(st.session_state["control.example"])
 
 
 def test_a_click_on_a_point_or_a_row_chooses_its_example_and_a_click_beside_none() -> None:
-    assert [m.value for m in AppTest.from_function(clicking).run().markdown] == ["test-3", "test-4", "test-4"]
+    said = [m.value for m in AppTest.from_function(clicking).run().markdown]
+    assert said == ["test-3", "test-4", "confidence_0.4_0.9_0_0.5", "test-4"]
+
+
+def test_a_marked_area_narrows_the_table_is_framed_and_can_be_left(ids: dict[str, str]) -> None:
+    test = opened("examples", run=ids["stagewise0"], area="confidence_0.5_1_0_0.5", marks="area")
+    table = test.dataframe[-1].value
+    assert 0 < len(table) < 120 and "lie in the marked area: confidence in the true class" in words(test)
+    assert table["fine-tuned: true class"].between(50, 100).all() and table["grafted: true class"].between(0, 50).all()
+    scatter = drawn(test)[0]
+    (frame,) = [shape for shape in scatter["layout"]["shapes"] if shape["type"] == "rect"]
+    assert (frame["x0"], frame["x1"], frame["y0"], frame["y1"]) == (50, 100, 0, 50)
+    assert scatter["layout"]["dragmode"] == "select" and link(test)["area"] == "confidence_0.5_1_0_0.5"
+    next(b for b in test.button if "outside" in b.label).click().run()
+    assert len(test.dataframe[-1].value) == 120 and "area" not in test.query_params
+    assert "marked area" not in words(opened("examples", run=ids["stagewise0"], area="everywhere"))
 
 
 def test_many_classes(ids: dict[str, str], use: Use, tmp_path: Path) -> None:

@@ -48,6 +48,14 @@ def test_the_chosen_example_is_ringed_even_when_filtered_out() -> None:
     assert all(t.name != "chosen" for t in confidence_scatter(frame).data)
 
 
+def test_an_area_is_framed_in_the_figures_own_units_and_can_be_drawn_where_wanted() -> None:
+    figure = confidence_scatter(single.examples(), framed=(0.5, 1.0, 0.0, 0.25), drags=True)
+    (frame,) = [shape for shape in figure.layout.shapes if shape.type == "rect"]
+    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (50, 100, 0, 25) and figure.layout.dragmode == "select"
+    plain = confidence_scatter(single.examples())
+    assert not plain.layout.shapes and plain.layout.dragmode is None
+
+
 def test_cases_differ_in_mark_as_well_as_colour() -> None:
     assert len({style.symbol for style in CASES.values()}) == len({style.color for style in CASES.values()}) == 4
 

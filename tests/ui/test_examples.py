@@ -15,7 +15,7 @@ from skillviz.core.confusion import class_results
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.ui import examples, examples_words, text
-from skillviz.ui.examples import CASES, STATES, Filters, ordered, passing
+from skillviz.ui.examples import CASES, SCORED, Filters, ordered, passing
 from tests.fake_run import fake_run
 
 SMALL = {"layers": 1, "width": 8, "sizes": ("5%",), "steps": 2, "n": {"validation": 20, "test": 120}}
@@ -45,7 +45,7 @@ def test_each_example_stands_once_in_the_order_of_the_file(table: pd.DataFrame) 
 
 
 def test_values_are_those_of_the_stored_logits(run: Run, table: pd.DataFrame) -> None:
-    for state in STATES:
+    for state in SCORED:
         ids, labels, logits = run.logits(state)
         for row in table.iloc[[0, 2, 11, 119]].to_dict("records"):
             z = logits[list(ids).index(row["example_id"])].astype(float)
@@ -131,6 +131,13 @@ def test_the_listing_has_percent_and_points(table: pd.DataFrame) -> None:
     assert row["graft − fine-tuned"] == pytest.approx(row["grafted: true class"] - row["fine-tuned: true class"])
     assert list(shown.columns[:3]) == ["example", "text", "true class"]
     assert "text" not in examples.listing(table) and len(examples.listing(table)) == 120
+    assert row["complement: true class"] == pytest.approx(100 * source["complement_confidence"])
+
+
+def test_a_run_without_complement_is_listed_without_it(run: Run) -> None:
+    predictions = run.predictions()
+    listed = examples.listing(examples.scored(predictions[predictions["state"] != "complement"], run.record, "test"))
+    assert len(listed) == 120 and not any("complement" in name for name in listed.columns)
 
 
 def test_the_scatters_frame_keeps_all_and_marks_what_passes(table: pd.DataFrame) -> None:

@@ -11,30 +11,42 @@ from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
 from skillviz.plots.theme import state_style
 from skillviz.ui import text
+from skillviz.ui.area import Area
 from skillviz.ui.exhibits.exhibit import Exhibit
 
 HEIGHT = 480
 MEASURES = {"confidence": "confidence in the true class", "margin": "margin of the true class"}
+BRIEF = {"confidence": "confidence", "margin": "margin"}
+RESAMPLES, FEW = 500, 200
+MANY = 4000  # examples from which on fewer resamples have to do
 RESULTS = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
 SUMMARY = (
     "how sure the fine-tuned model (across) and the graft (up) are of the true class. On the dotted line both are "
-    "equally sure. Click a mark to look closer at that example, or choose it in the table or the box."
+    "equally sure."
 )
 BY_MARGIN = (
     "the margin is the true class's score minus the best other one's: above zero the model is right. It tells examples "
-    "apart that all have a confidence near 100 %. Click a mark to look closer, or choose it in the table or the box."
+    "apart that all have a confidence near 100 %."
 )
 
 
-def scatter(points: pd.DataFrame, measure: str, chosen: str | None, theme: str) -> Exhibit:
-    """Every example by what both models give its true class; `points` as of `examples.points`."""
+def scatter(
+    points: pd.DataFrame, measure: str, chosen: str | None, theme: str, marked: Area | None = None, drags: bool = False
+) -> Exhibit:
+    """Every example by what both models give its true class; `points` as of `examples.points`.
+
+    `marked` is drawn where it is of this measure; `drags` lets the mouse draw another.
+    """
+    framed = (*marked.finetuned, *marked.grafted) if marked is not None and marked.measure == measure else None
     shown = points[points["shown"]]
     counts = shown["case"].value_counts()
     said = ", ".join(f"{style.title} {counts.get(case, 0):,}" for case, style in CASES.items())
     return Exhibit(
         name="scatter",
         title=f"Fine-tuned against grafted: {MEASURES[measure]}",
-        figure=confidence_scatter(points, measure, chosen=chosen, theme=theme, height=HEIGHT),
+        figure=confidence_scatter(
+            points, measure, chosen=chosen, framed=framed, drags=drags, theme=theme, height=HEIGHT
+        ),
         reads=SUMMARY if measure == "confidence" else BY_MARGIN,
         alt=f"{len(shown):,} examples by {MEASURES[measure]}: {said}.",
         table=shown[["example_id", "case", "finetuned", "grafted"]],
@@ -86,6 +98,11 @@ def _most_confused(counts: np.ndarray, labels: Sequence[str]) -> str:
         return "no class is taken for another."
     true, predicted = np.unravel_index(wrong.argmax(), wrong.shape)
     return f"most often {labels[int(true)]} is taken for {labels[int(predicted)]} ({int(wrong.max()):,} times)."
+
+
+def resamples(n: int) -> int:
+    """How often the examples are drawn anew for the intervals of so many of them."""
+    return RESAMPLES if n <= MANY else FEW
 
 
 def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resamples: int, theme: str) -> Exhibit:
