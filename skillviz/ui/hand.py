@@ -19,7 +19,11 @@ HOW = {
     "rest": "parts without a stored region",
     "typed": "a recipe in JSON",
 }
-JOINS = {"union": "all of them together", "intersection": "what all of them share"}
+JOINS = {
+    "union": "all of them together",
+    "intersection": "what all of them share",
+    "difference": "the first without the others",
+}
 BIASES: dict[str, bool | None] = {"all": None, "without": False, "only": True}
 ROW = re.compile(r"(\d{1,9})(?:\s*[-\N{EN DASH}]\s*(\d{1,9}))?", re.ASCII)
 
@@ -28,7 +32,7 @@ ROW = re.compile(r"(\d{1,9})(?:\s*[-\N{EN DASH}]\s*(\d{1,9}))?", re.ASCII)
 class Hand:
     """What the form says. `how` is a key of HOW; no layers, kinds, tensors or rows mean: any.
 
-    `join` puts several stored regions together; `size` cuts a single one from its ranking.
+    `join` puts several stored regions together, in their order; `size` cuts a single one from its ranking.
     """
 
     how: str = "stored"

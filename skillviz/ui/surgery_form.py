@@ -77,6 +77,8 @@ def _stored(hand: Hand, names: Mapping[str, str]) -> Hand:
             "Taken from them", tuple(JOINS), key=key, format_func=JOINS.__getitem__, required=True
         )
         join = chosen_join or hand.join
+        if join != "difference":  # the order says nothing there, and equal regions should be equal recipes
+            runs = tuple(sorted(runs, key=[*names, *runs].index))
     elif runs and runs[0] in names:  # one that is gone, or of another pair, is judged with the recipe
         size = _size(cache.run(runs[0]), hand.size if runs == hand.runs else None)
     return replace(hand, runs=runs, join=join, size=size)
@@ -130,11 +132,12 @@ def _parts(hand: Hand, table: ParameterTable) -> Hand:
 def _several(
     field: str, label: str, value: Sequence[Any], options: Sequence[Any], shown: Mapping[Any, str], empty: str
 ) -> tuple[Any, ...]:
-    """The options chosen in a list; one that is not offered, as the address may name it, is offered too."""
+    """The options chosen in a list, runs in the order of choice; one that is not offered, as the address may name it,
+    is offered too."""
     offered = [*options, *(one for one in value if one not in options)]
     key = seeded(field, list(value))
     found = st.multiselect(label, offered, key=key, format_func=lambda one: shown.get(one, str(one)), placeholder=empty)
-    return tuple(sorted(found, key=offered.index))
+    return tuple(found) if field == "runs" else tuple(sorted(found, key=offered.index))
 
 
 def _buttons(run: Run, hand: Hand, said: str | None) -> None:

@@ -41,6 +41,11 @@ def button(test: AppTest, label: str):
     return next(b for b in test.button if b.label == label)
 
 
+def joined(test: AppTest, how: str) -> None:
+    """Puts the stored regions together in another way."""
+    next(group for group in test.button_group if group.key == "surgery.field.join").set_value(how).run()
+
+
 def recipe(test: AppTest) -> object:
     return json.loads(test.query_params["recipe"])
 
@@ -114,10 +119,17 @@ def test_stored_regions_are_cut_and_put_together(ids: dict[str, str], made: tupl
     assert sorted(part["run"] for part in recipe(test)["union"]) == sorted(part["run"] for part in both)
     one, other = (Store(made[0]).open(ids[name]).region() for name in ("stagewise0", "random"))
     assert metric(test, "Entries") == str((one | other).size)
-    join = next(group for group in test.button_group if group.key == "surgery.field.join")
-    join.set_value("intersection").run()
+    joined(test, "intersection")
     assert "intersection" in recipe(test) and metric(test, "Entries") == str((one & other).size)
-    assert not test.exception
+    field(test, "multiselect", "runs").set_value([ids["random"], ids["stagewise0"]]).run()
+    assert "intersection" in recipe(test)
+    joined(test, "difference")
+    assert recipe(test) == {"difference": [{"run": ids["random"]}, {"run": ids["stagewise0"]}]}
+    assert metric(test, "Entries") == str((other - one).size) and (other - one).size != (one - other).size
+    assert "The region of random" in said(test).replace("Region", "region") and " without " in said(test)
+    again = opened(run=ids["stagewise0"], recipe=test.query_params["recipe"])
+    assert recipe(again) == recipe(test) and field(again, "selectbox", "how").value == "stored"
+    assert not test.exception and not again.exception
 
 
 def test_rows_that_cannot_be_read_are_explained_and_nothing_is_lost(ids: dict[str, str]) -> None:

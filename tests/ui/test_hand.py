@@ -72,7 +72,8 @@ def test_every_recipe_has_a_form_of_the_same_region(recipe: dict[str, Any]) -> N
         ({"difference": [{"layers": [0]}, {"union": [{"run": "one"}, {"run": "two"}]}]}, "rest"),
         ({"union": [{"layers": [0]}, {"layers": [1]}]}, "typed"),
         ({"union": [{"run": "one"}, {"run": "one"}]}, "typed"),
-        ({"difference": [{"run": "one"}, {"run": "two"}]}, "typed"),
+        ({"difference": [{"run": "two"}, {"run": "one"}]}, "stored"),
+        ({"difference": [{"union": [{"run": "one"}, {"run": "two"}]}, {"run": "one"}]}, "typed"),
     ],
 )
 def test_what_a_recipe_is_shown_as(recipe: dict[str, Any], how: str) -> None:
