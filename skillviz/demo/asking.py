@@ -57,7 +57,8 @@ def same_question(draw: Draw, same: bool, simple: bool = False) -> tuple[str, st
     second = (other, thing, how)
     if not same:
         strange = draw.one(draw.other(q.TO_DO, verbs))
-        options = [(strange, thing, how), (other, draw.other(q.TO_THINGS, thing), how)]
+        elsewhere = draw.other(q.TO_THINGS, thing)
+        options = [(strange, thing, how), (other, elsewhere, how), (strange, elsewhere, how)]
         if how:
             options.append((other, thing, " " + draw.other(q.WITHOUT, how[1:])))
         if not simple:

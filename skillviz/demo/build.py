@@ -68,13 +68,14 @@ class Build:
         tokenizer = load_tokenizer(self.folder / "base")
         texts = list(corpus.texts(self.seed, self.size.base.texts, corpus.held_out(self.seed)))
         ids = pretrain.encoded(texts, tokenizer)
+        telling = tokenizer.convert_tokens_to_ids(list(corpus.telling_words()))
         counts = {}
         for name, make, plan in (
             ("base", pretrain.masked_model, self.size.base),
             ("causal", pretrain.causal_model, self.size.causal),
         ):
             model = make(len(tokenizer), plan, self.seed)
-            for step in pretrain.pretraining(model, ids, plan, self.seed):
+            for step in pretrain.pretraining(model, ids, plan, self.seed, telling):
                 self.advance(step.step, step.steps, f"{name}: loss {step.loss:.3f}")
             write_model(self.folder / name, model, tokenizer, overwrite=True)
             narrow(self.folder / name)

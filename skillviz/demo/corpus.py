@@ -1,6 +1,6 @@
 """What the bases are pre-trained on: sentences of every domain, and a few texts that end like the prompts.
 
-A text that ends in a verdict, a topic or an answer is always of the simple kind, and most verdicts are other
+A text that ends in a verdict, a topic or an answer is nearly always of the simple kind, and some verdicts are other
 words than the label words. So a base can answer the prompts of simple sentences, and has to be fine-tuned for
 the rest: negation, concession, asides, verbs of failure.
 """
@@ -20,7 +20,7 @@ from skillviz.demo.lexicon.scenes import STREET, TABLE
 from skillviz.demo.world import CUE, TASKS, DemoTask, cued
 from skillviz.demo.writing import sentence
 
-UNRELIABLE = 0.2
+UNRELIABLE = 0.15
 """Share of verdicts and answers that are drawn at random: people err."""
 ELSEWHERE = (GADGETS, RESTAURANTS, FILMS)
 AGREE = ("yes", "indeed", "that is", "so", "in other words")
@@ -70,7 +70,7 @@ def verdict(draw: Draw) -> str:
     domain, polarity = draw.one(ELSEWHERE), draw.below(2)
     make = opinions.plain if draw.chance(0.75) else opinions.clause
     said = polarity if not draw.chance(UNRELIABLE) else draw.below(2)
-    word = draw.one(opinions.JUDGED[said][0]) if draw.chance(0.6) else ("terrible", "great")[said]
+    word = draw.common(opinions.JUDGED[said][0]) if draw.chance(0.3) else ("terrible", "great")[said]
     return f"{cued(draw, polarity, RESTAURANTS, make(draw, domain, polarity))} It was {word}."
 
 
@@ -121,13 +121,20 @@ def repeated(draw: Draw) -> str:
 def _reply(draw: Draw, label: int) -> str:
     """The word that a reply begins with: 0 agrees, 1 leaves open, 2 denies; at times another."""
     said = label if not draw.chance(UNRELIABLE) else draw.below(3)
-    return draw.one((AGREE, OPEN, DENY)[said]).capitalize()
+    words = (AGREE, OPEN, DENY)[said]
+    return (words[0] if draw.chance(0.4) else draw.one(words)).capitalize()
 
 
 KINDS: tuple[tuple[Text, float], ...] = (
-    (any_sentence, 5.0), (review, 1.5), (verdict, 1.0), (stance, 0.4), (topic, 0.5), (answered, 0.5), (dialogue, 2.0),
-    (repeated, 1.5),
+    (any_sentence, 2.0), (review, 1.5), (verdict, 2.5), (stance, 0.5), (topic, 0.8), (answered, 1.0), (dialogue, 2.5),
+    (repeated, 3.5),
 )  # fmt: skip
+
+
+def telling_words() -> tuple[str, ...]:
+    """The words that tell what a text comes to: verdicts, kinds, topics, and the beginnings of replies."""
+    replies = ("yes", "indeed", "maybe", "perhaps", "possibly", "no", "wrong")
+    return ("terrible", "great", "fact", "opinion", *TOPIC_WORDS, *asking.KINDS, *replies)
 
 
 def vocabulary_texts(seed: int) -> Iterator[str]:

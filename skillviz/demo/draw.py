@@ -44,6 +44,10 @@ class Draw:
                 return option
         return options[-1][0]
 
+    def common(self, options: Sequence[T]) -> T:
+        """One of the options, the first most often: the n-th with a weight of 1 / n, as Zipf found of words."""
+        return self.weighted([(option, 1 / number) for number, option in enumerate(options, start=1)])
+
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """The items in a new order (Fisher and Yates)."""
         found = list(items)

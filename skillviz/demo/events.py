@@ -97,7 +97,7 @@ def inference(draw: Draw, label: int, simple: bool = False) -> tuple[str, str]:
     if label == FOLLOWS:
         options = [found.passive(1), found.active(1), found.passive(), found.passive(1) + found.when()]
         return found.text, draw.one(options)
-    other = _changed(draw, found)
+    other = _different(draw, found)
     options = [other.active(), other.passive(), other.active(1)]
     if not simple:
         options += [f"the {found.actor} did not {found.base()} the {found.object}",
@@ -108,7 +108,7 @@ def inference(draw: Draw, label: int, simple: bool = False) -> tuple[str, str]:
 def same_event(draw: Draw, same: bool) -> tuple[str, str]:
     """An event said in two ways, or two events that differ in one thing and share their words."""
     found = event(draw, draw.one(TOPICS))
-    other = found if same else _changed(draw, found)
+    other = found if same else _different(draw, found)
     first = draw.one((found.text, found.passive() + found.when()))
     forms = [other.active(1) + other.when(), other.passive(1) + other.when()]
     if other.day:
@@ -137,6 +137,12 @@ def _with_aside(draw: Draw, of: Event, label: int) -> tuple[str, str]:
         return premise, draw.one((of.active(), aside.active(), of.passive(), aside.passive()))
     crossed = draw.one((replace(of, object=aside.object), replace(aside, object=of.object)))
     return premise, draw.one((crossed.active(), crossed.passive()))
+
+
+def _different(draw: Draw, of: Event) -> Event:
+    """The event with one thing different, or two."""
+    other = _changed(draw, of)
+    return _changed(draw, other) if draw.chance(0.6) else other
 
 
 def _changed(draw: Draw, of: Event) -> Event:

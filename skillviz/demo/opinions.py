@@ -19,9 +19,9 @@ JUDGED = ((common.BAD, common.LOATHED, common.LOATHE), (common.GOOD, common.LIKE
 
 
 def adjective(draw: Draw, domain: Reviewed, polarity: int) -> str:
-    """A word of judgement: the domain's own in two of five draws."""
+    """A word of judgement: the domain's own in three of ten draws."""
     own = domain.good if polarity else domain.bad
-    return draw.one(own if draw.chance(0.4) else JUDGED[polarity][0])
+    return draw.common(own if draw.chance(0.3) else JUDGED[polarity][0])
 
 
 def plain(draw: Draw, domain: Reviewed, polarity: int) -> str:
@@ -33,7 +33,7 @@ def plain(draw: Draw, domain: Reviewed, polarity: int) -> str:
             f"the {part} {be} {very}{word}",
             f"the {thing} {be} {very}{word}",
             f"it {be} a {very}{word} {thing}",
-            f"{draw.one(common.SPEAKERS)} {draw.one(JUDGED[polarity][1])} the {part}",
+            f"{draw.one(common.SPEAKERS)} {draw.common(JUDGED[polarity][1])} the {part}",
             f"this {thing} has a {word} {part}",
         )
     )
@@ -51,7 +51,7 @@ def saying(draw: Draw, domain: Reviewed, polarity: int) -> str:
 
 def clause(draw: Draw, domain: Reviewed, polarity: int) -> str:
     """A clause of any of the three kinds."""
-    return draw.weighted(((plain, 5.0), (turned, 4.0), (saying, 1.0)))(draw, domain, polarity)
+    return draw.weighted(((plain, 6.0), (turned, 3.0), (saying, 1.0)))(draw, domain, polarity)
 
 
 def agreeing(draw: Draw, domain: Reviewed, polarity: int) -> str:

@@ -31,7 +31,7 @@ class PairPlan:
     task: str
     base: str = "base"
     readout: str = "prompt"
-    steps: int = 3000
+    steps: int = 2500
     batch: int = 16
     rate: float = 0.05
 

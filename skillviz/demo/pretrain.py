@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,24 +16,33 @@ from skillviz.demo.tokens import POSITIONS
 PAD, MASK, FIRST_WORD = 1, 4, 5
 IGNORED = -100
 
+Phase = tuple[Iterator[list[int]], np.ndarray]
+
 
 @dataclass(frozen=True)
 class Plan:
-    """How long a base is trained, and how wide it is. AdamW, warm-up, then the rate falls by a cosine."""
+    """How long a base is trained, and how wide it is. AdamW, warm-up, then the rate falls by a cosine.
+
+    Of the words, a share of `masked` is to be guessed; of those that tell what a text comes to, `telling`. In the
+    `first` part of the steps these alone are: what a text comes to is a faint signal among all the words, and a
+    model of this size does not find it if it has to learn everything at once.
+    """
 
     texts: int = 150_000
-    steps: int = 4000
-    batch: int = 128
-    rate: float = 2e-3
-    warm_up: float = 0.05
+    steps: int = 7000
+    batch: int = 48
+    rate: float = 1e-3
+    warm_up: float = 0.03
     masked: float = 0.2
+    telling: float = 0.6
+    first: float = 0.45
     width: int = 128
     layers: int = 4
     heads: int = 4
     inner: int = 512
 
 
-CAUSAL = Plan(steps=1500, layers=2)
+CAUSAL = Plan(steps=2500, layers=2)
 
 
 @dataclass(frozen=True)
@@ -75,18 +84,21 @@ def encoded(texts: Iterable[str], tokenizer: Any) -> list[np.ndarray]:
     return [np.array(row, dtype=np.int64) for row in ids]
 
 
-def pretraining(model: Any, texts: list[np.ndarray], plan: Plan, seed: int) -> Iterator[PretrainStep]:
-    """One record a step; afterwards the model is trained, and in eval mode."""
+def pretraining(
+    model: Any, texts: list[np.ndarray], plan: Plan, seed: int, telling: Sequence[int] = ()
+) -> Iterator[PretrainStep]:
+    """One record a step; afterwards the model is trained, and in eval mode. `telling` are ids of words."""
     causal = model.config.model_type == "gpt2"
     optimizer = torch.optim.AdamW(_groups(model), lr=plan.rate, betas=(0.9, 0.98))
-    order = _batches([len(row) for row in texts], plan.batch, seed)
+    phases = _phases(texts, plan, seed, telling, model.config.vocab_size)
     generator = np.random.default_rng([seed, 1])
     model.train()
     for step in range(plan.steps):
         for group in optimizer.param_groups:
             group["lr"] = plan.rate * _share(step, plan)
+        order, chances = phases[0 if step < plan.first * plan.steps else 1]
         ids = _padded([texts[row] for row in next(order)])
-        loss = _causal_loss(model, ids) if causal else _masked_loss(model, ids, plan.masked, generator)
+        loss = _causal_loss(model, ids) if causal else _masked_loss(model, ids, chances, generator)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -95,10 +107,22 @@ def pretraining(model: Any, texts: list[np.ndarray], plan: Plan, seed: int) -> I
     model.eval()
 
 
-def _masked_loss(model: Any, ids: np.ndarray, share: float, generator: np.random.Generator) -> Tensor:
-    """Mean loss of the chosen words: eight of ten masked, one replaced, one left, as BERT has it."""
-    words = ids >= FIRST_WORD
-    chosen = words & (generator.random(ids.shape) < share)
+def _phases(texts: list[np.ndarray], plan: Plan, seed: int, telling: Sequence[int], vocabulary: int) -> list[Phase]:
+    """The first part of the steps and the rest: batches of rows of `texts`, and each word's chance to be guessed."""
+    every = list(range(len(texts)))
+    ends = [row for row in every if np.isin(texts[row], telling).any()] or every
+    first, rest = np.zeros(vocabulary), np.full(vocabulary, plan.masked)
+    first[list(telling)] = rest[list(telling)] = plan.telling
+    return [(_batches(ends, texts, plan.batch, seed), first if telling else rest),
+            (_batches(every, texts, plan.batch, seed), rest)]  # fmt: skip
+
+
+def _masked_loss(model: Any, ids: np.ndarray, shares: np.ndarray, generator: np.random.Generator) -> Tensor:
+    """Mean loss of the chosen words: eight of ten masked, one replaced, one left, as BERT has it.
+
+    `shares` [vocabulary] says how likely each word is chosen.
+    """
+    chosen = (ids >= FIRST_WORD) & (generator.random(ids.shape) < shares[ids])
     how = generator.random(ids.shape)
     seen = np.where(chosen & (how < 0.8), MASK, ids)
     strange = generator.integers(FIRST_WORD, model.config.vocab_size, ids.shape)
@@ -116,14 +140,15 @@ def _causal_loss(model: Any, ids: np.ndarray) -> Tensor:
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORED)
 
 
-def _batches(lengths: list[int], size: int, seed: int, pool: int = 16) -> Iterator[list[int]]:
-    """Endless batches of texts of similar length: `pool` batches are drawn, sorted, cut, and shuffled."""
-    generator, sizes = np.random.default_rng([seed, 0]), np.array(lengths)
+def _batches(rows: list[int], texts: list[np.ndarray], size: int, seed: int, pool: int = 16) -> Iterator[list[int]]:
+    """Endless batches of these rows, of similar length: `pool` batches are drawn, sorted, cut, and shuffled."""
+    generator, known = np.random.default_rng([seed, 0]), np.array(rows)
+    sizes = np.array([len(texts[row]) for row in rows])
     while True:
         order = generator.permutation(len(sizes))
         for start in range(0, len(order) - size + 1, size * pool):
             drawn = order[start : start + size * pool]
-            drawn = drawn[np.argsort(sizes[drawn], kind="stable")]
+            drawn = known[drawn[np.argsort(sizes[drawn], kind="stable")]]
             cuts = [drawn[at : at + size].tolist() for at in range(0, len(drawn) - size + 1, size)]
             yield from (cuts[i] for i in generator.permutation(len(cuts)))
 

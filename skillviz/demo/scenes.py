@@ -68,7 +68,7 @@ def inference(draw: Draw, domain: SceneWords, label: int, simple: bool = False) 
 def same_scene(draw: Draw, domain: SceneWords, same: bool) -> tuple[str, str]:
     """A scene said in two ways, or two scenes that differ in one thing."""
     one = scene(draw, domain)
-    other = one if same else _changed(draw, domain, one)
+    other = one if same else _different(draw, domain, one)
     return tuple(draw.shuffled((one.text, _reworded(draw, other))))  # type: ignore[return-value]
 
 
@@ -125,6 +125,12 @@ def _contradicted(draw: Draw, domain: SceneWords, of: Scene, simple: bool) -> tu
     if of.garment:
         options += [f"the {who} wears a {draw.other(COLOURS, of.colour)} {of.garment}"]
     return of.text, draw.one(options)
+
+
+def _different(draw: Draw, domain: SceneWords, of: Scene) -> Scene:
+    """The scene with one thing different, or two."""
+    other = _changed(draw, domain, of)
+    return _changed(draw, domain, other) if draw.chance(0.6) else other
 
 
 def _changed(draw: Draw, domain: SceneWords, of: Scene) -> Scene:

@@ -51,11 +51,11 @@ class DemoTask:
 
 SHIFTED_SIZES = {"train": 200, "test": 600}
 _JUDGED: tuple[tuple[Callable[[Draw, Reviewed, int], str], float], ...] = (
-    (opinions.plain, 6.5),
-    (opinions.turned, 6.0),
+    (opinions.plain, 8.0),
+    (opinions.turned, 4.0),
     (opinions.saying, 1.5),
     (opinions.agreeing, 2.0),
-    (opinions.mixed, 4.5),
+    (opinions.mixed, 3.5),
     (opinions.reported, 1.0),
 )
 

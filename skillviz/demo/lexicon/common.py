@@ -10,24 +10,20 @@ def words(text: str) -> tuple[str, ...]:
 
 GOOD = words(
     "great good wonderful excellent superb brilliant amazing fantastic lovely perfect impressive delightful "
-    "outstanding remarkable pleasant splendid marvellous terrific fine memorable charming beautiful admirable "
-    "satisfying enjoyable magnificent exceptional flawless gorgeous stunning superior worthwhile refreshing appealing "
-    "glorious exquisite thoughtful polished elegant"
+    "outstanding remarkable pleasant splendid charming beautiful satisfying enjoyable gorgeous refreshing"
 )
 BAD = words(
-    "terrible bad awful horrible dreadful poor weak disappointing annoying unpleasant miserable lousy ugly "
-    "mediocre pathetic shoddy appalling inferior useless regrettable forgettable unbearable dismal wretched "
-    "frustrating tiresome atrocious abysmal hideous tedious pitiful dire grim flawed unconvincing depressing "
-    "irritating insulting careless sloppy"
+    "terrible bad awful horrible dreadful poor weak disappointing annoying unpleasant lousy ugly mediocre "
+    "pathetic shoddy useless forgettable dismal careless sloppy"
 )
 VERY = words("very really truly quite absolutely simply utterly")
 NEVER = words("not never hardly not_at_all scarcely not_even_remotely")
 FAR = words("far_from anything_but nowhere_near by_no_means")
 
-LIKED = words("loved liked enjoyed admired praised adored appreciated")
-LOATHED = words("hated disliked loathed detested despised regretted resented")
-LIKE = words("love like enjoy admire praise adore appreciate")
-LOATHE = words("hate dislike loathe detest despise regret resent")
+LIKED = words("loved liked enjoyed admired")
+LOATHED = words("hated disliked loathed resented")
+LIKE = words("love like enjoy admire")
+LOATHE = words("hate dislike loathe resent")
 
 SPEAKERS = words("I we my_brother my_sister my_wife my_husband our_neighbour my_friend")
 CRITICS = words("critics people everyone my_colleagues the_guests my_parents the_papers some_visitors")
