@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import os
-import platform
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -31,6 +29,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.machine import machine, written
 from skillviz.core.encoded import Encoded
 from skillviz.core.flat import FlatModel
 from skillviz.core.localizers.record import Search
@@ -42,7 +41,7 @@ from skillviz.core.readout import make_readout
 
 LOCALIZERS = ("stagewise", "frank-wolfe", "learned")
 TARGET = 1.25
-BEGIN, END = "<!-- step cost: written by benchmarks/step_cost.py -->", "<!-- end of step cost -->"
+NAME = "step_cost"
 SIZE_SHARE = 0.001
 # Lengths of SST-2 sentences in WordPiece tokens, as quantiles: 0, 5, ..., 100 %.
 LENGTHS = (4, 8, 10, 12, 13, 15, 16, 18, 19, 21, 22, 24, 25, 27, 29, 31, 33, 36, 39, 44, 64)
@@ -143,25 +142,6 @@ def row_of(name: str, step: np.ndarray, plain: np.ndarray) -> dict[str, Any]:
     }
 
 
-def machine() -> dict[str, Any]:
-    """What the numbers were taken on."""
-    model = next(
-        (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
-        platform.processor() or platform.machine(),
-    )
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "load": round(os.getloadavg()[0], 1),
-    }
-
-
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text().splitlines() if Path(path).is_file() else []
-
-
 def spread(row: dict[str, Any], key: str) -> str:
     """A median with its quartiles."""
     low, high = row[f"{key}_quartiles"]
@@ -191,7 +171,7 @@ def table(result: dict[str, Any]) -> str:
 def run(batch: int = 128, repetitions: int = 9, layers: int = 6) -> dict[str, Any]:
     """Measure every localizer's step."""
     torch.manual_seed(0)
-    there = machine()
+    there = machine() | {"threads": torch.get_num_threads(), "torch": torch.__version__}
     model = minilm(layers)
     untouched = copy.deepcopy(model)
     problem = problem_of(model, sentences(batch, model.config.vocab_size))
@@ -210,12 +190,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=6)
     given = parser.parse_args()
     result = run(given.batch, given.repetitions, given.layers)
-    (given.out / "results").mkdir(parents=True, exist_ok=True)
-    (given.out / "results" / "step_cost.json").write_text(json.dumps(result, indent=1) + "\n")
-    readme = given.out / "README.md"
-    if readme.is_file():
-        before, _, rest = readme.read_text().partition(BEGIN)
-        readme.write_text(f"{before}{BEGIN}\n{table(result)}{END}{rest.partition(END)[2]}")
+    written(NAME, result, table(result), given.out)
     print(table(result))
 
 

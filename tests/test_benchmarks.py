@@ -79,11 +79,12 @@ def test_the_result_is_written_between_its_marks(
     monkeypatch.setattr(step_cost, "run", lambda *_: result)
     monkeypatch.setattr("sys.argv", ["step_cost.py", "--out", str(tmp_path)])
     readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{step_cost.BEGIN}\nold\n{step_cost.END}\nafter\n")
+    begin, end = "<!-- step cost: written by benchmarks/step_cost.py -->", "<!-- end of step cost -->"
+    readme.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
     step_cost.main()
     step_cost.main()
     written = readme.read_text()
-    assert written == f"before\n{step_cost.BEGIN}\n{step_cost.table(result)}{step_cost.END}\nafter\n"
+    assert written == f"before\n{begin}\n{step_cost.table(result)}{end}\nafter\n"
     assert "| stagewise | 1.100 (1.100 to 1.100) |" in written
     assert json.loads((tmp_path / "results" / "step_cost.json").read_text()) == result
 

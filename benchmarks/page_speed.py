@@ -1,0 +1,218 @@
+"""How fast the dashboard is on stored runs: the first figure on a fresh server, and a switch of the page.
+
+    python benchmarks/page_speed.py [--runs 20] [--servers 5] [--rounds 3] [--out benchmarks]
+
+A copy of the project with the first `--runs` runs that ship is served, and driven by headless Chromium; times are
+taken in the page itself, from the navigation or the click to the first frame with a figure of the new page on it.
+In the same browser a bare Streamlit app with two pages of one small figure takes turns: what a switch costs at
+least. A page that asks the models does so after its first figure, or not at all. Writes page_speed.json, and the
+table into README.md beside this file. Needs the packages of requirements-dev.txt and a Chromium on the path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Browser, Page, sync_playwright
+
+PROJECT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(PROJECT))
+
+from benchmarks.machine import machine, written
+from skillviz.runs.store import Store
+from skillviz.ui.pages import PAGES
+from tests.e2e.server import PATIENCE, served, settle
+
+FIRST_FIGURE, SWITCH = 3.0, 0.5
+"""Targets in seconds: the first figure of a fresh server, and the 95th percentile of page switches."""
+NAME = "page_speed"
+BARE = {
+    "dashboard.py": """\
+import streamlit as st
+st.navigation([st.Page("pages/one.py"), st.Page("pages/two.py")]).run()
+""",
+    "pages/one.py": """\
+import plotly.graph_objects as go
+import streamlit as st
+st.title("one")
+st.plotly_chart(go.Figure(go.Scatter(y=[1, 2, 3])))
+""",
+}
+BARE["pages/two.py"] = BARE["pages/one.py"].replace("one", "two")
+# Seconds from now until the heading is this one and a figure is drawn under it that was not there before.
+UNTIL_DRAWN = """
+([title, needed]) => new Promise(done => {
+  const begun = performance.now(), old = new Set(document.querySelectorAll('.js-plotly-plot'));
+  const look = () => {
+    const head = document.querySelector('h1');
+    const fresh = [...document.querySelectorAll('.js-plotly-plot')].some(
+      plot => !old.has(plot) && plot.querySelector('.main-svg') && !plot.closest('[data-stale="true"]'));
+    const there = head && head.innerText.trim() === title && !head.closest('[data-stale="true"]');
+    if (there && (fresh || !needed)) requestAnimationFrame(() => done((performance.now() - begun) / 1000));
+    else requestAnimationFrame(look);
+  };
+  document.querySelectorAll('[data-testid="stSidebarNav"] a').forEach(link => {
+    if (link.pathname === '/' + CLICKED) link.click();
+  });
+  look();
+})
+"""
+# Seconds since the navigation began, at the first frame with a figure.
+FIRST_DRAWN = """
+() => new Promise(done => {
+  const look = () => document.querySelector('.js-plotly-plot .main-svg')
+    ? requestAnimationFrame(() => done(performance.now() / 1000)) : requestAnimationFrame(look);
+  look();
+})
+"""
+
+
+@contextmanager
+def project_of(runs: list[Path]) -> Iterator[Path]:
+    """A copy of what the dashboard needs, with these runs as those that ship, and no run of a user's own."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for name in ("skillviz", "pages", ".streamlit", "demo_world"):
+            if (PROJECT / name).is_dir():
+                shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("dashboard.py", "pyproject.toml"):
+            shutil.copy(PROJECT / name, folder / name)
+        for run in runs:
+            shutil.copytree(run, folder / "cached_runs" / run.name)
+        yield folder
+
+
+def first_figures(browser: Browser, project: Path, servers: int) -> dict[str, list[float]]:
+    """Seconds to the first figure, a fresh server each: of the bare address, and of the overview."""
+    found: dict[str, list[float]] = {"": [], "overview": []}
+    for _ in range(servers):
+        for name, seconds in found.items():
+            with dashboard(project) as address:
+                page = browser.new_page(viewport={"width": 1440, "height": 900})
+                page.goto(f"{address}/{name}", wait_until="commit")
+                seconds.append(page.evaluate(FIRST_DRAWN))
+                page.close()
+    return found
+
+
+def switches(page: Page, names: list[str], titles: dict[str, str], rounds: int) -> list[dict[str, Any]]:
+    """One row a switch: the page switched to, and the seconds. The first round does not count: it fills the caches."""
+    rows = []
+    for number in range(rounds + 1):
+        for name in names:
+            script = UNTIL_DRAWN.replace("CLICKED", json.dumps(name))
+            seconds = page.evaluate(script, [titles[name], name not in WITHOUT_FIGURE])
+            settle(page)
+            if number:
+                rows.append({"page": name, "seconds": round(seconds, 3)})
+    return rows
+
+
+WITHOUT_FIGURE = ("runs", "launch")
+"""Pages whose answer is a table or a form; there the heading counts."""
+
+
+@contextmanager
+def dashboard(project: Path) -> Iterator[str]:
+    """The address of the copy's dashboard, over its shipped runs alone."""
+    with served(project, more={"SKILLVIZ_RUNS": str(project / "own")}) as address:
+        yield address
+
+
+@contextmanager
+def bare() -> Iterator[str]:
+    """The address of the bare app."""
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "pages").mkdir()
+        for name, text in BARE.items():
+            (Path(place) / name).write_text(text)
+        with served(Path(place)) as address:
+            yield address
+
+
+def opened(browser: Browser, address: str) -> Page:
+    """A page at this address, drawn."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.set_default_timeout(PATIENCE)
+    page.goto(address)
+    settle(page)
+    return page
+
+
+def row_of(name: str, seconds: list[float], least: float) -> dict[str, Any]:
+    """Median and 95th percentile of the seconds, and the median as a multiple of the bare app's."""
+    middle, late = np.quantile(seconds, [0.5, 0.95])
+    return {
+        "what": name, "n": len(seconds), "median": round(float(middle), 3), "p95": round(float(late), 3),
+        "times_bare": round(float(middle) / least, 2),
+    }  # fmt: skip
+
+
+def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
+    """All of it, with the machine."""
+    there, stored = machine(), [run.path for run in Store(PROJECT / "cached_runs").list()][:runs]
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright, project_of(stored) as project:
+        browser = playwright.chromium.launch(executable_path=chromium)
+        first = first_figures(browser, project, servers)
+        with dashboard(project) as address, bare() as least:
+            plain, page = opened(browser, least), opened(browser, f"{address}/overview")
+            names, titles = list(PAGES), {name: entry.question for name, entry in PAGES.items()}
+            found, lowest = [], []
+            for _ in range(rounds):
+                found += switches(page, names, titles, 1)
+                lowest += switches(plain, ["two", "one"], {"one": "one", "two": "two"}, 3)
+        browser.close()
+    limit = float(np.median([row["seconds"] for row in lowest]))
+    pages = [row_of(name, [row["seconds"] for row in found if row["page"] == name], limit) for name in PAGES]
+    rows = [
+        row_of("first figure, bare address", first[""], limit),
+        row_of("first figure, overview", first["overview"], limit),
+        row_of("page switch, all pages", [row["seconds"] for row in found], limit),
+        *({**row, "what": f"switch to {row['what']}"} for row in pages),
+        row_of("page switch, bare app", [row["seconds"] for row in lowest], limit),
+    ]
+    return {"runs": len(stored), "machine": there, "rows": rows}
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result as a markdown table with a line on the machine."""
+    head = ["| what | n | median, s | 95th percentile, s | median / bare app |", "| --- | --- | --- | --- | --- |"]
+    rows = [
+        f"| {r['what']} | {r['n']} | {r['median']:.2f} | {r['p95']:.2f} | {r['times_bare']:.1f} |"
+        for r in result["rows"]
+    ]
+    m = result["machine"]
+    note = (
+        f"{result['runs']} stored runs; headless Chromium and the server share the machine: {m['cpu']}, "
+        f"{m['cores']} cores; load at the start {m['load']}."
+    )
+    return "\n".join([*head, *rows, "", note, ""])
+
+
+def main() -> None:
+    """Measure, print the table, and write it as JSON and into README.md."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--servers", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    result = measure(given.runs, given.servers, given.rounds)
+    written(NAME, result, table(result), given.out)
+    print(table(result))
+
+
+if __name__ == "__main__":
+    main()

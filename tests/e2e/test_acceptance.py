@@ -1,0 +1,133 @@
+"""A newcomer's way through the demo world that ships: tour, launch, watch, open, slide, type, copy, cancel, resume."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from skillviz import jobs
+from skillviz.demo.index import read_world
+from skillviz.runs.store import Store
+from skillviz.ui.entries import demo_choice, entry_of
+from skillviz.ui.pages import PAGES, PROJECT
+from tests.e2e.conftest import settle
+
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(read_world() is None, reason="no demo world ships here; build it")]
+
+Visit = Callable[..., Any]
+SEARCHING = re.compile(r"searching: step [\d,]+")
+LONG = 240_000  # milliseconds until a new process has torch and a model
+TYPED = "The plot was not good, but we loved the music."
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """The newcomer's own store: empty; what still runs at the end is cancelled."""
+    found = Store(tmp_path / "runs")
+    yield found
+    for job in jobs.list(found):
+        if job.is_open:
+            jobs.cancel(found, job.run_id)
+
+
+@pytest.fixture
+def address(store: Store, serve: Callable[[Path], str]) -> str:
+    """A fresh dashboard over the empty store and what ships."""
+    return serve(store.root)
+
+
+@pytest.fixture(scope="module")
+def run_id() -> str:
+    """The demo run that the tour is about."""
+    chosen = demo_choice([entry_of(run, is_own=False) for run in Store(PROJECT / "cached_runs").list()])
+    assert chosen is not None
+    return chosen.id
+
+
+def test_tour_launch_watch_open(address: str, store: Store, visit: Visit) -> None:
+    page = visit(address)
+    page.locator("h1", has_text=PAGES["tour"].question).wait_for()
+    sentence = page.get_by_role("textbox", name=re.compile("^Sentence"))
+    sentence.fill(TYPED)
+    sentence.press("Enter")
+    page.get_by_text(re.compile("fine-tuned", re.I)).first.wait_for()
+    settle(page)
+    page.get_by_role("radio").first.or_(page.locator("[data-testid='stRadio'] label").first).first.click()
+    page.get_by_role("button", name="Next").click()
+    page.locator("h2", has_text="The way from one to the other").wait_for()
+    assert "step=2" in page.url
+
+    page.goto(f"{address}/launch")
+    settle(page)
+    page.get_by_text("The two fit").wait_for()
+    page.get_by_role("button", name="Start", exact=False).click()
+    progress = page.get_by_text(SEARCHING)
+    progress.wait_for(timeout=LONG)
+    first = progress.inner_text()
+    page.wait_for_function(
+        "old => !document.body.innerText.includes(old)", arg=SEARCHING.search(first)[0], timeout=LONG
+    )
+    page.get_by_role("link", name="Open the run").click(timeout=LONG)
+    page.locator("h1", has_text=PAGES["overview"].question).wait_for()
+    made = store.list()
+    assert len(made) == 1 and store.verify(made[0].id) == []
+    page.get_by_text(made[0].id).first.wait_for()
+
+
+def test_the_slider_moves_the_numbers_and_the_link_keeps_them(address: str, run_id: str, visit: Visit) -> None:
+    page = visit(f"{address}/interpolation?run={run_id}")
+    values = page.locator("[data-testid='stMetricValue']")
+    at_half = values.all_inner_texts()
+    slider = page.get_by_role("slider").first
+    for _ in range(4):  # ten hundredths a step of the stored grid
+        slider.press("PageUp")
+    settle(page)
+    page.wait_for_function("() => !location.search.includes('alpha=50')")
+    moved = values.all_inner_texts()
+    assert moved != at_half and len(moved) == len(at_half) >= 4
+    copy = visit(page.url)
+    assert copy.locator("[data-testid='stMetricValue']").all_inner_texts() == moved
+
+
+def test_a_typed_sentence_is_scored_and_explained(address: str, run_id: str, visit: Visit) -> None:
+    page = visit(f"{address}/examples?{urlencode({'run': run_id, 'look': 'typed'})}")
+    field = page.get_by_role("textbox", name="Sentence")
+    field.fill(TYPED)
+    field.press("Enter")
+    page.get_by_text(re.compile(r"\d+\.\d.% sure")).nth(2).wait_for(timeout=LONG)
+    page.get_by_text(re.compile("completeness", re.I)).first.wait_for(timeout=LONG)
+    settle(page)
+    assert page.locator(".js-plotly-plot").count() >= 3
+    copy = visit(page.url)
+    assert copy.get_by_role("textbox", name="Sentence").input_value() == TYPED
+    said = re.compile(r"\d+\.\d.% sure")
+    copy.get_by_text(said).nth(2).wait_for(timeout=LONG)
+    assert copy.get_by_text(said).all_inner_texts() == page.get_by_text(said).all_inner_texts()
+
+
+def test_a_second_job_is_cancelled_and_resumed(address: str, store: Store, visit: Visit) -> None:
+    page = visit(f"{address}/launch?{urlencode({'new.stagewise.steps': 100_000})}")
+    page.get_by_role("button", name="Start", exact=False).click()
+    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("goes on from its last checkpoint").wait_for()
+    (job,) = jobs.list(store)
+    assert job.status == "cancelled" and job.is_resumable
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_text(SEARCHING).wait_for(timeout=LONG)
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("goes on from its last checkpoint").wait_for()
+    assert "going on after" in jobs.log_tail(store, job.run_id, 200)
+
+
+def test_every_page_opens_by_its_own_url(address: str, run_id: str, visit: Visit) -> None:
+    page = visit(f"{address}/region?run={run_id}")
+    for name, entry in PAGES.items():
+        page.goto(f"{address}/{name}?run={run_id}")
+        settle(page)
+        assert page.locator("h1").first.inner_text() == entry.question
