@@ -72,9 +72,10 @@ class LocalBackend:
 
     def _runs(self, process: psutil.Process) -> bool:
         """Whether the process itself is there still: it closes its run a little before it ends."""
-        self._reap()
         with contextlib.suppress(psutil.NoSuchProcess):
-            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                return True
+        self._reap()
         return False
 
     def _reap(self) -> None:

@@ -60,7 +60,10 @@ def pair(choices: Choices) -> None:
         st.markdown("### 1 · Two models", help=about("pretrained", "graftable"))
         where = "own"
         if choices.world is not None and choices.world.pairs:
-            where = controls.segments("new.from", "Models from", list(WHERE), "demo", shown=WHERE.__getitem__)
+            where = controls.segments(
+                "new.from", "Models from", list(WHERE), "demo", shown=WHERE.__getitem__,
+                help="The demo world has small pairs that ship with skillviz and need no network; or name your own.",
+            )  # fmt: skip
         if where == "demo":
             _demo_pair(choices)
         else:

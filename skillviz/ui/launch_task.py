@@ -24,7 +24,11 @@ def task(choices: Choices) -> None:
         sources = [name for name in SOURCES if name != "demo" or choices.world is not None]
         first = "demo" if choices.demo else "known"
         upload.said()
-        source = controls.segments("new.source", "Task from", sources, first, shown=SOURCES.__getitem__)
+        source = controls.segments(
+            "new.source", "Task from", sources, first, shown=SOURCES.__getitem__,
+            help="The demo world's tasks and the paper's (known), a task file of your own, or CSV or JSONL files that "
+            "you upload here.",
+        )  # fmt: skip
         name = _NAMED[source](choices)
         choices.values["task"] = name or "-"
         if not name:

@@ -69,7 +69,10 @@ def _mapped(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
     """The fields that say which column is what; raises BadData where the label column cannot hold classes."""
     columns = [str(name) for name in rows]
     texts, label = guessed(rows)
-    name = st.text_input("Name of the task", _name(files["train"].name), key=_key("name", files), max_chars=60)
+    name = st.text_input(
+        "Name of the task", _name(files["train"].name), key=_key("name", files), max_chars=60,
+        help="Under this name it is offered as a task file from now on: letters, digits, dashes and dots.",
+    )  # fmt: skip
     chosen = st.multiselect(
         "Text columns", columns, list(texts), key=_key("text", files), max_selections=2,
         help="One column, or two for pairs of sentences: the first is {a} in a template, the second {b}.",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 120_000  # milliseconds; a shared machine can be slow
+PATIENCE = 240_000  # milliseconds; a shared machine can be slow
 
 
 @contextmanager

@@ -73,6 +73,7 @@ def dashboard(scored_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (near,) = run.record.spec.others
     server, address = started(PROJECT, tmp_path, {"SKILLVIZ_RUNS": str(store)})
     client = Client(store)
+    client.ask("open", pair={"run": run.id}, timeout=LONG / 1000)
     yield Dashboard(server, address, run.id, client, near)
     if client.is_running():
         psutil.Process(client.ask("ping")["pid"]).kill()

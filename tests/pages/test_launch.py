@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz import jobs
+from skillviz.core.localizers.described import LOCALIZERS
 from skillviz.demo.index import PairEntry, Share, TaskEntry, World, write_world
 from skillviz.jobs.backend import LocalBackend
 from skillviz.models import fetch
@@ -71,16 +72,14 @@ def button(test: AppTest, label: str) -> Any:
     return next(b for b in test.button if b.label.startswith(label))
 
 
+def fields(test: AppTest) -> list[Any]:
+    """Everything in the form that can be chosen or typed."""
+    kinds = ("selectbox", "multiselect", "text_input", "number_input", "button_group", "toggle", "file_uploader")
+    return [field for kind in kinds for field in test.get(kind)]
+
+
 def box(test: AppTest, label: str) -> Any:
-    fields = (
-        *test.selectbox,
-        *test.multiselect,
-        *test.text_input,
-        *test.number_input,
-        *test.button_group,
-        *test.toggle,
-    )
-    return next(field for field in fields if field.label.startswith(label))
+    return next(field for field in fields(test) if field.label.startswith(label))
 
 
 def test_nothing_is_chosen_at_first_and_the_button_says_so(small: Path) -> None:
@@ -222,6 +221,15 @@ def test_data_of_the_hub_are_read_only_when_asked(small: Path, monkeypatch: pyte
     assert "could not be had from the Hugging Face hub" in said(test) and button(test, "Start").disabled
 
 
+@pytest.mark.parametrize(
+    ("source", "method"),
+    [("known", "stagewise"), ("upload", "stagewise"), *(("file", name) for name in LOCALIZERS if name != "recipe")],
+)
+def test_every_field_explains_itself(small: Path, source: str, method: str) -> None:
+    test = opened(**chosen(small, source=source, method=method))
+    assert len(fields(test)) > 12 and [field.label for field in fields(test) if not field.help] == []
+
+
 @pytest.fixture
 def world(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo world of two pairs, both the tiny one, and two tasks."""
@@ -249,6 +257,7 @@ def world(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_demo_worlds_pairs_come_first_with_their_own_task(world: None, paper: list[str]) -> None:
     test = opened()
     assert "The two fit" in said(test) and not button(test, "Start").disabled
+    assert [field.label for field in fields(test) if not field.help] == []
     assert "Accuracy on its own task: 50.0\N{NO-BREAK SPACE}% (95" in said(test)
     assert box(test, "Region sizes").value == ["1%"], "small models need a larger share"
     assert box(test, "Task").value == "films"
@@ -274,6 +283,8 @@ def uploading(small: Path) -> AppTest:
 
 def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, own_runs: Path, paper: list[str]) -> None:
     test = uploading
+    classes = {f"{what} {label}" for what in ("Class", "Word for") for label in "01"}  # a caption above them explains
+    assert {field.label for field in fields(test) if not field.help} <= classes
     assert "The first 5 of 12 rows" in said(test) and test.dataframe[0].value["label"].tolist() == ["0", "1"] * 2 + [
         "0"
     ]
