@@ -16,33 +16,31 @@ from skillviz.demo.tokens import POSITIONS
 PAD, MASK, FIRST_WORD = 1, 4, 5
 IGNORED = -100
 
-Phase = tuple[Iterator[list[int]], np.ndarray]
-
 
 @dataclass(frozen=True)
 class Plan:
-    """How long a base is trained, and how wide it is. AdamW, warm-up, then the rate falls by a cosine.
+    """How long a base is trained, and how wide it is. AdamW; in each phase warm-up, then the rate falls by a cosine.
 
-    Of the words, a share of `masked` is to be guessed; of those that tell what a text comes to, `telling`. In the
-    `first` part of the steps these alone are: what a text comes to is a faint signal among all the words, and a
-    model of this size does not find it if it has to learn everything at once.
+    In the first phase, of `steps`, a share of `masked` of all words is to be guessed. In the second, of `ends` steps,
+    only those words that tell what a text comes to, `telling` of them: a faint signal among all the words, which a
+    model of this size does not find if it has to learn everything at once.
     """
 
     texts: int = 150_000
     steps: int = 7000
-    batch: int = 48
-    rate: float = 1e-3
-    warm_up: float = 0.03
+    ends: int = 1500
+    batch: int = 64
+    rate: float = 1.5e-3
+    warm_up: float = 0.05
     masked: float = 0.2
-    telling: float = 0.6
-    first: float = 0.45
+    telling: float = 0.9
     width: int = 128
     layers: int = 4
     heads: int = 4
     inner: int = 512
 
 
-CAUSAL = Plan(steps=2500, layers=2)
+CAUSAL = Plan(steps=2000, ends=0, layers=2)
 
 
 @dataclass(frozen=True)
@@ -90,31 +88,33 @@ def pretraining(
     """One record a step; afterwards the model is trained, and in eval mode. `telling` are ids of words."""
     causal = model.config.model_type == "gpt2"
     optimizer = torch.optim.AdamW(_groups(model), lr=plan.rate, betas=(0.9, 0.98))
-    phases = _phases(texts, plan, seed, telling, model.config.vocab_size)
-    generator = np.random.default_rng([seed, 1])
+    generator, total = np.random.default_rng([seed, 1]), plan.steps + (plan.ends if len(telling) else 0)
     model.train()
-    for step in range(plan.steps):
+    for step, (rate, rows, chances) in enumerate(_schedule(texts, plan, seed, telling, model.config.vocab_size)):
         for group in optimizer.param_groups:
-            group["lr"] = plan.rate * _share(step, plan)
-        order, chances = phases[0 if step < plan.first * plan.steps else 1]
-        ids = _padded([texts[row] for row in next(order)])
+            group["lr"] = rate
+        ids = _padded([texts[row] for row in rows])
         loss = _causal_loss(model, ids) if causal else _masked_loss(model, ids, chances, generator)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        yield PretrainStep(step + 1, plan.steps, float(loss.detach()))
+        yield PretrainStep(step + 1, total, float(loss.detach()))
     model.eval()
 
 
-def _phases(texts: list[np.ndarray], plan: Plan, seed: int, telling: Sequence[int], vocabulary: int) -> list[Phase]:
-    """The first part of the steps and the rest: batches of rows of `texts`, and each word's chance to be guessed."""
-    every = list(range(len(texts)))
-    ends = [row for row in every if np.isin(texts[row], telling).any()] or every
-    first, rest = np.zeros(vocabulary), np.full(vocabulary, plan.masked)
-    first[list(telling)] = rest[list(telling)] = plan.telling
-    return [(_batches(ends, texts, plan.batch, seed), first if telling else rest),
-            (_batches(every, texts, plan.batch, seed), rest)]  # fmt: skip
+def _schedule(
+    texts: list[np.ndarray], plan: Plan, seed: int, telling: Sequence[int], vocabulary: int
+) -> Iterator[tuple[float, list[int], np.ndarray]]:
+    """Each step's learning rate, its rows of `texts`, and the chance of each word [vocabulary] to be guessed."""
+    every, alone = np.full(vocabulary, plan.masked), np.zeros(vocabulary)
+    alone[list(telling)] = plan.telling
+    rows = list(range(len(texts)))
+    ends = [row for row in rows if np.isin(texts[row], telling).any()] or rows
+    for steps, chosen, chances in ((plan.steps, rows, every), (plan.ends if len(telling) else 0, ends, alone)):
+        order = _batches(chosen, texts, plan.batch, seed)
+        for step in range(steps):
+            yield plan.rate * _share(step, steps, plan.warm_up), next(order), chances
 
 
 def _masked_loss(model: Any, ids: np.ndarray, shares: np.ndarray, generator: np.random.Generator) -> Tensor:
@@ -160,12 +160,12 @@ def _padded(rows: list[np.ndarray]) -> np.ndarray:
     return found
 
 
-def _share(step: int, plan: Plan) -> float:
+def _share(step: int, steps: int, warm_up: float) -> float:
     """The step's share of the full rate."""
-    warm = max(1, int(plan.warm_up * plan.steps))
+    warm = max(1, int(warm_up * steps))
     if step < warm:
         return (step + 1) / warm
-    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, plan.steps - warm)))
+    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
 
 
 def _groups(model: Any) -> list[dict[str, Any]]:

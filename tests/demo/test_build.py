@@ -21,7 +21,7 @@ from skillviz.models.frozen import left_out
 from skillviz.models.pair import load_pair
 from skillviz.runs.store import Store
 
-SMALL = Plan(texts=200, steps=3, batch=8, width=16, layers=2, heads=2, inner=32)
+SMALL = Plan(texts=200, steps=3, ends=2, batch=8, width=16, layers=2, heads=2, inner=32)
 MINIATURE = Size(
     base=SMALL,
     causal=replace(SMALL, layers=1),
@@ -148,7 +148,7 @@ def test_pretraining_learns_and_repeats(make: object) -> None:
     """Ten texts again and again: the loss falls, and a second time it falls by the same numbers."""
     import numpy as np
 
-    plan = replace(SMALL, steps=30, batch=5, rate=1e-2)
+    plan = replace(SMALL, steps=80, batch=10, masked=0.3, rate=1e-2)
     texts = [np.array([0, 5 + i, 15 + i, 25 + i, 2]) for i in range(10)]
 
     def losses() -> list[float]:
