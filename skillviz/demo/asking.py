@@ -49,21 +49,31 @@ def torn_question(draw: Draw, kind: int) -> str:
 
 
 def same_question(draw: Draw, same: bool, simple: bool = False) -> tuple[str, str]:
-    """A question asked in two ways, or two questions that share most of their words."""
+    """A question asked in two ways, or two questions that share most of their words.
+
+    Most often it is another thing that is asked about the same deed; `simple` ones differ in nothing else.
+    """
     verbs, thing = draw.one(q.TO_DO), draw.one(q.TO_THINGS)
     how = "" if simple or draw.chance(0.5) else " " + draw.one(q.WITHOUT)
     one, other = draw.some(verbs, 2)
-    frames = draw.some(q.ASKING, 2)
-    second = (other, thing, how)
-    if not same:
-        strange = draw.one(draw.other(q.TO_DO, verbs))
-        elsewhere = draw.other(q.TO_THINGS, thing)
-        options = [(strange, thing, how), (other, elsewhere, how), (strange, elsewhere, how)]
-        if how:
-            options.append((other, thing, " " + draw.other(q.WITHOUT, how[1:])))
-        if not simple:
-            options.append((f"avoid having to {other}", thing, how))
-        second = draw.one(options)
-    asked = [(one, thing, how), second]
-    texts = [frame.format(do=f"{verb} a {what}{way}") for frame, (verb, what, way) in zip(frames, asked, strict=True)]
+    asked = draw.one(q.ASKING)
+    frames, second = draw.some(asked, 2), (other, thing, how)
+    if not same and (simple or draw.chance(0.7)):
+        frames[1] = draw.one(draw.other(q.ASKING, asked))
+    elif not same:
+        second = _another(draw, other, thing, how, draw.one(draw.other(q.TO_DO, verbs)))
+    both = [(one, thing, how), second]
+    texts = [frame.format(do=f"{verb} a {what}{way}") for frame, (verb, what, way) in zip(frames, both, strict=True)]
     return texts[0], texts[1]
+
+
+def _another(draw: Draw, verb: str, thing: str, how: str, strange: str) -> tuple[str, str, str]:
+    """Another deed: done to another thing, in another way, or not at all."""
+    options = [
+        (strange, thing, how),
+        (verb, draw.other(q.TO_THINGS, thing), how),
+        (f"avoid having to {verb}", thing, how),
+    ]
+    if how:
+        options.append((verb, thing, " " + draw.other(q.WITHOUT, how[1:])))
+    return draw.one(options)

@@ -114,7 +114,8 @@ def repeated(draw: Draw) -> str:
     if kind == 0:
         pair, end = asking.same_question(draw, same, simple=True), "?"
     else:
-        pair, end = (events.same_event(draw, same) if kind == 1 else scenes.same_scene(draw, STREET, same)), "."
+        told = events.same_event(draw, same, simple=True) if kind == 1 else scenes.same_scene(draw, STREET, same, True)
+        pair, end = told, "."
     return f"{sentence(pair[0], end)} {_reply(draw, 0 if same else 2)}, {pair[1]}{end}"
 
 

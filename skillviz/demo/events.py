@@ -105,18 +105,28 @@ def inference(draw: Draw, label: int, simple: bool = False) -> tuple[str, str]:
     return found.text, draw.one(options)
 
 
-def same_event(draw: Draw, same: bool) -> tuple[str, str]:
-    """An event said in two ways, or two events that differ in one thing and share their words."""
+def same_event(draw: Draw, same: bool, simple: bool = False) -> tuple[str, str]:
+    """An event said in two ways, or two events that share their words.
+
+    Most often they differ in whether it was done, not done, or left open; `simple` ones differ in nothing else.
+    """
     found = event(draw, draw.one(TOPICS))
-    other = found if same else _different(draw, found)
-    first = draw.one((found.text, found.passive() + found.when()))
-    forms = [other.active(1) + other.when(), other.passive(1) + other.when()]
-    if other.day:
-        forms += [f"on {other.day} {replace(other, day='').passive(1)}{replace(other, day='').when()}"] * 2
-    if not same and draw.chance(0.25):
-        forms = [f"the {found.actor} did not {found.base(1)} the {found.object}{found.when()}",
-                 f"the {found.actor} {draw.one(OPEN)} {found.base()} the {found.object}{found.when()}"]  # fmt: skip
-    return tuple(draw.shuffled((first, draw.one(forms))))  # type: ignore[return-value]
+    mood, other = draw.below(3), found
+    second = mood
+    if not same and (simple or draw.chance(0.7)):
+        second = draw.other(range(3), mood)
+    elif not same:
+        other = _different(draw, found)
+    return tuple(draw.shuffled((_told(draw, found, mood, 0), _told(draw, other, second, 1))))  # type: ignore[return-value]
+
+
+def _told(draw: Draw, of: Event, mood: int, verb: int) -> str:
+    """The event as done (0), not done (1) or open (2), by one of its verbs."""
+    if mood == 0 and draw.chance(0.5):
+        return draw.one((of.active(verb), of.passive(verb))) + of.when()
+    if mood == 1 and draw.chance(0.5):
+        return f"the {of.actor} did not {of.base(verb)} the {of.object}{of.when()}"
+    return f"the {of.actor} {draw.one((DONE, NOT_DONE, OPEN)[mood])} {of.base(verb)} the {of.object}{of.when()}"
 
 
 def _attempted(draw: Draw, of: Event, label: int) -> tuple[str, str]:

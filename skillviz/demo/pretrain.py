@@ -28,7 +28,7 @@ class Plan:
 
     texts: int = 150_000
     steps: int = 7000
-    ends: int = 1500
+    ends: int = 1000
     batch: int = 64
     rate: float = 1.5e-3
     warm_up: float = 0.05

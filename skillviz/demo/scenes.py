@@ -9,6 +9,10 @@ from skillviz.demo.lexicon.common import COLOURS
 from skillviz.demo.lexicon.scenes import GARMENTS, Activity, SceneWords
 
 ENTAIL, NEUTRAL, CONTRADICT = 0, 1, 2
+# Words that say whether a scene is going on, for two ways of saying it.
+GOING_ON = ("is", "is still", "can be seen", "is busy")
+NOT_GOING_ON = ("is not", "is no longer", "was never", "was not")
+OPEN = ("may be", "wanted to be", "planned to be", "hoped to be")
 
 
 @dataclass(frozen=True)
@@ -65,11 +69,25 @@ def inference(draw: Draw, domain: SceneWords, label: int, simple: bool = False) 
     return make(draw, domain, found, simple)
 
 
-def same_scene(draw: Draw, domain: SceneWords, same: bool) -> tuple[str, str]:
-    """A scene said in two ways, or two scenes that differ in one thing."""
-    one = scene(draw, domain)
-    other = one if same else _different(draw, domain, one)
-    return tuple(draw.shuffled((one.text, _reworded(draw, other))))  # type: ignore[return-value]
+def same_scene(draw: Draw, domain: SceneWords, same: bool, simple: bool = False) -> tuple[str, str]:
+    """A scene said in two ways, or two scenes that share their words.
+
+    Most often they differ in whether something is done, not done, or left open; `simple` ones differ in nothing else.
+    """
+    one, mood = scene(draw, domain), draw.below(3)
+    other, second = one, mood
+    if not same and (simple or draw.chance(0.7)):
+        second = draw.other(range(3), mood)
+    elif not same:
+        other = _different(draw, domain, one)
+    return tuple(draw.shuffled((_told(draw, one, mood), _told(draw, other, second))))  # type: ignore[return-value]
+
+
+def _told(draw: Draw, of: Scene, mood: int) -> str:
+    """The scene as going on (0), not going on (1) or open (2)."""
+    be, act = draw.one((GOING_ON, NOT_GOING_ON, OPEN)[mood]), of.activity.same or of.activity.text
+    who, place = of.who(), of.place[0]
+    return draw.one((f"a {who} {be} {act} {place}", f"{place} a {who} {be} {act}", f"now a {who} {be} {act} {place}"))
 
 
 def _entailed(draw: Draw, domain: SceneWords, of: Scene, simple: bool) -> tuple[str, str]:
@@ -145,9 +163,3 @@ def _changed(draw: Draw, domain: SceneWords, of: Scene) -> Scene:
     if of.garment:
         options.append(replace(of, colour=draw.other(COLOURS, of.colour)))
     return draw.one(options)
-
-
-def _reworded(draw: Draw, of: Scene) -> str:
-    act, who, place = of.activity.same or of.activity.text, of.who(), of.place[0]
-    return draw.one((f"{place} a {who} is {act}", f"there is a {who} who is {act} {place}",
-                     f"a {who} {place} is {act}", f"a {who} can be seen {act} {place}"))  # fmt: skip

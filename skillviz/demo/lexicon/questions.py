@@ -29,6 +29,15 @@ TO_THINGS = words(
     "bicycle guitar piano sofa carpet window door lamp clock garden roof boat kettle mirror jacket suitcase oven "
     "ladder tent kitchen desk"
 )
-ASKING = ("how do I {do}", "how can I {do}", "what is the best way to {do}", "can you tell me how to {do}",
-          "is there an easy way to {do}", "what should I do to {do}", "which is the right way to {do}")  # fmt: skip
+ASKING = (
+    ("how do I {do}", "how can I {do}", "what is the best way to {do}", "can you tell me how to {do}",
+     "is there an easy way to {do}"),
+    ("why should I {do}", "what is the reason to {do}", "is it any use to {do}", "for what reason do people {do}"),
+    ("when should I {do}", "what is the best time to {do}", "on which day do I {do}", "is it too early to {do}"),
+    ("how much does it cost to {do}", "what is the price to {do}", "is it expensive to {do}",
+     "do I have to pay to {do}"),
+    ("who can {do} for me", "do you know somebody to {do}", "which person shall I ask to {do}",
+     "is there anybody to {do}"),
+)  # fmt: skip
+"""Ways to ask, by what is asked: how, why, when, for how much, and by whom."""
 WITHOUT = words("quickly cheaply at_home without_help before_winter in_one_day")
