@@ -7,7 +7,7 @@ wins when somebody typed it or went back; what the session says wins otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -15,6 +15,8 @@ T = TypeVar("T")
 RUN = "run"
 _WRITTEN = "address.written"
 _KEPT = "address.kept"
+_PAST = "address.past"
+_DRAWN = "address.drawn"
 
 
 def asked(name: str) -> str | None:
@@ -36,9 +38,10 @@ def current(name: str) -> str | None:
 def keep(name: str, value: str) -> None:
     """Writes the value to the address and to the session's memory."""
     _memory(_KEPT)[name] = value
+    if _memory(_WRITTEN).get(name) != value:
+        _put_away(name)
     _memory(_WRITTEN)[name] = value
-    if st.query_params.get(name) != value:
-        st.query_params[name] = value
+    _write(name, value)
 
 
 def remember(name: str, value: str) -> None:
@@ -49,10 +52,30 @@ def remember(name: str, value: str) -> None:
 
 def forget(name: str) -> None:
     """Removes the value from the address and from memory."""
-    for place in (_KEPT, _WRITTEN):
-        _memory(place).pop(name, None)
-    if name in st.query_params:
-        del st.query_params[name]
+    _put_away(name)
+    _memory(_KEPT).pop(name, None)
+    _write(name, None)
+
+
+def drew(key: str, value: Any) -> None:
+    """Notes what a widget holds, so that the next run can tell whether somebody has moved it since."""
+    _memory(_DRAWN)[key] = value
+
+
+def catch_up() -> None:
+    """Puts the address right where the browser is behind; at the beginning of a run, before anything is read.
+
+    Whoever chooses faster than the browser hears of the last address sends an older one along, which must not undo
+    the choice before. Going back sends an older one too, but without a choice.
+    """
+    held, past = st.session_state, _memory(_PAST)
+    has_moved = any(key in held and held[key] != value for key, value in _memory(_DRAWN).items())
+    for name in list(past):
+        told, value = st.query_params.get(name), _memory(_WRITTEN).get(name)
+        if told == value:
+            del past[name]
+        elif has_moved and told in past[name]:
+            _write(name, value)
 
 
 def choice(name: str, options: Sequence[T], default: T, written: Callable[[T], str] = str) -> T:
@@ -62,6 +85,21 @@ def choice(name: str, options: Sequence[T], default: T, written: Callable[[T], s
     return by_text.get(found, default) if found is not None else default
 
 
-def _memory(place: str) -> dict[str, str]:
-    memory: dict[str, str] = st.session_state.setdefault(place, {})
+def _write(name: str, value: str | None) -> None:
+    """Puts the value into the address, None for none, where it does not stand there already."""
+    if value is None and name in st.query_params:
+        del st.query_params[name]
+    elif value is not None and st.query_params.get(name) != value:
+        st.query_params[name] = value
+
+
+def _put_away(name: str) -> None:
+    """Notes that what was written is no longer what stands in the address."""
+    before = _memory(_WRITTEN).pop(name, None)
+    if before is not None:
+        _memory(_PAST).setdefault(name, set()).add(before)
+
+
+def _memory(place: str) -> dict[str, Any]:
+    memory: dict[str, Any] = st.session_state.setdefault(place, {})
     return memory

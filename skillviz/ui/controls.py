@@ -75,6 +75,7 @@ def span(name: str, label: str, low: int, high: int, *, help: str | None = None)
     if not _is_span(st.session_state.get(key), low, high) or address.asked(name) is not None:
         st.session_state[key] = _read_span(address.current(name), low, high)
     first, last = st.slider(label, low, high, key=key, help=help)
+    address.drew(key, (first, last))
     address.keep(name, WHOLE if (first, last) == (low, high) else f"{first}-{last}")
     return first, last
 
@@ -95,7 +96,9 @@ def typed(
     key = _key(name)
     if key not in st.session_state or address.asked(name) is not None:
         st.session_state[key] = (address.current(name) or "")[:most]
-    value = st.text_input(label, key=key, max_chars=most, placeholder=placeholder, help=help).strip()
+    value = st.text_input(label, key=key, max_chars=most, placeholder=placeholder, help=help)
+    address.drew(key, value)
+    value = value.strip()
     if not value:
         address.forget(name)
     elif len(value) > linked:
@@ -152,5 +155,6 @@ def _read_span(text: str | None, low: int, high: int) -> tuple[int, int]:
 
 def _kept(name: str, value: T | None, default: T, written: Callable[[T], str]) -> T:
     chosen = default if value is None else value
+    address.drew(_key(name), value)
     address.keep(name, written(chosen))
     return chosen

@@ -31,6 +31,7 @@ def box(
     chosen = st.selectbox(
         label, offered, key=key, format_func=shown, help=help, placeholder=placeholder, accept_new_options=True
     )
+    address.drew(key, chosen)
     return _kept(name, (chosen or "").strip())
 
 
@@ -56,6 +57,7 @@ def several(
     chosen = st.multiselect(
         label, offered, key=key, format_func=shown, help=help, placeholder=placeholder, accept_new_options=takes_typed
     )
+    address.drew(key, list(chosen))
     words = tuple(dict.fromkeys(part.strip() for word in chosen for part in word.split(",") if part.strip()))
     address.keep(name, ",".join(words) or NONE)
     return words
@@ -81,6 +83,7 @@ def number(
         label, cast(low), None if high is None else cast(high), None, key=key, help=help, placeholder=placeholder,
         step=1 if is_whole else None, format=None if is_whole else "%g",
     )  # fmt: skip
+    address.drew(key, value)
     address.keep(name, NONE if value is None else f"{value:.12g}")
     return value
 
@@ -91,6 +94,7 @@ def words(name: str, label: str, default: str, *, help: str | None = None, place
     if key not in st.session_state or address.asked(name) is not None:
         st.session_state[key] = _text(address.current(name), default)
     value = st.text_input(label, key=key, max_chars=LONGEST, help=help, placeholder=placeholder)
+    address.drew(key, value)
     return _kept(name, value.strip())
 
 

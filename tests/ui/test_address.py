@@ -8,8 +8,9 @@ from streamlit.testing.v1 import AppTest
 def script() -> None:
     import streamlit as st
 
-    from skillviz.ui import controls
+    from skillviz.ui import address, controls
 
+    address.catch_up()
     if not st.session_state.get("elsewhere"):
         metric = controls.select("metric", "Metric", ("accuracy", "ece", "nll"), "accuracy")
         bins = controls.whole("bins", "Bins", 2, 50, 15)
@@ -19,7 +20,7 @@ def script() -> None:
 
 
 def opened(**query: str) -> AppTest:
-    test = AppTest.from_function(script)
+    test = AppTest.from_function(script, default_timeout=60)
     for name, value in query.items():
         test.query_params[name] = value
     return test.run()
@@ -59,6 +60,30 @@ def test_an_address_typed_by_hand_or_gone_back_to_wins_over_the_widget() -> None
     test.query_params["metric"] = "nll"
     test.run()
     assert test.selectbox[0].value == "nll" and test.markdown[0].value.startswith("nll")
+
+
+def test_a_browser_that_is_behind_undoes_no_choice() -> None:
+    """It is moved again before it heard of the last address, so it sends the one before: of that control and others."""
+    test = opened(bins="15", metric="ece")
+    test.slider[0].set_value(16).run()
+    for behind, value in (("15", 17), ("16", 18), ("15", 19)):
+        test.query_params["bins"] = behind
+        test.slider[0].set_value(value).run()
+        assert test.slider[0].value == value and test.query_params["bins"] == str(value)
+    test.query_params["bins"] = "18"
+    test.selectbox[0].select("nll").run()
+    assert params(test) == {**DEFAULTS, "metric": "nll", "bins": "19"} and test.markdown[0].value == "nll 19 width True"
+
+
+def test_going_back_is_no_browser_that_is_behind() -> None:
+    test = opened(metric="ece")
+    test.selectbox[0].select("nll").run()
+    test.query_params["metric"] = "ece"
+    test.run()
+    assert test.selectbox[0].value == "ece" and test.markdown[0].value.startswith("ece")
+    test.query_params["metric"] = "accuracy"  # typed, though another control is moved at the same time
+    test.slider[0].set_value(3).run()
+    assert params(test) == {**DEFAULTS, "bins": "3"}
 
 
 def test_choices_survive_a_page_that_does_not_draw_them_and_an_emptied_address() -> None:

@@ -49,7 +49,7 @@ def script() -> None:
 
 
 def test_failed_checks_come_first_and_in_words() -> None:
-    test = AppTest.from_function(script).run()
+    test = AppTest.from_function(script, default_timeout=60).run()
     said = [markdown.value for markdown in test.markdown]
     assert "bad" in said[0] and "failed" in said[0] and "3 entries too many" in said[0]
     assert "good" in said[1] and "failed" not in said[1]

@@ -18,7 +18,7 @@ def script() -> None:
 
 
 def opened(**query: str) -> AppTest:
-    test = AppTest.from_function(script)
+    test = AppTest.from_function(script, default_timeout=60)
     for name, value in query.items():
         test.query_params[name] = value
     return test.run()
