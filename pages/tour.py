@@ -7,9 +7,10 @@ from skillviz.ui.glossary import about
 
 page.begin_without_run("tour")
 lesson = tour.lesson()
-step = tour.current()
+step, place = tour.current(), st.container()
 
-tour.progress(step)
 tour.draw(step, lesson)
+with place:  # the last to be filled: it counts the answers
+    tour.progress(step)
 tour.buttons(step)
 st.caption("A difference is claimed only where its 95 % interval leaves out zero.", help=about("paired"))

@@ -60,8 +60,10 @@ def shown_metrics(task: TaskNote) -> tuple[str, ...]:
     return (task.metric, "ece", "nll")
 
 
-def grafted_of(answer: Mapping[str, Any], predictions: pd.DataFrame, split: str, task: TaskNote) -> Grafted:
-    """The worker's answer, and what the run has stored on the same examples."""
+def grafted_of(
+    answer: Mapping[str, Any], predictions: pd.DataFrame, split: str, task: TaskNote, wanted: Sequence[str] = ()
+) -> Grafted:
+    """The worker's answer, and what the run has stored on the same examples; by the metrics `wanted`, or the usual."""
     ids = [str(one) for one in answer["example_ids"]]
     rows = predictions[predictions["split"] == split]
     logits = dict(answer["logits"])
@@ -70,7 +72,7 @@ def grafted_of(answer: Mapping[str, Any], predictions: pd.DataFrame, split: str,
         if set(ids) <= set(known.index):
             logits[name] = known.loc[ids].to_numpy()
     labels = np.asarray(answer["labels"])
-    wanted = shown_metrics(task)
+    wanted = wanted or shown_metrics(task)
     return Grafted(logits, labels, {name: metrics(z, labels, task, wanted) for name, z in logits.items()})
 
 

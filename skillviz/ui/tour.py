@@ -13,9 +13,11 @@ from skillviz.ui import (
     address,
     controls,
     presenter,
+    to_top,
     tour_asked,
     tour_job,
     tour_lesson,
+    tour_place,
     tour_region,
     tour_sentence,
     tour_sure,
@@ -42,14 +44,14 @@ class Step:
 STEPS = (
     Step("Two models, one difference", ("pretrained",), tour_words.two_models, tour_sentence.draw),
     Step("The way from one to the other", ("wise", "movement"), tour_words.the_way, tour_way.home),
-    Step("How small a region carries the skill?", ("region", "graft"), tour_words.region, tour_region.sizes),
-    Step("Where the region lies", ("region", "enrichment"), tour_words.place, tour_region.places),
+    Step("How small a region carries the skill?", ("region", "graft"), tour_words.region, tour_region.draw),
+    Step("Where the region lies", ("region", "enrichment"), tour_words.place, tour_place.draw),
     Step("Is it rightly sure?", ("ece", "confidence"), tour_words.sureness, tour_sure.draw),
     Step("In another domain", ("ood", "wise"), tour_words.elsewhere, tour_way.abroad),
     Step("Do it yourself", ("localizer", "seed"), tour_words.yourself, tour_job.draw),
 )
 CONTROLS = (
-    tour_sentence.SENTENCE, tour_way.WAY, tour_region.SIZE, tour_region.KEEP, tour_sure.SURE, tour_way.SHIFT,
+    tour_sentence.SENTENCE, tour_way.WAY, tour_region.SIZE, tour_place.KEEP, tour_sure.SURE, tour_way.SHIFT,
     tour_job.PAIR, tour_job.JOB,
 )  # fmt: skip
 
@@ -99,6 +101,7 @@ def buttons(number: int) -> None:
         st.space("stretch")
         presenter.button()
         st.button("Begin anew", on_click=reset, icon=":material/restart_alt:", help="Forgets answers and choices.")
+    to_top.when_changed(str(number))
 
 
 def reset() -> None:

@@ -20,7 +20,7 @@ from skillviz.ui.entries import demo_choice, headline_split
 
 BUILD = "python -m skillviz demo build"
 STATES = ("pretrained", "grafted", "finetuned")
-WANTED = (("changed", 3), ("right", 1), ("wrong", 1))  # how many sentences of each case
+WANTED = (("changed", 3), ("right", 1), ("wrong", 1))  # how many sentences of each case, as far as there are so many
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,8 @@ def found() -> Lesson:
 
 
 def samples(lesson: Lesson) -> list[Sample]:
-    """Sentences to begin with: some that fine-tuning set right, one that was right before, one that it spoiled.
-
-    None where the task's data are not on this machine.
+    """Sentences to begin with: some that fine-tuning set right, one that was right before, one that it spoiled; then
+    others, where there are too few of these. None where the task's data are not on this machine.
     """
     try:
         texts = cache.texts(lesson.run, lesson.split)
@@ -122,8 +121,10 @@ def samples(lesson: Lesson) -> list[Sample]:
     right = {state: classes(logits[state]) == labels for state in ("pretrained", "finetuned")}
     before, after = right["pretrained"], right["finetuned"]
     cases = {"changed": ~before & after, "right": before & after, "wrong": before & ~after}
-    places = [int(i) for case, count in WANTED for i in np.flatnonzero(cases[case])[:count]]
-    return [Sample(str(words.iloc[i]), int(labels[i]), {s: z[i] for s, z in logits.items()}) for i in places]
+    first = [int(i) for case, count in WANTED for i in np.flatnonzero(cases[case])[:count]]
+    places = list(dict.fromkeys([*first, *range(len(labels))]))[: sum(count for _, count in WANTED)]
+    found = {str(words.iloc[i]): (int(labels[i]), {state: z[i] for state, z in logits.items()}) for i in places}
+    return [Sample(sentence, *told) for sentence, told in found.items()]
 
 
 def _explain_missing() -> None:

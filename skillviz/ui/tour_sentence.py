@@ -65,8 +65,8 @@ def _logits(lesson: Lesson, words: str, sample: Sample | None) -> dict[str, np.n
 def _said(lesson: Lesson, words: str, sample: Sample | None, logits: dict[str, np.ndarray]) -> None:
     """Both answers in words, what the label says, and which words the world does not know."""
     st.markdown(f"{grafted.predicted(grafted.typed(logits, ENDS), lesson.run.labels)}.")
-    if sample is not None:
-        st.caption(f"A test sentence; its label says: {text.plain(lesson.run.labels[sample.label])}. Scores as stored.")
+    label = text.plain(lesson.run.labels[sample.label]) if sample else ""
+    st.caption(f"A test sentence; its label says: {label}. Scores as stored." if sample else "Asked of the models.")
     known = cache.vocabulary(lesson.run.spec.base)
     strange = [word for word in WORD.findall(words) if known and word.lower() not in known]
     if note := tour_words.unknown(list(dict.fromkeys(strange))):

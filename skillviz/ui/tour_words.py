@@ -63,7 +63,8 @@ def elsewhere(lesson: Lesson) -> str:
     return (
         f"The models learned from *{lesson.title(lesson.task.name)}*. Now they read "
         f"*{lesson.title(lesson.other.name)}*, on which they were never trained. The slider goes from the "
-        "pre-trained model to the graft: only the region's entries move (**WiSE-Graft**). Does what helps at home help abroad?"
+        "pre-trained model to the graft: only the region's entries move (**WiSE-Graft**). "
+        "Does what helps at home help abroad?"
     )
 
 

@@ -11,8 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from skillviz.runs.store import Store
 from skillviz.ui.pages import PAGES, PROJECT
+from tests.demo.miniature import SKILLED
 from tests.e2e.conftest import served, settle
+from tests.fake_run import fake_run
 
 pytestmark = pytest.mark.e2e
 
@@ -66,12 +69,16 @@ def test_a_deep_link_on_a_fresh_server_then_the_menu(name: str, made: Made, serv
         expect(page, f"/{entry.name}", run=ids["movement"])
 
 
-def test_the_bare_address_leads_to_the_overview(made: Made, serve: Serve, visit: Visit) -> None:
-    root, ids = made
+def test_the_bare_address_leads_to_the_tour_and_one_with_a_run_to_it(
+    made: Made, serve: Serve, visit: Visit, tmp_path: Path
+) -> None:
+    root, ids = tmp_path / "library", made[1]
+    shutil.copytree(made[0], root)
+    fake_run(Store(root), **SKILLED)
     address = serve(root)
     page = visit(address)
-    page.locator("h1", has_text=PAGES["overview"].question).wait_for()
-    expect(page, "/overview", run=ids["paraphrase"])
+    page.locator("h1", has_text=PAGES["tour"].question).wait_for()
+    expect(page, "/tour", step="1")
     linked = visit(f"{address}/?run={ids['random']}")
     linked.locator("h1", has_text=PAGES["overview"].question).wait_for()
     expect(linked, "/overview", run=ids["random"])

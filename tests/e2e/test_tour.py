@@ -1,0 +1,93 @@
+"""The tour in a real browser, over a demo world in miniature: its first step live, a copied link, presenter mode."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from skillviz.live.client import Client
+from skillviz.ui.pages import PAGES, PROJECT
+from skillviz.ui.tour import STEPS
+from tests.demo.miniature import demo_project
+from tests.e2e.conftest import served, settle
+from tests.e2e.test_dashboard import expect, query
+
+__all__ = ["demo_project"]
+
+pytestmark = pytest.mark.e2e
+
+Visit = Callable[..., Any]
+LONG = 240_000  # milliseconds until a new worker has torch and the pair, on a machine that does other things too
+SIDEBAR = "[data-testid='stSidebar']"
+
+
+@pytest.fixture
+def tour(demo_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The bare address of a dashboard whose own demo world is the miniature; server and worker end with the test."""
+    project, store = tmp_path / "project", tmp_path / "runs"
+    for name in ("skillviz", "pages", ".streamlit"):
+        shutil.copytree(PROJECT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("dashboard.py", "pyproject.toml"):
+        shutil.copy(PROJECT / name, project / name)
+    shutil.copytree(demo_project, project, dirs_exist_ok=True)
+    workers = tempfile.mkdtemp(prefix="sv-")  # short, because a socket's path must be
+    monkeypatch.setenv("SKILLVIZ_LIVE", workers)
+    with served(store, tmp_path, project) as address:
+        yield address
+    client = Client(store)
+    if client.is_running():
+        psutil.Process(client.ask("ping")["pid"]).kill()
+    shutil.rmtree(workers)
+
+
+def heading(page: Any, number: int) -> None:
+    """Waits for a step's heading."""
+    page.locator("h2", has_text=STEPS[number - 1].title).wait_for()
+    settle(page)
+
+
+def test_the_first_step_a_copied_link_and_presenter_mode(tour: str, visit: Visit) -> None:
+    page = visit(tour)
+    page.locator("h1", has_text=PAGES["tour"].question).wait_for()
+    heading(page, 1)
+    expect(page, "/tour", step="1")
+    page.get_by_text("Scores as stored").wait_for()
+
+    page.get_by_role("textbox").first.fill("the zyzzyva was fine")
+    page.keyboard.press("Enter")
+    page.get_by_text("Asked of the models.").wait_for(timeout=LONG)
+    page.get_by_text("does not know “zyzzyva”").wait_for()
+    said = page.get_by_text("Pre-trained").first.inner_text()
+    page.get_by_text("it cannot be told").click()
+    page.get_by_role("button", name="Check").click()
+    page.get_by_text("Right.").wait_for()
+    page.get_by_text("Step 1 of 7 · 1 of 1 answer right").wait_for()
+
+    copy = visit(page.url)
+    copy.get_by_text("Asked of the models.").wait_for()
+    assert copy.get_by_text("Pre-trained").first.inner_text() == said
+    assert copy.get_by_text("Right.").count() == 0, "answers are the reader's own"
+
+    page.get_by_role("button", name="Next").click()
+    heading(page, 2)
+    expect(page, "/tour", step="2", **{"tour.way": "50"})
+
+    assert page.locator(SIDEBAR).is_visible()
+    small = page.locator("h2").first.bounding_box()["height"]
+    page.get_by_role("button", name="Present", exact=True).click()
+    page.locator(SIDEBAR).wait_for(state="hidden")
+    settle(page)
+    expect(page, "/tour", step="2", present="yes")
+    assert page.locator("h2").first.bounding_box()["height"] > 1.1 * small
+    again = visit(page.url)
+    heading(again, 2)
+    assert not again.locator(SIDEBAR).is_visible() and query(again)["present"] == "yes"
+    page.get_by_role("button", name="Leave presenter mode").click()
+    page.locator(SIDEBAR).wait_for(state="visible")
+    assert "present" not in query(page)

@@ -1,0 +1,309 @@
+"""The tour: every step with its control and its question, on a skill that can be told and on one that cannot; live on
+a demo world in miniature; its address, reset, presenter mode; and what it says where something is missing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz import jobs
+from skillviz.live.client import Client
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from skillviz.ui import cache
+from skillviz.ui.pages import PAGES
+from skillviz.ui.tour import CONTROLS, STEPS
+from tests.demo.miniature import demo, demo_project, skilled, skilled_runs
+from tests.jobs.conftest import ended
+from tests.live.conftest import own_workers
+from tests.pages.test_pages import charts
+
+__all__ = ["demo", "demo_project", "own_workers", "skilled", "skilled_runs"]
+EVERY = range(1, len(STEPS) + 1)
+CONTROL = dict(zip(EVERY, CONTROLS, strict=False))
+RIGHT = {1: "finetuned", 3: "65", 5: "grafted", 6: "grafted"}  # of the stand-in, by its stored intervals
+
+
+def opened(**query: str | int) -> AppTest:
+    """The page as it stands after its first run, with these parameters in the address."""
+    test = AppTest.from_file(str(PAGES["tour"].path), default_timeout=300)
+    for key, value in query.items():
+        test.query_params[key.replace("__", ".")] = str(value)
+    return test.run()
+
+
+def said(test: AppTest) -> str:
+    parts = (*test.markdown, *test.caption, *test.info, *test.warning, *test.success, *test.code)
+    return "\n".join(str(part.value) for part in parts).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def button(test: AppTest, label: str):
+    return next(b for b in test.button if b.label == label)
+
+
+def answered(test: AppTest, choice: str) -> AppTest:
+    """The page after a choice was checked."""
+    test.radio[0].set_value(choice).run()
+    return button(test, "Check").click().run()
+
+
+def told(test: AppTest) -> str:
+    """`Step 3 of 7 · 1 of 2 answers right`."""
+    return test.get("progress")[0].proto.text
+
+
+def asked(test: AppTest, name: str) -> str:
+    """A value of the address."""
+    found = test.query_params[name]
+    return found[0] if isinstance(found, list) else found
+
+
+def metrics(test: AppTest) -> list[tuple[str, str]]:
+    return [(metric.label, metric.value) for metric in test.metric]
+
+
+@pytest.mark.parametrize("step", EVERY)
+def test_every_step_has_a_short_text_a_control_a_figure_and_a_question(step: int, skilled: Run) -> None:
+    test = opened(step=step)
+    assert not test.exception and not test.error and not test.warning
+    assert f"## {STEPS[step - 1].title}" in said(test) and told(test) == f"Step {step} of 7"
+    text = test.markdown[1].value.replace("\N{NO-BREAK SPACE}", " ")
+    assert 1 <= len(re.findall(r"[.?!:]\W*(?= [A-Z*]|$)", text)) <= 5, text
+    assert len(charts(test)) == (0 if step in (1, 7) else 1), "the stand-in has no texts to begin with"
+    assert all(chart.proto.alt for chart in charts(test))
+    assert len([c for c in test.caption if c.value.startswith("How to read this:")]) == len(charts(test))
+    assert len(test.radio) == 1 and test.radio[0].value is None and button(test, "Check").disabled
+    assert asked(test, "step") == str(step)
+    assert (CONTROL[step] in test.query_params) or step in (1, 7), "empty, and without a world, they name nothing"
+
+
+@pytest.mark.parametrize("step", [s for s in EVERY if s < 7])
+def test_one_choice_is_right_and_every_choice_is_explained(step: int, skilled: Run) -> None:
+    test = opened(step=step)
+    choices = list(test.radio[0].options)
+    verdicts = []
+    for number in range(len(choices)):
+        answered(test, _names(test)[number])
+        verdicts.append("**Right.**" in said(test))
+        assert verdicts[-1] != ("**Not so:**" in said(test)) and not test.exception
+    assert sum(verdicts) == 1
+    if step in RIGHT:
+        assert _names(test)[verdicts.index(True)] == RIGHT[step]
+    assert told(test) == f"Step {step} of 7 · {int(verdicts[-1])} of 1 answer right", "the last one given counts"
+
+
+def _names(test: AppTest) -> list[str]:
+    """The names of the choices, in their order."""
+    from skillviz.ui import tour_questions as questions
+
+    step = int(asked(test, "step"))
+    run = Store(cache.own_store().root).list()[0]
+    record = run.record
+    logits = {state: run.logits(state) for state in ("pretrained", "finetuned")}
+    curve, grid, scores = run.curve(), run.interpolation(), record.metrics["test"]
+    own = grid[(grid["dataset"] == record.task.name) & (grid["path"] == "wise-ft")]
+    question = {
+        1: lambda: questions.more_often(
+            logits["pretrained"][2], logits["finetuned"][2], logits["finetuned"][1], record.task
+        ),
+        2: lambda: questions.half_way(own, record.task.metric),
+        3: lambda: questions.smallest(curve[curve["split"] == "test"], record.d),
+        4: lambda: questions.fullest_layer(run.layers()),
+        5: lambda: questions.calibrated(scores),
+        6: lambda: questions.elsewhere(record.transfers[0].scores, record.task.metric, ""),
+    }[step]()
+    assert list(test.radio[0].options) == list(question.choices.values())
+    return list(question.choices)
+
+
+def test_a_skill_that_is_not_there_cannot_be_told(demo: Run) -> None:
+    test = opened(step=1)
+    assert not test.exception and "24 test sentences" in test.radio[0].label
+    answered(test, "finetuned")
+    assert "**Not so:** it cannot be told" in said(test) and "The interval holds zero" in said(test)
+    answered(test, "untold")
+    assert "**Right.**" in said(test) and told(test).endswith("1 of 1 answer right")
+
+
+def test_answers_stay_while_the_reader_goes_on_and_back(skilled: Run) -> None:
+    test = opened()
+    assert button(test, "Back").disabled and not button(test, "Next").disabled
+    answered(test, "finetuned")
+    button(test, "Next").click().run()
+    assert told(test) == "Step 2 of 7 · 1 of 1 answer right" and test.radio[0].value is None
+    button(test, "Back").click().run()
+    assert test.radio[0].value == "finetuned" and "**Right.**" in said(test)
+    test.radio[0].set_value("pretrained").run()
+    assert "**Right.**" not in said(test), "what is not checked yet is not judged"
+    assert button(opened(step=7), "Next").disabled
+
+
+@pytest.mark.parametrize(
+    ("step", "value"), [(2, "30"), (3, "6"), (4, "layer-1"), (5, "75"), (6, "80")]
+)  # fmt: skip
+def test_a_link_opens_the_same_view(step: int, value: str, skilled: Run) -> None:
+    test = opened(step=step, **{CONTROL_NAMES[step]: value})
+    copy = opened(**{name.replace(".", "__"): asked(test, name) for name in test.query_params})
+    assert metrics(copy) == metrics(test) and said(copy) == said(test)
+    assert metrics(opened(step=step)) != metrics(test) or step == 4, "the control counts"
+    assert not copy.exception
+
+
+CONTROL_NAMES = {2: "tour__way", 3: "tour__size", 4: "tour__keep", 5: "tour__sure", 6: "tour__shift"}
+
+
+def test_nonsense_in_the_address_is_passed_over(skilled: Run) -> None:
+    assert (
+        told(opened(step="nine")) == "Step 1 of 7" == told(opened(step=0))
+        and not opened(step=2, tour__way="x").exception
+    )
+
+
+def test_the_numbers_follow_the_slider(skilled: Run) -> None:
+    test = opened(step=5)
+    assert not test.exception
+    few = metrics(test)
+    test.slider[0].set_value(50).run()
+    assert metrics(test) != few and "600 of 600 answers" in said(test) and asked(test, "tour.sure") == "50"
+
+
+def test_begin_anew_forgets_answers_choices_and_step(skilled: Run) -> None:
+    test = answered(opened(step=5, tour__sure=75, present="yes"), "grafted")
+    button(test, "Begin anew").click().run()
+    assert told(test) == "Step 1 of 7" and test.radio[0].value is None and "tour.sure" not in test.query_params
+    assert asked(test, "present") == "yes", "the next class sees it as large"
+    test.query_params["step"] = "5"
+    assert test.run().slider[0].value == 90 and not test.exception
+
+
+def test_presenter_mode_is_large_and_can_be_left(skilled: Run) -> None:
+    small, test = opened(step=3), opened(step=3, present="yes")
+    assert "font-size" in str([block.proto for block in test.get("html")]) and not small.get("html")
+    heights = [float(re.search(r'"height":([\d.]+)', charts(t)[0].proto.spec)[1]) for t in (small, test)]
+    assert heights[1] == 1.5 * heights[0]
+    button(test, "Leave presenter mode").click().run()
+    assert "present" not in test.query_params and not test.get("html")
+    button(test, "Present").click().run()
+    assert asked(test, "present") == "yes" and test.get("html")
+
+
+def test_without_a_demo_run_the_command_that_makes_one_is_told(ids: dict[str, str]) -> None:
+    test = opened(step=3)
+    assert not test.exception and not test.radio
+    assert "demo world" in test.info[0].value and test.code[0].value == "python -m skillviz demo build"
+
+
+def test_it_shows_the_demo_run_whatever_run_is_chosen(skilled: Run) -> None:
+    from tests.fake_run import fake_run
+    from tests.ui.shared_store import SMALL
+
+    other = fake_run(Store(cache.own_store().root), sizes=("5%",), **SMALL)
+    test = opened(step=3, run=other.id)
+    assert not test.exception and asked(test, "run") == other.id, "kept for the other pages"
+    assert "600 sentences" in said(test)
+
+
+@pytest.mark.parametrize(
+    ("step", "control"), [(2, {"tour__way": 35}), (4, {"tour__keep": "layer-0"}), (6, {"tour__shift": 35})]
+)
+def test_without_weights_a_step_goes_on_with_what_is_stored(step: int, control: dict[str, int], skilled: Run) -> None:
+    test = opened(step=step, **control)
+    assert not test.exception and len(test.warning) == 1 and "demo_world/base" in test.warning[0].value
+    assert len(charts(test)) == 1 and "**Right.**" in said(answered(test, _right(test)))
+
+
+def _right(test: AppTest) -> str:
+    """The right choice, found by trying."""
+    for name in _names(test):
+        if "**Right.**" in said(answered(test, name)):
+            return name
+    raise AssertionError("no choice is right")
+
+
+def test_without_weights_a_typed_sentence_says_what_is_missing(skilled: Run) -> None:
+    test = opened(tour__sentence="a fine film")
+    assert not test.exception and "demo_world/base" in test.warning[0].value and len(test.radio) == 1
+
+
+@pytest.mark.usefixtures("own_workers")
+def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(demo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = (sys.executable, "-c", "raise SystemExit('no room')")
+    monkeypatch.setattr("skillviz.ui.live.Client", lambda root: Client(root, command=dead))
+    test = opened(tour__sentence="a fine film")
+    assert not test.exception and "no room" in test.warning[0].value and button(test, "Try again")
+    assert "**Right.**" in said(answered(test, "untold"))
+
+
+@pytest.mark.usefixtures("own_workers")
+def test_every_live_control_asks_the_models(demo: Run) -> None:
+    """One session through the steps that ask: a typed sentence, points off the grid, a size between, a part."""
+    test = opened()
+    assert not test.exception and len(charts(test)) == 1 and "Scores as stored" in said(test)
+    first = test.text_input[0].value
+    button(test, "Another example").click().run()
+    assert test.text_input[0].value != first and "Scores as stored" in said(test)
+    test.text_input[0].input("the film was a zyzzyva").run()
+    assert not test.warning and "“zyzzyva”" in said(test) and "Asked of the models." in said(test)
+    assert re.search(r"Pre-trained \*\*\w+\*\* \([\d.]+ %\); fine-tuned \*\*\w+\*\*", said(test))
+    button(test, "Next").click().run()
+    for step, choose in ((2, "slider"), (6, "slider")):
+        test.query_params["step"] = str(step)
+        test.run()
+        getattr(test, f"select_{choose}")[0].set_value(35).run()
+        assert not test.warning and "Asked of the models: at 35 % of the way" in said(test), said(test)
+    test.query_params["step"] = "3"
+    test.run()
+    sizes = test.select_slider[0].options
+    between = next(i for i, size in enumerate(sizes) if "stored" not in size)
+    test.select_slider[0].set_value(_sizes(demo)[between]).run()
+    assert not test.warning and "Asked of the models; 24 sentences" in said(test)
+    test.query_params["step"] = "4"
+    test.run()
+    test.selectbox[0].select("attention").run()
+    assert not test.warning and not test.exception and "Asked of the models" in said(test)
+    assert re.search(r"Kept: [\d,]+ of [\d,]+ entries", said(test))
+
+
+def _sizes(run: Run) -> list[int]:
+    from skillviz.ui.tour_region import options
+
+    return options(sorted(run.record.sizes), True)
+
+
+@pytest.fixture
+def store(demo: Run) -> Iterator[Store]:
+    """The user's store; jobs that still live at the end are cancelled."""
+    found = Store(demo.path.parent)
+    yield found
+    for job in jobs.list(found):
+        if job.is_open:
+            jobs.cancel(found, job.run_id)
+
+
+def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(demo: Run, store: Store) -> None:
+    test = answered(opened(step=7), "all")
+    assert "Your guess is kept" in said(test) and told(test) == "Step 7 of 7"
+    button(test, "Find its region").click().run()
+    assert not test.exception and not test.warning
+    name = asked(test, "tour.job")
+    assert f"`{name}`" in said(test)
+    job = ended(store, name)
+    assert job.status == "finished" and job.spec.base == "demo_world/base", job.error
+    test.run()
+    assert re.search(r"\*\*(Right|Not so)", said(test)) and told(test).count("1 answer right") == 1
+    assert not button(test, "Find its region").disabled
+    links = [link.proto.page for link in test.get("page_link")]
+    assert "overview" in links and len(links) >= 6
+
+
+def test_a_pair_that_is_gone_is_refused_with_a_sentence(demo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    monkeypatch.setattr("skillviz.tasks.project.project_root", lambda: demo.path)
+    test = opened(step=7)
+    button(test, "Find its region").click().run()
+    assert not test.exception and "tour.job" not in test.query_params
+    assert "there is no task file" in test.warning[0].value

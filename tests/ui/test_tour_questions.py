@@ -1,0 +1,168 @@
+"""The tour's questions: what is right follows from the data, also that it cannot be told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.core.calibration import ece
+from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
+from skillviz.runs.run import Run
+from skillviz.ui.tour_questions import (
+    HOLDS_ZERO,
+    UNTOLD,
+    Question,
+    calibrated,
+    elsewhere,
+    fullest_layer,
+    half_way,
+    kept,
+    more_often,
+    smallest,
+)
+from tests.demo.miniature import skilled, skilled_runs
+
+__all__ = ["skilled", "skilled_runs"]
+
+TASK = TaskNote(name="t", labels=("a", "b"))
+LABELS = np.arange(200) % 2
+LOGITS = np.eye(2)[LABELS] * 2.0
+
+
+def wrong(share: float) -> np.ndarray:
+    """Logits that are wrong on the first examples, so many of them."""
+    found = LOGITS.copy()
+    found[: round(share * len(found))] *= -1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "answer"), [(0.4, 0.1, "finetuned"), (0.1, 0.4, "pretrained"), (0.2, 0.2, UNTOLD)]
+)
+def test_who_is_right_more_often(before: float, after: float, answer: str) -> None:
+    found = more_often(wrong(before), wrong(after), LABELS, TASK)
+    assert found.answer == answer and answer in found.choices and "200 test sentences" in found.asks
+    assert (HOLDS_ZERO in found.why) == (answer == UNTOLD)
+
+
+def test_a_difference_of_a_few_examples_cannot_be_told() -> None:
+    one_more = wrong(0.2)
+    one_more[-1] *= -1
+    assert more_often(one_more, wrong(0.2), LABELS, TASK).answer == UNTOLD
+
+
+def line(values: list[float], gained: tuple[float, float, float] | None) -> pd.DataFrame:
+    """Points of a way, and the paired difference of its beginning to its end."""
+    ways = np.linspace(0, 1, len(values))
+    rows = [
+        {"alpha": a, "metric": "accuracy", "value": v, "low": v - 0.03, "high": v + 0.03}
+        for a, v in zip(ways, values, strict=True)
+    ]
+    if gained:
+        first = dict(zip(("value", "low", "high"), gained, strict=True))
+        rows.append({"alpha": 0.0, "metric": "accuracy_difference", **first})
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(
+    ("values", "answer"),
+    [
+        ([0.5, 0.8, 0.9, 0.9, 0.9, 0.9], "early"),
+        ([0.5, 0.5, 0.6, 0.8, 0.9, 0.9], "middle"),
+        ([0.5, 0.5, 0.5, 0.5, 0.69, 0.9], "late"),
+        ([0.5, 0.7, 0.5, 0.5, 0.5, 0.9], "early"),
+    ],
+)
+def test_half_of_the_gain_on_the_way(values: list[float], answer: str) -> None:
+    found = half_way(line(values, (-0.4, -0.45, -0.35)), "accuracy")
+    assert found.answer == answer and "70.0" in found.why
+
+
+@pytest.mark.parametrize("gained", [(-0.01, -0.05, 0.03), (0.0, 0.0, 0.0), None])
+def test_without_a_gain_there_is_no_half_of_it(gained: tuple[float, float, float] | None) -> None:
+    assert half_way(line([0.5, 0.5, 0.51], gained), "accuracy").answer == UNTOLD
+
+
+def curve(*recovered: float | None) -> pd.DataFrame:
+    """A curve of sizes 10, 100, ... in a model of 10,000 entries."""
+    return pd.DataFrame(
+        [
+            {"size": 10 ** (i + 1), "metric": "recovered", "value": v, "low": v and v - 0.1, "high": v and v + 0.1}
+            for i, v in enumerate(recovered)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("recovered", "answer"),
+    [((0.2, 0.96, 1.0), "100"), ((0.95, 0.5, 1.0), "10"), ((0.2, 0.5, 0.94), "none"), ((None, None), UNTOLD)],
+)
+def test_the_smallest_size_that_is_enough(recovered: tuple[float | None, ...], answer: str) -> None:
+    found = smallest(curve(*recovered), 10_000)
+    assert found.answer == answer and answer in found.choices
+    assert list(found.choices)[: len(recovered)] == [str(10 ** (i + 1)) for i in range(len(recovered))]
+    assert (UNTOLD in found.choices) == (answer == UNTOLD)
+
+
+def test_an_interval_around_95_percent_is_told_of() -> None:
+    assert "another size might come first" in smallest(curve(0.2, 0.96), 10_000).why
+    assert "another size" not in smallest(curve(0.2, 1.2), 10_000).why
+
+
+def layers(*selected: int) -> pd.DataFrame:
+    columns = {"rows": 1, "cols": 100, "movement_l2": 1.0, "kind": "value", "is_bias": False, "total": 100}
+    rows = [{"parameter": f"p{i}", "layer": i, "selected": n, **columns} for i, n in enumerate(selected)]
+    return pd.DataFrame(rows).astype({"layer": "Int64"})
+
+
+def test_the_fullest_layer() -> None:
+    found = fullest_layer(layers(10, 30, 20))
+    assert found.answer == "1" and list(found.choices) == ["0", "1", "2", UNTOLD] and "50.0" in found.why
+    assert fullest_layer(layers(30, 30, 20)).answer == UNTOLD
+    many = fullest_layer(layers(*[5] * 10, 9, *[5] * 13))
+    assert many.answer == "10" and 6 <= len(many.choices) <= 8
+
+
+@pytest.mark.parametrize(
+    ("ends", "answer"),
+    [((-0.05, -0.02), "grafted"), ((0.02, 0.05), "finetuned"), ((-0.01, 0.02), UNTOLD), ((0.0, 0.03), UNTOLD)],
+)
+def test_who_is_better_calibrated_and_who_is_right_elsewhere(ends: tuple[float, float], answer: str) -> None:
+    middle = Estimate(value=sum(ends) / 2, low=ends[0], high=ends[1])
+    values = {"ece": Estimate(value=0.1), "accuracy": Estimate(value=0.8)}
+    states = {"grafted": values, "finetuned": values}
+    turned = Estimate(value=-middle.value, low=-ends[1], high=-ends[0])  # more accuracy is better, more ECE worse
+    scores = Scores(
+        n=100, states=states, differences={"ece": middle, "accuracy": turned}, scaled_differences={"ece": middle}
+    )
+    assert calibrated(scores).answer == answer and "temperature-scaled" in calibrated(scores).why
+    assert elsewhere(scores, "accuracy", "inns").answer == answer
+    assert calibrated(Scores(n=100, states=states)).answer == UNTOLD
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"), [(-0.2, "less"), (0.5, "much"), (0.95, "all"), (1.4, "all"), (None, UNTOLD)]
+)
+def test_a_guess_is_checked_by_the_run(value: float | None, answer: str, skilled: Run) -> None:
+    scores = skilled.record.metrics["test"].model_copy(
+        update={"recovered": Estimate(value=value, low=value, high=value)}
+    )
+    record: RunRecord = skilled.record.model_copy(update={"metrics": {"test": scores}})
+    assert kept(record).answer == answer
+
+
+def test_before_the_run_there_is_nothing_to_check() -> None:
+    assert kept(None).answer is None and "finished" in kept(None).why
+
+
+def test_of_a_real_run_the_answers_agree_with_its_predictions(skilled: Run) -> None:
+    """Recomputed from the logits, without any of the helpers."""
+    logits = {state: skilled.logits(state) for state in ("pretrained", "grafted", "finetuned")}
+    labels = logits["grafted"][1]
+    right = {state: (z.argmax(1) == labels).mean() for state, (_, _, z) in logits.items()}
+    found: Question = more_often(logits["pretrained"][2], logits["finetuned"][2], labels, skilled.record.task)
+    assert right["finetuned"] > right["pretrained"] + 0.1 and found.answer == "finetuned"
+    errors = {state: ece(logits[state][2], labels) for state in ("grafted", "finetuned")}
+    assert errors["grafted"] < errors["finetuned"] - 0.02
+    assert calibrated(skilled.record.metrics["test"]).answer == "grafted"
