@@ -10,6 +10,7 @@ import pandas as pd
 from skillviz.core.calibration import BINS
 from skillviz.plots.region import cells
 from skillviz.plots.theme import state_style
+from skillviz.report.by_example import by_example
 from skillviz.report.elsewhere import interpolation, transfer
 from skillviz.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
 from skillviz.runs.record import RunRecord, Scores
@@ -168,4 +169,4 @@ def origin(run: Run) -> Section:
 def sections(run: Run, others: Sequence[Run]) -> list[Section]:
     """All sections of the run's report, in reading order."""
     own = [overview(run), region(run), sparsity(run, others), calibration(run)]
-    return [*own, *interpolation(run), *transfer(run), origin(run)]
+    return [*own, *by_example(run), *interpolation(run), *transfer(run), origin(run)]

@@ -24,7 +24,8 @@ from tests.test_arrows import PROJECT
 from tests.ui.shared_store import SMALL
 
 HOSTILE = '"><script>window.caught=1</script><img src=x onerror="window.caught=1">[a](javascript:window.caught=1)`'
-SECTIONS = ("overview", "region", "sparsity", "calibration", "interpolation", "transfer", "origin", "glossary")
+ASKED = ("overview", "region", "sparsity", "calibration", "examples", "interpolation", "transfer")
+SECTIONS = (*ASKED, "origin", "glossary")
 
 
 @pytest.fixture
@@ -46,14 +47,14 @@ def test_it_has_every_section_and_a_table_of_contents_that_leads_there(found: Re
 
 
 def test_sections_ask_what_the_pages_ask(found: Read) -> None:
-    for name in ("overview", "region", "sparsity", "calibration", "interpolation", "transfer"):
+    for name in ASKED:
         assert PAGES[name].question in found.text
 
 
 def test_every_figure_has_alt_text_a_reading_line_a_table_and_both_themes(found: Read) -> None:
     places = [a for a in found.of("div") if "data-figure" in a]
     assert [a["data-figure"] for a in places] == [str(n) for n in range(len(found.figures))]
-    assert len(places) == 2 + 8 + 3 + 4 + 3 + 2 == found.text.count("How to read this:") == len(found.of("details"))
+    assert len(places) == 2 + 8 + 3 + 4 + 7 + 3 + 2 == found.text.count("How to read this:") == len(found.of("details"))
     assert all(a["role"] == "img" and len(a["aria-label"] or "") > 20 for a in places)
     for figure in found.figures:
         inks = {theme: figure[theme]["layout"]["template"]["layout"]["font"]["color"] for theme in INK}
