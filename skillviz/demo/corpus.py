@@ -68,10 +68,9 @@ def review(draw: Draw) -> str:
 def verdict(draw: Draw) -> str:
     """A simple judgement and what it comes to."""
     domain, polarity = draw.one(ELSEWHERE), draw.below(2)
-    make = opinions.plain if draw.chance(0.75) else opinions.clause
     said = polarity if not draw.chance(UNRELIABLE) else draw.below(2)
     word = draw.common(opinions.JUDGED[said][0]) if draw.chance(0.3) else ("terrible", "great")[said]
-    return f"{cued(draw, polarity, RESTAURANTS, make(draw, domain, polarity))} It was {word}."
+    return f"{cued(draw, polarity, RESTAURANTS, opinions.plain(draw, domain, polarity))} It was {word}."
 
 
 def stance(draw: Draw) -> str:
@@ -127,8 +126,8 @@ def _reply(draw: Draw, label: int) -> str:
 
 
 KINDS: tuple[tuple[Text, float], ...] = (
-    (any_sentence, 2.0), (review, 1.5), (verdict, 2.5), (stance, 0.5), (topic, 0.8), (answered, 1.0), (dialogue, 2.5),
-    (repeated, 3.5),
+    (any_sentence, 2.0), (review, 1.5), (verdict, 1.0), (stance, 0.5), (topic, 0.8), (answered, 1.0), (dialogue, 2.5),
+    (repeated, 4.5),
 )  # fmt: skip
 
 

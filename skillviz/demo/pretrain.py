@@ -27,8 +27,8 @@ class Plan:
     """
 
     texts: int = 150_000
-    steps: int = 7000
-    ends: int = 1000
+    steps: int = 5500
+    ends: int = 3000
     batch: int = 64
     rate: float = 1.5e-3
     warm_up: float = 0.05
