@@ -31,14 +31,14 @@ class PairPlan:
     task: str
     base: str = "base"
     readout: str = "prompt"
-    steps: int = 2500
+    steps: int = 1500
     batch: int = 16
     rate: float = 0.05
 
 
 PAIRS = (
     *(PairPlan(row.name, row.name) for row in TASKS if not row.shifted),
-    PairPlan("film-sentiment-causal", "film-sentiment", "causal", "causal", steps=1500),
+    PairPlan("film-sentiment-causal", "film-sentiment", "causal", "causal"),
 )
 
 
