@@ -14,12 +14,15 @@ made = surgery_view.built(run)
 
 with answer:
     surgery_view.meaning(run, made)
+carried = st.container()
 left, right = st.columns([3, 2])
 with left:
     show(exhibits.layout(made, theme()), run.id)
 with right:
     surgery_view.counts(made)
-surgery_view.beside(run, made, surgery_view.graft(run, made))
+with carried:  # the last to be filled: it waits for the models
+    told = surgery_view.graft(run, made, answer)
+surgery_view.beside(run, made, told)
 st.caption(
     "Fine-tuned values are copied into the pre-trained model at the region and nowhere else; nothing is trained.",
     help=about("graft"),

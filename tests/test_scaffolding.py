@@ -18,7 +18,9 @@ OPEN = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements.txt &&
 TEST = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements-dev.txt && .venv/bin/python -m pytest"
 # a slash that begins a path, then a folder where people keep their own
 OF_A_MACHINE = re.compile(r"(?<![\w.<>{}/-])/(home|Users|work|root)/[a-z]")
-GUIDES = ("docs/add-a-localizer.md", "docs/add-a-page.md", "docs/add-a-task.md", "CONTRIBUTING.md")
+GUIDES = (
+    "docs/add-a-localizer.md", "docs/add-a-page.md", "docs/add-a-task.md", "docs/jobs.md", "CONTRIBUTING.md",
+)  # fmt: skip
 
 
 def text(name: str) -> str:

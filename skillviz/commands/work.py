@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
     Ctrl-C and SIGTERM leave a checkpoint to go on from. Ends with exit code 0 where somebody else closed the run.
     """
     folder = RunFolder(run)
-    if not folder.is_open or is_alive(folder.work):
+    if not folder.is_open or is_alive(folder.work, besides=os.getpid()):
         folder.log(f"nothing to do: {folder.record.status}" if not folder.is_open else "somebody else works on it")
         return
     with gently(silent) as told, verdict(folder):

@@ -15,7 +15,7 @@ from typing import Protocol
 import psutil
 
 from skillviz.runs.alive import is_alive
-from skillviz.runs.folder import LOG, PROCESS, WORK
+from skillviz.runs.folder import LOG, PROCESS, WORK, RunFolder
 
 PATIENCE = 1.5  # seconds that a process has to stop by itself
 POLL = 0.02
@@ -42,7 +42,10 @@ class LocalBackend:
         self._children: list[subprocess.Popen[bytes]] = []
 
     def start(self, run: Path, cwd: Path) -> None:
-        """Spawns `python -m skillviz work RUN`; what it prints goes to the run's log."""
+        """Spawns `python -m skillviz work RUN`; what it prints goes to the run's log.
+
+        The process is named at once: on a busy machine it takes its time until it does so itself.
+        """
         self._reap()
         words = [sys.executable, "-m", "skillviz", "work", str(run.resolve())]
         with (run / WORK / LOG).open("ab") as log:
@@ -51,6 +54,11 @@ class LocalBackend:
                 env=_environment(), start_new_session=True,
             )  # fmt: skip
         self._children.append(child)
+        folder = RunFolder(run)
+        with contextlib.suppress(psutil.Error):
+            folder.belongs_to(child.pid)
+        if not folder.is_open:  # it was so fast that it is done
+            (folder.work / PROCESS).unlink(missing_ok=True)
 
     def alive(self, run: Path) -> bool:
         """Whether the process that the run names lives (on another machine: it is taken at its word)."""

@@ -11,10 +11,11 @@ import psutil
 CLOCK = 2.0  # seconds by which two readings of one process's start time may differ
 
 
-def is_alive(work: Path) -> bool:
+def is_alive(work: Path, besides: int = 0) -> bool:
     """True while the process named in work/process.json runs; on another machine it is taken at its word.
 
-    A process number is used again after a while, so the start time must agree too.
+    A process number is used again after a while, so the start time must agree too. The one of number `besides`
+    on this machine does not count.
     """
     try:
         own = json.loads((work / "process.json").read_text(encoding="utf-8"))
@@ -25,6 +26,6 @@ def is_alive(work: Path) -> bool:
         return True
     try:
         process = psutil.Process(pid)
-        return abs(process.create_time() - started) < CLOCK and process.status() != psutil.STATUS_ZOMBIE
+        return pid != besides and abs(process.create_time() - started) < CLOCK and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False

@@ -70,7 +70,11 @@ class RunFolder:
 
     def belongs_to_this_process(self) -> None:
         """Names the process that makes the run, so that others see whether it lives."""
-        process = psutil.Process()
+        self.belongs_to(os.getpid())
+
+    def belongs_to(self, pid: int) -> None:
+        """As `belongs_to_this_process`, for a process of this machine; raises psutil.Error where it is gone."""
+        process = psutil.Process(pid)
         own = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename}
         write_text(self.work / PROCESS, json.dumps(own))
 

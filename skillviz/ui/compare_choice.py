@@ -50,13 +50,24 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
 
 def full_names(entries: Sequence[Entry]) -> dict[str, str]:
     """The run's pair, localizer, size and seed by its id; equal ones with the end of the id."""
-    labels = pair_labels(entries)
+    labels = _brief_pairs(entries)
     names = {
         e.id: f"{localizer_style(e.localizer).title} · {text.share(e.share)} · seed {e.seed} · {labels[e.pair]}"
         for e in entries
     }
     count = Counter(names.values())
     return {run_id: f"{n} · {run_id[-6:]}" if count[n] > 1 else n for run_id, n in names.items()}
+
+
+def _brief_pairs(entries: Sequence[Entry]) -> dict[tuple[str, ...], str]:
+    """Each pair by its fine-tuned model alone, or that and its task, where no other pair is called so."""
+    first = {entry.pair: entry for entry in reversed(entries)}
+    brief = [
+        {pair: text.last_part(entry.finetuned) for pair, entry in first.items()},
+        {pair: f"{text.last_part(entry.finetuned)} · {entry.task}" for pair, entry in first.items()},
+        pair_labels(entries),
+    ]
+    return {pair: next(n[pair] for n in brief if list(n.values()).count(n[pair]) == 1) for pair in first}
 
 
 def localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:

@@ -15,7 +15,7 @@ from skillviz.ui.compared import Side
 from skillviz.ui.entries import headline_split
 from skillviz.ui.exhibits import compare as exhibits
 from skillviz.ui.glossary import about
-from skillviz.ui.spec_differences import spec_differences
+from skillviz.ui.spec_differences import DIFFERS, spec_differences
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,11 @@ def shared(found: Comparison) -> None:
             show(exhibits.shared(compared.shares(found.regions, kind), kind, theme()), found.baseline.run.id)
 
 
+def _highlighted(value: str) -> str:
+    """A tint for what differs, thin enough for both grounds; the sign before it says the same without colour."""
+    return "background-color: rgba(196, 78, 0, 0.16)" if value.startswith(DIFFERS) else ""
+
+
 def specs(found: Comparison) -> None:
     """What was asked for differently."""
     table = spec_differences(found.sides, found.baseline)
@@ -142,7 +147,7 @@ def specs(found: Comparison) -> None:
         if table.empty:
             st.caption("Nothing: these runs had the same spec, so they are repetitions of one another.")
             return
-        st.dataframe(table, hide_index=True, alt="Fields in which the specs of the runs differ")
+        st.dataframe(table.style.map(_highlighted), hide_index=True, alt="Fields in which the specs of the runs differ")
         st.caption(
             f"≠ marks what differs from {found.baseline.key}, the baseline. Fields that are the same everywhere are "
             "left out; a default is named as one."

@@ -19,11 +19,12 @@ def summary(differences: pd.DataFrame, baseline: Side, metrics: Sequence[str], w
     if differences.empty:
         return f"No other run here was scored on the examples of **{text.plain(baseline.name)}**."
     said = [_one(differences[differences["metric"] == metric], metric) for metric in metrics[:2]]
-    return f"The {what}, against **{text.plain(baseline.name)}**: {'; '.join(s for s in said if s)}."
+    lines = [f"- {sentence}." for sentence in said if sentence]
+    return "\n".join([f"The {what}, against **{text.plain(baseline.name)}**:\n", *lines])
 
 
 def _one(rows: pd.DataFrame, metric: str) -> str:
-    """`in accuracy **B** is better by +1.2 points (95 %: 0.1–2.0), C and D cannot be told from it`."""
+    """`In accuracy **B** is better, +1.2 points (95 %: 0.1–2.0); C and D cannot be told from it`."""
     rows = rows.dropna(subset=["value"])
     if rows.empty:
         return ""
@@ -36,7 +37,7 @@ def _one(rows: pd.DataFrame, metric: str) -> str:
         else:
             decided.append(f"**{row['run']}** is {judged}, {metric_difference(metric, found)}")
     parts = [*decided, *([f"{_joined(open_ones)} cannot be told from it"] if open_ones else [])]
-    return f"in {METRIC_WORDS.get(metric, metric)} {', '.join(parts)}"
+    return f"In {METRIC_WORDS.get(metric, metric)} {'; '.join(parts)}"
 
 
 def _joined(words: Sequence[str]) -> str:

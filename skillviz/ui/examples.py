@@ -28,8 +28,8 @@ CASES = {
     "moved": "confidence moved most (a tenth)",
 }
 SORTS = {
-    "file": "order in the file",
     "moved": "most moved confidence",
+    "file": "order in the file",
     "gained": "graft surer of the true class",
     "lost": "graft less sure of the true class",
     "grafted": "graft's confidence in the true class",

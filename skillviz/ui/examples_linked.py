@@ -16,9 +16,10 @@ from skillviz.ui.exhibits import examples as exhibits
 from skillviz.ui.glossary import about
 
 EXAMPLE, TABLE, SCATTER, MEASURE = "example", "examples.table", "chart.scatter", "measure"
+BY_ROW = "examples.by_row"  # the example that was chosen by its row
 MARKS = {"example": "an example", "area": "an area"}
 MOST_LISTED = 2000
-HEIGHT = 560
+HEIGHT, IN_SIGHT = 560, 14  # pixels, and the rows that these show
 CLICK = {
     "example": "Click a mark to look closer at that example, or choose it in the table or the box.",
     "area": "Drag over the figure: the table then holds the examples inside.",
@@ -29,8 +30,11 @@ def linked(run: Run, shown: Found, wanted: Filters) -> str | None:
     """Box, scatter and table of the examples that pass; returns the one chosen in any of them, None of none."""
     kept = examples.passing(shown.table, wanted)
     listed = examples.ordered(shown.table[kept], wanted.sort)
-    _passing(len(listed), len(shown.table), wanted)
-    chosen = _box(listed) if len(listed) else None
+    left, right = st.columns([2, 3], vertical_alignment="center")
+    with left:
+        _passing(len(listed), len(shown.table), wanted)
+    with right:
+        chosen = _box(listed) if len(listed) else None
     left, right = st.columns([2, 3])
     with left.container(border=True, height="stretch"):
         _scatter(run, shown.table, kept, chosen, wanted.area)
@@ -41,11 +45,8 @@ def linked(run: Run, shown: Found, wanted: Filters) -> str | None:
 
 def _passing(count: int, n: int, wanted: Filters) -> None:
     """How many pass, and the way out of a marked area."""
-    if wanted.area is None:
-        st.markdown(examples_words.passing(count, n))
-        return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(examples_words.passing(count, n, wanted.area.words()), width="content")
+    st.markdown(examples_words.passing(count, n, wanted.area.words() if wanted.area else ""))
+    if wanted.area is not None:
         st.button("Show what lies outside too", icon=":material/close:", on_click=address.forget, args=(area.AREA,))
 
 
@@ -87,6 +88,7 @@ def _scatter(run: Run, table: pd.DataFrame, kept: pd.Series, chosen: str | None,
 def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
     """The examples one under the other; the chosen one's row is marked, and marking a row chooses its example."""
     st.markdown("### The examples one by one")
+    listed, is_moved = _chosen_in_sight(listed, chosen)
     ids = listed["example_id"].head(MOST_LISTED).tolist()
     rows = [ids.index(chosen)] if chosen in ids else []
     st.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
@@ -103,7 +105,8 @@ def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
         selection_mode="single-row",
         alt="The examples with the true class, what each model says, and its probability of the true class",
     )
-    more = "" if len(ids) == len(listed) else f" The first {text.count(len(ids))} are listed; filter to see others."
+    more = " The chosen example stands first." if is_moved else ""
+    more += "" if len(ids) == len(listed) else f" The first {text.count(len(ids))} are listed; filter to see others."
     st.caption(
         f"Probabilities of the true class in percent, their difference in points. Mark a row to look closer.{more}"
     )
@@ -115,6 +118,14 @@ def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
         on_click="ignore",
         icon=":material/download:",
     )
+
+
+def _chosen_in_sight(listed: pd.DataFrame, chosen: str | None) -> tuple[pd.DataFrame, bool]:
+    """The rows with the chosen one on top, where it was chosen elsewhere and would be out of sight; whether it was."""
+    is_chosen = listed["example_id"] == chosen
+    if chosen == st.session_state.get(BY_ROW) or not is_chosen.iloc[IN_SIGHT:].any():
+        return listed, False
+    return pd.concat([listed[is_chosen], listed[~is_chosen]]), True
 
 
 def _pointed() -> None:
@@ -136,4 +147,5 @@ def _marked(ids: list[str]) -> None:
     """Takes the marked row over into the box."""
     rows = st.session_state[TABLE]["selection"]["rows"]
     if rows:
+        st.session_state[BY_ROW] = ids[rows[0]]
         controls.assign(EXAMPLE, ids[rows[0]])

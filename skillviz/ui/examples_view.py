@@ -82,7 +82,7 @@ def filters(run: Run, shown: Found) -> Filters:
         chosen = controls.select("label", "True class", names, EVERY)
         label = None if chosen == EVERY else chosen
     with places[2]:
-        sort = controls.select("sort", "Order", examples.sorts(table), "file", shown=examples.SORTS.get)
+        sort = controls.select("sort", "Order", examples.sorts(table), "moved", shown=examples.SORTS.get)
     marked = _marked()
     if not can_read:
         return Filters(case, label, sort=sort, area=marked)

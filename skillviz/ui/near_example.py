@@ -113,7 +113,7 @@ def _said(shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None
         for state, values in shares.items():
             colour, mark, title = STATES[state]
             best = int(np.argmax(values))
-            with st.container(width=130, gap=None):
+            with st.container(width=115, gap=None):
                 st.markdown(f":{colour}[{mark} {title}]")
                 st.markdown(f"**{text.plain(labels[best])}**{_right(best, true)}")
                 st.caption(f"{text.percent(float(values[best]))} sure")

@@ -40,7 +40,9 @@ def _fields(spec: RunSpec) -> dict[str, str | None]:
 def _text(value: Any) -> str | None:
     if value is None:
         return None
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return (", ".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
 
 
 def _written(value: str | None, field: str, usual: Mapping[str, str | None]) -> str:

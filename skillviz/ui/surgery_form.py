@@ -30,18 +30,30 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
     """Draws the form and returns its recipe; explains and stops where it cannot be read. `names`: the pair's runs."""
     hand = memory.current(run)
     with st.container(border=True):
-        st.markdown("### Build a region", help=about("region", "graftable"))
-        hand = _put_together(hand, run)
-        hand = _fields(hand, table, names)
+        head = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+        head.markdown("### Build a region", help=about("region", "graftable"), width="content")
+        hand = _filled(hand, run, table, names)
         try:
             recipe = recipe_of(hand)
         except BadInput as error:
             st.warning(text.plain(str(error.args[0])), icon=":material/edit:")
-            _buttons(run, hand, None)
+            with head:
+                _buttons(run, hand, None)
             st.stop()
-        _buttons(run, hand, canonical(recipe))
+        with head:
+            _buttons(run, hand, canonical(recipe))
     memory.remember(hand, canonical(recipe))
     return recipe
+
+
+def _filled(hand: Hand, run: Run, table: ParameterTable, names: Mapping[str, str]) -> Hand:
+    """What the fields say: in one row with how they are put together, where they are few."""
+    how = st.session_state[seeded("how", hand.how)]
+    left, right = st.columns([2, 5]) if how in ("stored", "parts") else (st.container(), st.container())
+    with left:
+        hand = _put_together(hand, run)
+    with right:
+        return _fields(hand, table, names)
 
 
 def _put_together(hand: Hand, run: Run) -> Hand:
@@ -69,7 +81,16 @@ def _fields(hand: Hand, table: ParameterTable, names: Mapping[str, str]) -> Hand
 
 
 def _stored(hand: Hand, names: Mapping[str, str]) -> Hand:
-    runs = _several("runs", "Stored regions of this pair", hand.runs, list(names), names, "choose a run")
+    several = st.session_state[seeded("runs", list(hand.runs))]
+    left, right = (st.container(), st.container()) if hand.has_parts or len(several) > 1 else st.columns(2)
+    with left:
+        runs = _several("runs", "Stored regions of this pair", hand.runs, list(names), names, "choose a run")
+    with right:
+        return _cut(hand, runs, names)
+
+
+def _cut(hand: Hand, runs: tuple[str, ...], names: Mapping[str, str]) -> Hand:
+    """How several stored regions are put together, or the size at which a single one is cut."""
     join, size = hand.join, hand.size if len(runs) == 1 else None
     if len(runs) > 1:
         key = seeded("join", hand.join)
@@ -142,7 +163,7 @@ def _several(
 
 def _buttons(run: Run, hand: Hand, said: str | None) -> None:
     before = memory.before(said)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, width="content"):
         st.button("Undo", icon=":material/undo:", disabled=not before, on_click=memory.undo, args=(before,))
         st.button(
             "Back to the run's own region", icon=":material/restart_alt:", disabled=hand == memory.own(run),

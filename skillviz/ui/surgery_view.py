@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
@@ -76,21 +77,26 @@ def counts(found: Made) -> None:
         st.markdown(_makeup(found))
 
 
-def graft(run: Run, found: Made) -> Grafted | None:
-    """Grafts the region live and says how it does; None where there is nothing to graft, or no model to graft it on."""
+def graft(run: Run, found: Made, answer: DeltaGenerator) -> Grafted | None:
+    """Grafts the region live and says how it does, in a sentence in `answer` and in numbers here.
+
+    None where there is nothing to graft, or no model to graft it on.
+    """
     if not found.size or run.record.task is None:
         return None
-    st.markdown("## How its graft does")
     split = headline_split(run.record)
-    size = _sample(run, split)
-    answer = live.ask(
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
+        st.markdown("## How its graft does", width="content")
+        with st.container(width="content"):
+            size = _sample(run, split)
+    scored = live.ask(
         run, "evaluate_region", topic="surgery.graft", region=dict(found.recipe), split=split, sample=size
     )
-    if answer is None:
+    if scored is None:
         st.caption(_chance(run, found, split))
         return None
-    told = grafted.grafted_of(answer, page.table(run, "predictions"), split, run.record.task)
-    st.markdown(grafted.sentence(told, run.record, split, found.is_own), help=about("complement", "paired"))
+    told = grafted.grafted_of(scored, page.table(run, "predictions"), split, run.record.task)
+    answer.markdown(grafted.sentence(told, run.record, split, found.is_own), help=about("accuracy", "ece", "paired"))
     _numbers(run, told, split, found)
     return told
 
@@ -150,9 +156,10 @@ def _sample(run: Run, split: str) -> int | None:
 
 
 def _numbers(run: Run, told: Grafted, split: str, found: Made) -> None:
-    """By hand, the run's own region and the complement side by side, each number with its interval."""
+    """By hand, the run's own region where it is another, and the complement, each number with its interval."""
     assert run.record.task is not None
-    shown = {name: title for name, title in CARDS.items() if name in told.scores}
+    hidden = {REGION} if found.is_own else set()
+    shown = {name: title for name, title in CARDS.items() if name in told.scores and name not in hidden}
     sizes = {"grafted": found.size, REGION: found.own, "complement": found.size}
     for place, (name, title) in zip(st.columns(len(shown)), shown.items(), strict=True):
         with place.container(border=True, height="stretch"):

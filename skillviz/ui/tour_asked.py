@@ -19,7 +19,8 @@ def ask(name: str, question: Question) -> None:
     if st.session_state.get(key) not in names:
         st.session_state[key] = given[name][0] if name in given and given[name][0] in names else None
     with st.container(border=True, key="tour-question"):
-        chosen = st.radio(f"**{question.asks}**", names, key=key, format_func=lambda c: question.choices[c])
+        label = f"**{question.asks}**"
+        chosen = st.radio(label, names, key=key, format_func=lambda c: question.choices[c], horizontal=True)
         if st.button("Check", disabled=chosen is None, key=f"tour.check.{name}", icon=":material/task_alt:"):
             given[name] = (str(chosen), None)
         if name in given and chosen == given[name][0]:

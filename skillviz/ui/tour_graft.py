@@ -13,7 +13,7 @@ from skillviz.ui.grafted import Grafted
 from skillviz.ui.tour_lesson import Lesson
 
 TITLES = {"pretrained": "Pre-trained", "grafted": "Graft", "finetuned": "Fine-tuned"}
-NUMBER = 120  # pixels
+NUMBER = 104  # pixels
 
 
 def ask(lesson: Lesson, recipe: Mapping[str, Any], topic: str) -> Grafted | None:
@@ -32,4 +32,4 @@ def three(lesson: Lesson, graft: Mapping[str, Estimate]) -> None:
         for state, title in TITLES.items():
             found = graft if state == "grafted" else lesson.scores.states.get(state, {})
             with st.container(width=NUMBER, gap=None):
-                cards.estimate(metric, found.get(metric), title=title)
+                cards.estimate(metric, found.get(metric), title=title, helps=state == "pretrained")

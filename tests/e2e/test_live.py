@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from skillviz.live.client import Client
+from skillviz.live.client import _STARTED, Client
 from skillviz.runs.store import Store
 from skillviz.ui.pages import PROJECT
 from skillviz.ui.sentences import metric_value
@@ -72,13 +72,14 @@ def dashboard(scored_world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (run,) = Store(store).list()
     (near,) = run.record.spec.others
     server, address = started(PROJECT, tmp_path, {"SKILLVIZ_RUNS": str(store)})
-    client = Client(store)
+    client, before = Client(store), list(_STARTED)
     client.ask("open", pair={"run": run.id}, timeout=LONG / 1000)
     yield Dashboard(server, address, run.id, client, near)
     if client.is_running():
         psutil.Process(client.ask("ping")["pid"]).kill()
-    server.kill()
-    server.wait(20)
+    for process in (server, *(one for one in _STARTED if one not in before)):
+        process.kill()
+        process.wait(20)
     shutil.rmtree(workers)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,6 +139,19 @@ def test_a_waiting_job_is_cancelled_and_a_failed_one_resumed(store: Store, world
     assert jobs.cancel(store, jobs_before.run_id).status == "cancelled"
     time.sleep(1)
     assert jobs.status(store, never_named.run_id).status == "cancelled" and store.list() == []
+
+
+def test_a_process_that_dies_before_it_says_a_word_is_noticed_at_once(
+    store: Store, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillviz.jobs.backend.sys.executable", shutil.which("false"))
+    job = jobs.start(spec_of(world), store)
+    killed = until(lambda: (found := jobs.status(store, job.run_id)).is_resumable and found, 30)
+    assert (killed.status, killed.error.kind) == ("failed", "killed")
+    monkeypatch.undo()
+    monkeypatch.setenv("SKILLVIZ_RUNS", str(store.root))
+    jobs.resume(store, job.run_id)
+    assert ended(store, job.run_id).status == "finished"
 
 
 def test_a_failure_shows_its_class_and_what_to_do(store: Store, world: Path, tmp_path: Path) -> None:

@@ -93,11 +93,17 @@ def test_filters_narrow_box_and_table_and_stand_in_the_address(ids: dict[str, st
     assert test.query_params["case"] == ["finetuned"] or test.query_params["case"] == "finetuned"
     count = int(few.rsplit("(", 1)[1].rstrip(")"))
     assert len(box(test, "Look closer at").options) == count < every == 120
-    assert len(test.dataframe[-1].value) > 0 and f"**{count}** of 120 examples" in words(test)
+    assert len(test.dataframe[1].value) > 0 and f"**{count}** of 120 examples" in words(test)
     scatter = drawn(test)[0]
     assert [t["name"] for t in scatter["data"] if t.get("customdata")] == [f"only fine-tuned right ({count})"]
     again = opened("examples", **link(test))
     assert box(again, "Look closer at").options == box(test, "Look closer at").options
+
+
+def test_it_begins_with_the_example_whose_confidence_moved_most(ids: dict[str, str]) -> None:
+    test = opened("examples", run=ids["stagewise0"])
+    moved = test.dataframe[1].value["graft − fine-tuned"].abs()
+    assert moved.is_monotonic_decreasing and box(test, "Look closer at").value == test.dataframe[1].value["example"][0]
 
 
 def test_no_example_that_passes_is_said(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
@@ -109,12 +115,20 @@ def test_no_example_that_passes_is_said(ids: dict[str, str], use: Use, tmp_path:
 
 
 def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> None:
-    test = opened("examples", run=ids["stagewise0"], example="test-7")
+    test = opened("examples", run=ids["stagewise0"], example="test-7", sort="file")
     assert "**test-7** · true class" in words(test) and box(test, "Look closer at").value == "test-7"
     assert "chosen" in [trace["name"] for trace in drawn(test)[0]["data"]]
     assert test.session_state["examples.table"]["selection"]["rows"] == [7]
     box(test, "Look closer at").select("test-11").run()
     assert link(test)["example"] == "test-11" and "**test-11**" in words(test)
+    box(test, "Look closer at").select("test-90").run()
+    assert test.session_state["examples.table"]["selection"]["rows"] == [0]
+    assert test.dataframe[1].value["example"][:2].tolist() == ["test-90", "test-0"]
+    assert "The chosen example stands first" in words(test)
+    marked = opened("examples", run=ids["stagewise0"], example="test-90", sort="file")
+    marked.session_state["examples.by_row"] = "test-90"
+    marked.run()
+    assert marked.session_state["examples.table"]["selection"]["rows"] == [90], "a marked row stays where it is"
 
 
 def clicking() -> None:
@@ -146,7 +160,7 @@ def test_a_click_on_a_point_or_a_row_chooses_its_example_and_a_click_beside_none
 
 def test_a_marked_area_narrows_the_table_is_framed_and_can_be_left(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"], area="confidence_0.5_1_0_0.5", marks="area")
-    table = test.dataframe[-1].value
+    table = test.dataframe[1].value
     assert 0 < len(table) < 120 and "lie in the marked area: confidence in the true class" in words(test)
     assert table["fine-tuned: true class"].between(50, 100).all() and table["grafted: true class"].between(0, 50).all()
     scatter = drawn(test)[0]
@@ -154,7 +168,7 @@ def test_a_marked_area_narrows_the_table_is_framed_and_can_be_left(ids: dict[str
     assert (frame["x0"], frame["x1"], frame["y0"], frame["y1"]) == (50, 100, 0, 50)
     assert scatter["layout"]["dragmode"] == "select" and link(test)["area"] == "confidence_0.5_1_0_0.5"
     next(b for b in test.button if "outside" in b.label).click().run()
-    assert len(test.dataframe[-1].value) == 120 and "area" not in test.query_params
+    assert len(test.dataframe[1].value) == 120 and "area" not in test.query_params
     assert "marked area" not in words(opened("examples", run=ids["stagewise0"], area="everywhere"))
 
 
@@ -179,7 +193,7 @@ def test_texts_are_shown_searched_and_measured_where_they_are_at_hand(use: Use, 
     (run.path / "run.json").write_text(run.record.model_dump_json())
     use(tmp_path / "runs")
     first = json.loads((tmp_path / "task" / "test.jsonl").read_text().splitlines()[0])["text"]
-    test = opened("examples", run=run.id)
+    test = opened("examples", run=run.id, sort="file")
     assert not test.exception and not test.info and f"> {first}" in words(test)
     assert test.dataframe[1].value["text"].iloc[0] == first
     word = first.split()[0]

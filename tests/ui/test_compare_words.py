@@ -40,7 +40,8 @@ def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
         ("C", "ece", -0.03, -0.05, -0.01, 100, None, None, None),
     )
     said = words.summary(rows, some()[0], ("accuracy", "ece", "nll"), "grafts")
-    accuracy, ece = said.split("; ")
+    first, _, accuracy, ece = said.split("\n")
+    assert first.startswith("The grafts, against **A") and accuracy.startswith("- In accuracy")
     assert "**B** is better, +3.0 points" in accuracy and "**C** cannot be told from it" in accuracy
     assert "**B** is worse" in ece and "**C** is better" in ece
 
@@ -86,3 +87,11 @@ def test_names_in_the_box_are_unique() -> None:
     entries = [*several(), entry("twin-000001", localizer="random"), entry("twin-000002", localizer="random")]
     names = full_names(entries)
     assert len(set(names.values())) == len(entries)
+
+
+def test_names_in_the_box_leave_out_of_the_pair_what_tells_nothing() -> None:
+    one, other = (entry(name, finetuned=f"me/{name}", pair=(name,)) for name in ("film", "food"))
+    same = entry("same", finetuned="you/film", pair=("same",), task="cr")
+    assert full_names([one, other])["film"].endswith("· film")
+    assert full_names([one, other, same])["film"].endswith(f"· film · {one.task}")
+    assert full_names([one, other, same])["food"].endswith("· food")

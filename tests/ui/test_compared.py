@@ -162,6 +162,14 @@ def test_specs_show_only_what_differs_with_defaults_named(three: tuple[Side, ...
     assert spec_differences((three[0], with_spec(three[0])), three[0]).empty
 
 
+def test_a_switch_and_an_empty_list_are_words(three: tuple[Side, ...]) -> None:
+    one = with_spec(three[0], interpolation=False, others=())
+    table = spec_differences((one, with_spec(three[1], interpolation=True, others=("imdb", "cr"))), one)
+    table = table.set_index("field")
+    assert table.loc["others"].tolist() == ["none (default)", "≠ imdb, cr"]
+    assert table.loc["interpolation"].tolist() == ["no (default)", "≠ yes"]
+
+
 def test_a_base_that_is_called_like_no_default_is_not_a_default(three: tuple[Side, ...]) -> None:
     table = spec_differences((three[0], with_spec(three[1], base="-", seed=0)), three[0])
     assert table["B"].tolist() == ["≠ -"]
