@@ -26,6 +26,8 @@ def is_alive(work: Path, besides: int = 0) -> bool:
         return True
     try:
         process = psutil.Process(pid)
-        return pid != besides and abs(process.create_time() - started) < CLOCK and process.status() != psutil.STATUS_ZOMBIE
+        return (
+            pid != besides and abs(process.create_time() - started) < CLOCK and process.status() != psutil.STATUS_ZOMBIE
+        )
     except psutil.NoSuchProcess:
         return False

@@ -144,12 +144,11 @@ def test_a_waiting_job_is_cancelled_and_a_failed_one_resumed(store: Store, world
 def test_a_process_that_dies_before_it_says_a_word_is_noticed_at_once(
     store: Store, world: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillviz.jobs.backend.sys.executable", shutil.which("false"))
-    job = jobs.start(spec_of(world), store)
+    with monkeypatch.context() as patch:
+        patch.setattr("skillviz.jobs.backend.sys.executable", shutil.which("false"))
+        job = jobs.start(spec_of(world), store)
     killed = until(lambda: (found := jobs.status(store, job.run_id)).is_resumable and found, 30)
     assert (killed.status, killed.error.kind) == ("failed", "killed")
-    monkeypatch.undo()
-    monkeypatch.setenv("SKILLVIZ_RUNS", str(store.root))
     jobs.resume(store, job.run_id)
     assert ended(store, job.run_id).status == "finished"
 
