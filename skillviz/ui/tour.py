@@ -87,6 +87,8 @@ def draw(number: int, shown: Lesson) -> None:
         tour_asked.ask(str(number), question)
     if number == 1:
         st.caption(tour_words.toy(shown))
+    if number == len(STEPS):
+        tour_job.further(shown)
 
 
 def buttons(number: int) -> None:

@@ -34,10 +34,10 @@ def draw(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Questio
             st.info("The demo world's index is not here, so that no pair can be offered.")
     with right:
         if job is None:
-            st.caption("Nothing was started yet: the search will be drawn here, step by step.")
+            with st.container(border=True):
+                st.caption("Nothing was started yet: the search will be drawn here, step by step.")
         else:
             jobs_view.follow(job.run_id)
-    _further(lesson)
     return tour_questions.kept(_record(job))
 
 
@@ -102,10 +102,11 @@ def _record(job: Job | None) -> RunRecord | None:
     return job.record if job is not None and job.status == "finished" else None
 
 
-def _further(lesson: Lesson) -> None:
-    """The other pages, on the run of this tour."""
+def further(lesson: Lesson) -> None:
+    """Where to go from here: other pages, on the run of this tour."""
     st.markdown("**Go on with the run of this tour:**")
     with st.container(horizontal=True):
         for name in FURTHER:
             entry = pages.PAGES[name]
-            st.page_link(entry.link(), label=entry.question, query_params={address.RUN: lesson.run.id})
+            told = {"label": entry.question, "icon": ":material/arrow_outward:"}
+            st.page_link(entry.link(), **told, query_params={address.RUN: lesson.run.id})

@@ -59,7 +59,7 @@ def part_title(name: str) -> str:
 def _part(lesson: Lesson) -> Mapping[str, Any] | None:
     """The conditions of the part that is kept; None for all of the region."""
     found = parts(lesson.layers)
-    chosen = controls.select(KEEP, "Keep of the region", [WHOLE, *found], WHOLE, shown=part_title)
+    chosen = controls.select(KEEP, "Part of the region to keep", [WHOLE, *found], WHOLE, shown=part_title)
     return found.get(chosen)
 
 

@@ -105,7 +105,7 @@ def fullest_layer(layers: pd.DataFrame) -> Question:
     told = ", ".join(f"{text.percent(counts[layer])} in layer {layer}" for layer in offered)
     even_share = text.percent(1 / max(len(counts), 1))
     why = f"Of the region's entries lie {told}; spread evenly over all layers it would be {even_share} in each."
-    asks = "In which layer do most of the region's entries lie?"
+    asks = "In which layer do most of the region's entries lie? (The table under the map counts them.)"
     return Question(asks, choices, str(best[0]) if len(best) == 1 else UNTOLD, why if counts else "It has no layers.")
 
 

@@ -67,7 +67,7 @@ def _chosen(
     `datasets` by name: how another task is asked for, None for the run's own.
     """
     parts, size, metric, asks = [], lesson.record.size or 1, lesson.task.metric, True
-    for dataset, named in datasets.items():
+    for place, (dataset, named) in zip(st.columns(len(datasets)), datasets.items(), strict=True):
         near = grid.nearest(dataset, path, size, alpha)
         if near is None:
             continue
@@ -78,9 +78,10 @@ def _chosen(
             rows, kind, at = (rows, NEAREST, at) if asked is None else (asked, EXACT, alpha)
             asks = asked is not None  # what stands in the way is said once
         parts += [line.assign(current=False), rows.assign(current=True)]
-        st.markdown(f"**{lesson.title(dataset)}**")
-        cards.estimate(metric, estimate(rows, metric))
-        st.caption(interpolation_words.source(kind, path, near[0], at, lesson.record.d))
+        with place:
+            st.markdown(f"**{lesson.title(dataset)}**")
+            cards.estimate(metric, estimate(rows, metric))
+            st.caption(interpolation_words.source(kind, path, near[0], at, lesson.record.d))
     return pd.concat(parts, ignore_index=True)
 
 
