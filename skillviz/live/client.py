@@ -55,7 +55,7 @@ class Client:
         worker ends over it, and WorkerBug for an error in skillviz.
         """
         end = time.monotonic() + timeout
-        message = {
+        message: dict[str, Any] = {
             "version": VERSION, "id": secrets.token_hex(8), "session": self.session, "topic": topic,
             "operation": operation, "arguments": arguments,
         }  # fmt: skip

@@ -152,7 +152,7 @@ def facts_of(spec: RunSpec, device: str = "cpu") -> Facts:
     caps = {"max_train": spec.max_train, "max_validation": spec.max_validation, "max_test": spec.max_test}
     splits = load(task, k_shot=spec.k_shot, seed=spec.data_seed, **caps)
     frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
-    words = splits.train["text_a"].head(200).str.split().str.len().mean()
+    words = splits.train["text_a"].head(200).map(lambda text: len(str(text).split())).mean()
     config, d = found.base.config, found.d or 1
     width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
     whole = sum(prod(shape) for shape in found.base.shapes.values())

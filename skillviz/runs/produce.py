@@ -178,7 +178,7 @@ class _Production:
         loss = step.loss if np.isfinite(step.loss) else None
         said = {"step": step.step, "loss": loss, "size": step.size, "added": step.added, "removed": step.removed}
         all_targets = targets(self.plan.row, self.plan.sizes)
-        place = {"search": all_targets.index(target) + 1, "searches": len(all_targets)}
+        place: dict[str, Any] = {"search": all_targets.index(target) + 1, "searches": len(all_targets)}
         self.stepped += 1
         place["left"] = self.seconds_left(step, place["searches"] - place["search"])
         with self.checkpoints.kept(self.found, step.state):

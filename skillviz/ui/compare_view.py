@@ -134,9 +134,9 @@ def shared(found: Comparison) -> None:
             show(exhibits.shared(compared.shares(found.regions, kind), kind, theme()), found.baseline.run.id)
 
 
-def _highlighted(value: str) -> str:
+def _highlighted(value: object) -> str:
     """A tint for what differs, thin enough for both grounds; the sign before it says the same without colour."""
-    return "background-color: rgba(196, 78, 0, 0.16)" if value.startswith(DIFFERS) else ""
+    return "background-color: rgba(196, 78, 0, 0.16)" if str(value).startswith(DIFFERS) else ""
 
 
 def specs(found: Comparison) -> None:

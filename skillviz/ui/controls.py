@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import streamlit as st
 
@@ -74,7 +74,7 @@ def span(name: str, label: str, low: int, high: int, *, help: str | None = None)
     key = _key(name)
     if not _is_span(st.session_state.get(key), low, high) or address.asked(name) is not None:
         st.session_state[key] = _read_span(address.current(name), low, high)
-    first, last = st.slider(label, low, high, key=key, help=help)
+    first, last = cast("tuple[int, int]", st.slider(label, low, high, key=key, help=help))
     address.drew(key, (first, last))
     address.keep(name, WHOLE if (first, last) == (low, high) else f"{first}-{last}")
     return first, last

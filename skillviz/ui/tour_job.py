@@ -108,5 +108,5 @@ def further(lesson: Lesson) -> None:
     with st.container(horizontal=True):
         for name in FURTHER:
             entry = pages.PAGES[name]
-            told = {"label": entry.question, "icon": ":material/arrow_outward:"}
+            told: dict[str, Any] = {"label": entry.question, "icon": ":material/arrow_outward:"}
             st.page_link(entry.link(), **told, query_params={address.RUN: lesson.run.id})

@@ -78,8 +78,9 @@ def _cut(lesson: Lesson, size: int) -> dict[str, Estimate] | None:
         return None
     found, metric = dict(told.scores["grafted"]), lesson.task.metric
     if {"pretrained", "finetuned"} <= told.logits.keys():
-        three = [told.logits[state] for state in ("grafted", "pretrained", "finetuned")]
-        found["recovered"] = defined(recovered_gain(*three, told.labels, metric, positive=positive(lesson.task)))
+        grafted, *ends = (told.logits[state] for state in ("grafted", "pretrained", "finetuned"))
+        gain = recovered_gain(grafted, ends[0], ends[1], told.labels, metric, positive=positive(lesson.task))
+        found["recovered"] = defined(gain)
     return found
 
 
