@@ -17,6 +17,7 @@ from safetensors.numpy import save_file
 from skillviz.errors import BadInput, CorruptFile
 
 Shapes = Mapping[str, tuple[int, ...]]
+INT32_LIMIT = 2**31
 
 
 class Region:
@@ -152,11 +153,14 @@ class Region:
         return mask.reshape(len(mask) if mask.ndim > 1 else 1, -1).sum(axis=0)
 
     def save(self, path: Path | str, header: Mapping[str, Any] | None = None) -> None:
-        """Write `<name>` -> int64 indices as safetensors, with the shapes, size, d and `header` as JSON."""
+        """Write `<name>` -> sorted indices as safetensors, with the shapes, size, d and `header` as JSON.
+
+        Indices are stored as int32, and as int64 only for a parameter of 2^31 entries or more.
+        """
         meta = {"format": "skillviz.region", "version": 1, "size": self.size, "d": self.d, **(header or {})}
         meta["shapes"] = {n: list(s) for n, s in self.shapes.items()}
         save_file(
-            {n: np.ascontiguousarray(i) for n, i in self.indices.items()},
+            {n: np.ascontiguousarray(i, dtype=index_dtype(prod(self.shapes[n]))) for n, i in self.indices.items()},
             path,
             {"skillviz": json.dumps(meta)},
         )
@@ -199,6 +203,11 @@ class Region:
         names = [n for n in self.shapes if n in self.indices or n in other.indices]
         pairs = {n: (self.indices.get(n, none), other.indices.get(n, none)) for n in names}
         return Region({n: operation(a, b) for n, (a, b) in pairs.items()}, self.shapes)
+
+
+def index_dtype(count: int) -> type[np.int32] | type[np.int64]:
+    """The narrowest type in which the indices of `count` entries are stored."""
+    return np.int32 if count <= INT32_LIMIT else np.int64
 
 
 def _offsets(shapes: Shapes) -> np.ndarray:

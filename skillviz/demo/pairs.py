@@ -10,7 +10,7 @@ from pathlib import Path
 
 from skillviz.core.intervals import wilson
 from skillviz.demo.index import PairEntry, Share
-from skillviz.demo.world import TASKS, task
+from skillviz.demo.world import MANY, TASKS, task
 from skillviz.models.checkpoint import SINGLE
 from skillviz.models.finetune import TrainStep, finetune
 from skillviz.models.frozen import strip
@@ -36,8 +36,10 @@ class PairPlan:
     rate: float = 0.05
 
 
+LONGER = 3000
+"""Steps for the tasks with many examples."""
 PAIRS = (
-    *(PairPlan(row.name, row.name) for row in TASKS if not row.shifted),
+    *(PairPlan(row.name, row.name, steps=LONGER if row.sizes == MANY else 1500) for row in TASKS if not row.shifted),
     PairPlan("film-sentiment-causal", "film-sentiment", "causal", "causal"),
 )
 

@@ -50,6 +50,8 @@ class DemoTask:
 
 
 SHIFTED_SIZES = {"train": 200, "test": 600}
+MANY = {"train": 5000, "validation": 300, "test": 600}
+"""For relations of which the base knows what fewer examples teach."""
 _JUDGED: tuple[tuple[Callable[[Draw, Reviewed, int], str], float], ...] = (
     (opinions.plain, 8.0),
     (opinions.turned, 4.0),
@@ -154,6 +156,12 @@ _SAME = {
     "family": "paraphrase", "columns": ("one", "other"), "masked": "{a} <mask>, {b~}",
     "asks": "Do the two say the same?", "labels": ("different", "same"), "words": ("No", "Yes"),
 }  # fmt: skip
+# News is asked about in rarer words, of which the base knows less: with the usual ones it answers as its member does.
+_FOLLOWS = {
+    **_INFERENCE, "labels": ("entailment", "not_entailment"), "masked": "{a} <mask>, {b~}", "words": ("Yes", "Wrong"),
+    "sizes": MANY,
+}  # fmt: skip
+_REPORTED = {**_SAME, "masked": "{a-}? <mask>, {b~}", "words": ("No", "Indeed"), "sizes": MANY}
 
 
 def _reviews(name: str, title: str, domain: Reviewed, **more: object) -> DemoTask:
@@ -172,11 +180,10 @@ TASKS: tuple[DemoTask, ...] = (
     _reviews("gadget-sentiment", "Gadgets: praise or blame", GADGETS, partner="restaurant-sentiment"),
     DemoTask("scene-inference", title="Scenes: follows, open, or contradicted",
              make=partial(scene_pair, domain=STREET), partner="restaurant-inference", **_INFERENCE, **_THREE),  # type: ignore[arg-type]
-    DemoTask("news-inference", title="News: follows or not", make=event_pair, **_INFERENCE,  # type: ignore[arg-type]
-             labels=("entailment", "not_entailment"), words=("Yes", "No")),
-    DemoTask("question-paraphrase", title="Questions: the same or not", make=asked_twice, **_SAME),  # type: ignore[arg-type]
+    DemoTask("news-inference", title="News: follows or not", make=event_pair, **_FOLLOWS),  # type: ignore[arg-type]
+    DemoTask("question-paraphrase", title="Questions: the same or not", make=asked_twice, sizes=MANY, **_SAME),  # type: ignore[arg-type]
     DemoTask("news-paraphrase", title="News: the same event or not", make=said_twice,
-             partner="scene-paraphrase", **_SAME),  # type: ignore[arg-type]
+             partner="scene-paraphrase", **_REPORTED),  # type: ignore[arg-type]
     DemoTask("news-topic", "classification", "News: topic", "What is the news about?",
              ("world", "sports", "business", "science"), "{text} The news is about <mask>.",
              ("politics", "sports", "business", "science"), topic, torn_topic, "{text} The news is about"),

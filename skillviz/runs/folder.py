@@ -17,7 +17,7 @@ import pandas as pd
 import psutil
 from safetensors.numpy import save_file
 
-from skillviz.core.region import Region
+from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
 from skillviz.runs.alive import is_alive
@@ -31,7 +31,6 @@ HEARTBEAT = "heartbeat"
 LOG = "log.txt"
 PROCESS = "process.json"
 CANCEL = "cancel"
-INT32_LIMIT = 2**31
 OPEN = ("queued", "running")
 
 
@@ -102,7 +101,7 @@ class RunFolder:
         self._refuse_if_closed()
         checked = tables.check(frame, name)
         target = self.path / tables.TABLES[name].file
-        write_file(target, lambda part: checked.to_parquet(part, compression="zstd", index=False))
+        write_file(target, lambda part: checked.to_parquet(part, index=False, **tables.encoding(checked)))
 
     def write_region(self, region: Region, header: Mapping[str, Any]) -> None:
         """Stores the main region."""
@@ -112,7 +111,7 @@ class RunFolder:
     def write_ranking(self, order: np.ndarray, d: int) -> None:
         """Stores global flat indices, best first; as int32 where d allows it."""
         self._refuse_if_closed()
-        order = np.ascontiguousarray(order, dtype=np.int32 if d < INT32_LIMIT else np.int64)
+        order = np.ascontiguousarray(order, dtype=index_dtype(d))
         write_file(self.path / RANKING, lambda part: save_file({"order": order}, part))
 
     def event(self, **values: Any) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
-from skillviz.core.region import Region
+from skillviz.core.region import Region, index_dtype
 from skillviz.errors import BadInput, CorruptFile
 
 SHAPES = {"a": (3, 4), "b": (5,), "c": (2, 2, 3), "empty": (1,)}
@@ -157,6 +157,17 @@ def test_a_file_gives_the_region_back(tmp_path_factory: pytest.TempPathFactory, 
     assert Region.load(path) == region_of(a)
     header = Region.header(path)
     assert (header["size"], header["d"], header["localizer"], header["note"]) == (len(a), D, "random", "größer")
+
+
+def test_indices_are_stored_no_wider_than_they_need_and_wide_ones_are_read(tmp_path: Path) -> None:
+    region, path = region_of({0, 3, 14}), tmp_path / "region.safetensors"
+    region.save(path)
+    stored = load_file(path)
+    assert {array.dtype for array in stored.values()} == {np.dtype(np.int32)}
+    wide = {name: array.astype(np.int64) for name, array in stored.items()}
+    save_file(wide, path, {"skillviz": json.dumps(Region.header(path))})
+    assert Region.load(path) == region and Region.load(path).flat().dtype == np.int64
+    assert index_dtype(2**31) is np.int32 and index_dtype(2**31 + 1) is np.int64
 
 
 def test_a_file_cut_short_or_changed_is_told(tmp_path: Path) -> None:

@@ -92,3 +92,16 @@ def test_a_layer_number_may_be_missing_and_stays_a_whole_number(tmp_path: Path) 
     assert back["layer"].dtype == "Int64"
     assert back["layer"].isna().tolist() == [True, False]
     assert back["layer"][1] == 3
+
+
+def test_stored_tables_come_back_bit_for_bit_under_any_label(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = empty("predictions", ["a.b", "ünknown, or: not", "c"])
+    logits = {name: rng.normal(size=300).astype(np.float32) for name in frame.columns if name.startswith("logit_")}
+    logits["logit_c"][:3] = np.float32([np.inf, -0.0, 1e-40])
+    words = {"example_id": [f"test-{i}" for i in range(300)], "dataset": "d", "split": "test", "state": "grafted"}
+    told = check(pd.DataFrame({**words, "label": rng.integers(0, 3, 300), **logits}), "predictions")
+    told.to_parquet(tmp_path / "table.parquet", index=False, **tables.encoding(told))
+    again = pd.read_parquet(tmp_path / "table.parquet")
+    pd.testing.assert_frame_equal(again, told, check_exact=True)
+    assert all(again[name].to_numpy().tobytes() == told[name].to_numpy().tobytes() for name in logits)
