@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -82,27 +81,30 @@ class Build:
             counts[name] = model.num_parameters()
         self.keep(parameters=counts)
 
-    def pairs(self) -> None:
-        """The fine-tuned members; those that are there for these bases stay."""
+    def pairs(self) -> float:
+        """The fine-tuned members; those that are there for these bases stay. Returns the seconds of all of them."""
         there = {entry.name: entry for entry in self.world.pairs if (self.folder / "pairs" / entry.name).is_dir()}
         for number, plan in enumerate(self.size.pairs, start=1):
             if plan.name not in there:
                 text = f"pair {number} of {len(self.size.pairs)}, {plan.name}"
                 there[plan.name] = make_pair(plan, self.folder, self.seed, partial(self.trained, text))
                 self.keep(pairs=tuple(there.values()))
+        return sum(entry.seconds for entry in there.values())
 
     def trained(self, text: str, step: TrainStep) -> None:
         """Tells of one step of fine-tuning."""
         self.advance(step.step, step.steps, f"{text}: loss {step.loss:.3f}")
 
-    def runs(self) -> None:
-        """The cached runs; those that are there stay."""
+    def runs(self) -> float:
+        """The cached runs; those that are there stay. Returns the seconds of all of them."""
 
         def show(said: Progress) -> None:
             self.advance(said.done, said.total, f"runs: {said.text}")
 
-        made = [found for *_, found in cached.make_runs(self.world, Store(self.runs_dir), self.seed, show)]
+        store = Store(self.runs_dir)
+        made = [found for *_, found in cached.make_runs(self.world, store, self.seed, show)]
         self.keep(runs=tuple(made))
+        return sum(sum(store.open(name).record.seconds.values()) for name in made)
 
     def keep(self, **changes: object) -> None:
         """Writes what is known of the world."""
@@ -140,8 +142,7 @@ def build(
         raise BadInput(f"{folder} holds the world of seed {there.seed}; name another folder, or delete it first.")
     made = Build(folder, runs_dir, seed, size or Size(), advance, there or World(seed=seed))
     for stage in _asked(made.world, only):
-        with _timed(made, stage, anew=only is not None):
-            getattr(made, stage)()
+        _make(made, stage, anew=only is not None)
     return made.world
 
 
@@ -158,18 +159,19 @@ def _asked(world: World, only: str | None) -> Iterator[str]:
     yield only
 
 
-@contextmanager
-def _timed(made: Build, stage: str, anew: bool) -> Iterator[None]:
-    """Takes the stage's time, and marks it and not those after it as finished.
+def _make(made: Build, stage: str, anew: bool) -> None:
+    """Makes a stage, with its time, and marks it and not those after it as finished.
 
     Pairs are forgotten where their bases are made again, or they themselves `anew`; else those that are there stay.
+    A stage of which parts may have been there counts their seconds itself.
     """
     before = STAGES[: STAGES.index(stage)]
     gone = stage in ("corpus", "base") or (anew and stage == "pairs")
     unmade: dict[str, tuple[PairEntry, ...]] = {"pairs": ()} if gone else {}
     made.world = made.world.model_copy(update={"stages": before, **unmade})
     begun = time.perf_counter()
-    yield
-    seconds = {**made.world.seconds, stage: round(time.perf_counter() - begun, 1)}
+    counted = getattr(made, stage)()
+    took = time.perf_counter() - begun if counted is None else counted
+    seconds = {**made.world.seconds, stage: round(took, 1)}
     said = {"threads": torch.get_num_threads(), "versions": versions()}
     made.keep(stages=(*before, stage), seconds=seconds, **said)
