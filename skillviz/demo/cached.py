@@ -16,8 +16,8 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 
-SIZES = ("1%", "0.1%", "3%")
-MAIN_SIZES = ("1%", "0.03%", "0.1%", "0.3%", "3%")
+SIZES = ("3%", "0.1%", "1%")
+MAIN_SIZES = ("3%", "0.03%", "0.1%", "0.3%", "1%")
 LEARNED: dict[str, Any] = {"steps": 50, "batch_size": 256}
 WITH_RANDOM = (MAIN, "scene-inference", "news-paraphrase", "news-topic")
 WITH_LEARNED = (MAIN, "scene-inference", "news-paraphrase", "news-topic")

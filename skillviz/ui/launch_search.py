@@ -16,8 +16,8 @@ from skillviz.ui.glossary import about
 from skillviz.ui.launch_choices import Choices
 
 BY_HAND = "recipe"  # made on the page Surgery
-SIZES = ("0.01%", "0.1%", "1%", "10%")
-SMALL = "1%"  # in the demo world's small models a region needs a larger share
+SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
+SMALL = "3%"  # in the demo world's small models a region needs a larger share
 COMMON = ("steps", "batch_size")  # fields of a spec, which many localizers have
 
 
