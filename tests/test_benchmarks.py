@@ -132,3 +132,33 @@ def test_the_tables_in_the_readmes_are_those_of_the_stored_runs(report: ModuleTy
     assert section in own and section in (ROOT / "README.md").read_text()
     assert report.others(report.runs_of(studies / "minilm-sst2-others.yaml", store)) in own
     assert report.constants(json.loads(report.CONSTANTS.read_text())) in own
+
+
+@pytest.fixture(scope="module")
+def page_speed() -> ModuleType:
+    """benchmarks/page_speed.py as a module."""
+    pytest.importorskip("playwright.sync_api")
+    spec = importlib.util.spec_from_file_location("page_speed", ROOT / "benchmarks" / "page_speed.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_stored_page_speed_is_within_the_targets(page_speed: ModuleType) -> None:
+    stored = ROOT / "benchmarks" / "results" / "page_speed.json"
+    if not stored.is_file():
+        pytest.skip("no stored result; `python benchmarks/page_speed.py` makes one")
+    result = json.loads(stored.read_text())
+    rows = {row["what"]: row for row in result["rows"]}
+    assert result["runs"] >= 20 and rows[page_speed.LATER]["n"] >= 5 * len(page_speed.PAGES)
+    assert rows[page_speed.LATER]["p95"] <= page_speed.SWITCH
+    for name in ("first figure, bare address", "first figure, overview"):
+        assert rows[name]["p95"] <= page_speed.FIRST_FIGURE and rows[name]["n"] >= 5
+    assert {f"switch to {name}" for name in page_speed.PAGES} <= rows.keys(), "a page is not measured; run it again"
+    assert page_speed.table(result) in (ROOT / "benchmarks" / "README.md").read_text(), "README.md shows another result"
+
+
+def test_percentiles_and_multiples_of_the_bare_app(page_speed: ModuleType) -> None:
+    row = page_speed.row_of("switch to runs", [0.1, 0.2, 0.3, 0.4, 0.5], 0.1)
+    assert row == {"what": "switch to runs", "n": 5, "median": 0.3, "p95": 0.48, "times_bare": 3.0}
