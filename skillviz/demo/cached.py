@@ -19,8 +19,8 @@ from skillviz.runs.store import Store
 SIZES = ("3%", "0.1%", "1%")
 MAIN_SIZES = ("3%", "0.03%", "0.1%", "0.3%", "1%")
 LEARNED: dict[str, Any] = {"steps": 50, "batch_size": 256}
-WITH_RANDOM = (MAIN, "scene-inference", "news-paraphrase", "news-topic")
-WITH_LEARNED = (MAIN, "scene-inference", "news-paraphrase", "news-topic")
+WITH_RANDOM = (MAIN, "news-topic")
+WITH_LEARNED = (MAIN, "news-topic")
 
 
 def specs(world: World, seed: int) -> list[RunSpec]:
@@ -36,7 +36,8 @@ def _of_pair(pair: PairEntry, world: World, seed: int) -> Iterator[RunSpec]:
     common: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "task": task.file, "others": others,
               "readout": pair.readout, "seed": seed, "device": "cpu"}  # fmt: skip
     yield RunSpec(**common, localizer="stagewise", sizes=sizes, interpolation=True)
-    yield RunSpec(**common, localizer="movement", sizes=sizes, interpolation=pair.name == MAIN)
+    if others or pair.name in WITH_RANDOM:
+        yield RunSpec(**common, localizer="movement", sizes=sizes, interpolation=pair.name == MAIN)
     if pair.name in WITH_RANDOM:
         yield RunSpec(**common, localizer="random", sizes=sizes)
     if pair.name in WITH_LEARNED:

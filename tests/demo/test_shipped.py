@@ -15,6 +15,7 @@ from skillviz.demo.index import MAIN, STAGES, World, read_world, shipped_world
 from skillviz.demo.pairs import PAIRS
 from skillviz.demo.world import TASKS, DemoTask
 from skillviz.models.checkpoint import read_info
+from skillviz.models.frozen import filled
 from skillviz.runs.store import Store
 from skillviz.tasks import registry
 from skillviz.tasks.project import project_root
@@ -89,7 +90,9 @@ def test_members_are_the_ones_that_the_runs_are_of(world: World, store: Store) -
     assert world.runs and set(world.runs) <= runs.keys()
     members = {(pair.base_fingerprint, pair.finetuned_fingerprint) for pair in world.pairs}
     for pair in world.pairs:
-        assert read_info(root / pair.finetuned).fingerprint == pair.finetuned_fingerprint
+        base = read_info(root / pair.base)
+        assert base.fingerprint == pair.base_fingerprint
+        assert filled(read_info(root / pair.finetuned), base).fingerprint == pair.finetuned_fingerprint
     told = [runs[name] for name in world.runs]
     assert {(r.base.fingerprint, r.finetuned.fingerprint) for r in told if r.base and r.finetuned} == members
     assert {record.key for record in told} == {spec.key() for spec in cached.specs(world, world.seed)}
