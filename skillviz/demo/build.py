@@ -88,7 +88,7 @@ class Build:
             if plan.name not in there:
                 text = f"pair {number} of {len(self.size.pairs)}, {plan.name}"
                 there[plan.name] = make_pair(plan, self.folder, self.seed, partial(self.trained, text))
-                self.keep(pairs=tuple(there.values()))
+                self.keep(pairs=tuple(there[one.name] for one in self.size.pairs if one.name in there))
         return sum(entry.seconds for entry in there.values())
 
     def trained(self, text: str, step: TrainStep) -> None:
