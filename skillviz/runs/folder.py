@@ -145,23 +145,22 @@ class RunFolder:
     def give_up(self, failure: Failure) -> None:
         """As `fail`, where even that may not be possible: a full disk, or a run that is closed already.
 
-        The first needs room, so the artifacts go; if that is not enough, the folder goes too. An error on
-        the way out of a run that was asked to stop is no failure.
+        The verdict needs room: half-made artifacts go first, then the events. The checkpoint stays whatever
+        happens; a run whose verdict does not fit is one that nobody works on, and `Store` says so. An error on the
+        way out of a run that was asked to stop is no failure.
         """
-        if self.is_to_stop:
-            with suppress(StoreError):
+        with suppress(StoreError):
+            if self.is_to_stop:
                 self.cancel()
-            return
-        if failure.kind == DiskFull.__name__:
-            for path in artifacts(self.path):
+                return
+            for path in artifacts(self.path) if failure.kind == DiskFull.__name__ else ():
                 path.unlink()
-        try:
-            self.log(f"failed: {failure.kind}: {failure.message}")
-            self.fail(failure)
-        except DiskFull:
-            shutil.rmtree(self.path, ignore_errors=True)
-        except StoreError:
-            pass
+            try:
+                self._fail_aloud(failure)
+            except DiskFull:
+                (self.work / EVENTS).unlink(missing_ok=True)
+                self._let_go()
+                self._fail_aloud(failure)
 
     def cancel(self) -> None:
         """Status cancelled."""
@@ -170,6 +169,17 @@ class RunFolder:
     def _close(self, status: Status, **fields: Any) -> None:
         self.update(status=status, finished=now(), **fields)
         (self.work / PROCESS).unlink(missing_ok=True)
+
+    def _fail_aloud(self, failure: Failure) -> None:
+        """As `fail`, with a line in the log where it fits."""
+        with suppress(DiskFull):
+            self.log(f"failed: {failure.kind}: {failure.message}")
+        self.fail(failure)
+
+    def _let_go(self) -> None:
+        """Nobody works on it any more: an empty process.json says so and needs no room."""
+        with suppress(OSError):
+            (self.work / PROCESS).write_bytes(b"")
 
     def _write_record(self, fields: Mapping[str, Any]) -> None:
         record = RunRecord(**{**dict(self.record), **fields})

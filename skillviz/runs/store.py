@@ -25,7 +25,8 @@ NOTES = ".notes"
 KILLED = Failure(
     kind="killed",
     message="The process that made this run is gone.",
-    hint="It was ended from outside, or ran out of memory; `python -m skillviz jobs resume` goes on where it stopped.",
+    hint="It was ended from outside, ran out of memory, or found the disk too full to say so; "
+    "`python -m skillviz jobs resume` goes on where it stopped.",
 )
 LAUNCH = 60.0  # seconds within which the process of a queued run names itself
 

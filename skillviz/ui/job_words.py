@@ -40,7 +40,10 @@ PHASES = {
 FAILURES = {
     OUT_OF_MEMORY: ("Out of memory", "Take bfloat16, another device, fewer examples a step, or a smaller model."),
     BUG: ("A bug in skillviz", "Your input is not at fault. Please report it with the log below."),
-    "killed": ("Killed", "It was ended from outside, or the machine ran out of memory. It can go on where it stopped."),
+    "killed": (
+        "Killed",
+        "It was ended from outside, or the machine ran out of memory or of disk. It can go on where it stopped.",
+    ),
 }
 INPUTS = (
     (errors.BadData, "Bad data", "Correct the data, then resume; or choose another task in the form."),

@@ -19,6 +19,7 @@ import pytest
 from skillviz.core.region import Region
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import atomic
+from skillviz.runs.failure import failure_of
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.record import Failure
 from skillviz.runs.run import Run
@@ -214,6 +215,35 @@ def test_a_full_disk_at_the_start_leaves_no_folder(
     with pytest.raises(DiskFull):
         store.create(spec)
     assert list(store.root.iterdir()) == []
+
+
+@pytest.mark.parametrize("fits", [False, True])
+def test_a_full_disk_takes_no_checkpoint_with_it(
+    store: Store, spec: RunSpec, monkeypatch: pytest.MonkeyPatch, fits: bool
+) -> None:
+    """Where the verdict does not fit even without the events, the run is one that nobody works on: it can go on."""
+    folder = store.create(spec)
+    folder.start()
+    folder.event(phase="search", step=1)
+    (folder.work / "checkpoint.safetensors").write_bytes(b"hours")
+    folder.write_table("curve", empty("curve"))
+    real = atomic._sync
+
+    def sync(path: Path) -> None:
+        if not fits or (folder.work / "events.jsonl").exists():
+            full_disk()
+        real(path)
+
+    monkeypatch.setattr(atomic, "_sync", sync)
+    folder.give_up(failure_of(DiskFull("there is no space left.")))
+    monkeypatch.undo()
+    (entry,) = store.unfinished()
+    assert entry.record.status == "failed" and entry.record.error.kind == ("DiskFull" if fits else "killed")
+    assert (folder.work / "checkpoint.safetensors").read_bytes() == b"hours"
+    assert not (folder.path / "curve.parquet").exists() and store.unreadable() == []
+    again = RunFolder(folder.path)
+    again.reopen()
+    assert again.record.status == "queued" and (again.work / "checkpoint.safetensors").is_file()
 
 
 def test_a_really_full_file_system_is_reported(store: Store, spec: RunSpec) -> None:
