@@ -168,10 +168,13 @@ def rows(file_id: str, upload: Upload) -> pd.DataFrame:
 
 def _stamp(found: Library) -> tuple[tuple[str, int], ...]:
     """The stores and their run.json files with times of change: equal stamps, equal lists."""
-    stamp = []
+    stamp: list[tuple[str, int]] = []
     for store in found.stores:
-        files = sorted(store.root.glob(f"*/{RECORD}"))
-        stamp += [(str(store.root), len(files)), *((str(path), path.stat().st_mtime_ns) for path in files)]
+        files = [path for path in sorted(store.root.glob(f"*/{RECORD}")) if path.parent.name[:1] != "."]
+        stamp.append((str(store.root), len(files)))
+        for path in files:  # drafts and graves are hidden, and a run may be deleted just now
+            with suppress(OSError):
+                stamp.append((str(path), path.stat().st_mtime_ns))
     return tuple(stamp)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillviz.errors import RunNotFound
+from skillviz.runs.library import library
 from skillviz.runs.run import Run
 from skillviz.ui import cache
 
@@ -42,6 +43,31 @@ def test_a_run_that_was_deleted_is_gone_from_the_list(own: Path) -> None:
     after = cache.entries()
     assert len(after) == len(before) - 1
     assert [entry.is_own for entry in after if entry.id == gone.id] == [False], "the shipped one is left"
+
+
+def test_a_run_that_goes_while_the_list_is_made_is_no_error(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cache.entries()
+    gone = next(entry for entry in before if entry.is_own)
+    real = Path.glob
+
+    def glob(self: Path, pattern: str) -> list[Path]:
+        found = list(real(self, pattern))
+        if self == own and (own / gone.id).exists():
+            shutil.rmtree(own / gone.id)
+        return found
+
+    monkeypatch.setattr(Path, "glob", glob)
+    assert len(cache.entries()) == len(before) - 1
+
+
+def test_drafts_and_graves_are_no_runs(own: Path) -> None:
+    """They come and go within a second: a list that is read anew for each would be read all the time."""
+    found = library()
+    before = cache._stamp(found)
+    one = next(own.glob("[!.]*/run.json")).parent
+    for name in (f".new-{one.name}", f".deleted-{one.name}-abc"):
+        shutil.copytree(one, own / name)
+    assert cache._stamp(found) == before
 
 
 def test_the_users_run_comes_before_the_shipped_one_of_the_same_id(
