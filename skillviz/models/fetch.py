@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from skillviz.errors import ModelNotFound, UnsafeWeights
+from skillviz.models.absent import may_be_hub_id, no_folder
 from skillviz.tasks.project import located
 
 # What is fetched: weights as safetensors, configuration and tokenizer; nothing that can carry code.
@@ -21,7 +21,6 @@ ALLOWED = (
 )
 NESTED = "*/*"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def resolve(source: str | Path) -> Path:
@@ -43,7 +42,7 @@ def at_hand(source: str) -> bool:
     """Whether `resolve` needs no hub: a folder, a model in the local cache, or what can be no model at all."""
     text = os.path.expandvars(source)
     name, _, revision = text.partition("@")
-    if (text and located(text).is_dir()) or not HUB_ID.fullmatch(name):
+    if (text and located(text).is_dir()) or not may_be_hub_id(name):
         return True
     from huggingface_hub import snapshot_download
 
@@ -53,13 +52,20 @@ def at_hand(source: str) -> bool:
         return False
 
 
-def refuse_absent(source: str) -> None:
-    """Nothing where a model is on this machine; else raises what `resolve` would, but never asks the hub."""
+def refuse_absent(source: str, was_folder: bool = False) -> None:
+    """Nothing where a model is on this machine; else raises what `resolve` would, but never asks the hub.
+
+    `was_folder` where it is known to have been one, so that its name is not taken for a hub's.
+    """
     text = os.path.expandvars(source)
     is_folder = bool(text) and located(text).is_dir()
-    if is_folder or not HUB_ID.fullmatch(text.partition("@")[0]):
+    if is_folder or not may_be_hub_id(text.partition("@")[0]):
         resolve(text)
-    elif not at_hand(text):
+    elif at_hand(text):
+        return
+    elif was_folder:
+        raise ModelNotFound(no_folder(text))
+    else:
         name, _, revision = text.partition("@")
         more = f" --revision {revision}" if revision else ""
         raise ModelNotFound(
@@ -88,8 +94,8 @@ def has_weights(folder: Path) -> bool:
 
 def _from_hub(source: str) -> Path:
     name, _, revision = source.partition("@")
-    if not HUB_ID.fullmatch(name):
-        raise ModelNotFound(f"there is no folder '{source}'; give a model's folder, or a hub id such as org/name.")
+    if not may_be_hub_id(name):
+        raise ModelNotFound(no_folder(source))
     from huggingface_hub import snapshot_download
 
     patterns = list(ALLOWED)

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from skillviz.errors import BadModel, LiveError, SkillvizError, Superseded
+from skillviz.errors import BadModel, LiveError, ModelNotFound, SkillvizError, Superseded
 from skillviz.live.client import Client
 from skillviz.live.results import FOLDER
 from skillviz.models.fetch import refuse_absent
@@ -40,25 +40,45 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
 def _refuse_absent(run: Run) -> None:
     """Raises ModelNotFound where only models could answer and they are not here: no worker is started to find out."""
     if not (cache.own_store().root / FOLDER / run.id).is_dir():  # kept answers need no model
-        for source in (run.spec.base, run.spec.finetuned):
-            refuse_absent(source)
+        for source, was_folder in _members(run).values():
+            refuse_absent(source, was_folder)
 
 
 def explain(run: Run, error: SkillvizError, topic: str) -> None:
-    """Says why there is no answer, and what to do: where weights belong, or that one may try again."""
-    said = text.plain(str(error.args[0]))
-    if isinstance(error, BadModel):
+    """Says why there is no answer, and what to do: what brings the weights, or that one may try again."""
+    said = text.with_code(str(error.args[0]))
+    if isinstance(error, ModelNotFound) and (absent := _absent(run)):
+        lacking = "and neither is here" if len(absent) == 2 else "and only one of them is here"
         st.warning(
-            f"This needs the weights of both models, which do not ship with the run: `{run.spec.base}` and "
-            f"`{run.spec.finetuned}`. "
-            f"What is wrong: {said} Bring the folder back (a relative one is looked for in the folder where the "
-            "dashboard was started, then in the project's), or open a run whose weights are here.",
+            f"This needs the weights of both models, which do not ship with every run, {lacking}.\n"
+            + "\n".join(f"- {role}: {text.with_code(sentence)}" for role, sentence in absent.items())
+            + "\n\nA relative folder is looked for in the folder where the dashboard was started, then in the "
+            "project's. Or open a run whose weights are here.",
             icon=":material/deployed_code_alert:",
         )
         return
-    st.warning(said, icon=":material/error:")
+    icon = ":material/deployed_code_alert:" if isinstance(error, BadModel) else ":material/error:"
+    st.warning(said, icon=icon)
     if isinstance(error, LiveError):
         st.button("Try again", key=f"live.again.{topic}", icon=":material/refresh:")
+
+
+def _absent(run: Run) -> dict[str, str]:
+    """What is said of each member that is not here."""
+    found = {}
+    for role, (source, was_folder) in _members(run).items():
+        try:
+            refuse_absent(source, was_folder)
+        except SkillvizError as error:
+            found[role] = str(error.args[0])
+    return found
+
+
+def _members(run: Run) -> dict[str, tuple[str, bool]]:
+    """Pre-trained and fine-tuned model as the run names them, and whether each was a folder and none of the hub."""
+    spec, record = run.spec, run.record
+    notes = {"Pre-trained": (spec.base, record.base), "Fine-tuned": (spec.finetuned, record.finetuned)}
+    return {role: (source, note is not None and note.revision is None) for role, (source, note) in notes.items()}
 
 
 def client() -> Client:

@@ -142,3 +142,11 @@ def short_hash(fingerprint: str) -> str:
 def plain(text: str) -> str:
     """The text with Markdown's signs escaped, so that a user's own names are shown as they are."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>$~:])", r"\\\1", text)
+
+
+def with_code(text: str) -> str:
+    """A sentence of ours for Markdown: what it has between backticks, such as a command, stays code; the rest plain."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return plain(text)
+    return "".join(f"`{part}`" if number % 2 else plain(part) for number, part in enumerate(parts))

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
+from typer.main import get_command
 
+from skillviz.cli import app
 from skillviz.errors import ModelNotFound, UnsafeWeights
+from skillviz.models.absent import making
 from skillviz.models.fetch import at_hand, has_weights, hub_name, refuse_absent, resolve
+from skillviz.runs.library import shipped_root
+from skillviz.tasks.project import project_root
 
 
 def folder_with(path: Path, *names: str) -> Path:
@@ -148,3 +155,45 @@ def test_what_is_absent_is_told_without_asking_anybody(tmp_path: Path, monkeypat
     (tmp_path / "bare").mkdir()
     with pytest.raises(ModelNotFound, match=r"no model\.safetensors"):
         refuse_absent(str(tmp_path / "bare"))
+
+
+def test_the_projects_own_folders_are_never_looked_for_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: pytest.fail("asked the hub"))
+    for source in ("models/gone", "demo_world/gone", "demo_world/pairs/gone", "${NOT_SET_HERE}/gone"):
+        assert at_hand(source), "it would be fetched"
+        for refuse in (resolve, refuse_absent):
+            with pytest.raises(ModelNotFound) as caught:
+                refuse(source)
+            assert "hf download" not in str(caught.value)
+    with pytest.raises(ModelNotFound, match=r"there is no folder 'own/tuned'; give"):
+        monkeypatch.setattr("skillviz.models.fetch.at_hand", lambda source: False)
+        refuse_absent("own/tuned", was_folder=True)
+
+
+def test_what_brings_a_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
+    with pytest.raises(ModelNotFound, match=r"SKILLVIZ_REAL .* not set; set SKILLVIZ_REAL to the folder .* models/mini"):
+        refuse_absent("${SKILLVIZ_REAL}/models/mini")
+    with pytest.raises(ModelNotFound, match=r"`git checkout -- demo_world` .*`python -m skillviz demo build`"):
+        refuse_absent("demo_world/gone")
+
+
+def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_makes_them() -> None:
+    """The noted command is of the run's own base and task, is understood by the command line, and ends in its folder."""
+    found = 0
+    for spec in (json.loads(path.read_text())["spec"] for path in shipped_root().glob("*/run.json")):
+        if spec["finetuned"].startswith("demo_world/"):
+            continue
+        words = shlex.split(making(spec["finetuned"]) or "")
+        assert words[:4] == ["python", "-m", "skillviz", "finetune"], spec["finetuned"]
+        command = get_command(app).get_command(None, "finetune")
+        given = command.make_context("finetune", words[4:]).params
+        assert (given["base"], given["task"], str(given["out"])) == (spec["base"], spec["task"], spec["finetuned"])
+        found += 1
+    assert found > 60
+
+
+def test_the_noted_command_is_the_one_that_the_benchmarks_tell() -> None:
+    told = (project_root() / "benchmarks" / "README.md").read_text()
+    assert f"\n{making('models/minilm-l6-sst2-linear04')}\n" in told
+    assert making("models/another") is None

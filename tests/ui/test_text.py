@@ -101,3 +101,8 @@ def test_plural_and_lists() -> None:
 
 def test_a_users_names_are_not_read_as_markdown() -> None:
     assert text.plain("a_b*c [d](e) $x$ :red[f]") == r"a\_b\*c \[d\]\(e\) \$x\$ \:red\[f\]"
+
+
+def test_a_command_in_a_sentence_stays_code() -> None:
+    assert text.with_code("set A_B; `run --x '${A_B}'` makes it") == r"set A\_B; `run --x '${A_B}'` makes it"
+    assert text.with_code("a `b") == r"a \`b"
