@@ -1,0 +1,61 @@
+"""What a page says where no model can answer: which member is missing, and what brings it."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz.runs.library import shipped_root
+
+REAL = "sst2-sentences-minilm-l6-first-order-1064-s0-0abb22"
+
+
+def asking(run_id: str, folder: str) -> None:
+    from pathlib import Path
+
+    from skillviz.runs.store import Store
+    from skillviz.ui import live
+
+    run = Store(Path(folder)).open(run_id)
+    live.ask(run, "evaluate_region", topic="test")
+
+
+def mismatched(run_id: str, folder: str) -> None:
+    from pathlib import Path
+
+    from skillviz.errors import PairMismatch
+    from skillviz.runs.store import Store
+    from skillviz.ui import live
+
+    live.explain(Store(Path(folder)).open(run_id), PairMismatch("the weights have changed since."), "test")
+
+
+def said(script: object, run_id: str) -> str:
+    test = AppTest.from_function(script, args=(run_id, str(shipped_root())), default_timeout=60).run()
+    assert not test.exception
+    (warning,) = test.warning
+    return warning.value
+
+
+def test_a_shipped_run_of_real_models_names_the_variable_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
+    told = said(asking, REAL)
+    assert "weights of both models" in told and "neither is here" in told
+    assert r"set SKILLVIZ\_REAL to the folder that holds models/minilm-l6" in told
+    assert "`python -m skillviz finetune --base '${SKILLVIZ_REAL}/models/minilm-l6' --task" in told
+    assert "hf download" not in told and "hub" not in told
+
+
+def test_where_one_member_is_here_only_the_other_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    base = tmp_path / "models" / "minilm-l6"
+    base.mkdir(parents=True)
+    (base / "model.safetensors").touch()
+    monkeypatch.setenv("SKILLVIZ_REAL", str(tmp_path))
+    told = said(asking, REAL)
+    assert "only one of them is here" in told and "Fine-tuned: there is no folder" in told
+    assert "Pre-trained:" not in told
+
+
+def test_a_pair_that_does_not_fit_is_not_called_absent() -> None:
+    told = said(mismatched, REAL)
+    assert told == "the weights have changed since."
