@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,23 @@ from skillviz.runs.spec import RunSpec
 RECORD = "run.json"
 REGION = "region.safetensors"
 RANKING = "ranking.safetensors"
+RECORDS = 2048  # are kept in memory
 
 
 def read_record(folder: Path) -> RunRecord:
-    """The record of a run folder, brought to the current version; raises CorruptRun or NewerSchema."""
+    """The record of a run folder, brought to the current version; raises CorruptRun or NewerSchema.
+
+    A file that has not changed is not read again: lists of runs are asked for at every look at a page.
+    """
+    try:
+        found = (folder / RECORD).stat()
+    except OSError as error:
+        raise CorruptRun(f"{RECORD} in {folder} cannot be read ({error}).") from error
+    return _record(folder, found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=RECORDS)
+def _record(folder: Path, inode: int, changed: int, size: int) -> RunRecord:
     try:
         content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
