@@ -141,15 +141,17 @@ def _preview(rows: pd.DataFrame, draft: Draft) -> None:
     shown = [name for name in (*draft.text, draft.label) if name in rows]
     st.dataframe(rows[shown].head(SHOWN), hide_index=True, alt=f"The first {SHOWN} rows of the training data")
     st.caption(f"The first {min(SHOWN, len(rows))} of {len(rows):,} rows.")
+    if not draft.text:
+        st.warning("Choose a text column: a task needs one, beside the label's.", icon=":material/error:")
+        return
     for template in filter(None, (draft.masked, draft.causal)):
         try:
-            parts = parse(template, draft.text or ("text",))
+            parts = parse(template, draft.text)
             cells = [place.filled(str(rows[draft.text[place.field]].iloc[0])) for place in places(parts)]
         except SkillvizError as error:
             st.warning(text.plain(str(error.args[0])))
             continue
-        if draft.text:
-            st.caption(f"The first row, as it is asked: {text.plain(rendered(parts, cells, '<mask>')[:300])}")
+        st.caption(f"The first row, as it is asked: {text.plain(rendered(parts, cells, '<mask>')[:300])}")
 
 
 def _save(draft: Draft, root: Path) -> None:

@@ -137,7 +137,12 @@ def test_a_hundredth_is_said_in_numbers(small: Path) -> None:
         ({"base": "MODELS/finetuned"}, "are the same folder"),
         ({"base": "/no/where"}, "there is no folder '/no/where'"),
         ({"finetuned": "MODELS/words/finetuned"}, "both must be of one architecture"),
+        ({"base": "~nobody-is-called-so"}, "there is no folder '~nobody-is-called-so'"),
+        ({"base": "x" * 280}, "is no folder here"),
+        ({"finetuned": "/" + "x" * 280}, "there is no folder"),
         ({"file": "/no/task.yaml"}, "there is no task file"),
+        ({"file": "~nobody-is-called-so/y.yaml"}, "there is no task file ~nobody"),
+        ({"file": "x" * 280 + ".yaml"}, "there is no task file"),
         ({"size": "5%,200%"}, "'200%' asks for"),
         ({"size": "none"}, "Give at least one size"),
         ({"seeds": "one"}, "'one' is no seed"),
@@ -298,6 +303,21 @@ def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, own_runs: Pa
     assert test.query_params["new.file"] == str(path) and test.query_params["new.source"] == "file"
     assert "Classes: bad and good." in said(test) and not button(test, "Start").disabled
     assert box(test, "Task file").options == ["my-reviews"]
+
+
+def test_a_file_of_one_column_asks_for_a_text_column(small: Path) -> None:
+    test = opened(**chosen(small, source="upload"))
+    test.file_uploader[0].set_value(("labels.csv", b"label\n0\n1\n0\n", "text/csv")).run()
+    assert "Choose a text column" in said(test)
+    button(test, "Check and keep").click().run()
+    assert test.error and not test.exception
+
+
+def test_a_text_column_that_is_taken_out_is_asked_for_again(uploading: AppTest) -> None:
+    box(uploading, "Text columns").set_value([]).run()
+    assert "Choose a text column" in said(uploading) and "as it is asked" not in said(uploading)
+    box(uploading, "Text columns").set_value(["text"]).run()
+    assert "Choose a text column" not in said(uploading) and "as it is asked" in said(uploading)
 
 
 def test_nothing_that_was_typed_is_lost_where_an_upload_cannot_be_kept(uploading: AppTest, own_runs: Path) -> None:
