@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from skillviz.plots.theme import LOCALIZERS, localizer_style
-from skillviz.ui import address, cache, compare_words, controls, page, text
+from skillviz.ui import address, cache, compare_words, controls, page, pages, text
 from skillviz.ui.compared import FEWEST, MOST, Side, sides
 from skillviz.ui.entries import Entry, first_choice, pair_labels
 from skillviz.ui.glossary import about
@@ -20,6 +20,12 @@ NONE = "none"  # in the address: the reader chose no run
 
 def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
     """The chosen runs and the baseline among them; explains and stops where there are fewer than two."""
+    if not entries:
+        st.info(
+            "No run is finished yet, so there is nothing to compare. How far each is, and what failed, is told here:"
+        )
+        st.page_link(pages.PAGES["runs"].link(), label="Show all runs")
+        st.stop()
     by_id = {entry.id: entry for entry in entries}
     _seed(entries, by_id)
     names = full_names(entries)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run
 from tests.pages.test_pages import charts, opened, words
@@ -153,3 +154,9 @@ def test_runs_without_tables_or_task_still_open(own_copy: Path, made: tuple[Path
     assert "No other run here was scored" in test.markdown[0].value
     assert "does not say what it was scored on" in "\n".join(info.value for info in test.info)
     assert not several(ids, "random", "movement", baseline=ids["random"]).exception
+
+
+def test_a_store_without_a_finished_run_says_so(empty: Path) -> None:
+    Store(empty).create(RunSpec(base="org/base", finetuned="org/tuned", task="sst2"), size=None)
+    test = opened("compare")
+    assert not test.exception and "No run is finished yet" in test.info[0].value and not test.multiselect
