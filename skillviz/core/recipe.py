@@ -88,13 +88,12 @@ def parsed(given: str | Recipe) -> dict[str, Any]:
     if not isinstance(given, str):
         return checked(given)
     try:
-        found = json.loads(given)
-    except ValueError as error:
+        return checked(json.loads(given))
+    except (ValueError, RecursionError) as error:
         raise BadInput(
             f'the recipe {_short(given)} is not JSON; write an object such as {{"layers": [0]}}, in single quotes '
             "where a shell reads it."
         ) from error
-    return checked(found)
 
 
 def canonical(recipe: Recipe) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+NOWHERE = Path(os.devnull, "nowhere")
+
 
 def project_root() -> Path:
     """The project's folder: that of the package's source, or the current folder once installed."""
@@ -13,8 +15,15 @@ def project_root() -> Path:
 
 
 def located(text: str) -> Path:
-    """The path that a text names, `${VAR}` and `~` filled in: from the working folder, else from the project's root."""
-    path = Path(os.path.expandvars(text)).expanduser()
-    if text and not path.is_absolute() and not path.exists() and (project_root() / path).exists():
+    """The path that a text names, `${VAR}` and `~` filled in: from the working folder, else from the project's root.
+
+    What can name no file here (a home of nobody, a name that is too long) gives a path where nothing is.
+    """
+    try:
+        path = Path(os.path.expandvars(text)).expanduser()
+        is_here = path.exists()
+    except (RuntimeError, OSError, ValueError):
+        return NOWHERE
+    if text and not path.is_absolute() and not is_here and (project_root() / path).exists():
         return project_root() / path
     return path

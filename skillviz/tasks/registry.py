@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from skillviz.errors import UnknownTask
@@ -12,15 +13,17 @@ from skillviz.tasks.user_file import data_files, read_task
 
 __all__ = ["TASKS", "task"]
 
+YAML = (".yaml", ".yml")
+
 
 def task(name: str | Path | Task) -> Task:
     """The task of a registry name or of a YAML file, whose data files must be there; raises UnknownTask."""
     if isinstance(name, Task):
         return name
-    path = located(str(name))
-    if path.suffix.lower() in (".yaml", ".yml"):
+    told, path = os.path.expandvars(str(name)), located(str(name))
+    if told.lower().endswith(YAML):
         if not path.is_file():
-            raise UnknownTask(f"there is no task file {path}; how to write one: docs/add-a-task.md.")
+            raise UnknownTask(f"there is no task file {told}; how to write one: docs/add-a-task.md.")
         found = read_task(path)
         if isinstance(found.data, Files):
             data_files(found)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skillviz.core.makeup import makeup, makeup_of
 from skillviz.core.parameters import KINDS, ParameterTable, graftable
-from skillviz.core.recipe import DEPTH, canonical, checked, parts, region_of, runs_in
+from skillviz.core.recipe import DEPTH, canonical, checked, parsed, parts, region_of, runs_in
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from tests.reference import recipe as twin
@@ -198,3 +198,8 @@ def test_a_planted_error_is_caught() -> None:
     table = TABLES["bert"]
     wanted = twin.entries({"rows": [[0, 1]]}, table, {})
     assert len(wanted) != region_of({"rows": [[0, 0]]}, table).size
+
+
+def test_a_text_that_nests_without_end_is_refused_in_a_sentence() -> None:
+    with pytest.raises(BadInput, match="is not JSON"):
+        parsed("[" * 100_000)

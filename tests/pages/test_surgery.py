@@ -156,7 +156,12 @@ def test_an_empty_selection_is_a_state_of_its_own(ids: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "words"),
-    [("{", "not JSON"), ('{"layer":[0]}', "'layer' is not a part"), ('{"rows":"1"}', "takes a list")],
+    [
+        ("{", "not JSON"),
+        ("[" * 3000, "not JSON"),
+        ('{"layer":[0]}', "'layer' is not a part"),
+        ('{"rows":"1"}', "takes a list"),
+    ],
 )
 def test_a_recipe_of_the_address_that_cannot_be_read_is_explained(ids: dict[str, str], asked: str, words: str) -> None:
     test = opened(run=ids["movement"], recipe=asked)

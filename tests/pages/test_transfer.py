@@ -47,8 +47,9 @@ def test_without_weights_the_stored_ones_stay(ids: dict[str, str]) -> None:
     assert len(test.warning) == 1 and "demo/tiny-base" in test.warning[0].value
 
 
-def test_what_is_no_task_is_explained(ids: dict[str, str]) -> None:
-    test = opened("transfer", run=ids["stagewise0"], also="no-such-task")
+@pytest.mark.parametrize("name", ["no-such-task", "~nobody-is-called-so", "x" * 280])
+def test_what_is_no_task_is_explained(ids: dict[str, str], name: str) -> None:
+    test = opened("transfer", run=ids["stagewise0"], also=name)
     assert not test.exception and "is not a task" in test.warning[0].value and len(charts(test)) == 2
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from skillviz.errors import UnknownTask
 from skillviz.tasks.paper import OUT_OF_DISTRIBUTION
+from skillviz.tasks.project import located
 from skillviz.tasks.registry import TASKS, task
 from skillviz.tasks.task import Hub, Task
 from skillviz.tasks.template import parse, places
@@ -76,3 +77,10 @@ def test_a_task_file_may_be_named_through_the_environment(tmp_path: Path, monkey
     monkeypatch.setenv("SKILLVIZ_TEST_FOLDER", str(tmp_path))
     with pytest.raises(UnknownTask, match=str(tmp_path)):
         task("${SKILLVIZ_TEST_FOLDER}/absent.yaml")
+
+
+@pytest.mark.parametrize("text", ["~nobody-has-this-name/y.yaml", "x" * 280 + ".yaml", "/" + "x" * 280 + ".yml"])
+def test_a_name_that_can_be_no_file_is_no_task(text: str) -> None:
+    assert not located(text).exists() and not (located(text) / "config.json").is_file()
+    with pytest.raises(UnknownTask, match="there is no task file"):
+        task(text)
