@@ -20,7 +20,7 @@ from skillviz.report import markup
 from skillviz.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
 from skillviz.report.sections import sections
 from skillviz.runs.run import Run
-from skillviz.ui import text
+from skillviz.ui import small_world, text
 from skillviz.ui.glossary import GLOSSARY, NAMES
 
 HERE = Path(__file__).parent
@@ -86,10 +86,13 @@ def _hash(script: str) -> str:
 def _header(run: Run) -> str:
     record = run.record
     size = f"{text.count(record.size)} of {text.count(record.d)} entries ({text.share(record.share)})"
+    toy = small_world.caution(run.spec.base, record.d, record.share)
     facts = (localizer_style(run.spec.localizer).title, size, f"seed {run.spec.seed}", text.day(record.finished))
     return (
         f'<header><p class="kicker">skillviz: one run, whole</p><h1>{escape(title(run))}</h1>'
-        f"<p>{escape(' · '.join(facts))}</p><p><code>{escape(run.id)}</code></p></header>"
+        f"<p>{escape(' · '.join(facts))}</p><p><code>{escape(run.id)}</code></p>"
+        + (f"<p>{markup.inline(toy)}</p>" if toy else "")
+        + "</header>"
     )
 
 

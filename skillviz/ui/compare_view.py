@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.core.region import Region
-from skillviz.ui import cache, compare_words, compared, controls, measures, page, paired, sentences
+from skillviz.ui import cache, compare_words, compared, controls, measures, page, paired, sentences, small_world
 from skillviz.ui.chart import show, theme
 from skillviz.ui.compared import Side
 from skillviz.ui.entries import headline_split
@@ -71,6 +71,8 @@ def who_is_who(found: Comparison) -> None:
         for side in found.sides:
             pinned = " (baseline)" if side is found.baseline else ""
             st.markdown(f"**{side.key}**{side.name[1:]}{pinned}: `{side.run.id}`")
+    if toys := small_world.caution_of_several([s.key for s in found.sides if small_world.is_toy(s.entry.base)]):
+        st.caption(toys)
     tested = {str(row["run"]): int(row["n"]) for row in found.differences.to_dict("records")}
     whole = len(found.examples[found.baseline.key].ids)
     for sentence in compare_words.limits(found.sides, found.baseline, tested, list(found.regions), whole):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from skillviz.ui import address, text
+from skillviz.ui import address, small_world, text
 from skillviz.ui.entries import LEVELS, Entry, level_labels, level_value, options, switched
 
 TITLES = {"pair": "Models and task", "localizer": "Localizer", "size": "Region size", "seed": "Seed"}
@@ -53,10 +53,12 @@ def _changed(entries: Sequence[Entry], chosen: Entry, level: str, by_label: dict
 
 
 def caption(entry: Entry) -> None:
-    """One line that names the run in full, however narrow the page."""
+    """One line that names the run in full, however narrow the page; another where it is of the demo world."""
     where = "your own" if entry.is_own else "ships with skillviz"
     st.caption(
         f"`{entry.id}` · {text.plain(text.short_source(entry.base))} → "
         f"{text.plain(text.short_source(entry.finetuned))} · {text.plain(entry.task)} · "
         f"made {text.day(entry.finished)} · {where}"
     )
+    if toy := small_world.caution(entry.base, entry.d, entry.share):
+        st.caption(toy)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from skillviz.ui import text
+from skillviz.ui import small_world, text
 from skillviz.ui.tour_lesson import Lesson
-
-PAPER_D, PAPER_SHARE = 85_054_464, 0.0001  # PAPER.md, section 2
 
 
 def two_models(lesson: Lesson) -> str:
@@ -91,8 +89,7 @@ def larger_share(lesson: Lesson) -> str:
     """Why its region sizes say nothing about large models."""
     return (
         f"Not to be carried over: this small model has {text.count(lesson.record.d)} graftable entries and needs a "
-        f"larger share of them. The paper's models have about {PAPER_D / 1e6:.0f} million, and about "
-        f"{text.share(PAPER_SHARE)} of them is enough for most of its tasks."
+        f"larger share of them. {small_world.papers()}"
     )
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from skillviz.runs.store import Store
 from skillviz.ui.pages import PAGES, PROJECT
+from tests.fake_run import fake_run
+from tests.ui.shared_store import SMALL
 
 RUN_PAGES = [name for name, entry in PAGES.items() if entry.group == "This run"]
 FIGURES = {
@@ -68,6 +71,29 @@ def test_the_picker_is_first_and_in_order(name: str, ids: dict[str, str]) -> Non
     picker = test.selectbox[:4]
     assert [box.label for box in picker] == ["Models and task", "Localizer", "Region size", "Seed"]
     assert picker[1].value == "top movement" and picker[0].options[0].startswith("tiny-base → tiny-mrpc · mrpc")
+
+
+def toys(root: Path) -> list[str]:
+    """Two runs that look like the demo world's, and two that do not."""
+    toy = {"base": "demo_world/base", "finetuned": "demo_world/pairs/film"}
+    made = [fake_run(Store(root), seed=seed, sizes=("3%",), **given, **SMALL) for given in (toy, {}) for seed in (0, 1)]
+    return [run.id for run in made]
+
+
+@pytest.mark.parametrize("name", RUN_PAGES)
+def test_what_the_small_world_does_not_show_is_said_where_a_run_of_it_is(name: str, empty: Path) -> None:
+    toy, _, other, _ = toys(empty)
+    told = next(c.value for c in opened(name, run=toy).caption if "Demo world" in c.value)
+    d = Store(empty).open(toy).record.d
+    assert f"{d:,} graftable entries" in told and "3\N{NO-BREAK SPACE}%" in told and "docs/demo-world.md" in told
+    assert "Demo world" not in words(opened(name, run=other))
+
+
+def test_a_comparison_tells_which_runs_are_of_the_small_world(empty: Path) -> None:
+    one, two, *others = toys(empty)
+    assert "**A** and **C** of the **demo world**" in words(opened("compare", runs=f"{one},{others[0]},{two}"))
+    alone = opened("compare", runs=",".join(others))
+    assert len(charts(alone)) == FIGURES["compare"] and "demo world" not in words(alone)
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name not in ("launch", "tour")])
