@@ -264,7 +264,7 @@ def test_the_demo_worlds_pairs_come_first_with_their_own_task(world: None, paper
     assert "The two fit" in said(test) and not button(test, "Start").disabled
     assert [field.label for field in fields(test) if not field.help] == []
     assert "Accuracy on its own task: 50.0\N{NO-BREAK SPACE}% (95" in said(test)
-    assert box(test, "Region sizes").value == ["1%"], "small models need a larger share"
+    assert box(test, "Region sizes").value == ["3%"], "small models need a larger share"
     assert box(test, "Task").value == "films"
     box(test, "Pair").select("of-gadgets").run()
     assert box(test, "Task").value == "gadgets" and test.query_params["new.pair"] == "of-gadgets"
