@@ -56,7 +56,8 @@ class JobProgress:
     """How far a job has come. `phase` is one of runs.progress.PHASES, or the status of a job outside of them.
 
     `step` of `total` counts over all searches of the run; `loss` (nats), `size`, `added` and `removed` (entries)
-    are those of the last step. None: not known, or not of this phase.
+    are those of the last step; `scored` is the share of the scoring that is done. None: not known, or not of this
+    phase.
     """
 
     phase: str
@@ -67,6 +68,7 @@ class JobProgress:
     added: int | None = None
     removed: int | None = None
     seconds_left: float | None = None
+    scored: float | None = None
 
     @property
     def share(self) -> float | None:

@@ -47,11 +47,11 @@ def progress(store: Store, run_id: str) -> JobProgress:
     if not phases:
         return JobProgress("check")
     last, step = phases[-1], _last_step(phases)
-    left = None if last.get("left") is None else max(0.0, round(last["left"] - (time.time() - last["time"]), 1))
+    left, scored = _left(last), _scored(last)
     if step is None:
-        return JobProgress(last["phase"], seconds_left=left)
+        return JobProgress(last["phase"], seconds_left=left, scored=scored)
     said = {name: step[name] for name in SAID}
-    return JobProgress(last["phase"], *_over_all(step), **said, seconds_left=left)
+    return JobProgress(last["phase"], *_over_all(step), **said, seconds_left=left, scored=scored)
 
 
 def log_tail(store: Store, run_id: str, lines: int = 50) -> str:
@@ -73,6 +73,19 @@ def _last_step(told: list[dict[str, Any]]) -> dict[str, Any] | None:
         if event["phase"] == "search" and "step" in event:
             return event
     return None
+
+
+def _left(told: dict[str, Any]) -> float | None:
+    """Seconds left by now; None where nothing was said, or more time has passed than was thought."""
+    if told.get("left") is None:
+        return None
+    left = round(told["left"] - (time.time() - told["time"]), 1)
+    return left if left > 0 else None
+
+
+def _scored(told: dict[str, Any]) -> float | None:
+    """How much of the scoring is done, 0 to 1."""
+    return told["step"] / told["total"] if told["phase"] == "evaluate" and told.get("total") else None
 
 
 def _over_all(step: dict[str, Any]) -> tuple[int, int | None]:

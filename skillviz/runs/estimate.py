@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from skillviz.models.preflight import preflight
-from skillviz.runs.points import grid_sizes
+from skillviz.runs.passes import OTHERS, passes
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.tasks import registry
@@ -26,8 +26,6 @@ PROCESS = 5e8  # bytes of a process that has torch
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
 SCORED = 512
 CALIBRATED = ("search", "evaluate")
-OTHERS = "others"  # rows of the other tasks' test sets, among the counts
-GRID = 10  # points of a WiSE path beside the common base
 
 
 @dataclass(frozen=True)
@@ -170,13 +168,11 @@ def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
     evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
     cost, searches = _cost(spec, facts), 1 if spec.localizer in NESTED else len(facts.sizes)
     each = cost.backward * _example(BACKWARD, facts) + cost.forward * _example(FORWARD, facts)
-    forward, elsewhere = evaluated * _example(FORWARD, facts), facts.counts.get(OTHERS, 0) * _example(FORWARD, facts)
-    tested = facts.counts.get("test", 0) * _example(FORWARD, facts) + elsewhere
-    grid = (1 + GRID * (1 + len(grid_sizes(facts.sizes)))) * tested if spec.interpolation else 0.0
+    forward = _example(FORWARD, facts)
     return {
-        "predict": 2 * (forward + elsewhere),
+        "predict": 2 * evaluated * forward,
         "search": searches * (each + cost.steps * facts.d * A_STEP),
-        "evaluate": (1 + len(facts.sizes)) * forward + 2 * elsewhere + grid + 1 + facts.d * 5e-8,
+        "evaluate": passes(spec, facts.counts, facts.sizes) * forward + 1 + facts.d * 5e-8,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
@@ -22,13 +22,24 @@ GRAFTS = ("grafted", "complement")
 
 
 def scored_others(
-    session: Session, spec: RunSpec, region: Region, task: TaskNote, temperature: float | None
+    session: Session,
+    spec: RunSpec,
+    region: Region,
+    task: TaskNote,
+    temperature: float | None,
+    heard: Callable[[int, str], None],
 ) -> Iterator[tuple[TransferNote, pd.DataFrame]]:
-    """Each other task's record and its rows of predictions.parquet, in the order of the spec."""
+    """Each other task's record and its rows of predictions.parquet, in the order of the spec.
+
+    `heard` is called with each number of examples that went through the model, and what they were scored for.
+    """
     pair, ends = session.pair(spec), session.other_ends(spec, task)
+    if ends:
+        heard(sum(2 * len(found.encoded) for found in ends.values()), "the two models on other tasks")
     for other in session.others(spec):
         found = ends[other.task.name]
         grafts = {state: predict(pair, found.encoded, state, region) for state in GRAFTS}
+        heard(2 * len(found.encoded), f"the grafts, {other.task.name}")
         logits, labels = {**found.logits, **grafts}, found.encoded.labels
         scored = scores(logits, labels, task, temperature, found.metrics)
         note = other.note(pair.readout_name, labels, scored)
@@ -36,16 +47,23 @@ def scored_others(
 
 
 def grid_tables(
-    session: Session, spec: RunSpec, task: TaskNote, test: Encoded, ranking: np.ndarray, sizes: tuple[int, ...]
+    session: Session,
+    spec: RunSpec,
+    task: TaskNote,
+    test: Encoded,
+    ranking: np.ndarray,
+    sizes: tuple[int, ...],
+    heard: Callable[[int, str], None],
 ) -> dict[str, pd.DataFrame]:
     """The tables of the WiSE grid on the run's test set and the other tasks'; `sizes` with the main one first.
 
     A size's region is cut from the ranking, as live pages cut it, so that their points lie on the stored curves.
+    `heard` as in `scored_others`.
     """
     pair = session.pair(spec)
     data = {task.name: test, **{name: ends.encoded for name, ends in session.other_ends(spec, task).items()}}
     regions = {size: Region.from_flat(ranking[:size], pair.table.shapes) for size in grid_sizes(sizes)}
-    grid, bins = wise_tables(pair, data, regions, task)
+    grid, bins = wise_tables(pair, data, regions, task, heard)
     return {"interpolation": grid, "interpolation_bins": bins}
 
 

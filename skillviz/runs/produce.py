@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
 from skillviz.core.localizers.record import State, Step
@@ -17,20 +16,17 @@ from skillviz.core.localizers.table import Localizer, localizer
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.device import describe, pick
-from skillviz.models.predict import predict
 from skillviz.runs.checkpoint import CHECKPOINT, Checkpoints, stamp_of
-from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of, scores
 from skillviz.runs.folder import RunFolder
-from skillviz.runs.layers import layers_table
 from skillviz.runs.library import Library, library
-from skillviz.runs.others import grid_tables, prediction_rows, scored_others
+from skillviz.runs.passes import OTHERS, Passed, passes
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.recipe import NAME, ByHand, by_hand
-from skillviz.runs.record import Check, Scores, TaskNote, TransferNote
+from skillviz.runs.record import TaskNote
 from skillviz.runs.run import Run
+from skillviz.runs.scoring import Scoring
 from skillviz.runs.search import Searched, base_region_of, options_of, search, targets
-from skillviz.runs.selfcheck import ends_check, ranking_check, restored_check, size_check
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store
@@ -129,21 +125,20 @@ class _Production:
         spec, session = self.plan.spec, self.session
         with self.phase("load", "loading both models and the data"):
             self.pair, self.data = session.pair(spec), session.encoded(spec)
-            self.weights = session.weights(spec)
+            session.weights(spec)  # as they are now, for the self-check at the end
         with self.phase("predict", "scoring the pre-trained and the fine-tuned model"):
-            self.ends = session.ends(spec)
+            session.ends(spec)
+        self.passed = Passed(passes(spec, self.counts(), self.plan.sizes), session.pace)
         with self.phase("search", f"{self.plan.row.title}: searching"):
             found = self.searched()
         self.seconds["search"] = round(self.seconds["search"] + self.checkpoints.before, 3)
         with self.checkpoints.kept(found):
             with self.phase("evaluate", "scoring the grafts"):
-                checks, metrics, transfers, temperature = self.evaluated(found)
+                self.passed.begin()
+                scored = self.scoring().scored(found, self.region_header())
             with self.phase("store", "storing the run"):
                 fields = self.record_fields(found)
-            return self.folder.finish(
-                **fields, checks=checks, metrics=metrics, transfers=transfers, temperature=temperature,
-                seconds=self.seconds,
-            )  # fmt: skip
+            return self.folder.finish(**fields, **scored._asdict(), seconds=self.seconds)
 
     def searched(self) -> Searched:
         """The regions of all sizes; the model is at base again after it."""
@@ -191,82 +186,26 @@ class _Production:
         """Seconds until the run is finished, with so many searches after this one; None where nobody can tell."""
         if step.total is None:
             return None
-        each = (time.perf_counter() - self.searching) / self.stepped
-        return round(each * (step.total - step.step + searches * step.total) + self.scoring(), 1)
+        each, scoring = (time.perf_counter() - self.searching) / self.stepped, self.passed.left
+        return None if scoring is None else round(each * (step.total - step.step + searches * step.total) + scoring, 1)
 
-    def scoring(self) -> float:
-        """Seconds that scoring the grafts takes: two states as the ends before, and one for each further size."""
-        return round(self.seconds.get("predict", 0.0) * (1 + (len(self.plan.sizes) - 1) / 2), 1)
+    def counts(self) -> dict[str, int]:
+        """Examples by split, and those of the other tasks."""
+        spec, others = self.plan.spec, self.session.others(self.plan.spec)
+        rows = sum(min(len(other.frame), spec.max_test or len(other.frame)) for other in others)
+        return {**{split: len(encoded) for split, encoded in self.data.items()}, OTHERS: rows}
 
-    def evaluated(
-        self, found: Searched
-    ) -> tuple[tuple[Check, ...], dict[str, Scores], tuple[TransferNote, ...], float | None]:
-        """Writes every table; the self-checks, the metrics by split and on other tasks, and the temperature."""
-        pair, table = self.pair, self.pair.table
-        region, ranking = found.region(found.size, table.shapes), found.ranking()
-        temperature, known = self.session.end_metrics(self.plan.spec, self.plan.task)
-        logits = {split: self.states(split, region) for split in self.ends}
-        metrics = {
-            split: scores(z, self.data[split].labels, self.plan.task, temperature, known[split])
-            for split, z in logits.items()
-        }
-        self.folder.write_region(region, self.region_header())
-        self.folder.write_ranking(ranking, table.d)
-        others = list(scored_others(self.session, self.plan.spec, region, self.plan.task, temperature))
-        self.folder.write_table("predictions", pd.concat([self.predictions(logits), *(rows for _, rows in others)]))
-        self.folder.write_table("curve", self.curve(found, metrics))
-        self.folder.write_table("history", found.table())
-        movement = self.session.movement(self.plan.spec)
-        layers = layers_table(region, table, movement, pair.base, pair.finetuned)
-        self.folder.write_table("layers", layers)
-        if self.plan.spec.interpolation and "test" in self.data:
-            test, sizes = self.data["test"], tuple(found.orders)
-            for name, frame in grid_tables(self.session, self.plan.spec, self.plan.task, test, ranking, sizes).items():
-                self.folder.write_table(name, frame)
-        return self.checks(region, found, ranking), metrics, tuple(note for note, _ in others), temperature
+    def scoring(self) -> Scoring:
+        """What scores the regions."""
+        return Scoring(self.plan.spec, self.plan.task, self.plan.size, self.session, self.folder, heard=self.on_scored)
 
-    def checks(self, region: Region, found: Searched, ranking: np.ndarray) -> tuple[Check, ...]:
-        """The self-checks, the one of the weights last."""
-        examples = self.data.get("test", self.data["train"])
-        return (
-            size_check(region, found.orders[found.size], self.plan.size),
-            ranking_check(region, ranking),
-            ends_check(self.pair, examples),
-            restored_check(self.weights, self.pair),
-        )
-
-    def states(self, split: str, region: Region) -> dict[str, np.ndarray]:
-        """Logits [n, label] of all four states on one split."""
+    def on_scored(self, examples: int, text: str) -> None:
+        """Tells the watchers of examples that went through the model once more."""
+        self.passed.add(examples)
+        far = {"step": self.passed.done, "total": self.passed.total}
+        self.folder.event(phase="evaluate", **far, left=self.passed.left)
         self.beat()
-        grafts = {s: predict(self.pair, self.data[split], s, region) for s in ("grafted", "complement")}
-        return {**self.ends[split], **grafts}
-
-    def predictions(self, logits: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
-        """predictions.parquet."""
-        task, data = self.plan.task, self.data
-        frames = [
-            prediction_rows(states, data[split].ids, data[split].labels, task.name, split, task.labels)
-            for split, states in logits.items()
-        ]
-        return pd.concat(frames, ignore_index=True)
-
-    def curve(self, found: Searched, metrics: dict[str, Scores]) -> pd.DataFrame:
-        """curve.parquet: the main size from the metrics at hand, the others predicted and scored."""
-        spec, d, rows = self.plan.spec, self.pair.d, []
-        for number, size in enumerate(sorted(found.orders), 1):
-            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
-            for split in self.ends:
-                self.beat()
-                row = graft_row_of(metrics[split]) if size == found.size else self.graft_row(found, size, split)
-                rows += curve_rows(row, **common, dataset=self.plan.task.name, split=split)
-            self.folder.event(phase="evaluate", step=number, total=len(found.orders))
-            self.report(Progress("evaluate", number, len(found.orders), f"{size:,} entries scored"))
-        return pd.DataFrame(rows)
-
-    def graft_row(self, found: Searched, size: int, split: str) -> Metrics:
-        """The metrics of one of the other sizes."""
-        grafted = predict(self.pair, self.data[split], "grafted", found.region(size, self.pair.table.shapes))
-        return graft_row({**self.ends[split], "grafted": grafted}, self.data[split].labels, self.plan.task)
+        self.report(Progress("evaluate", self.passed.done, self.passed.total, f"scored {text}"))
 
     def region_header(self) -> dict[str, Any]:
         """What region.safetensors says of where it comes from."""
@@ -302,7 +241,7 @@ class _Production:
     def phase(self, name: str, text: str) -> Iterator[None]:
         """Names a phase to the watchers and takes its time."""
         self.report(Progress(name, text=text))
-        self.folder.event(phase=name, left=self.scoring() if name == "evaluate" else None)
+        self.folder.event(phase=name, left=self.passed.left if name == "evaluate" else None)
         self.folder.log(text)
         begun = time.perf_counter()
         yield

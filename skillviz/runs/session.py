@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -47,6 +48,7 @@ class Session:
     """Caches by what determines each value. One pair is held at a time: models are large."""
 
     kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    pace: float | None = None  # seconds that an example took through the model when the ends were scored
 
     def task(self, spec: RunSpec) -> Task:
         """The spec's task."""
@@ -115,11 +117,15 @@ class Session:
     def ends(self, spec: RunSpec) -> dict[str, dict[str, np.ndarray]]:
         """Logits [n, label] by split, then state, of the pre-trained and the fine-tuned model."""
         pair, encoded = self.pair(spec), self.encoded(spec)
-        return self._keep(
-            "ends",
-            (_pair_key(spec), _data_key(spec)),
-            lambda: {s: {e: predict(pair, encoded[s], e) for e in ENDS} for s in EVALUATED if s in encoded},
-        )
+
+        def make() -> dict[str, dict[str, np.ndarray]]:
+            begun = time.perf_counter()
+            found = {s: {e: predict(pair, encoded[s], e) for e in ENDS} for s in EVALUATED if s in encoded}
+            examples = sum(len(logits) for states in found.values() for logits in states.values())
+            self.pace = (time.perf_counter() - begun) / examples if examples else None
+            return found
+
+        return self._keep("ends", (_pair_key(spec), _data_key(spec)), make)
 
     def end_metrics(self, spec: RunSpec, task: TaskNote) -> tuple[float | None, dict[str, dict[str, Metrics]]]:
         """The fine-tuned model's temperature, and the ends' metrics by split and state."""

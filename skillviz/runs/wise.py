@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,10 +24,17 @@ FINETUNED_PATH, GRAFT_PATH = PATHS
 Grid = tuple[pd.DataFrame, pd.DataFrame]
 
 
-def wise_tables(pair: ModelPair, data: Mapping[str, Encoded], regions: Mapping[int, Region], task: TaskNote) -> Grid:
+def wise_tables(
+    pair: ModelPair,
+    data: Mapping[str, Encoded],
+    regions: Mapping[int, Region],
+    task: TaskNote,
+    heard: Callable[[int, str], None] = lambda examples, text: None,
+) -> Grid:
     """interpolation.parquet and interpolation_bins.parquet: both paths at alpha 0, 0.1, ..., 1 on every data set.
 
-    WiSE-Graft once for each region; `data` are encoded examples by the name of their data set.
+    WiSE-Graft once for each region; `data` are encoded examples by the name of their data set. `heard` is called
+    with the number of examples of each point that was computed, and its name.
     """
     rows: list[dict[str, Any]] = []
     bins = []
@@ -35,6 +42,8 @@ def wise_tables(pair: ModelPair, data: Mapping[str, Encoded], regions: Mapping[i
         points: list[Point] = []
         for path, size, alpha, logits in grid_logits(pair, encoded, regions, alphas()):
             points.append(({"path": path, "size": size, "alpha": alpha, "dataset": name}, logits))
+            if alpha or path == FINETUNED_PATH:
+                heard(len(encoded), f"{path} at {alpha:.0%}, {name}")
         end = next(z for told, z in points if (told["path"], told["alpha"]) == (FINETUNED_PATH, 1.0))
         rows += metric_rows(points, encoded.labels, task, end)
         bins.append(bin_rows(points, encoded.labels))

@@ -150,7 +150,10 @@ def test_progress_is_the_latest_that_was_told(store: Store, running: jobs.Job) -
     assert 55 < far.seconds_left <= 60
     told(running, {"time": time.time() - 5, "phase": "evaluate", "left": 2.0})
     far = jobs.progress(store, running.run_id)
-    assert (far.phase, far.step, far.seconds_left) == ("evaluate", 13, 0.0), "late, but not negative"
+    assert (far.phase, far.step, far.seconds_left) == ("evaluate", 13, None), "late: nobody knows any more"
+    told(running, {"time": time.time(), "phase": "evaluate", "step": 30, "total": 40, "left": 2.0})
+    far = jobs.progress(store, running.run_id)
+    assert far.scored == 0.75 and 0 < far.seconds_left <= 2 and far.share == 0.65
     told(running, {"time": 9.0, "phase": "load", "left": None})
     assert jobs.progress(store, running.run_id).step is None, "another attempt"
 

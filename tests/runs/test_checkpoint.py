@@ -107,7 +107,7 @@ def test_a_finished_search_is_not_made_again(
 def test_the_search_is_kept_when_the_scoring_is_cut(world: Path, session: Session, store: Store) -> None:
     spec = asked(world, "stagewise")
     whole = produce(spec, Store(store.root / "whole"), session=session)
-    folder = interrupted(spec, store, session, 1, phase="evaluate")
+    folder = interrupted(spec, store, session, 5, phase="evaluate")  # both states on both splits are stored
     assert Checkpoint.read(folder.work / CHECKPOINT).state is None
     assert list(folder.path.glob("*.parquet"))  # half made, never listed
     folder.reopen()

@@ -54,6 +54,8 @@ def test_the_bar_only_grows() -> None:
     shares = [words.share(JobProgress(phase, 10, 10) if phase == "search" else JobProgress(phase)) for phase in PHASES]
     assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 1
     begun, half = (words.share(JobProgress("search", n, 10)) for n in (0, 5))
+    scoring = [words.share(JobProgress("evaluate", scored=done)) for done in (None, 0.5, 1.0)]
+    assert scoring == sorted(scoring) and scoring[0] < scoring[1] <= words.share(JobProgress("store"))
     assert words.share(JobProgress("predict")) < begun < half < words.share(JobProgress("evaluate"))
 
 

@@ -1,0 +1,123 @@
+"""What a run tells of the regions that it found: predictions, metrics, curve, layers, WiSE grid, self-checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.region import Region
+from skillviz.models.predict import predict
+from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of, scores
+from skillviz.runs.folder import RunFolder
+from skillviz.runs.layers import layers_table
+from skillviz.runs.others import grid_tables, prediction_rows, scored_others
+from skillviz.runs.record import Check, Scores, TaskNote, TransferNote
+from skillviz.runs.search import Searched
+from skillviz.runs.selfcheck import ends_check, ranking_check, restored_check, size_check
+from skillviz.runs.session import Session
+from skillviz.runs.spec import RunSpec
+
+Heard = Callable[[int, str], None]
+"""Called with each number of examples that went through the model, and what they were scored for."""
+
+
+class Scored(NamedTuple):
+    """The fields of run.json that scoring fills; `metrics` by split."""
+
+    checks: tuple[Check, ...]
+    metrics: dict[str, Scores]
+    transfers: tuple[TransferNote, ...]
+    temperature: float | None
+
+
+@dataclass
+class Scoring:
+    """Scores what was found for one run and writes its tables; `size` is the one asked for, None where none is."""
+
+    spec: RunSpec
+    task: TaskNote
+    size: int | None
+    session: Session
+    folder: RunFolder
+    heard: Heard
+
+    def __post_init__(self) -> None:
+        self.pair, self.data = self.session.pair(self.spec), self.session.encoded(self.spec)
+        self.ends, self.weights = self.session.ends(self.spec), self.session.weights(self.spec)
+
+    def scored(self, found: Searched, header: dict[str, Any]) -> Scored:
+        """Writes every table, and the main region with `header`; the model is as it was before."""
+        pair, table = self.pair, self.pair.table
+        region, ranking = found.region(found.size, table.shapes), found.ranking()
+        temperature, known = self.session.end_metrics(self.spec, self.task)
+        logits = {split: self.states(split, region) for split in self.ends}
+        metrics = {
+            split: scores(z, self.data[split].labels, self.task, temperature, known[split])
+            for split, z in logits.items()
+        }
+        self.folder.write_region(region, header)
+        self.folder.write_ranking(ranking, table.d)
+        others = list(scored_others(self.session, self.spec, region, self.task, temperature, self.heard))
+        self.folder.write_table("predictions", pd.concat([self.predictions(logits), *(rows for _, rows in others)]))
+        self.folder.write_table("curve", self.curve(found, metrics))
+        self.folder.write_table("history", found.table())
+        movement = self.session.movement(self.spec)
+        self.folder.write_table("layers", layers_table(region, table, movement, pair.base, pair.finetuned))
+        self.write_grid(ranking, tuple(found.orders))
+        return Scored(self.checks(region, found, ranking), metrics, tuple(note for note, _ in others), temperature)
+
+    def states(self, split: str, region: Region) -> dict[str, np.ndarray]:
+        """Logits [n, label] of all four states on one split."""
+        logits = dict(self.ends[split])
+        for state in ("grafted", "complement"):
+            logits[state] = predict(self.pair, self.data[split], state, region)
+            self.heard(len(self.data[split].labels), f"{state}, {split}")
+        return logits
+
+    def predictions(self, logits: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
+        """predictions.parquet."""
+        task, data = self.task, self.data
+        frames = [
+            prediction_rows(states, data[split].ids, data[split].labels, task.name, split, task.labels)
+            for split, states in logits.items()
+        ]
+        return pd.concat(frames, ignore_index=True)
+
+    def curve(self, found: Searched, metrics: dict[str, Scores]) -> pd.DataFrame:
+        """curve.parquet: the main size from the metrics at hand, the others predicted and scored."""
+        spec, d, rows = self.spec, self.pair.d, []
+        for size in sorted(found.orders):
+            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
+            for split in self.ends:
+                row = graft_row_of(metrics[split]) if size == found.size else self.graft_row(found, size, split)
+                rows += curve_rows(row, **common, dataset=self.task.name, split=split)
+        return pd.DataFrame(rows)
+
+    def graft_row(self, found: Searched, size: int, split: str) -> Metrics:
+        """The metrics of one of the other sizes."""
+        grafted = predict(self.pair, self.data[split], "grafted", found.region(size, self.pair.table.shapes))
+        self.heard(len(grafted), f"{size:,} entries, {split}")
+        return graft_row({**self.ends[split], "grafted": grafted}, self.data[split].labels, self.task)
+
+    def write_grid(self, ranking: np.ndarray, sizes: tuple[int, ...]) -> None:
+        """Both tables of the WiSE grid, where it is asked for and there is a test set."""
+        if self.spec.interpolation and "test" in self.data:
+            test = self.data["test"]
+            for name, frame in grid_tables(
+                self.session, self.spec, self.task, test, ranking, sizes, self.heard
+            ).items():
+                self.folder.write_table(name, frame)
+
+    def checks(self, region: Region, found: Searched, ranking: np.ndarray) -> tuple[Check, ...]:
+        """The self-checks, the one of the weights last."""
+        examples = self.data.get("test", self.data["train"])
+        return (
+            size_check(region, found.orders[found.size], self.size),
+            ranking_check(region, ranking),
+            ends_check(self.pair, examples),
+            restored_check(self.weights, self.pair),
+        )
