@@ -38,6 +38,7 @@ from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_texts, task_of
 from skillviz.tasks import registry, uploaded
 from skillviz.tasks.project import located
+from skillviz.tasks.splits import load_test
 from skillviz.tasks.stamp import task_stamp
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.uploaded import Upload
@@ -159,6 +160,14 @@ def facts(spec: RunSpec) -> Facts:
     kept = spec.model_dump(include={"base", "finetuned", "task", "readout", "k_shot", "data_seed"})
     core = RunSpec(**kept, sizes=("1",))
     return _facts(core.json_text(), _times(*_model_files(spec.base, spec.finetuned), *_task_files(spec.task)), core)
+
+
+def scored_rows(task: str) -> int | None:
+    """Test examples of a task of files, without any cap; None for data of a hub, and where they cannot be read."""
+    with suppress(SkillvizError):
+        if isinstance(registry.task(task).data, Files):
+            return _scored_rows(task, _times(*_task_files(task)))
+    return None
 
 
 def rows(file_id: str, upload: Upload) -> pd.DataFrame:
@@ -283,6 +292,11 @@ def _preflight(base: str, finetuned: str, task: str | None, readout: str | None,
 @st.cache_data(show_spinner=False, max_entries=32)
 def _facts(key: str, times: tuple[int, ...], _spec: RunSpec) -> Facts:
     return facts_of(_spec)
+
+
+@st.cache_data(show_spinner=False, max_entries=64)
+def _scored_rows(task: str, times: tuple[int, ...]) -> int:
+    return len(load_test(registry.task(task))[0])
 
 
 @st.cache_resource(show_spinner=False, max_entries=3)

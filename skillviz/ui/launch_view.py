@@ -12,6 +12,7 @@ from skillviz.errors import SkillvizError
 from skillviz.jobs.devices import chosen as taken
 from skillviz.jobs.slots import queue, slot_of
 from skillviz.runs.estimate import Facts, estimate
+from skillviz.runs.passes import OTHERS
 from skillviz.runs.spec import RunSpec, parse_size, read_spec
 from skillviz.runs.store import shipped_root
 from skillviz.tasks.task import Hub
@@ -106,8 +107,11 @@ def _sizes(spec: RunSpec, d: int) -> tuple[int, ...]:
 
 
 def _capped(facts: Facts, spec: RunSpec) -> dict[str, int]:
+    """Rows by split as the run takes them, and those of the other tasks that are known."""
     caps = {"train": spec.max_train, "validation": spec.max_validation, "test": spec.max_test}
-    return {split: min(count, caps.get(split) or count) for split, count in facts.counts.items()}
+    counts = {split: min(count, caps.get(split) or count) for split, count in facts.counts.items()}
+    others = [rows for name in spec.others if (rows := cache.scored_rows(name)) is not None]
+    return {**counts, OTHERS: sum(min(rows, spec.max_test or rows) for rows in others)}
 
 
 def _estimate(spec: RunSpec, facts: Facts, several: int) -> None:
@@ -118,6 +122,9 @@ def _estimate(spec: RunSpec, facts: Facts, several: int) -> None:
     found = estimate(spec, replace(facts, device=device.name.partition(":")[0]), cache.records())
     before = len(queue(cache.own_store().root, slot_of(spec.device)))
     st.markdown(launch_words.expected(found, several, device.free, before))
+    unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]
+    if unknown:
+        st.caption(f"Not counted, as its examples are not here yet: scoring on {text.listed(unknown, 4)}.")
     if found.bytes > device.free > 0:
         st.warning(
             "That is more memory than is free: the job may end out of memory. bfloat16, fewer examples a step, or a "

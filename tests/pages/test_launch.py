@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from skillviz.core.localizers.described import LOCALIZERS
 from skillviz.demo.index import PairEntry, Share, TaskEntry, World, write_world
 from skillviz.jobs.backend import LocalBackend
 from skillviz.models import fetch
+from skillviz.runs.estimate import LEAST
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.store import Store
 from skillviz.ui import launch_view
 from skillviz.ui.pages import PAGES
+from tests.runs.test_others import other_task
 from tests.tiny import tiny_pair, tiny_task
 
 LABELS = ("class-terrible", "class-great")
@@ -102,6 +105,20 @@ def test_a_pair_that_fits_shows_time_memory_and_the_command(small: Path) -> None
     assert not button(test, "Start").disabled
     devices = box(test, "Device").options
     assert devices[0].startswith("auto: ") and devices[1].startswith("cpu: ") and "free" in devices[1]
+
+
+def test_scoring_on_other_tasks_takes_its_time(small: Path, tmp_path: Path) -> None:
+    """Each of their examples counts once for each point of the grid, up to the cap; data that are not here cannot."""
+    also = other_task(tmp_path, "near", rows=4000)
+
+    def seconds(**query: object) -> float:
+        text = said(opened(**chosen(small, interpolation="yes", **query)))
+        found = re.search(r"About \*\*(?:(\d+)\smin )?(?:(\d+)\ss)?\*\*", text)
+        return 60 * int(found[1] or 0) + int(found[2] or 0)
+
+    alone, capped, both = seconds(), seconds(also=also, max_test=20), seconds(also=also)
+    assert both - alone == pytest.approx((4 + 21) * 4000 * LEAST["cpu"], abs=3) and capped - alone <= 1
+    assert "Not counted" in said(opened(**chosen(small, also="sst2")))
 
 
 def test_the_choices_come_back_from_the_address(small: Path) -> None:
