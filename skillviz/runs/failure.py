@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from skillviz.errors import BadInput, BadModel, DiskFull, NoDevice, SkillvizError, StoreError
+import errno
+
+from skillviz.errors import BadInput, BadModel, DiskFull, LiveError, NoDevice, SkillvizError, StoreError
 from skillviz.runs.record import Failure
 
 BUG = "bug"
@@ -13,10 +15,16 @@ HINTS: tuple[tuple[type[SkillvizError], str], ...] = (
     (BadInput, "Change the value that the sentence names and start the run again."),
     (BadModel, "Check both models with `python -m skillviz preflight --base ... --finetuned ...`."),
     (NoDevice, "Choose --device cpu or auto."),
+    (LiveError, "Ask again; the worker starts anew where it has ended."),
     (DiskFull, "Free some space or choose another folder with --runs-dir."),
     (StoreError, "Check the folder of runs and its rights."),
 )
 MEMORY_HINT = "Use --device cpu, --dtype bfloat16, a smaller --batch-size, --max-train, or a smaller model."
+NO_MEMORY = (  # in errors that have no class of their own
+    "can't allocate memory", "cuda error: out of memory", "cuda out of memory", "hip out of memory",
+    "cublas_status_alloc_failed", "cudnn_status_alloc_failed", "cusparse_status_alloc_failed",
+    "cufft_alloc_failed", "std::bad_alloc", "cannot allocate memory",
+)  # fmt: skip
 BUG_HINT = "This is an error in skillviz, not in your input; please report it with the log of the run."
 
 
@@ -31,12 +39,12 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True for Python's, CUDA's and the CPU allocator's way of saying it; torch is not needed to tell."""
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
-    )
+    """True for every way of saying it, of Python, the system, CUDA and its libraries; torch is not needed to tell."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in NO_MEMORY)
 
 
 def first_line(error: BaseException) -> str:

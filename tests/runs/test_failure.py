@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from skillviz import errors
@@ -11,6 +13,10 @@ from skillviz.runs.failure import BUG, OUT_OF_MEMORY, failure_of, is_out_of_memo
 
 class OutOfMemoryError(RuntimeError):
     """As torch.cuda names its own."""
+
+
+class AcceleratorError(RuntimeError):
+    """As torch names what a device's driver says."""
 
 
 def tree(kind: type[SkillvizError]) -> list[type[SkillvizError]]:
@@ -31,6 +37,11 @@ def test_every_error_of_the_tree_has_a_hint(kind: type[SkillvizError]) -> None:
         MemoryError(),
         OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore"),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+        AcceleratorError("CUDA error: out of memory\nCUDA kernel errors might be reported asynchronously"),
+        RuntimeError("std::bad_alloc"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
     ],
 )
 def test_all_ways_to_run_out_of_memory_are_known(error: Exception) -> None:
@@ -44,3 +55,5 @@ def test_anything_else_is_a_bug_and_says_which() -> None:
     assert failure.kind == BUG
     assert failure.message == "ZeroDivisionError: division by zero"
     assert not is_out_of_memory(RuntimeError("shape mismatch"))
+    assert not is_out_of_memory(AcceleratorError("CUDA error: device-side assert triggered"))
+    assert not is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED"))
