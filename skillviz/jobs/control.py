@@ -21,7 +21,7 @@ from skillviz.runs.recipe import NAME, by_hand
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import read_record
 from skillviz.runs.spec import RunSpec, parse_size
-from skillviz.runs.store import Store, Unreadable, is_awaited
+from skillviz.runs.store import Store, Unreadable, is_awaited, written
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.tasks import registry
 
@@ -38,7 +38,8 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
         spec = spec.model_copy(update={"device": device})
     size, task = checked(spec, store)
     folder = store.create(spec, size=size, task=task)
-    write_text(folder.work / LAUNCH, json.dumps({"cwd": os.getcwd()}))
+    with written(store.root):
+        write_text(folder.work / LAUNCH, json.dumps({"cwd": os.getcwd()}))
     _launch(store, folder, Path.cwd(), backend)
     return status(store, folder.id)
 
@@ -80,7 +81,8 @@ def cancel(store: Store, run_id: str, backend: Backend = LOCAL) -> Job:
     job = status(store, run_id)
     if not job.is_open:
         raise StoreError(f"run {job.run_id} is {job.status}: only a queued or running job can be cancelled.")
-    (job.path / WORK / CANCEL).touch()  # seen by a process that starts just now
+    with written(store.root):
+        (job.path / WORK / CANCEL).touch()  # seen by a process that starts just now
     backend.cancel(job.path)
     folder = RunFolder(job.path)
     if folder.record.status in OPEN:
@@ -92,16 +94,22 @@ def cancel(store: Store, run_id: str, backend: Backend = LOCAL) -> Job:
 def resume(store: Store, run_id: str, backend: Backend = LOCAL) -> Job:
     """The job, queued again: it goes on from its last checkpoint, bit for bit, or begins anew without one.
 
-    Raises StoreError where it is finished, waits or runs.
+    Raises StoreError where it is finished, waits or runs, or the store cannot be written.
     """
-    (store.root / SLOTS).mkdir(parents=True, exist_ok=True)
-    with FileLock(store.root / SLOTS / "resume.lock"):  # of two who ask at once, one is told that it is queued
+    lock = FileLock(store.root / SLOTS / "resume.lock")  # of two who ask at once, one is told that it is queued
+    with written(store.root):
+        (store.root / SLOTS).mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
         job = status(store, run_id)
         if not job.is_resumable:
             raise StoreError(f"run {job.run_id} is {job.status}: only a failed or cancelled one can be resumed.")
         folder = RunFolder(job.path)
-        folder.reopen()
+        with written(store.root):
+            folder.reopen()
         _launch(store, folder, _cwd(folder), backend)
+    finally:
+        lock.release()
     return status(store, job.run_id)
 
 
@@ -114,8 +122,9 @@ def job_of(store: Store, path: Path, record: RunRecord) -> Job:
 
 def _launch(store: Store, folder: RunFolder, cwd: Path, backend: Backend) -> None:
     """Takes the place in the queue, then starts the process that waits for its turn."""
-    take_ticket(store.root, slot_of(folder.record.spec.device), folder.id)
-    folder.log(f"queued for {slot_of(folder.record.spec.device)}")
+    with written(store.root):
+        take_ticket(store.root, slot_of(folder.record.spec.device), folder.id)
+        folder.log(f"queued for {slot_of(folder.record.spec.device)}")
     backend.start(folder.path, cwd)
 
 

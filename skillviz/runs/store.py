@@ -8,7 +8,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,8 +62,11 @@ class Store:
         return f"Store({str(self.root)!r})"
 
     def create(self, spec: RunSpec, *, size: int | None = None, task: str | None = None) -> RunFolder:
-        """A new queued run. For its name: the main size in entries (0: none is asked for) and the task's name."""
-        with disk_errors(self.root / RECORD):
+        """A new queued run. For its name: the main size in entries (0: none is asked for) and the task's name.
+
+        Raises StoreError where the root cannot be written.
+        """
+        with written(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
             run_id = self._free_id(name_of(spec, size, task))
             draft = self.root / f".new-{run_id}"
@@ -132,9 +135,10 @@ class Store:
         if is_alive(path / WORK):
             raise StoreError(f"run {run_id} is running; cancel it before deleting it.")
         grave = self.root / f".deleted-{run_id}-{secrets.token_hex(3)}"
-        os.rename(path, grave)
-        shutil.rmtree(grave)
-        self._note_path(run_id).unlink(missing_ok=True)
+        with written(self.root):
+            os.rename(path, grave)
+            shutil.rmtree(grave)
+            self._note_path(run_id).unlink(missing_ok=True)
 
     def note(self, run_id: str) -> str:
         """The user's note on a run; empty where there is none."""
@@ -144,11 +148,12 @@ class Store:
     def set_note(self, run_id: str, text: str) -> None:
         """Keeps a note on a run, beside the run and not in it; an empty text removes it."""
         path = self._note_path(self.resolve(run_id))
-        if not text.strip():
-            path.unlink(missing_ok=True)
-            return
-        path.parent.mkdir(exist_ok=True)
-        write_text(path, text)
+        with written(self.root):
+            if not text.strip():
+                path.unlink(missing_ok=True)
+                return
+            path.parent.mkdir(exist_ok=True)
+            write_text(path, text)
 
     def _note_path(self, run_id: str) -> Path:
         return self.root / NOTES / f"{Path(run_id).name}.txt"
@@ -176,6 +181,19 @@ class Store:
             run_id = f"{name}-{secrets.token_hex(3)}"
             if not (self.root / run_id).exists():
                 return run_id
+
+
+@contextmanager
+def written(root: Path) -> Iterator[None]:
+    """Turns the system's refusal to write under a root into StoreError, DiskFull where there is no space."""
+    try:
+        with disk_errors(root / RECORD):
+            yield
+    except OSError as error:
+        raise StoreError(
+            f"the folder of runs {root} cannot be written ({error.strerror or error}); name another one with "
+            f"--runs-dir or in {ENVIRONMENT}."
+        ) from error
 
 
 def store_root(runs_dir: Path | str | None = None) -> Path:

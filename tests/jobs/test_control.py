@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -70,6 +71,32 @@ def test_what_cannot_be_used_is_said_before_there_is_a_folder(
     with pytest.raises(error):
         jobs.start(spec_of(world, **changes), store, backend=paper)
     assert paper.started == [] and not store.root.exists()
+
+
+def test_a_store_that_cannot_be_written_is_one_sentence(
+    store: Store, world: Path, paper: Paper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    for root in (tmp_path / "file", tmp_path / "file" / "runs"):
+        with pytest.raises(StoreError, match="cannot be written .*SKILLVIZ_RUNS"):
+            jobs.start(spec_of(world), Store(root), backend=paper)
+    job = jobs.start(spec_of(world), store, backend=paper)
+    RunFolder(job.path).fail(Failure(kind="bug", message="m", hint="h"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for name in ("mkdir", "touch", "unlink"):
+        monkeypatch.setattr(Path, name, refuse)
+    monkeypatch.setattr(os, "rename", refuse)
+    for act in (
+        lambda: jobs.resume(store, job.run_id, backend=paper),
+        lambda: store.set_note(job.run_id, "seen"),
+        lambda: store.delete(job.run_id),
+    ):
+        with pytest.raises(StoreError, match="Read-only file system"):
+            act()
+    assert len(paper.started) == 1
 
 
 def test_cancelled_by_whoever_asks(store: Store, world: Path, paper: Paper) -> None:
