@@ -51,7 +51,7 @@ def explain(run: Run, error: SkillvizError, topic: str) -> None:
         lacking = "and neither is here" if len(absent) == 2 else "and only one of them is here"
         st.warning(
             f"This needs the weights of both models, which do not ship with every run, {lacking}.\n"
-            + "\n".join(f"- {role}: {text.with_code(sentence)}" for role, sentence in absent.items())
+            + "\n".join(f"- {member}: {text.with_code(sentence)}" for member, sentence in absent.items())
             + "\n\nA relative folder is looked for in the folder where the dashboard was started, then in the "
             "project's. Or open a run whose weights are here.",
             icon=":material/deployed_code_alert:",
@@ -66,19 +66,19 @@ def explain(run: Run, error: SkillvizError, topic: str) -> None:
 def _absent(run: Run) -> dict[str, str]:
     """What is said of each member that is not here."""
     found = {}
-    for role, (source, was_folder) in _members(run).items():
+    for member, (source, was_folder) in _members(run).items():
         try:
             refuse_absent(source, was_folder)
         except SkillvizError as error:
-            found[role] = str(error.args[0])
+            found[member] = str(error.args[0])
     return found
 
 
 def _members(run: Run) -> dict[str, tuple[str, bool]]:
     """Pre-trained and fine-tuned model as the run names them, and whether each was a folder and none of the hub."""
     spec, record = run.spec, run.record
-    notes = {"Pre-trained": (spec.base, record.base), "Fine-tuned": (spec.finetuned, record.finetuned)}
-    return {role: (source, note is not None and note.revision is None) for role, (source, note) in notes.items()}
+    notes = (("Pre-trained", spec.base, record.base), ("Fine-tuned", spec.finetuned, record.finetuned))
+    return {f"{role}, `{source}`": (source, note is not None and note.revision is None) for role, source, note in notes}
 
 
 def client() -> Client:

@@ -52,8 +52,11 @@ def test_where_one_member_is_here_only_the_other_is_named(monkeypatch: pytest.Mo
     (base / "model.safetensors").touch()
     monkeypatch.setenv("SKILLVIZ_REAL", str(tmp_path))
     told = said(asking, REAL)
-    assert "only one of them is here" in told and "Fine-tuned: there is no folder" in told
-    assert "Pre-trained:" not in told
+    assert (
+        "only one of them is here" in told
+        and "Fine-tuned, `models/minilm-l6-sst2-linear04`: there is no folder" in told
+    )
+    assert "Pre-trained" not in told
 
 
 def test_a_pair_that_does_not_fit_is_not_called_absent() -> None:
