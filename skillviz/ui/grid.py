@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -33,12 +33,14 @@ ENDS = (
 class Grid:
     """`points` have the columns of interpolation.parquet, `bins` those of interpolation_bins.parquet.
 
-    `between` are the data sets of which points between the ends are known.
+    `between` are the data sets of which points between the ends are known. Those that were traced by the models say
+    in `traced_on` on how many examples, which may be a sample: none of their numbers is stored.
     """
 
     points: pd.DataFrame
     bins: pd.DataFrame
     between: tuple[str, ...]
+    traced_on: Mapping[str, int] = field(default_factory=dict)
 
     def sizes(self) -> list[int]:
         """The region sizes of WiSE-Graft that are known, smallest first."""
@@ -96,6 +98,7 @@ class Grid:
             points=_joined([kept, points[COLUMNS]], COLUMNS),
             bins=_joined([rest, bins[BIN_COLUMNS]], BIN_COLUMNS),
             between=(*self.between, dataset),
+            traced_on={**self.traced_on, dataset: int(answer["n"])},
         )
 
 

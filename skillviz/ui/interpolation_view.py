@@ -74,17 +74,18 @@ def shown(run: Run, choice: Choice, grid: Grid) -> Shown:
         for path in PATHS:
             near = grid.nearest(dataset, path, choice.size, choice.alpha)
             wanted = (choice.size if path == GRAFT else None, choice.alpha)
-            is_stored = near is not None and near[0] == wanted[0] and abs(near[1] - wanted[1]) < 1e-9
-            found = _asked(run, choice, dataset, path) if asks and not is_stored else None
-            asks = asks and (is_stored or found is not None)  # what stands in the way is said once
-            kind, place = (EXACT, wanted) if found else (STORED if is_stored else NEAREST, near)
+            is_known = near is not None and near[0] == wanted[0] and abs(near[1] - wanted[1]) < 1e-9
+            is_exact, on = is_known and dataset not in grid.traced_on, grid.traced_on.get(dataset)
+            found = _asked(run, choice, dataset, path) if asks and not is_exact else None
+            asks = asks and (is_exact or found is not None)  # what stands in the way is said once
+            kind, place = (EXACT, wanted) if found else (STORED if is_known else NEAREST, near)
             if near is not None:
                 points.append(grid.at("points", dataset, path, near[0]).assign(current=False))
                 found = found or (grid.at("points", dataset, path, *near), grid.at("bins", dataset, path, *near))
             if found is not None and place is not None:
                 points.append(found[0].assign(current=True))
                 bins.append(found[1])
-                sources[dataset, path] = interpolation_words.source(kind, path, *place, run.record.d)
+                sources[dataset, path] = interpolation_words.source(kind, path, *place, run.record.d, on)
     return Shown(pd.concat(points, ignore_index=True), with_edges(pd.concat(bins, ignore_index=True)), sources)
 
 

@@ -37,8 +37,9 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
     assert value is not None
     where = "out of distribution" if is_outside else "in distribution"
     interval = f"(95{text.SPACE}%: {metric_interval(metric, value)})"
+    on = f", traced on {text.counted(grid.traced_on[dataset], 'example')}" if dataset in grid.traced_on else ""
     said = (
-        f"Best {words} {where} ({name}): **{metric_value(metric, value.value)}** {interval} "
+        f"Best {words} {where} ({name}{on}): **{metric_value(metric, value.value)}** {interval} "
         f"{place(path, size, alpha, d)}"
     )
     if tuned is None or tuned.value is None:
@@ -73,10 +74,13 @@ def place(path: str, size: int | None, alpha: float, d: int | None) -> str:
     return f"at {text.percent(alpha, 0)} of the way on {path_style(path).title}{region}"
 
 
-def source(kind: str, path: str, size: int | None, alpha: float, d: int | None) -> str:
-    """Where the numbers of a point come from."""
+def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, traced_on: int | None = None) -> str:
+    """Where the numbers of a point come from; `traced_on` where its line was traced, on so many examples."""
     where = place(path, size, alpha, d)
     told = {STORED: "Stored", NEAREST: "Nearest stored point", EXACT: "Asked of the models"}
+    if traced_on is not None:
+        on = text.counted(traced_on, "example")
+        told |= {STORED: f"Traced on {on}", NEAREST: f"Nearest point traced on {on}"}
     return f"{told[kind]}: {where}."
 
 

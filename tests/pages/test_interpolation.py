@@ -22,7 +22,7 @@ def numbers(test: AppTest) -> list[str]:
 
 def sources(test: AppTest) -> list[str]:
     """Where the chosen points' numbers come from."""
-    starts = ("Stored", "Nearest", "Asked")
+    starts = ("Stored", "Nearest", "Asked", "Traced")
     return [c.value.replace("\N{NO-BREAK SPACE}", " ") for c in test.caption if c.value.startswith(starts)]
 
 
@@ -84,4 +84,7 @@ def test_exact_points_are_asked_of_the_models(scored: str, scored_world: Path) -
     assert "is stored on far" in live.info[0].value
     traced = asked("interpolation", run=scored, alpha="40", ood="far", trace="yes")
     assert not traced.exception and not traced.warning and len(sources(traced)) == 4
+    assert [s.split(":")[0] for s in sources(traced)] == ["Stored"] * 2 + ["Traced on 40 examples"] * 2
+    whole = asked("interpolation", run=scored, alpha="40", ood="far", trace="yes", exact="yes")
+    assert [s.split(":")[0] for s in sources(whole)] == ["Stored"] * 2 + ["Asked of the models"] * 2, "on all of them"
     assert "out of distribution (far)" in words(traced)

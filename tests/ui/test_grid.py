@@ -72,7 +72,7 @@ def test_what_was_traced_takes_the_place_of_what_was_known(run: Run, bare: grid.
     bins = run.interpolation_bins().query("dataset == 'imdb'")
     plain = [f.astype(object).where(f.notna(), None).to_dict("list") for f in (rows, bins)]
     found = bare.traced({"dataset": "imdb", "rows": plain[0], "bins": plain[1], "n": 120})
-    assert found.between == ("imdb",)
+    assert found.between == ("imdb",) and found.traced_on == {"imdb": 120} and bare.traced_on == {}
     assert len(found.points[found.points["dataset"] == "imdb"]) == len(rows)
     own = bare.points[bare.points["dataset"] == "sst2"]
     assert len(found.points[found.points["dataset"] == "sst2"]) == len(own)

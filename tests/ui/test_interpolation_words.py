@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -52,6 +53,14 @@ def test_the_fine_tuned_model_itself_may_be_the_best() -> None:
 def test_lower_is_better_for_calibration() -> None:
     said = plain(words.best(grid(0.1, (-0.7, -0.8, -0.6), "ece"), "imdb", "ece", 4000, True))
     assert "**10.0 %**" in said and "it is **better**" in said
+
+
+def test_what_was_traced_is_not_called_stored() -> None:
+    told = [plain(words.source(kind, FINETUNED, None, 0.5, 4000, 500)) for kind in (words.STORED, words.NEAREST)]
+    assert told[0] == "Traced on 500 examples: at 50 % of the way on WiSE-FT."
+    assert told[1].startswith("Nearest point traced on 500 examples: ")
+    traced = replace(grid(0.85, (0.05, 0.02, 0.08)), traced_on={"imdb": 500})
+    assert "(imdb, traced on 500 examples)" in words.best(traced, "imdb", "accuracy", 4000, True)
 
 
 def test_what_is_not_known_is_said() -> None:
