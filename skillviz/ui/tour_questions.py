@@ -23,6 +23,7 @@ HOLDS_ZERO = "The interval holds zero, so it cannot be told from these sentences
 ENOUGH, HALF = 0.95, 0.5
 PARTS = {"early": (0.0, 0.35), "middle": (0.35, 0.65), "late": (0.65, 1.01)}
 MOST_LAYERS = 6
+FEWEST = 3  # points of a way: its ends, and one between
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,23 @@ def more_often(before: np.ndarray, after: np.ndarray, labels: np.ndarray, task: 
     )
 
 
-def half_way(line: pd.DataFrame, metric: str) -> Question:
-    """On which part of the way half of the gain is reached; `line` are the points of WiSE-FT on one data set."""
+def half_way(line: pd.DataFrame, metric: str) -> Question | None:
+    """On which part of the way half of the gain is reached; `line` are the points of WiSE-FT on one data set.
+
+    None where nothing between its ends is stored, or not how they differ: then nothing tells it.
+    """
     rows = line[line["metric"] == metric].sort_values("alpha")
+    gained = point(line[line["alpha"] == 0.0], metric + DIFFERENCE)
+    if rows["alpha"].nunique() < FEWEST or gained is None or gained.value is None:
+        return None
     choices = {
         "early": "in its first third", "middle": "around its middle", "late": "in its last third",
         UNTOLD: "it cannot be told: fine-tuning gained nothing",
     }  # fmt: skip
     asks = "On which part of the way does the model first have half of what fine-tuning gains?"
-    gained = point(line[line["alpha"] == 0.0], metric + DIFFERENCE)
     if said.verdict(metric, gained) != "worse":
-        change = f" ({said.metric_difference(metric, gained)})" if gained and gained.value is not None else ""
-        return Question(asks, choices, UNTOLD, f"Pre-trained less fine-tuned{change}: no gain can be told.")
+        change = said.metric_difference(metric, gained)
+        return Question(asks, choices, UNTOLD, f"Pre-trained less fine-tuned ({change}): no gain can be told.")
     values, ways = rows["value"].to_numpy(float), rows["alpha"].to_numpy(float)
     wanted = values[0] + HALF * (values[-1] - values[0])
     at = int(np.flatnonzero(values >= wanted)[0])

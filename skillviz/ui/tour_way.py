@@ -21,8 +21,8 @@ WAY, SHIFT = "tour.way", "tour.shift"
 GRID = range(0, 101, 5)  # percent of the way
 
 
-def home(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
-    """WiSE-FT on the task's own examples."""
+def home(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+    """WiSE-FT on the task's own examples; None where the run has stored nothing of the way."""
     grid, own = interpolation_view.grid_of(lesson.run), lesson.task.name
     with left:
         alpha = _slider(WAY, "Way from the pre-trained to the fine-tuned model")

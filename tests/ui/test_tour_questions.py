@@ -79,9 +79,16 @@ def test_half_of_the_gain_on_the_way(values: list[float], answer: str) -> None:
     assert found.answer == answer and "70.0" in found.why
 
 
-@pytest.mark.parametrize("gained", [(-0.01, -0.05, 0.03), (0.0, 0.0, 0.0), None])
-def test_without_a_gain_there_is_no_half_of_it(gained: tuple[float, float, float] | None) -> None:
+@pytest.mark.parametrize("gained", [(-0.01, -0.05, 0.03), (0.0, 0.0, 0.0)])
+def test_without_a_gain_there_is_no_half_of_it(gained: tuple[float, float, float]) -> None:
     assert half_way(line([0.5, 0.5, 0.51], gained), "accuracy").answer == UNTOLD
+
+
+@pytest.mark.parametrize("gained", [(-0.4, -0.45, -0.35), None])
+def test_of_a_way_that_is_not_stored_nothing_is_asked(gained: tuple[float, float, float] | None) -> None:
+    """Its ends alone say that there is a gain, not where; and without their difference not even that."""
+    assert half_way(line([0.5, 0.9], gained), "accuracy") is None
+    assert half_way(line([0.5, 0.7, 0.9], None), "accuracy") is None
 
 
 def curve(*recovered: float | None) -> pd.DataFrame:
