@@ -87,4 +87,4 @@ def test_exact_points_are_asked_of_the_models(scored: str, scored_world: Path) -
     assert [s.split(":")[0] for s in sources(traced)] == ["Stored"] * 2 + ["Traced on 40 examples"] * 2
     whole = asked("interpolation", run=scored, alpha="40", ood="far", trace="yes", exact="yes")
     assert [s.split(":")[0] for s in sources(whole)] == ["Stored"] * 2 + ["Asked of the models"] * 2, "on all of them"
-    assert "out of distribution (far)" in words(traced)
+    assert "out of distribution (far, traced on 40 examples)" in words(traced)
