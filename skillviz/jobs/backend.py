@@ -55,7 +55,7 @@ class LocalBackend:
             )  # fmt: skip
         self._children.append(child)
         folder = RunFolder(run)
-        with contextlib.suppress(psutil.Error):
+        with contextlib.suppress(psutil.Error, OSError):  # it names itself, too
             folder.belongs_to(child.pid)
         if not folder.is_open:  # it was so fast that it is done
             (folder.work / PROCESS).unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +17,10 @@ TEMPORARY = ".part"
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
     """Has `write` fill a temporary file beside `path`, then puts it in place; raises DiskFull.
 
-    After a crash at any point `path` holds what it held before, or all of the new content.
+    After a crash at any point `path` holds what it held before, or all of the new content. Of several that write
+    at once the last one counts.
     """
-    temporary = path.with_name(f".{path.name}{TEMPORARY}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")  # another may write it just now
     with disk_errors(path):
         try:
             write(temporary)

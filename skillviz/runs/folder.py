@@ -21,7 +21,7 @@ from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
 from skillviz.runs.alive import is_alive
-from skillviz.runs.atomic import disk_errors, sha256, write_file, write_text
+from skillviz.runs.atomic import TEMPORARY, disk_errors, sha256, write_file, write_text
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
 from skillviz.runs.run import RANKING, RECORD, REGION, Run, read_record
 
@@ -87,7 +87,8 @@ class RunFolder:
             said = "finished" if self.record.status == "finished" else "still being made"
             raise StoreError(f"run {self.id} is {said}; there is nothing to resume.")
         self.work.mkdir(exist_ok=True)
-        for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path), *self.path.glob(".*.part")):
+        halves = [path for folder in (self.path, self.work) for path in folder.glob(f".*{TEMPORARY}")]
+        for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path), *halves):
             path.unlink(missing_ok=True)
         self._write_record({"status": "queued", "error": None, "started": None, "finished": None})
 

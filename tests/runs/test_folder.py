@@ -167,6 +167,29 @@ def test_a_reader_beside_a_writer_sees_whole_records_only(store: Store, spec: Ru
     assert writer.returncode == 0 and seen
 
 
+def test_two_that_write_one_file_at_once_do_not_meet(tmp_path: Path) -> None:
+    """As the starter of a job and its process do, which both name the process."""
+    path, inner = tmp_path / "process.json", "from within"
+
+    def slow(part: Path) -> None:
+        part.write_text("from without")
+        atomic.write_text(path, inner)
+        assert path.read_text() == inner
+
+    atomic.write_file(path, slow)
+    assert path.read_text() == "from without" and list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_process_left_half_written_goes_with_the_resume(store: Store, spec: RunSpec) -> None:
+    folder = store.create(spec)
+    folder.fail(Failure(kind="killed", message="m", hint="h"))
+    halves = [folder.path / ".curve.parquet.12ab.part", folder.work / ".checkpoint.safetensors.34cd.part"]
+    for half in halves:
+        half.write_bytes(b"half")
+    folder.reopen()
+    assert not any(half.exists() for half in halves)
+
+
 def full_disk(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
