@@ -3,8 +3,9 @@
 from skillviz.jobs.control import cancel, resume, start, status
 from skillviz.jobs.control import listed as list
 from skillviz.jobs.job import Job, JobProgress
-from skillviz.jobs.watch import events, log_tail, progress, steps
+from skillviz.jobs.watch import events, log_tail, pieces, progress, steps
 
 __all__ = [
-    "Job", "JobProgress", "cancel", "events", "list", "log_tail", "progress", "resume", "start", "status", "steps",
+    "Job", "JobProgress", "cancel", "events", "list", "log_tail", "pieces", "progress", "resume", "start", "status",
+    "steps",
 ]  # fmt: skip

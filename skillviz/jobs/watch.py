@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from skillviz.jobs.job import JobProgress
 from skillviz.runs.folder import EVENTS, LOG, WORK
 from skillviz.runs.store import Store
 
+PIECE = 1 << 20  # bytes of events that are read at a time
 TAIL = 1 << 16  # bytes from the end of a file in which the latest is looked for
 SAID = ("loss", "size", "added", "removed")
 
@@ -22,6 +24,14 @@ def events(store: Store, run_id: str, since: int = 0) -> tuple[list[dict[str, An
     Empty once the run is finished: its history is then a table of the run. See `steps` for the searches alone.
     """
     return _lines(_work(store, run_id) / EVENTS, since)
+
+
+def pieces(store: Store, run_id: str, since: int = 0) -> Iterator[tuple[list[dict[str, Any]], int]]:
+    """As `events`, a part of a long file at a time, each with the place to go on from."""
+    path = _work(store, run_id) / EVENTS
+    while (told := _lines(path, since, PIECE))[1] > since:
+        yield told
+        since = told[1]
 
 
 def steps(store: Store, run_id: str) -> list[dict[str, Any]]:
@@ -100,12 +110,15 @@ def _work(store: Store, run_id: str) -> Path:
     return store.root / store.resolve(run_id) / WORK
 
 
-def _lines(path: Path, since: int) -> tuple[list[dict[str, Any]], int]:
-    """The whole lines of JSON after a byte, and the byte after the last of them; a half-written one is left."""
+def _lines(path: Path, since: int, most: int = -1) -> tuple[list[dict[str, Any]], int]:
+    """The whole lines of JSON after a byte, and the byte after the last of them; a half-written one is left.
+
+    Of at most so many bytes, where a limit is given.
+    """
     try:
         with path.open("rb") as file:
             file.seek(since)
-            content = file.read()
+            content = file.read(most)
     except FileNotFoundError:
         return [], since
     whole = content[: content.rfind(b"\n") + 1]

@@ -133,11 +133,52 @@ def _typed(value: Any) -> Any:
 
 
 @dataclass
+class Spans:
+    """The steps of one search in spans of equal width, so few that a search of any length takes little memory."""
+
+    width: int = 1
+    found: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Takes note of one step. One told again, after a resume, counts as told last: what came after it goes."""
+        number, span = (event["step"] - 1) // self.width, {name: event[name] for name in COLUMNS[1:]}
+        while self.found and (next(reversed(self.found)) > number or self._last["step"] >= event["step"]):
+            self.found.popitem()
+        span |= {"loss": event["loss"] or 0.0, "losses": int(event["loss"] is not None)}
+        self.found[number] = _joined(self.found[number], span) if number in self.found else span
+        if len(self.found) > 2 * MOST_POINTS:
+            self._widen()
+
+    @property
+    def _last(self) -> dict[str, Any]:
+        return self.found[next(reversed(self.found))]
+
+    def _widen(self) -> None:
+        before, self.found, self.width = self.found, {}, 2 * self.width
+        for number, span in before.items():
+            half = self.found.get(number // 2)
+            self.found[number // 2] = _joined(half, span) if half else span
+
+    def frame(self, localizer: str) -> pd.DataFrame:
+        """The spans as a history table: the last step and size of each, its mean loss, its switches."""
+        rows = [
+            {**{name: span[name] for name in COLUMNS[1:]}, "loss": span["loss"] / (span["losses"] or np.nan)}
+            for span in self.found.values()
+        ]
+        return pd.DataFrame(rows).assign(localizer=localizer)[list(COLUMNS)]
+
+
+def _joined(one: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    return {**later, **{name: one[name] + later[name] for name in ("loss", "losses", "added", "removed")}}
+
+
+@dataclass
 class Steps:
     """The steps that a job told so far; `place` is the byte of its events to go on from."""
 
     place: int = 0
-    found: dict[tuple[int, int], dict[str, Any]] = field(default_factory=dict)
+    found: dict[int, Spans] = field(default_factory=dict)
+    titles: dict[int, str] = field(default_factory=dict)
     drawn: tuple[float, pd.DataFrame, str] | None = None
 
     def hear(self, events: Sequence[dict[str, Any]], place: int) -> None:
@@ -145,7 +186,10 @@ class Steps:
         self.place = place
         for event in events:
             if event.get("phase") == "search" and "step" in event:
-                self.found[event["search"], event["step"]] = event
+                number, of = event["search"], event.get("searches", 1)
+                self.found.setdefault(number, Spans()).add(event)
+                which = f" ({number} of {of} searches)" if of > 1 else ""
+                self.titles[number] = f"The search for {event['target']:,} entries{which}"
 
     def drawing(self, localizer: str, now: float) -> tuple[pd.DataFrame, str]:
         """As `frame`, but the same for some seconds: a browser takes longer to draw a chart than a bar."""
@@ -157,12 +201,8 @@ class Steps:
         """The steps of the search under way, as a history table, and what that search is for."""
         if not self.found:
             return pd.DataFrame(columns=list(COLUMNS)), ""
-        last = self.found[max(self.found)]
-        rows = [event for (search, _), event in sorted(self.found.items()) if search == last["search"]]
-        frame = pd.DataFrame([{"localizer": localizer, **{name: row[name] for name in COLUMNS[1:]}} for row in rows])
-        frame["loss"] = frame["loss"].astype(float)
-        place = f" ({last['search']} of {last['searches']} searches)" if last.get("searches", 1) > 1 else ""
-        return thinned(frame), f"The search for {last['target']:,} entries{place}"
+        last = max(self.found)
+        return thinned(self.found[last].frame(localizer)), self.titles[last]
 
 
 def thinned(history: pd.DataFrame, most: int = MOST_POINTS) -> pd.DataFrame:

@@ -133,7 +133,8 @@ def _running(job: Job) -> None:
     st.progress(job_words.share(progress), job_words.far(progress))
     told: dict[str, Steps] = st.session_state.setdefault(TOLD, {})
     steps = told.setdefault(job.run_id, Steps())
-    steps.hear(*jobs.events(store, job.run_id, steps.place))
+    for told_now, place in jobs.pieces(store, job.run_id, steps.place):
+        steps.hear(told_now, place)
     history, title = steps.drawing(job.spec.localizer, time.monotonic())
     if len(history) > 1:
         chart(

@@ -195,6 +195,15 @@ def test_events_are_followed_by_whole_lines(store: Store, running: jobs.Job) -> 
     assert jobs.events(store, running.run_id, 10**9)[0] == []
 
 
+def test_long_events_come_in_pieces(store: Store, running: jobs.Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    told(running, *(step(n) for n in range(1, 100)), '{"half": ')
+    monkeypatch.setattr(jobs.watch, "PIECE", 1000)
+    found = list(jobs.pieces(store, running.run_id))
+    assert [e["step"] for events, _ in found for e in events] == list(range(1, 100)) and len(found) > 9
+    assert found[-1][1] == jobs.events(store, running.run_id)[1]
+    assert list(jobs.pieces(store, running.run_id, found[-1][1])) == []
+
+
 def test_a_step_told_twice_counts_once(store: Store, running: jobs.Job) -> None:
     told(running, step(1), step(2), step(3, loss=0.1), {"phase": "resume", "steps": 2}, step(3, loss=0.9), step(1, 2))
     assert [(e["search"], e["step"], e["loss"]) for e in jobs.steps(store, running.run_id)] == [

@@ -97,6 +97,20 @@ def test_steps_are_heard_piece_by_piece_and_the_last_telling_counts() -> None:
     assert len(frame) == 1 and title == "The search for 18 entries (2 of 2 searches)"
 
 
+def test_a_long_search_takes_little_memory_and_loses_no_switch() -> None:
+    steps = Steps()
+    for place, first in enumerate(range(1, 30_001, 500)):
+        steps.hear([event(n, size=n, loss=None if n % 3 else 0.3) for n in range(first, first + 500)], place)
+        assert sum(len(spans.found) for spans in steps.found.values()) <= 2 * words.MOST_POINTS
+    frame, _ = steps.frame("stagewise")
+    assert len(frame) <= words.MOST_POINTS and frame["size"].iloc[-1] == frame["step"].iloc[-1] == 30_000
+    assert (frame["added"].sum(), frame["removed"].sum()) == (60_000, 30_000)
+    assert np.allclose(frame["loss"], 0.3) and frame["step"].is_monotonic_increasing
+    steps.hear([event(n, added=0) for n in range(20_001, 20_011)], 99)
+    frame, _ = steps.frame("stagewise")
+    assert frame["step"].iloc[-1] == 20_010 and 2 * 19_000 < frame["added"].sum() <= 40_000, "told again"
+
+
 def test_a_growing_chart_is_drawn_anew_after_some_seconds_only() -> None:
     steps = Steps()
     steps.hear([event(1)], 1)
