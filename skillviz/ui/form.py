@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.ui import address
+from skillviz.ui import address, controls, text
 
 LONGEST = 300  # characters of a typed name
+LOST = "form.lost"  # in the session: what was asked for and could not be chosen, by name
 NONE = "none"
 
 
@@ -96,6 +98,35 @@ def words(name: str, label: str, default: str, *, help: str | None = None, place
     value = st.text_input(label, key=key, max_chars=LONGEST, help=help, placeholder=placeholder)
     address.drew(key, value)
     return _kept(name, value.strip())
+
+
+def one_of(
+    name: str,
+    label: str,
+    options: Sequence[str],
+    default: str,
+    *,
+    shown: Callable[[str], str] = str,
+    help: str | None = None,
+    told: DeltaGenerator | None = None,
+) -> str:
+    """The option chosen in a box. What the address asks for and is none of them is said, in `told`, until another one
+    than the default is chosen: nothing else is started in its place unseen.
+    """
+    lost: dict[str, str] = st.session_state.setdefault(LOST, {})
+    if (asked := address.asked(name)) is not None:
+        lost.pop(name, None)
+        lost |= {} if asked in options else {name: asked}
+    value = controls.select(name, label, options, default, shown=shown, help=help)
+    if value != default:
+        lost.pop(name, None)
+    if name in lost:
+        (told or st).warning(
+            f"{label}: '{text.plain(lost[name])}' was asked for, which this form lacks; {shown(value)} is taken "
+            "instead. The command line may know it.",
+            icon=":material/edit_off:",
+        )
+    return value
 
 
 def assign(name: str, value: str) -> None:

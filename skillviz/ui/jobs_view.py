@@ -5,6 +5,7 @@ Only the panel is drawn again while a job is open; the page itself follows once,
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 
@@ -15,12 +16,14 @@ from skillviz.errors import RunNotFound, SkillvizError
 from skillviz.jobs.job import Job
 from skillviz.plots.history import search_history
 from skillviz.runs.folder import OPEN
+from skillviz.runs.spec import RunSpec
 from skillviz.ui import address, alt, cache, job_words, pages, sentences, text
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.entries import headline_scores
 from skillviz.ui.glossary import about
 from skillviz.ui.job_words import Steps
 
+BY_HAND = "recipe"  # the localizer, its one option, and the field of the address
 EVERY = 1.0  # seconds between two looks at an open job
 LOG_LINES = 15
 FOLLOWED, HIDDEN, TOLD, PROBLEM = "jobs.followed", "jobs.hidden", "jobs.told", "jobs.problem"
@@ -185,9 +188,21 @@ def _again(job: Job) -> None:
     """Resume, or another try with other choices."""
     with st.container(horizontal=True, vertical_alignment="center"):
         _button("Resume", "resume", job, jobs.resume, icon=":material/resume:")
-        target = pages.PAGES["launch"].link()
-        st.page_link(target, label="Open in the form", icon=":material/edit:", query_params=job_words.form_of(job.spec))
+        if job.spec.localizer == BY_HAND:
+            _to_surgery(job.spec)
+        else:
+            target, told = pages.PAGES["launch"].link(), job_words.form_of(job.spec)
+            st.page_link(target, label="Open in the form", icon=":material/edit:", query_params=told)
         _hide_button(job)
+
+
+def _to_surgery(spec: RunSpec) -> None:
+    """A region by hand is changed where it was made, under a run of its pair; nothing where no such run is left."""
+    models, recipe = (spec.base, spec.finetuned), spec.options.get(BY_HAND)
+    found = next((entry.id for entry in cache.entries() if (entry.base, entry.finetuned) == models), None)
+    if found is not None and recipe:
+        told = {address.RUN: found, BY_HAND: recipe if isinstance(recipe, str) else json.dumps(recipe)}
+        st.page_link(pages.PAGES["surgery"].link(), label="Open in surgery", icon=":material/edit:", query_params=told)
 
 
 _CARDS: dict[str, Callable[[Job], None]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core.localizers.described import LOCALIZERS, Described
 from skillviz.errors import SkillvizError
@@ -27,7 +28,7 @@ def search(choices: Choices) -> None:
         st.markdown("### 3 · A search", help=about("localizer", "region", "size"))
         names = [name for name in LOCALIZERS if name != BY_HAND]
         first = str(RunSpec.model_fields["localizer"].default)
-        name = controls.select(
+        name = form.one_of(
             "new.method", "Localizer", names, first, shown=lambda n: localizer_style(n).title,
             help="The method that chooses the region. `stagewise` is the most exact for its time, `linearized` the "
             "fastest, `learned` the paper's; movement and random are what others are compared with.",
@@ -38,8 +39,9 @@ def search(choices: Choices) -> None:
         _sizes(choices, described)
         _seeds(choices, described)
         if described.options:
+            told = st.container()
             with st.expander("Options of this localizer"):
-                _options(choices, described)
+                _options(choices, described, told)
 
 
 def _sizes(choices: Choices, described: Described) -> None:
@@ -80,13 +82,17 @@ def _seeds(choices: Choices, described: Described) -> None:
         st.caption("This localizer makes no random choice: all seeds will give the same region.")
 
 
-def _options(choices: Choices, described: Described) -> None:
-    """One field for each option; what is left empty stays the default, and out of the spec."""
+def _options(choices: Choices, described: Described, told: DeltaGenerator) -> None:
+    """One field for each option; what is left empty stays the default, and out of the spec.
+
+    What a spec had and these fields do not is said in `told`, which is not folded away.
+    """
     given: dict[str, Any] = {}
     for option in described.options:
         name, help = f"new.{described.name}.{option.name}", option.sentence
         if option.choices:
-            value: Any = controls.select(name, option.title, list(option.choices), str(option.default), help=help)
+            offered, default = list(option.choices), str(option.default)
+            value: Any = form.one_of(name, option.title, offered, default, help=help, told=told)
             given |= {option.name: value} if value != option.default else {}
             continue
         is_whole = isinstance(option.default, int)
@@ -151,7 +157,7 @@ def place(choices: Choices) -> None:
         titles = {device.name: f"{device.title}, {launch_words.gib(device.free)} free" for device in found}
         auto = taken("auto", found)
         titles = {"auto": titles[auto.name] if auto else "", **titles}
-        choices.values["device"] = controls.select(
+        choices.values["device"] = form.one_of(
             "new.device", "Device", list(titles), "auto", shown=lambda n: f"{n}: {titles[n]}",
             help="What the job computes on, and its free memory; auto takes a GPU where there is one.",
         )  # fmt: skip

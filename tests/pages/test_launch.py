@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -17,11 +18,14 @@ from skillviz.jobs.backend import LocalBackend
 from skillviz.models import fetch
 from skillviz.runs.estimate import LEAST
 from skillviz.runs.folder import RunFolder
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.ui import launch_view
 from skillviz.ui.pages import PAGES
+from tests.fake_run import fake_run
 from tests.runs.test_others import other_task
 from tests.tiny import tiny_pair, tiny_task
+from tests.ui.shared_store import SMALL
 
 LABELS = ("class-terrible", "class-great")
 
@@ -397,3 +401,47 @@ def test_the_jobs_of_the_address_are_shown_as_they_are(small: Path, own_runs: Pa
     assert jobs.status(Store(own_runs), folder.id).status == "cancelled" and "last checkpoint" in said(test)
     button(test, "Hide").click().run()
     assert "## Jobs" not in said(test)
+
+
+def links(test: AppTest) -> dict[str, str]:
+    """Label and query of every link to a page."""
+    return {link.proto.label: link.proto.query_string for link in test.get("page_link")}
+
+
+def test_a_region_by_hand_that_failed_goes_on_in_surgery_and_not_as_another_search(
+    small: Path, own_runs: Path, paper: list[str]
+) -> None:
+    pair = {"base": "demo/tiny-base", "finetuned": "demo/tiny-sst2", "task": "sst2"}
+    store = Store(own_runs)
+    folder = store.create(RunSpec(**pair, localizer="recipe", options={"recipe": {"layers": [0]}}))
+    folder.start()
+    folder.fail(jobs.job.Failure(kind="out of memory", message="no room", hint="less"))
+    alone = links(opened(jobs=folder.id))
+    assert not {"Open in the form", "Open in surgery"} & set(alone), "no run of the pair is left to open it under"
+    run = fake_run(store, sizes=("5%",), **SMALL)
+    found = links(opened(jobs=folder.id))
+    assert "Open in the form" not in found
+    told = parse_qs(found["Open in surgery"])
+    assert told["run"] == [run.id] and json.loads(told["recipe"][0]) == {"layers": [0]}
+
+
+@pytest.mark.parametrize(
+    ("query", "title", "taken"),
+    [
+        ({"method": "recipe"}, "Localizer", "stagewise"),
+        ({"method": "learned", "learned.base": "regions/mine.safetensors"}, "Start from", "movement"),
+        ({"device": "cuda:7"}, "Device", "auto"),
+    ],
+)
+def test_what_the_form_cannot_take_over_is_said_until_something_else_is_chosen(
+    small: Path, query: dict[str, str], title: str, taken: str
+) -> None:
+    asked = list(query.values())[-1]
+    test = opened(**chosen(small, **query))
+    (warning,) = [w.value.replace("\\", "") for w in test.warning]
+    assert warning.startswith(f"{title}: '{asked}' was asked for") and f"{taken}" in warning
+    box(test, "Seeds").input("3").run()
+    assert len(test.warning) == 1, "it stays while other fields are filled"
+    other = next(option for option in box(test, title).options if not option.startswith(taken))
+    box(test, title).select(other).run()
+    assert not test.warning and not test.exception
