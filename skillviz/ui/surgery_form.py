@@ -42,7 +42,13 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
             st.stop()
         with head:
             _buttons(run, hand, canonical(recipe))
-    memory.remember(hand, canonical(recipe))
+    said = canonical(recipe)
+    memory.remember(hand, said)
+    if not memory.is_linked(said):
+        st.caption(
+            f"A recipe of more than {memory.LINKED:,} characters is not part of the address: links leave it out and "
+            "open the run's own region. Saved as a run it can be linked."
+        )
     return recipe
 
 

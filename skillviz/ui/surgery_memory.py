@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
+from urllib.parse import quote_plus
 
 import streamlit as st
 
@@ -18,7 +19,7 @@ from skillviz.ui import address, text
 from skillviz.ui.hand import Hand, hand_of
 
 RECIPE = "recipe"
-LINKED = 1500  # characters of a recipe that still go into the address
+LINKED = 7000  # characters of a recipe, as an address writes them, that still go into it; servers take 8 KB
 HAND, PAST, OF_RUN = "surgery.now", "surgery.past", "surgery.of"
 MOST = 50
 
@@ -52,10 +53,15 @@ def remember(hand: Hand, said: str) -> None:
     past = st.session_state[PAST]
     if not past or past[-1] != said:
         st.session_state[PAST] = [*past, said][-MOST:]
-    if len(said) <= LINKED:
+    if is_linked(said):
         address.keep(RECIPE, said)
     else:
         address.remember(RECIPE, said)
+
+
+def is_linked(said: str) -> bool:
+    """Whether a recipe is short enough for the address."""
+    return len(quote_plus(said)) <= LINKED
 
 
 def before(said: str | None) -> list[str]:

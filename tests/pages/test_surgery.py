@@ -192,6 +192,21 @@ def test_a_recipe_that_the_form_has_no_fields_for_stands_there_as_json(ids: dict
     assert recipe(test) == {"layers": [1]} and "of layer 1: **" in said(test)
 
 
+def test_a_recipe_of_many_parts_stands_in_the_address_and_a_longer_one_says_that_links_leave_it_out(
+    ids: dict[str, str],
+) -> None:
+    def rows(count: int) -> str:
+        return json.dumps({"union": [{"rows": [row]} for row in range(count)]})
+
+    test = opened(run=ids["movement"], recipe=rows(150))
+    assert len(recipe(test)["union"]) == 150 and len(test.query_params["recipe"]) > 2500
+    assert "links leave it out" not in said(test)
+    field(test, "text_area", "typed").input(rows(400)).run()
+    assert not test.exception and "recipe" not in test.query_params and "links leave it out" in said(test)
+    field(test, "text_area", "typed").input(rows(2)).run()
+    assert len(recipe(test)["union"]) == 2 and "links leave it out" not in said(test)
+
+
 def test_another_run_brings_its_own_region(ids: dict[str, str]) -> None:
     test = opened(run=ids["movement"], recipe='{"layers":[1]}')
     next(box for box in test.selectbox if box.label == "Localizer").select("random").run()
@@ -249,7 +264,7 @@ def test_the_graft_is_scored_live_beside_the_runs_own(alive: Run) -> None:
     test = opened(run=alive.id, sentence="a great film")
     assert not test.exception and not test.warning
     shown = [m.value for m in test.metric if m.label == "Accuracy"]
-    assert shown == [accuracy(alive, state) for state in ("grafted", "grafted", "complement")]
+    assert shown == [accuracy(alive, state) for state in ("grafted", "complement")], "its own region, once"
     assert "this is the run's own region" in said(test) and len(test.get("plotly_chart")) == 3
     told = next(m.value for m in test.markdown if str(m.value).startswith("Pre-trained **"))
     assert all(word in told for word in ("grafted by hand", "fine-tuned", "complement"))
