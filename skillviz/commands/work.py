@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from skillviz.jobs.slots import held, slot_of
+from skillviz.jobs.slots import held, slot_in
 from skillviz.runs.alive import is_alive
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.progress import Progress, silent
@@ -29,7 +29,8 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
         folder.belongs_to_this_process()
         if folder.is_to_stop:  # asked between the start of this process and its naming itself
             raise KeyboardInterrupt
-        with held(run.parent, slot_of(folder.record.spec.device), folder.id, lambda before: wait(folder, told, before)):
+        slot = slot_in(run, folder.record.spec.device)
+        with held(run.parent, slot, folder.id, lambda before: wait(folder, told, before)):
             from skillviz.runs.produce import carry_on
 
             carry_on(folder, told)

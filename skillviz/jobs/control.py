@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from filelock import FileLock
 from skillviz.errors import StoreError
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
-from skillviz.jobs.slots import SLOTS, give_up_ticket, position, slot_of, take_ticket
+from skillviz.jobs.slots import LAUNCH, SLOTS, give_up_ticket, position, slot_in, slot_of, take_ticket
 from skillviz.models.preflight import preflight
 from skillviz.runs.atomic import write_text
 from skillviz.runs.folder import CANCEL, OPEN, WORK, RunFolder
@@ -25,8 +24,6 @@ from skillviz.runs.store import Store, Unreadable, is_awaited, written
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.tasks import registry
 
-LAUNCH = "launch.json"
-
 
 def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backend = LOCAL) -> Job:
     """A queued job that makes the run of `spec` (on `device`, where one is named); returns at once.
@@ -38,8 +35,6 @@ def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backe
         spec = spec.model_copy(update={"device": device})
     size, task = checked(spec, store)
     folder = store.create(spec, size=size, task=task)
-    with written(store.root):
-        write_text(folder.work / LAUNCH, json.dumps({"cwd": os.getcwd()}))
     _launch(store, folder, Path.cwd(), backend)
     return status(store, folder.id)
 
@@ -115,16 +110,18 @@ def resume(store: Store, run_id: str, backend: Backend = LOCAL) -> Job:
 
 def job_of(store: Store, path: Path, record: RunRecord) -> Job:
     """A run's record as a job, with its place in the queue."""
-    slot = slot_of(record.spec.device)
+    slot = slot_in(path, record.spec.device)
     waits = record.status in OPEN and is_awaited(path)
     return Job(path, record, slot, position(store.root, slot, record.run_id) if waits else None)
 
 
 def _launch(store: Store, folder: RunFolder, cwd: Path, backend: Backend) -> None:
     """Takes the place in the queue, then starts the process that waits for its turn."""
+    slot = slot_of(folder.record.spec.device)
     with written(store.root):
-        take_ticket(store.root, slot_of(folder.record.spec.device), folder.id)
-        folder.log(f"queued for {slot_of(folder.record.spec.device)}")
+        write_text(folder.work / LAUNCH, json.dumps({"cwd": str(cwd), "slot": slot}))
+        take_ticket(store.root, slot, folder.id)
+        folder.log(f"queued for {slot}")
     backend.start(folder.path, cwd)
 
 

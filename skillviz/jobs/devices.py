@@ -7,12 +7,15 @@ import shutil
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
 
 QUERY = "index,uuid,name,memory.free,memory.total"
 PATIENCE = 5.0  # seconds; a driver that is busy or broken must not hold up a page
+DRIVEN, HIDDEN = Path("/dev"), ("", "-1")
 CPU_FACTS, LIMIT, USED = Path("/proc/cpuinfo"), Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
 
 
@@ -39,8 +42,36 @@ def chosen(name: str, found: list[Device]) -> Device | None:
     return next((device for device in found if device.name == wanted), None)
 
 
+def automatic() -> str:
+    """The device that `auto` takes, as far as it can be told without torch; it is asked for once only."""
+    return _automatic(os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+@cache
+def _automatic(visible: str | None) -> str:
+    found = gpus(visible)
+    if found or is_cpu_build():
+        return "cuda:0" if found else "cpu"
+    # a container may have a GPU's files and no nvidia-smi; another maker's GPUs have files of their own
+    asked = shutil.which("nvidia-smi") is not None
+    files = [path for path in DRIVEN.glob("nvidia[0-9]*") if not asked] + [*DRIVEN.glob("kfd")]
+    return "cuda:0" if files and visible not in HIDDEN else "cpu"
+
+
+def is_cpu_build() -> bool:
+    """Whether the torch that is installed can use no GPU at all."""
+    with suppress(PackageNotFoundError):
+        return version("torch").endswith("+cpu")
+    return True
+
+
 def gpus(visible: str | None) -> list[Device]:
-    """The GPUs that nvidia-smi lists, of them those in CUDA_VISIBLE_DEVICES, numbered as a process sees them."""
+    """The GPUs that nvidia-smi lists, of them those in CUDA_VISIBLE_DEVICES, numbered as a process sees them.
+
+    None where the torch that is installed can use none.
+    """
+    if is_cpu_build():
+        return []
     rows = [row for line in _asked().splitlines() if (row := [word.strip() for word in line.split(",")])[4:]]
     if visible is not None:
         rows = [found for word in visible.split(",") if (found := _named(word.strip(), rows))]

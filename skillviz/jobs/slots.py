@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import os
+import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
+from skillviz.jobs.devices import automatic
+from skillviz.runs.folder import WORK
 from skillviz.runs.store import is_awaited
 
 SLOTS = ".slots"
 LOCK = "lock"
 POLL = 0.1  # seconds between two looks at the queue
 TICKET = re.compile(r"(\d{20})-(.+)")
-GPUS = ("/dev/nvidia0", "/dev/kfd")
+LAUNCH = "launch.json"  # in work/: how a job was started
 
 
 def slot_of(device: str) -> str:
     """The device that a spec's `device` will take, told without torch: cpu, cuda-0, cuda-1, ..."""
-    kind, _, number = device.partition(":")
-    if kind == "auto":
-        kind = "cuda" if any(os.path.exists(path) for path in GPUS) else "cpu"
+    name = automatic() if device == "auto" else device
+    kind, _, number = name.partition(":")
     return "cpu" if kind == "cpu" else f"cuda-{number or 0}"
+
+
+def slot_in(path: Path, device: str) -> str:
+    """The device that the job in a run folder was queued for; for one that says nothing of it, what `device` takes."""
+    with suppress(OSError, ValueError, KeyError):
+        return str(json.loads((path / WORK / LAUNCH).read_text(encoding="utf-8"))["slot"])
+    return slot_of(device)
 
 
 def take_ticket(root: Path, slot: str, run_id: str) -> Path:

@@ -16,7 +16,8 @@ TWO = "0, GPU-aaa1, NVIDIA H100 80GB, 70000, 81559\n1, GPU-bbb2, NVIDIA T4, [N/A
 
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An nvidia-smi that prints two GPUs."""
+    """An nvidia-smi that prints two GPUs, and a torch that can use them."""
+    monkeypatch.setattr(devices, "version", lambda name: "2.9.1")
     program = tmp_path / "nvidia-smi"
     program.write_text(f"#!/bin/sh\nprintf '{TWO}'\n")
     program.chmod(program.stat().st_mode | stat.S_IEXEC)
@@ -64,6 +65,39 @@ def test_a_broken_driver_shows_no_gpu(driver: Path, script: str) -> None:
 def test_no_driver_shows_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert gpus(None) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "visible", "has_driver", "name"),
+    [
+        ((), None, True, "cuda:0"),
+        (("nvidia0",), "", True, "cpu"),
+        (("nvidia3", "nvidiactl"), None, False, "cuda:0"),
+        (("nvidia3",), "-1", False, "cpu"),
+        (("nvidiactl",), None, False, "cpu"),
+        (("kfd",), None, False, "cuda:0"),
+        ((), None, False, "cpu"),
+    ],
+)
+def test_auto_is_told_as_torch_will_decide(
+    driver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    files: tuple[str, ...], visible: str | None, has_driver: bool, name: str,
+) -> None:  # fmt: skip
+    if not has_driver:
+        monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    (tmp_path / "dev").mkdir()
+    for file in files:
+        (tmp_path / "dev" / file).touch()
+    monkeypatch.setattr(devices, "DRIVEN", tmp_path / "dev")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    devices._automatic.cache_clear()
+    assert devices.automatic() == name
+    devices._automatic.cache_clear()
+    monkeypatch.setattr(devices, "version", lambda name: "2.9.1+cpu")
+    assert devices.automatic() == "cpu" and gpus(None) == [], "a build without CUDA uses none"
+    devices._automatic.cache_clear()
 
 
 def test_auto_takes_the_first_gpu_else_the_cpu() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillviz.jobs import slots
-from skillviz.jobs.slots import give_up_ticket, held, position, queue, slot_of, take_ticket
+from skillviz.jobs.slots import give_up_ticket, held, position, queue, slot_in, slot_of, take_ticket
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
@@ -35,10 +35,19 @@ def long_ago(folder: RunFolder) -> None:
 
 
 def test_devices_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "GPUS", ())
+    monkeypatch.setattr(slots, "automatic", lambda: "cpu")
     assert [slot_of(name) for name in ("cpu", "auto", "cuda", "cuda:3")] == ["cpu", "cpu", "cuda-0", "cuda-3"]
-    monkeypatch.setattr(slots, "GPUS", ("/dev/null",))
+    monkeypatch.setattr(slots, "automatic", lambda: "cuda:0")
     assert slot_of("auto") == "cuda-0"
+
+
+def test_a_job_stays_in_the_queue_that_it_was_put_in(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks at it from elsewhere may see other devices, or none."""
+    folder = queued(store)
+    monkeypatch.setattr(slots, "automatic", lambda: "cuda:0")
+    assert slot_in(folder.path, "auto") == "cuda-0"
+    (folder.work / "launch.json").write_text('{"slot": "cpu"}')
+    assert slot_in(folder.path, "auto") == "cpu"
 
 
 def test_first_come_first_served(store: Store) -> None:
