@@ -9,18 +9,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
 from skillviz.errors import LiveError
-from skillviz.live.address import Address, address_of
+from skillviz.live.address import ENVIRONMENT, Address, address_of
 from skillviz.live.protocol import VERSION, Line, Message, raise_error
 
 SECONDS = 120.0  # a first request may load a model
 POLL_SECONDS = 0.02
 AGAIN_SECONDS = 0.2
 ATTEMPTS = 3
+LONGEST_LOG = 2**20  # bytes of a log that the next worker still goes on with
 
 _STARTED: list[subprocess.Popen[bytes]] = []
 """The workers that this process started and that may still run: their end is noticed here, not left to the system."""
@@ -80,20 +81,26 @@ class Client:
         found = _connection(self.address)
         if found is not None:
             return found
-        self.address.open()
         try:
+            self.address.open()
             with FileLock(self.address.lock, timeout=max(0.0, end - time.monotonic())):
                 found = _connection(self.address)  # another may have started it while this one waited for the lock
                 return found or self._started(end)
         except Timeout as error:
             raise LiveError("another process has been starting the worker for too long; ask again.") from error
+        except OSError as error:
+            raise LiveError(
+                f"the worker cannot be started in {self.address.folder} ({error.strerror or error}); name another "
+                f"place in ${ENVIRONMENT}."
+            ) from error
 
     def _started(self, end: float) -> socket.socket:
-        self.store.mkdir(parents=True, exist_ok=True)
+        self._make_store()
         words = [*self.command, "--address", str(self.address.folder), "--store", str(self.store)]
         words += [] if self.idle_seconds is None else ["--idle", str(self.idle_seconds)]
         _STARTED[:] = [process for process in _STARTED if process.poll() is None]
-        with self.address.log.open("wb") as log:
+        with self._log() as log:
+            told = log.tell()
             process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=_environment()
             )  # fmt: skip
@@ -103,9 +110,26 @@ class Client:
             if found is not None:
                 return found
             if process.poll() is not None:
-                raise LiveError(f"the worker could not be started: {_last_line(self.address.log)}")
+                raise LiveError(f"the worker could not be started: {_last_line(self.address.log, told)}")
             time.sleep(POLL_SECONDS)
         raise LiveError(f"the worker is still starting; ask again. Its log is {self.address.log}.")
+
+    def _make_store(self) -> None:
+        """Makes the folder of runs where it is not there: a worker ends when it is gone. Raises LiveError."""
+        try:
+            self.store.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LiveError(
+                f"the folder of runs {self.store} cannot be made ({error.strerror or error}), and the worker keeps its "
+                "answers there; name another folder in SKILLVIZ_RUNS."
+            ) from error
+
+    def _log(self) -> IO[bytes]:
+        """The worker's log, open at its end: what the last worker said stays there. A long one is put aside."""
+        log = self.address.log
+        if log.exists() and log.stat().st_size > LONGEST_LOG:
+            log.replace(log.with_suffix(".old.txt"))
+        return log.open("ab")
 
 
 def _connection(address: Address) -> socket.socket | None:
@@ -161,6 +185,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+def _last_line(log: Path, start: int) -> str:
+    """The last line that was written since the byte `start`."""
+    lines = log.read_bytes()[start:].decode("utf-8", errors="replace").strip().splitlines()
     return lines[-1] if lines else "it ended without a word."

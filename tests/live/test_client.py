@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -213,3 +214,47 @@ def test_why_it_cannot_be_started_is_said(store: Path) -> None:
     slow = Client(store, command=(sys.executable, "-c", "import time; time.sleep(60)"))
     with pytest.raises(LiveError, match="still starting"):
         slow.ask("ping", timeout=0.5)
+
+
+def test_a_store_that_cannot_be_made_is_told_in_a_sentence(echo: MakeClient, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LiveError, match=r"file/runs cannot be made .*SKILLVIZ_RUNS"):
+        echo(store=tmp_path / "file" / "runs").ask("echo")
+
+
+def test_a_place_where_no_worker_can_be_met_is_told_in_a_sentence(
+    echo: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *args: Any, **options: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(LiveError, match=r"cannot be started in .* \(Permission denied\); name another place in \$SKILLVIZ_LIVE"):
+        echo().ask("echo")
+
+
+def test_the_log_of_a_worker_that_died_is_still_there_after_the_next_one_began(
+    echo: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = echo()
+    with pytest.raises(WorkerBug):
+        client.ask("bug")
+    with pytest.raises(LiveError):
+        client.ask("die")
+    client.ask("echo")
+    log = client.address.log
+    assert "ZeroDivisionError" in log.read_text()
+    monkeypatch.setattr("skillviz.live.client.LONGEST_LOG", 10)
+    with pytest.raises(LiveError):
+        client.ask("die")
+    client.ask("echo")
+    assert "ZeroDivisionError" in (log.parent / "log.old.txt").read_text() and not log.read_text()
+
+
+def test_a_worker_that_does_not_start_is_told_by_its_own_last_words(store: Path) -> None:
+    client = Client(store, command=(sys.executable, "-c", "raise SystemExit('the first')"))
+    with pytest.raises(LiveError, match="could not be started: the first"):
+        client.ask("echo")
+    client.command = (sys.executable, "-c", "raise SystemExit()")
+    with pytest.raises(LiveError, match="it ended without a word"):
+        client.ask("echo")
