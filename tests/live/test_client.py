@@ -229,7 +229,9 @@ def test_a_place_where_no_worker_can_be_met_is_told_in_a_sentence(
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(LiveError, match=r"cannot be started in .* \(Permission denied\); name another place in \$SKILLVIZ_LIVE"):
+    with pytest.raises(
+        LiveError, match=r"cannot be started in .* \(Permission denied\); name another place in \$SKILLVIZ_LIVE"
+    ):
         echo().ask("echo")
 
 
