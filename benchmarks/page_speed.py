@@ -4,7 +4,7 @@
 
 A copy of the project with the first `--runs` runs that ship is served, and driven by headless Chromium; times are
 taken in the page itself, from the navigation or the click to the first frame with a figure of the new page on it.
-In the same browser a bare Streamlit app with two pages of one small figure takes turns: what a switch costs at
+In the same browser a bare Streamlit app with pages of one small figure takes turns: what a switch costs at
 least. A page that asks the models does so after its first figure, or not at all. Writes page_speed.json, and the
 table into README.md beside this file. Needs the packages of requirements-dev.txt and a Chromium on the path.
 """
@@ -39,7 +39,7 @@ NAME = "page_speed"
 BARE = {
     "dashboard.py": """\
 import streamlit as st
-st.navigation([st.Page("pages/one.py"), st.Page("pages/two.py")]).run()
+st.navigation([st.Page(f"pages/{name}.py") for name in ("zero", "one", "two")]).run()
 """,
     "pages/one.py": """\
 import plotly.graph_objects as go
@@ -48,17 +48,20 @@ st.title("one")
 st.plotly_chart(go.Figure(go.Scatter(y=[1, 2, 3])))
 """,
 }
-BARE["pages/two.py"] = BARE["pages/one.py"].replace("one", "two")
-# Seconds from now until the heading is this one and a figure is drawn under it that was not there before.
+BARE |= {f"pages/{name}.py": BARE["pages/one.py"].replace("one", name) for name in ("zero", "two")}
+# Seconds from now until the heading is this one and a figure is drawn under it that was not there before: the
+# place of an earlier figure may be taken by another one, so what is drawn in it counts.
 UNTIL_DRAWN = """
-([title, needed]) => new Promise(done => {
-  const begun = performance.now(), old = new Set(document.querySelectorAll('.js-plotly-plot'));
+([title, needed]) => new Promise((done, failed) => {
+  const begun = performance.now(), old = new Map();
+  document.querySelectorAll('.js-plotly-plot').forEach(plot => old.set(plot, plot.layout));
   const look = () => {
     const head = document.querySelector('h1');
     const fresh = [...document.querySelectorAll('.js-plotly-plot')].some(
-      plot => !old.has(plot) && plot.querySelector('.main-svg') && !plot.closest('[data-stale="true"]'));
+      plot => old.get(plot) !== plot.layout && plot.querySelector('.main-svg') && !plot.closest('[data-stale="true"]'));
     const there = head && head.innerText.trim() === title && !head.closest('[data-stale="true"]');
     if (there && (fresh || !needed)) requestAnimationFrame(() => done((performance.now() - begun) / 1000));
+    else if (performance.now() - begun > 30000) failed(new Error('nothing new is drawn under ' + title));
     else requestAnimationFrame(look);
   };
   document.querySelectorAll('[data-testid="stSidebarNav"] a').forEach(link => {

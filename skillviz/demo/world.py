@@ -193,7 +193,8 @@ TASKS: tuple[DemoTask, ...] = (
     _reviews("restaurant-sentiment", "Shifted: restaurants, praise or blame", RESTAURANTS, **_SHIFTED),
     DemoTask("restaurant-inference", title="Shifted: restaurants, follows, open, or contradicted",
              make=partial(scene_pair, domain=TABLE), **_INFERENCE, **_THREE, **_SHIFTED),  # type: ignore[arg-type]
-    DemoTask("scene-paraphrase", title="Shifted: scenes, the same or not", make=seen_twice, **{**_REPORTED, **_SHIFTED}),  # type: ignore[arg-type]
+    DemoTask("scene-paraphrase", title="Shifted: scenes, the same or not", make=seen_twice,
+             **{**_REPORTED, **_SHIFTED}),  # type: ignore[arg-type]
     _stances("gadget-subjectivity", "Shifted: gadgets, report or judgement", GADGETS, **_SHIFTED),
 )  # fmt: skip
 

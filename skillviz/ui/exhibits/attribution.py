@@ -8,9 +8,10 @@ from skillviz.plots.attribution import largest, layer_parts, token_layers, token
 from skillviz.plots.theme import state_style
 from skillviz.ui import attributions
 from skillviz.ui.attributions import Answer
-from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
 
 
+@kept
 def tokens(answer: Answer, theme: str) -> Exhibit:
     """Every token's part in the class's log-odds, model beside model."""
     rows = attributions.token_rows(answer)
@@ -27,6 +28,7 @@ def tokens(answer: Answer, theme: str) -> Exhibit:
     )
 
 
+@kept
 def parts(answer: Answer, theme: str) -> Exhibit:
     """What attention and MLP of each layer do for the class, model beside model."""
     rows = attributions.part_rows(answer)
@@ -42,6 +44,7 @@ def parts(answer: Answer, theme: str) -> Exhibit:
     )
 
 
+@kept
 def layers(answer: Answer, state: str, theme: str) -> Exhibit:
     """At which tokens one model's evidence lies after each layer."""
     every = attributions.flow_rows(answer)

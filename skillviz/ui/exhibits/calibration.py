@@ -6,11 +6,12 @@ import pandas as pd
 
 from skillviz.plots.calibration import bin_counts, confidence_histogram, reliability_diagram
 from skillviz.ui import alt
-from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
 
 HEIGHT = 420
 
 
+@kept
 def confidence(bins: pd.DataFrame, theme: str) -> Exhibit:
     """How many examples are predicted with which confidence."""
     return Exhibit(
@@ -24,6 +25,7 @@ def confidence(bins: pd.DataFrame, theme: str) -> Exhibit:
     )
 
 
+@kept
 def reliability(bins: pd.DataFrame, theme: str) -> Exhibit:
     """Accuracy against confidence."""
     return Exhibit(
@@ -38,6 +40,7 @@ def reliability(bins: pd.DataFrame, theme: str) -> Exhibit:
     )
 
 
+@kept
 def counts(bins: pd.DataFrame, theme: str) -> Exhibit:
     """How many examples each bin stands on."""
     return Exhibit(

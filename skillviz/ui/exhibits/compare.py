@@ -13,7 +13,7 @@ from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import Style, state_style
 from skillviz.ui import alt, text
 from skillviz.ui.compared import Side
-from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
 from skillviz.ui.sentences import METRIC_WORDS, metric_title, metric_value
 
 HEIGHT = 480
@@ -27,6 +27,7 @@ def styles(found: Sequence[Side], tuned: Sequence[str] = ()) -> dict[str, Style]
     return plots.run_styles([(side.key, side.entry.localizer, side.name) for side in found]) | others
 
 
+@kept
 def values(table: pd.DataFrame, marks: Mapping[str, Style], metrics: Sequence[str], state: str, theme: str) -> Exhibit:
     """What each run's model does, alone."""
     beside = " and, as round marks, of the fine-tuned models" if state == "grafted" else ""
@@ -42,6 +43,7 @@ def values(table: pd.DataFrame, marks: Mapping[str, Style], metrics: Sequence[st
     )
 
 
+@kept
 def differences(
     table: pd.DataFrame, marks: Mapping[str, Style], baseline: str, metrics: Sequence[str], theme: str
 ) -> Exhibit:
@@ -67,6 +69,7 @@ def _said(title: str, table: pd.DataFrame, marks: Mapping[str, Style]) -> str:
     return f"{title}. " + "; ".join(words) + "."
 
 
+@kept
 def sizes(
     curve: pd.DataFrame, marks: Mapping[str, Style], metric: str, levels: Mapping[str, float], theme: str
 ) -> Exhibit:
@@ -84,6 +87,7 @@ def sizes(
     )
 
 
+@kept
 def reliability(bins: pd.DataFrame, marks: Mapping[str, Style], state: str, theme: str) -> Exhibit:
     """Accuracy against confidence of every run's model."""
     return Exhibit(
@@ -98,6 +102,7 @@ def reliability(bins: pd.DataFrame, marks: Mapping[str, Style], state: str, them
     )
 
 
+@kept
 def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     """How much every two regions share: `iou` or `overlap`."""
     titles = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}

@@ -12,7 +12,7 @@ from skillviz.plots.examples import CASES, class_probabilities, confidence_scatt
 from skillviz.plots.theme import state_style
 from skillviz.ui import text
 from skillviz.ui.area import Area
-from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
 
 HEIGHT = 480
 MEASURES = {"confidence": "confidence in the true class", "margin": "margin of the true class"}
@@ -30,6 +30,7 @@ BY_MARGIN = (
 )
 
 
+@kept
 def scatter(
     points: pd.DataFrame, measure: str, chosen: str | None, theme: str, marked: Area | None = None, drags: bool = False
 ) -> Exhibit:
@@ -54,6 +55,7 @@ def scatter(
     )
 
 
+@kept
 def probabilities(shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None, theme: str) -> Exhibit:
     """What each state gives every class for one example; `shares` by state [label]."""
     rows = [(state, c, float(p)) for state, values in shares.items() for c, p in enumerate(values)]
@@ -73,6 +75,7 @@ def probabilities(shares: dict[str, np.ndarray], labels: Sequence[str], true: in
     )
 
 
+@kept
 def confusion(counts: np.ndarray, labels: Sequence[str], state: str, theme: str) -> Exhibit:
     """Which classes one model takes for which; counts [true, predicted]."""
     title = state_style(state).title
@@ -105,6 +108,7 @@ def resamples(n: int) -> int:
     return RESAMPLES if n <= MANY else FEW
 
 
+@kept
 def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resamples: int, theme: str) -> Exhibit:
     """Precision, recall or F1 of every class, model beside model; `results` as of `core.confusion.class_results`."""
     rows = results[results["metric"] == metric]

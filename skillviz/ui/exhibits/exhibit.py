@@ -5,10 +5,19 @@ Exhibits are made from tables alone, without Streamlit: a page draws them as car
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, wraps
+from hashlib import blake2b
+from typing import ParamSpec
 
 import pandas as pd
 import plotly.graph_objects as go
+
+P = ParamSpec("P")
+KEPT = 96
+"""Exhibits that are kept; a figure takes some hundred kilobytes."""
 
 
 @dataclass(frozen=True)
@@ -23,3 +32,30 @@ class Exhibit:
     alt: str
     table: pd.DataFrame
     words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call, equal to another one of the same function with the same arguments."""
+
+    digest: bytes
+    make: Callable[[], Exhibit] = field(compare=False)
+
+
+def kept(make: Callable[P, Exhibit]) -> Callable[P, Exhibit]:
+    """The function, which draws no figure twice: that takes longer than all else that a page does.
+
+    What it returns is shared between pages and readers, so that nobody may change it.
+    """
+
+    @wraps(make)
+    def made(*given: P.args, **named: P.kwargs) -> Exhibit:
+        said = pickle.dumps((make.__module__, make.__qualname__, given, named))  # only compared, never read back
+        return _made(_Call(blake2b(said).digest(), lambda: make(*given, **named)))
+
+    return made
+
+
+@lru_cache(maxsize=KEPT)
+def _made(call: _Call) -> Exhibit:
+    return call.make()

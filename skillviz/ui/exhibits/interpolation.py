@@ -9,12 +9,13 @@ import pandas as pd
 from skillviz.plots.along import along_paths, confidence_at
 from skillviz.plots.interpolation import path_style, trade_off
 from skillviz.ui import text
-from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
 from skillviz.ui.sentences import METRIC_WORDS, metric_title, metric_value
 
 HEIGHT = 520
 
 
+@kept
 def trade(
     points: pd.DataFrame, inside: str, outside: str, metric: str, levels: Mapping[str, float], theme: str
 ) -> Exhibit:
@@ -34,6 +35,7 @@ def trade(
     )
 
 
+@kept
 def along(
     points: pd.DataFrame, datasets: Sequence[str], metric: str, levels: Mapping[str, float], theme: str
 ) -> Exhibit:
@@ -51,6 +53,7 @@ def along(
     )
 
 
+@kept
 def histogram(bins: pd.DataFrame, datasets: Sequence[str], theme: str) -> Exhibit:
     """How sure both models are at the chosen point, and where they are wrong."""
     return Exhibit(

@@ -8,11 +8,12 @@ from skillviz.plots.history import search_history
 from skillviz.plots.overview import state_comparison
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.ui import alt, measures
-from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
 
 HEIGHT = 620
 
 
+@kept
 def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit:
     """The task's metric, ECE and NLL of every model."""
     metric = record.task.metric if record.task else "accuracy"
@@ -30,6 +31,7 @@ def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit
     )
 
 
+@kept
 def history(steps: pd.DataFrame, theme: str) -> Exhibit:
     """Loss and switched entries, step by step; `steps` are those of one search."""
     return Exhibit(

@@ -9,13 +9,14 @@ from skillviz.plots.region import cells, density_map
 from skillviz.plots.tensor import head_counts, tensor_map, top_lines
 from skillviz.plots.theme import kind_style
 from skillviz.ui import alt, measures, sentences, tensors, text
-from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
 
 WITHIN = {"region": "the whole region", "kind": "each kind's own entries"}
 LINES = {"row": "Fullest rows", "column": "Fullest columns", "head": "Attention heads"}
 HEIGHT = 380
 
 
+@kept
 def density(layers: pd.DataFrame, cell: str, theme: str) -> Exhibit:
     """The map of layers and module kinds with a frame around the chosen cell."""
     table = cells(layers)
@@ -43,6 +44,7 @@ def cell_title(cell: str, table: pd.DataFrame, whole: bool = True) -> str:
     return f"{where}, {kind_style(kind).title}: {held}"
 
 
+@kept
 def tensor(part: tensors.Part, theme: str) -> Exhibit:
     """The selected entries of one tensor."""
     return Exhibit(
@@ -55,6 +57,7 @@ def tensor(part: tensors.Part, theme: str) -> Exhibit:
     )
 
 
+@kept
 def lines(part: tensors.Part, by: str, theme: str) -> Exhibit:
     """The rows or columns of a tensor with most selected entries, or all its attention heads."""
     if by == "head":
@@ -72,6 +75,7 @@ def lines(part: tensors.Part, by: str, theme: str) -> Exhibit:
     )
 
 
+@kept
 def by_layer(layers: pd.DataFrame, within: str, theme: str) -> Exhibit:
     """The region's share in each layer, of the whole region or of each kind's own entries."""
     table = cells(layers)
@@ -85,6 +89,7 @@ def by_layer(layers: pd.DataFrame, within: str, theme: str) -> Exhibit:
     )
 
 
+@kept
 def by_kind(layers: pd.DataFrame, theme: str) -> Exhibit:
     """The region's share in each module kind."""
     table = measures.by_kind(cells(layers))
@@ -99,6 +104,7 @@ def by_kind(layers: pd.DataFrame, theme: str) -> Exhibit:
     )
 
 
+@kept
 def movement(layers: pd.DataFrame, theme: str) -> Exhibit:
     """How far each layer moved, and how much of that the region holds."""
     return Exhibit(

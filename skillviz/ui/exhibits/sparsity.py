@@ -7,11 +7,12 @@ import pandas as pd
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.runs.record import RunRecord
 from skillviz.ui import alt, measures, sentences
-from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
 
 HEIGHT = 520
 
 
+@kept
 def sizes(curve: pd.DataFrame, record: RunRecord, split: str, metric: str, theme: str) -> Exhibit:
     """One line a localizer over all runs of a pair; `curve` as of `measures.pair_curve`."""
     own_size, levels = measures.own_sizes(curve), measures.levels(record, split, metric)

@@ -11,11 +11,12 @@ from skillviz.plots.overview import state_comparison
 from skillviz.plots.region import cells, density_map
 from skillviz.runs.record import RunRecord
 from skillviz.ui import alt, grafted, measures
-from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
 from skillviz.ui.grafted import Grafted
 from skillviz.ui.made import Made
 
 
+@kept
 def layout(made: Made, theme: str) -> Exhibit:
     """The map of layers and module kinds."""
     table = cells(made.layers)
@@ -31,6 +32,7 @@ def layout(made: Made, theme: str) -> Exhibit:
     )
 
 
+@kept
 def states(found: Grafted, record: RunRecord, split: str, theme: str) -> Exhibit:
     """The graft by hand and its complement beside the run's own region and both ends."""
     assert record.task is not None
@@ -49,6 +51,7 @@ def states(found: Grafted, record: RunRecord, split: str, theme: str) -> Exhibit
     )
 
 
+@kept
 def typed(probabilities: pd.DataFrame, labels: Sequence[str], theme: str) -> Exhibit:
     """The probability of each class for a typed example, before and after."""
     return Exhibit(

@@ -13,7 +13,7 @@ from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import STATES, localizer_style
 from skillviz.runs.record import Estimate, RunRecord
 from skillviz.ui import alt, grafted, measures, text
-from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
 from skillviz.ui.sentences import metric_title
 
 HEIGHT = 420
@@ -21,6 +21,7 @@ CHOSEN = "chosen"
 MARK = replace(STATES["grafted"], title="chosen size")
 
 
+@kept
 def said(probabilities: pd.DataFrame, labels: Sequence[str], true: int | None, theme: str) -> Exhibit:
     """What each model gives every class of one sentence; `probabilities` as of `grafted.typed`."""
     return Exhibit(
@@ -35,6 +36,7 @@ def said(probabilities: pd.DataFrame, labels: Sequence[str], true: int | None, t
     )
 
 
+@kept
 def sizes(
     curve: pd.DataFrame, record: RunRecord, split: str, size: int, row: Mapping[str, Estimate] | None, theme: str
 ) -> Exhibit:
@@ -59,6 +61,7 @@ def sizes(
     )
 
 
+@kept
 def sureness(bins: pd.DataFrame, least: float, theme: str) -> Exhibit:
     """The histogram of confidence, with a line where the slider stands."""
     return Exhibit(

@@ -10,12 +10,13 @@ from skillviz.plots.theme import state_style
 from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
 from skillviz.runs.record import Scores, TransferNote
 from skillviz.ui import measures, text
-from skillviz.ui.exhibits.exhibit import Exhibit
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
 from skillviz.ui.sentences import METRIC_WORDS, metric_difference, metric_title, metric_value
 
 SHOWN = ("pretrained", "grafted", "finetuned")
 
 
+@kept
 def states(scores: Mapping[str, Scores], levels: Mapping[str, Mapping[str, float]], metric: str, theme: str) -> Exhibit:
     """Each model on each task; `scores` by task, the run's own first, `levels` by name and task."""
     table = score_table(scores)
@@ -34,6 +35,7 @@ def states(scores: Mapping[str, Scores], levels: Mapping[str, Mapping[str, float
     )
 
 
+@kept
 def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibit:
     """Graft minus fine-tuned on each task, paired."""
     rows = [
