@@ -9,7 +9,6 @@ from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from skillviz.core.bins import BINS
 from skillviz.core.resample import METRICS, resampled_values, statistic
@@ -197,6 +196,8 @@ def seeds_interval(values: ArrayLike, level: float = LEVEL) -> SeedsInterval:
     mean, n = float(x.mean()), len(x)
     if n == 1:
         return SeedsInterval(mean, float("nan"), float("nan"), float("nan"), 1)
+    from scipy.special import stdtrit  # a fifth of a second, which a single seed need not wait for
+
     sd = float(x.std(ddof=1))
     half = float(stdtrit(n - 1, 0.5 + _checked_level(level) / 2)) * sd / math.sqrt(n)
     return SeedsInterval(mean, mean - half, mean + half, sd, n)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from scipy.special import stdtrit
 
 from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, percent, require
 from skillviz.plots.references import add_references
@@ -49,6 +48,8 @@ def _pooled(name: str, group: pd.DataFrame) -> dict:
     row |= {"value": mean, "seeds": count, "over": "examples"}
     # Seeds that agree exactly (a method that draws nothing) are one search told several times.
     if seeds["value"].nunique() > 1:
+        from scipy.special import stdtrit  # a fifth of a second, which a single seed need not wait for
+
         half = float(stdtrit(count - 1, 0.975) * seeds["value"].std(ddof=1) / np.sqrt(count))
         return row | {"low": mean - half, "high": mean + half, "over": "seeds"}
     return row | {"low": float(seeds["low"].mean()), "high": float(seeds["high"].mean())}
