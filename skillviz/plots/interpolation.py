@@ -73,12 +73,17 @@ def trade_off(
 
 
 def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, float], words: Metric) -> list[float]:
-    """The axis' ends: all values and levels, and the intervals that are drawn, with a little air."""
+    """The axis' ends: all values, the intervals that are drawn, and levels that are near, with a little air.
+
+    A level farther off than all values lie apart would press them into a corner; its value is in the legend.
+    """
     drawn = [one[(one["alpha"] % 1 == 0) | (len(one) == 1)] for one in rows]
-    levels = [value * words.scale for value in references.values()]
     ends = [one[[f"{axis}_low", f"{axis}_high"]].to_numpy(float).ravel() for one in drawn]
-    values = np.concatenate([*(one[axis].to_numpy(float) for one in rows), *ends, levels])
+    values = np.concatenate([*(one[axis].to_numpy(float) for one in rows), *ends])
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    levels = [value * words.scale for value in references.values()]
+    near = [level for level in levels if 2 * low - high <= level <= 2 * high - low]
+    low, high = min([low, *near]), max([high, *near])
     air = 0.04 * (high - low) or 1.0
     return [low - air, high + air]
 

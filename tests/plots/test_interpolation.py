@@ -61,6 +61,13 @@ def test_chance_is_drawn_on_both_axes_and_named_once() -> None:
     assert len(traces(figure, "chance 50.0 %")) == 1
 
 
+def test_a_level_far_off_does_not_press_the_points_into_a_corner() -> None:
+    near = drawn().layout.xaxis.range  # the points lie 61 to 88
+    assert near[0] < 50 < 88 < near[1]
+    far = trade_off(points(), INSIDE, OUTSIDE, references={"chance": 0.1}).layout.xaxis.range
+    assert 55 < far[0] < 61 and far[1] == pytest.approx(near[1], abs=1)
+
+
 def test_an_alpha_that_one_data_set_lacks_is_left_out() -> None:
     frame = points()
     gone = (frame["dataset"] == OUTSIDE) & np.isclose(frame["alpha"], 0.5) & ~frame["current"]
