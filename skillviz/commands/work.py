@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Annotated
@@ -25,15 +26,18 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
     if not folder.is_open or is_alive(folder.work, besides=os.getpid()):
         folder.log(f"nothing to do: {folder.record.status}" if not folder.is_open else "somebody else works on it")
         return
-    with gently(silent) as told, verdict(folder):
-        folder.belongs_to_this_process()
-        if folder.is_to_stop:  # asked between the start of this process and its naming itself
-            raise KeyboardInterrupt
-        slot = slot_in(run, folder.record.spec.device)
-        with held(run.parent, slot, folder.id, lambda before: wait(folder, told, before)):
-            from skillviz.runs.produce import carry_on
+    try:
+        with gently(silent) as told, verdict(folder):
+            folder.belongs_to_this_process()
+            if folder.is_to_stop:  # asked between the start of this process and its naming itself
+                raise KeyboardInterrupt
+            slot = slot_in(run, folder.record.spec.device)
+            with held(run.parent, slot, folder.id, lambda before: wait(folder, told, before)):
+                from skillviz.runs.produce import carry_on
 
-            carry_on(folder, told)
+                carry_on(folder, told)
+    finally:
+        gc.freeze()  # the process ends: to go through all that torch has made once more takes two seconds
 
 
 def wait(folder: RunFolder, told: object, before: int) -> None:

@@ -79,11 +79,15 @@ class LocalBackend:
                 return
 
     def _runs(self, process: psutil.Process) -> bool:
-        """Whether the process itself is there still: it closes its run a little before it ends."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                return True
+        """Whether the process itself is there still: it closes its run a little before it ends.
+
+        Its first thread may have ended before the others; a child of ours is gone once it could be taken note of.
+        """
         self._reap()
+        if any(child.pid == process.pid for child in self._children):
+            return True
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
         return False
 
     def _reap(self) -> None:
