@@ -14,7 +14,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.recipe import checked, region_of
 from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, PairMismatch
-from skillviz.live.held import Held, Pairs, task_stamp
+from skillviz.live.held import Held, Pairs
 from skillviz.live.results import Results, request_key
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.pair import ModelPair
@@ -25,6 +25,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.session import expanded
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.tasks import registry
+from skillviz.tasks.stamp import task_stamp
 from skillviz.tasks.task import SPLITS, Task
 
 REMEMBERED = 12

@@ -18,8 +18,8 @@ from skillviz.runs.spec import RunSpec
 from skillviz.tasks.encode import encode
 from skillviz.tasks.sample import sampled
 from skillviz.tasks.splits import Splits
-from skillviz.tasks.task import Files, Task
-from skillviz.tasks.user_file import data_files
+from skillviz.tasks.stamp import file_stamp
+from skillviz.tasks.task import Task
 
 MOST_PAIRS = 2
 SHARE_OF_MEMORY = 0.5
@@ -101,22 +101,9 @@ class Pairs:
             gc.collect()  # a model's modules refer to one another
 
 
-def task_stamp(task: Task) -> list[list[Any]]:
-    """Name, size and time of every file that the task is read from; its name alone for data on a hub."""
-    if not isinstance(task.data, Files):
-        return [[task.name]]
-    paths = [*([task.path] if task.path else []), *data_files(task).values()]
-    return [_stamp(path) for path in paths]
-
-
 def _stamps(spec: RunSpec) -> Iterator[Any]:
     """What tells that a local model was saved anew."""
     for text in (spec.base, spec.finetuned):
         folder = Path(expanded(text, "model"))
         if folder.is_dir():
-            yield tuple(tuple(_stamp(path)) for path in sorted(folder.glob("*.safetensors")))
-
-
-def _stamp(path: Path) -> list[Any]:
-    found = path.stat()
-    return [str(path), found.st_size, found.st_mtime_ns]
+            yield tuple(tuple(file_stamp(path)) for path in sorted(folder.glob("*.safetensors")))

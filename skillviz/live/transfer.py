@@ -8,7 +8,6 @@ from typing import Any
 from skillviz.core.encoded import Encoded
 from skillviz.errors import BadData
 from skillviz.live.asked import Answer, Asked
-from skillviz.live.held import task_stamp
 from skillviz.models.predict import predict
 from skillviz.models.states import STATES
 from skillviz.runs.evaluate import scores
@@ -18,6 +17,7 @@ from skillviz.runs.transfer import LabelMap, Other, other_examples, training_tex
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.sample import sampled
+from skillviz.tasks.stamp import task_stamp
 
 
 def transfer(

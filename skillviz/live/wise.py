@@ -10,7 +10,6 @@ import pandas as pd
 
 from skillviz.core.encoded import Encoded
 from skillviz.live.asked import Answer, Asked
-from skillviz.live.held import task_stamp
 from skillviz.live.transfer import other_of, scoring_note
 from skillviz.models.predict import predict
 from skillviz.runs.points import bin_rows, metric_rows
@@ -18,6 +17,7 @@ from skillviz.runs.session import expanded
 from skillviz.runs.transfer import LabelMap
 from skillviz.runs.wise import on_path, wise_tables
 from skillviz.tasks import registry
+from skillviz.tasks.stamp import task_stamp
 
 
 def wise(
