@@ -249,5 +249,6 @@ def setting_words(name: str, value: str) -> str:
     found = json.loads(value)
     if not isinstance(found, dict):
         return f"{name.replace('_', ' ')} {'default' if found is None else found}"
-    own = [f"{key.replace('_', ' ')} {item}" for key, item in found.items()]
+    told = {key: json.dumps(item) if isinstance(item, (dict, list)) else item for key, item in found.items()}
+    own = [f"{key.replace('_', ' ')} {item}" for key, item in told.items()]
     return ", ".join(own) or f"default {name}"

@@ -225,7 +225,7 @@ def test_a_full_disk_at_export(localized, tmp_path, monkeypatch, error):
 @pytest.mark.parametrize("place", ["a-file", "a-file/below", "/proc/no-place"])
 def test_a_place_that_cannot_be_written_to(pair, task_file, tmp_path, place):
     (tmp_path / "a-file").write_text("")
-    refused(localize(*pair, task_file, "--runs-dir", tmp_path / place), "BadInput", "cannot be used")
+    refused(localize(*pair, task_file, "--runs-dir", tmp_path / place), "StoreError", "cannot be written")
     words = ("--base", pair[0], "--task", task_file, "--steps", "1", "--device", "cpu")
     assert call("finetune", *words, "--out", tmp_path / place / "model").code == 2
 

@@ -83,9 +83,10 @@ def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_id() -> N
 
 
 def test_a_long_setting_is_shortened_to_fit_into_its_box() -> None:
-    recipe = json.dumps({"recipe": {"parameters": [f"encoder.layer.{i}.weight" for i in range(9)]}})
+    inner = {"parameters": [f"encoder.layer.{i}.weight" for i in range(9)]}
+    recipe, told = json.dumps({"recipe": inner}), json.dumps(inner)
     made = replace(entry(), id="by-hand", settings=tuple((n, recipe if n == "options" else "null") for n in SETTINGS))
-    assert level_labels([entry(), made], "seed")[1] == f"0 · options {recipe[:39]}\N{HORIZONTAL ELLIPSIS}"
+    assert level_labels([entry(), made], "seed")[1] == f"0 · recipe {told[:32]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def test_equal_names_of_pairs_get_what_tells_them_apart() -> None:
