@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.convex import Linear, minimise, project
-from skillviz.core.localizers.linearized import LinearizedOptions, _linearize, _round, linearized
+from skillviz.core.localizers.linearized import LinearizedOptions, _linearize, _Reports, _round, linearized
 from skillviz.core.problem import Problem
 from tests.core.problems import examples, model_of, problem_of, table_of, tiny_problem
 from tests.reference.convex import slow_loss, slow_minimum, slow_project
@@ -119,7 +119,8 @@ def test_the_jacobian_is_autograds_times_the_movement(family: str, readout: str,
 
 
 def _finish(problem: Problem, candidates: Candidates, rows: np.ndarray) -> Linear:
-    search = _linearize(problem, candidates, rows, torch.zeros(len(candidates)), 0.0, 0)
+    reports = _Reports(round=0, steps=1, rounds=1, behind=0, begun=0.0, chosen=torch.empty(0, dtype=torch.int64))
+    search = _linearize(problem, candidates, rows, torch.zeros(len(candidates)), reports)
     while True:
         try:
             next(search)
