@@ -10,7 +10,6 @@ from skillviz import jobs
 from skillviz.demo import index
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store
-from tests.jobs.conftest import ended
 
 MOST = 30.0  # seconds that the contract gives a demo localization on two CPU cores
 
@@ -26,7 +25,8 @@ def test_a_demo_localization_is_done_within_half_a_minute(store: Store, monkeypa
     begun = time.monotonic()
     spec = RunSpec(base=pair.base, finetuned=pair.finetuned, task=task.file, localizer="stagewise", sizes=("3%",))
     job = jobs.start(spec, store, device="cpu")
-    done = ended(store, job.run_id)
+    while (done := jobs.status(store, job.run_id)).is_open:
+        time.sleep(0.5)  # a watcher takes its share of the two cores
     taken = time.monotonic() - begun
     assert done.status == "finished", (done.error, jobs.log_tail(store, job.run_id))
     run = store.open(job.run_id)
