@@ -15,11 +15,11 @@ from typing import Protocol
 import psutil
 
 from skillviz.runs.alive import is_alive
+from skillviz.runs.child import environment
 from skillviz.runs.folder import LOG, PROCESS, WORK, RunFolder
 
 PATIENCE = 1.5  # seconds that a process has to stop by itself
 POLL = 0.02
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 class Backend(Protocol):
@@ -51,7 +51,7 @@ class LocalBackend:
         with (run / WORK / LOG).open("ab") as log:
             child = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=cwd,
-                env=_environment(), start_new_session=True,
+                env=environment(), start_new_session=True,
             )  # fmt: skip
         self._children.append(child)
         folder = RunFolder(run)
@@ -114,13 +114,3 @@ def _send(pid: int, number: signal.Signals) -> None:
             os.killpg(pid, number)
         else:
             os.kill(pid, number)
-
-
-def _environment() -> dict[str, str]:
-    """This process's, with the package found from any folder.
-
-    Threads that wait for each other sleep, where nothing else was asked for: a search that shares two cores with one
-    other process took 2.4 s instead of 21 to 42 s so.
-    """
-    paths = [str(PROJECT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}

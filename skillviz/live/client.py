@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from filelock import FileLock, Timeout
 from skillviz.errors import LiveError
 from skillviz.live.address import ENVIRONMENT, Address, address_of
 from skillviz.live.protocol import VERSION, Line, Message, raise_error
+from skillviz.runs.child import environment
 
 SECONDS = 120.0  # a first request may load a model
 POLL_SECONDS = 0.02
@@ -102,7 +102,7 @@ class Client:
         with self._log() as log:
             told = log.tell()
             process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=_environment()
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment()
             )  # fmt: skip
         _STARTED.append(process)
         while time.monotonic() < end:
@@ -176,13 +176,6 @@ def _value(answer: Message, request_id: str) -> dict[str, Any]:
         raise LiveError("the worker's answer belongs to another request; ask again.")
     value: dict[str, Any] = answer["value"]
     return value
-
-
-def _environment() -> dict[str, str]:
-    """The worker's environment: this project comes first, whatever folder it is started in."""
-    project = str(Path(__file__).resolve().parents[2])
-    paths = [project, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 def _last_line(log: Path, start: int) -> str:

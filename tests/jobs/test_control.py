@@ -229,14 +229,6 @@ def test_the_log_has_an_end(store: Store, running: jobs.Job) -> None:
     assert jobs.log_tail(store, running.run_id) == ""
 
 
-def test_a_job_leaves_the_cores_to_others_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measured: beside one busy process, threads that spin make a search ten times as long."""
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    assert backend._environment()["OMP_WAIT_POLICY"] == "passive"
-    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    assert backend._environment()["OMP_WAIT_POLICY"] == "active", "who asked for something has it"
-
-
 def test_the_check_is_torch_free() -> None:
     from tests.test_torch_free import heavy_after
 
