@@ -19,7 +19,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +102,8 @@ def first_figures(browser: Browser, project: Path, servers: int) -> dict[str, li
     """Seconds to the first figure by row: of the first visitor of a fresh server, and of the second."""
     found: dict[str, list[float]] = {}
     for _ in range(servers):
-        for name, start in (
-            ("", partial(dashboard, project)),
-            ("overview", partial(dashboard, project)),
-            ("zero", bare),
-        ):
-            with start() as address:
+        for name in OPENED:
+            with bare() if name == "zero" else dashboard(project) as address:
                 for visitor in ("first", "second"):
                     context = browser.new_context(viewport={"width": 1440, "height": 900})
                     page = context.new_page()
