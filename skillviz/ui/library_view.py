@@ -147,8 +147,12 @@ def _note(entry: Entry) -> None:
     st.session_state.setdefault(key, cache.note(entry.id))
     st.text_area("Note", key=key, placeholder="What is worth remembering about this run?", height=80)
     if st.button("Save note", disabled=st.session_state[key] == cache.note(entry.id)):
-        cache.own_store().set_note(entry.id, st.session_state[key])
-        st.rerun()
+        try:
+            cache.own_store().set_note(entry.id, st.session_state[key])
+        except StoreError as error:
+            st.error(text.plain(str(error.args[0])))
+        else:
+            st.rerun()
 
 
 @st.dialog("Delete this run?")

@@ -64,6 +64,15 @@ def test_a_note_is_kept_and_found(own_copy: Path) -> None:
     assert listed(again) == [chosen]
 
 
+def test_a_note_that_cannot_be_kept_says_so_and_stays_in_its_box(own_copy: Path) -> None:
+    (own_copy / ".notes").write_text("a file where the folder should be")
+    test = library()
+    test.text_area[0].input("the one for the talk").run()
+    button(test, "Save note").click().run()
+    assert not test.exception and "cannot be written" in test.error[0].value
+    assert test.text_area[0].value == "the one for the talk"
+
+
 def test_delete_asks_first_and_removes_only_that_run(own_copy: Path) -> None:
     test = library()
     chosen = test.selectbox[0].value
