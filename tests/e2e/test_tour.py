@@ -66,13 +66,13 @@ def test_the_first_step_a_copied_link_and_presenter_mode(tour: str, visit: Visit
     said = page.get_by_text("Pre-trained").first.inner_text()
     page.get_by_text("it cannot be told").click()
     page.get_by_role("button", name="Check").click()
-    page.get_by_text("Right.").wait_for()
+    page.get_by_text("Right.", exact=True).wait_for()
     page.get_by_text("Step 1 of 7 · 1 of 1 answer right").wait_for()
 
     copy = visit(page.url)
     copy.get_by_text("Asked of the models.").wait_for()
     assert copy.get_by_text("Pre-trained").first.inner_text() == said
-    assert copy.get_by_text("Right.").count() == 0, "answers are the reader's own"
+    assert copy.get_by_text("Right.", exact=True).count() == 0, "answers are the reader's own"
 
     page.get_by_role("button", name="Next").click()
     heading(page, 2)
