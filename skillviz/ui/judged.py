@@ -75,4 +75,4 @@ def _verdict(rival: str, difference: Estimate, temperature: float | None) -> Non
     )
     st.markdown(sentences.against(difference, sentences.RIVALS[rival]))
     if rival == measures.TEMPERATURE:
-        st.caption(f"{state_style(rival).title}: temperature {text.number(temperature, 2)}, fitted on validation data.")
+        st.caption(sentences.temperature(temperature))

@@ -6,7 +6,8 @@ import math
 
 import pandas as pd
 
-from skillviz.plots.theme import localizer_style
+from skillviz.core.temperature import COLDEST, HOTTEST
+from skillviz.plots.theme import localizer_style, state_style
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.ui import text
 
@@ -252,3 +253,14 @@ def library(entries: int, pairs: int, failed: int) -> str:
     """How many runs there are."""
     base = f"**{text.counted(entries, 'run')}** of {text.counted(pairs, 'pair')} of models"
     return base + (f"; {failed} did not finish." if failed else ".")
+
+
+def temperature(value: float | None) -> str:
+    """The fitted temperature; at an end of its range nothing was there to fit it to, which is said."""
+    told = f"{state_style('temperature').title}: temperature {text.number(value, 2)}, fitted on validation data."
+    if value is None or COLDEST * 1.001 < value < HOTTEST / 1.001:
+        return told
+    return (
+        f"{told} That is an end of the range that is searched, {COLDEST:g} to {HOTTEST:g}: the validation examples "
+        "leave nothing to fit (no error among them, or too few), so this comparison says little."
+    )

@@ -110,6 +110,12 @@ def _classes(values: list[str], column: str, files: Mapping[str, Upload]) -> tup
             left.text_input(f"Class {place}", value, disabled=True, key=_key(f"name.{key}", files))
             names.append(value)
         words.append(right.text_input(f"Word for {value}", key=_key(f"word.{key}", files), max_chars=60).strip())
+    if not any(words):
+        st.info(
+            "Without words only a pair with a classification head can be asked: a pair that answers at a mask, as "
+            "those of the demo world do, or in words, needs one for each class. A kept task is never overwritten.",
+            icon=":material/spellcheck:",
+        )
     return tuple(names), tuple(words) if any(words) else ()
 
 

@@ -162,3 +162,8 @@ def test_a_region_chosen_in_one_step_says_so_and_names_a_loss_only_where_there_w
 
 def test_an_interval_without_width_decides_nothing() -> None:
     assert sentences.verdict("ece", estimate(-0.3, -0.3, -0.3)) == "undecided"
+
+
+@pytest.mark.parametrize(("value", "ends"), [(0.02, True), (50.0, True), (1.37, False), (0.021, False)])
+def test_a_temperature_at_an_end_of_its_range_says_that_nothing_was_fitted(value: float, ends: bool) -> None:
+    assert ("leave nothing to fit" in sentences.temperature(value)) is ends
