@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
@@ -11,17 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.scripts import ROOT, script
 
 
 @pytest.fixture(scope="module")
 def step_cost() -> ModuleType:
     """benchmarks/step_cost.py as a module: the folder is no package."""
-    spec = importlib.util.spec_from_file_location("step_cost", ROOT / "benchmarks" / "step_cost.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("benchmarks/step_cost.py")
 
 
 def test_the_ratio_is_a_median_within_turns(step_cost: ModuleType) -> None:
@@ -100,11 +95,7 @@ def test_a_step_costs_little_more_than_its_gradient(step_cost: ModuleType) -> No
 @pytest.fixture(scope="module")
 def report() -> ModuleType:
     """benchmarks/report.py as a module."""
-    spec = importlib.util.spec_from_file_location("report", ROOT / "benchmarks" / "report.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("benchmarks/report.py")
 
 
 def test_the_constants_are_told_best_first(report: ModuleType) -> None:
@@ -138,11 +129,7 @@ def test_the_tables_in_the_readmes_are_those_of_the_stored_runs(report: ModuleTy
 def page_speed() -> ModuleType:
     """benchmarks/page_speed.py as a module."""
     pytest.importorskip("playwright.sync_api")
-    spec = importlib.util.spec_from_file_location("page_speed", ROOT / "benchmarks" / "page_speed.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("benchmarks/page_speed.py")
 
 
 def test_the_stored_page_speed_is_told_as_it_is(page_speed: ModuleType) -> None:

@@ -155,7 +155,7 @@ class Region:
     def save(self, path: Path | str, header: Mapping[str, Any] | None = None) -> None:
         """Write `<name>` -> sorted indices as safetensors, with the shapes, size, d and `header` as JSON.
 
-        Indices are stored as int32, and as int64 only for a parameter of 2^31 entries or more.
+        Indices are stored as int32, and as int64 only for a parameter of more than 2^31 entries.
         """
         meta = {"format": "skillviz.region", "version": 1, "size": self.size, "d": self.d, **(header or {})}
         meta["shapes"] = {n: list(s) for n, s in self.shapes.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.region import Region
 from skillviz.models.predict import predict
 from skillviz.runs.evaluate import scores
+from skillviz.runs.passes import Heard
 from skillviz.runs.points import grid_sizes
 from skillviz.runs.record import TaskNote, TransferNote
 from skillviz.runs.session import Session
@@ -27,7 +28,7 @@ def scored_others(
     region: Region,
     task: TaskNote,
     temperature: float | None,
-    heard: Callable[[int, str], None],
+    heard: Heard,
 ) -> Iterator[tuple[TransferNote, pd.DataFrame]]:
     """Each other task's record and its rows of predictions.parquet, in the order of the spec.
 
@@ -53,7 +54,7 @@ def grid_tables(
     test: Encoded,
     ranking: np.ndarray,
     sizes: tuple[int, ...],
-    heard: Callable[[int, str], None],
+    heard: Heard,
 ) -> dict[str, pd.DataFrame]:
     """The tables of the WiSE grid on the run's test set and the other tasks'; `sizes` with the main one first.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from skillviz.runs.points import grid_sizes
@@ -11,6 +11,8 @@ from skillviz.runs.spec import RunSpec
 
 OTHERS = "others"  # rows of the other tasks' test sets, among the counts
 GRID = 10  # points of a WiSE path beside the common base
+Heard = Callable[[int, str], None]
+"""Called with each number of examples that went through the model, and what they were scored for."""
 
 
 def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,14 +14,12 @@ from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of,
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.layers import layers_table
 from skillviz.runs.others import grid_tables, prediction_rows, scored_others
+from skillviz.runs.passes import Heard
 from skillviz.runs.record import Check, Scores, TaskNote, TransferNote
 from skillviz.runs.search import Searched
 from skillviz.runs.selfcheck import ends_check, ranking_check, restored_check, size_check
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
-
-Heard = Callable[[int, str], None]
-"""Called with each number of examples that went through the model, and what they were scored for."""
 
 
 class Scored(NamedTuple):

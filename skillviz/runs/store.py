@@ -109,7 +109,7 @@ class Store:
 
     def resolve(self, run_id: str) -> str:
         """The full id that this id or prefix stands for, finished or not; raises RunNotFound."""
-        names = [path.name for path in self._folders()]
+        names = [path.name for path in self.folders()]
         found = [run_id] if run_id in names else [n for n in names if run_id and n.startswith(run_id)]
         if len(found) == 1:
             return found[0]
@@ -166,14 +166,15 @@ class Store:
             raise RunNotFound(f"run {path.name} is {record.status}: only finished runs can be verified.")
         return Run(path, record)
 
-    def _folders(self) -> Sequence[Path]:
+    def folders(self) -> Sequence[Path]:
+        """The folders with a run.json, by name; drafts and graves are hidden and none."""
         if not self.root.is_dir():
             return []
         found = [p for p in self.root.iterdir() if not p.name.startswith(".") and (p / RECORD).is_file()]
         return sorted(found)
 
     def _scan(self) -> Sequence[Run | Unfinished | Unreadable]:
-        entries = [_entry(path) for path in self._folders()]
+        entries = [_entry(path) for path in self.folders()]
         return sorted(entries, key=lambda e: (_created(e), e.path.name), reverse=True)
 
     def _free_id(self, name: str) -> str:

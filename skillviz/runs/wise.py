@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from skillviz.core.interpolate import PATHS, alphas
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair
+from skillviz.runs.passes import Heard
 from skillviz.runs.points import Point, bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
 
@@ -29,7 +30,7 @@ def wise_tables(
     data: Mapping[str, Encoded],
     regions: Mapping[int, Region],
     task: TaskNote,
-    heard: Callable[[int, str], None] = lambda examples, text: None,
+    heard: Heard = lambda examples, text: None,
 ) -> Grid:
     """interpolation.parquet and interpolation_bins.parquet: both paths at alpha 0, 0.1, ..., 1 on every data set.
 

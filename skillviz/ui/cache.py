@@ -179,9 +179,9 @@ def _stamp(found: Library) -> tuple[tuple[str, int], ...]:
     """The stores and their run.json files with times of change: equal stamps, equal lists."""
     stamp: list[tuple[str, int]] = []
     for store in found.stores:
-        files = [path for path in sorted(store.root.glob(f"*/{RECORD}")) if path.parent.name[:1] != "."]
+        files = [folder / RECORD for folder in store.folders()]
         stamp.append((str(store.root), len(files)))
-        for path in files:  # drafts and graves are hidden, and a run may be deleted just now
+        for path in files:  # one may be deleted just now
             with suppress(OSError):
                 stamp.append((str(path), path.stat().st_mtime_ns))
     return tuple(stamp)

@@ -16,6 +16,7 @@ from skillviz.errors import RunNotFound, SkillvizError
 from skillviz.jobs.job import Job
 from skillviz.plots.history import search_history
 from skillviz.runs.folder import OPEN
+from skillviz.runs.recipe import NAME as BY_HAND  # also the field of the address
 from skillviz.runs.spec import RunSpec
 from skillviz.ui import address, alt, cache, job_words, pages, sentences, text
 from skillviz.ui.chart import chart, theme
@@ -23,7 +24,6 @@ from skillviz.ui.entries import headline_scores
 from skillviz.ui.glossary import about
 from skillviz.ui.job_words import Steps
 
-BY_HAND = "recipe"  # the localizer, its one option, and the field of the address
 EVERY = 1.0  # seconds between two looks at an open job
 LOG_LINES = 15
 FOLLOWED, HIDDEN, TOLD, PROBLEM = "jobs.followed", "jobs.hidden", "jobs.told", "jobs.problem"

@@ -11,12 +11,12 @@ from skillviz.core.localizers.described import LOCALIZERS, Described
 from skillviz.errors import SkillvizError
 from skillviz.jobs.devices import chosen as taken
 from skillviz.plots.theme import localizer_style
+from skillviz.runs.recipe import NAME as BY_HAND  # made on the page Surgery
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.ui import cache, controls, form, launch_words, text
 from skillviz.ui.glossary import about
 from skillviz.ui.launch_choices import Choices
 
-BY_HAND = "recipe"  # made on the page Surgery
 SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
 SMALL = "3%"  # in the demo world's small models a region needs a larger share
 COMMON = ("steps", "batch_size")  # fields of a spec, which many localizers have

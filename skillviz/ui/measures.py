@@ -10,13 +10,13 @@ import pandas as pd
 
 from skillviz.core.calibration import ece, reliability, scaled
 from skillviz.core.intervals import paired_bootstrap
+from skillviz.runs.recipe import NAME as BY_HAND
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.tables import logit_columns
 from skillviz.ui.entries import SETTINGS, Entry, setting_words
 
 SCALED = "finetuned_scaled"
 TEMPERATURE = "temperature"  # the name that the figures have for it
-BY_HAND = "recipe"  # the localizer
 OWN_SIZES = ("learned", BY_HAND)
 METRICS = ("accuracy", "f1", "nll", "ece", "ece_equal_mass", "brier", "agreement", "confidence")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +19,7 @@ from skillviz.runs.store import Store
 from skillviz.tasks import registry
 from skillviz.tasks.project import project_root
 from skillviz.tasks.splits import load
+from tests.scripts import script
 
 MOST_BYTES, MOST_SECONDS = 60_000_000, 45 * 60
 
@@ -39,11 +39,7 @@ def store() -> Store:
 @pytest.fixture(scope="module")
 def page() -> ModuleType:
     """docs/demo_world.py."""
-    spec = importlib.util.spec_from_file_location("demo_world_page", project_root() / "docs" / "demo_world.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("docs/demo_world.py")
 
 
 def test_it_was_built_to_its_end_in_time_and_is_small_enough(world: World) -> None:

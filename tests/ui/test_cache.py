@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from skillviz.errors import RunNotFound
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
+from skillviz.runs.store import Store
 from skillviz.ui import cache
 
 
@@ -48,15 +50,15 @@ def test_a_run_that_was_deleted_is_gone_from_the_list(own: Path) -> None:
 def test_a_run_that_goes_while_the_list_is_made_is_no_error(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = cache.entries()
     gone = next(entry for entry in before if entry.is_own)
-    real = Path.glob
+    real = Store.folders
 
-    def glob(self: Path, pattern: str) -> list[Path]:
-        found = list(real(self, pattern))
-        if self == own and (own / gone.id).exists():
+    def folders(self: Store) -> Sequence[Path]:
+        found = real(self)
+        if self.root == own.resolve() and (own / gone.id).exists():
             shutil.rmtree(own / gone.id)
         return found
 
-    monkeypatch.setattr(Path, "glob", glob)
+    monkeypatch.setattr(Store, "folders", folders)
     assert len(cache.entries()) == len(before) - 1
 
 

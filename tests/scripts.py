@@ -1,0 +1,19 @@
+"""Scripts that lie in folders which are no packages, as modules."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def script(place: str) -> ModuleType:
+    """The script at a place in the project, such as benchmarks/report.py, run under its own name."""
+    path = ROOT / place
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
