@@ -65,8 +65,9 @@ def drew(key: str, value: Any) -> None:
 def catch_up() -> None:
     """Puts the address right where the browser is behind; at the beginning of a run, before anything is read.
 
-    Whoever chooses faster than the browser hears of the last address sends an older one along, which must not undo
-    the choice before. Going back sends an older one too, but without a choice.
+    The run that somebody asked for is taken into the session at once: whoever goes on to another page before this one
+    has read its runs takes it along. Whoever chooses faster than the browser hears of the last address sends an older
+    one along, which must not undo the choice before. Going back sends an older one too, but without a choice.
     """
     held, past = st.session_state, _memory(_PAST)
     has_moved = any(key in held and held[key] != value for key, value in _memory(_DRAWN).items())
@@ -76,6 +77,9 @@ def catch_up() -> None:
             del past[name]
         elif has_moved and told in past[name]:
             _write(name, value)
+    run = asked(RUN)
+    if run is not None:
+        _memory(_KEPT)[RUN] = run
 
 
 def choice(name: str, options: Sequence[T], default: T, written: Callable[[T], str] = str) -> T:

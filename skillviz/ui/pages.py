@@ -65,6 +65,7 @@ PAGES = {
 def navigation() -> StreamlitPage:
     """The page that the address asks for; draws the menu. Call once a script run."""
     installed.set(True)
+    address.catch_up()  # before there is a menu to go on with
     groups: dict[str, list[StreamlitPage]] = {
         group: [entry.link() for entry in PAGES.values() if entry.group == group] for group in GROUPS
     }

@@ -15,6 +15,9 @@ from typing import Any
 
 PATIENCE = 240_000  # milliseconds; a shared machine can be slow
 
+STILL = """() => document.querySelector("[data-testid='stApp'][data-test-script-state='notRunning']")
+  && document.querySelector("h1") && !document.querySelector("[data-stale='true'], [data-testid='stSkeleton']")"""
+
 
 @contextmanager
 def served(project: Path, logs: Path | None = None, more: Mapping[str, str] | None = None) -> Iterator[str]:
@@ -71,8 +74,6 @@ def wait_until_up(address: str) -> None:
 
 
 def settle(page: Any) -> None:
-    """Returns when no script runs and nothing is left over from the run before."""
-    page.wait_for_selector("[data-testid='stApp'][data-test-script-state='notRunning']")
-    page.wait_for_function('!document.querySelector(\'[data-stale="true"], [data-testid="stSkeleton"]\')')
-    page.wait_for_selector("h1")
+    """Returns when no script runs, a title is there and nothing is left over from the run before, all at once."""
+    page.wait_for_function(STILL)
     assert page.locator("[data-testid='stException']").count() == 0, page.locator("body").inner_text()

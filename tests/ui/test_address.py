@@ -95,3 +95,23 @@ def test_choices_survive_a_page_that_does_not_draw_them_and_an_emptied_address()
     test.session_state["elsewhere"] = False
     test.run()
     assert params(test) == {**DEFAULTS, "metric": "ece", "bins": "7"}
+
+
+def left_early() -> None:
+    """A page that was left before it had read its runs; the next one asks what run was asked for."""
+    import streamlit as st
+
+    from skillviz.ui import address
+
+    address.catch_up()
+    if st.session_state.get("elsewhere"):
+        st.write(str(address.current(address.RUN)))
+    st.session_state["elsewhere"] = True
+
+
+def test_the_run_of_a_page_that_was_left_at_once_is_taken_along() -> None:
+    test = AppTest.from_function(left_early, default_timeout=60)
+    test.query_params["run"] = "some-run"
+    test.run()
+    del test.query_params["run"]  # as the menu does
+    assert test.run().markdown[0].value == "some-run"
