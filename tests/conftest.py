@@ -13,6 +13,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
+# A test's files need not outlive a power cut: what is written is written, without waiting for the disk.
+os.fsync = lambda handle: None
+
 ASKED_FOR_BY_NAME = ("bench", "slow")
 
 
