@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from skillviz.models.absent import COMMANDS
 from skillviz.runs.library import shipped_root
 
 REAL = "sst2-sentences-minilm-l6-first-order-1064-s0-0abb22"
@@ -37,6 +41,16 @@ def said(script: object, run_id: str) -> str:
     return warning.value
 
 
+@pytest.fixture
+def nothing_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As on a machine where nobody has made the models that the project's commands make."""
+    (tmp_path / "project" / COMMANDS).parent.mkdir(parents=True)
+    shutil.copy(shipped_root().parent / COMMANDS, tmp_path / "project" / COMMANDS)
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setattr("skillviz.tasks.project.project_root", lambda: tmp_path / "project")
+
+
+@pytest.mark.usefixtures("nothing_made")
 def test_a_shipped_run_of_real_models_names_the_variable_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
     told = said(asking, REAL)
@@ -46,6 +60,7 @@ def test_a_shipped_run_of_real_models_names_the_variable_and_the_command(monkeyp
     assert "hf download" not in told and "hub" not in told
 
 
+@pytest.mark.usefixtures("nothing_made")
 def test_where_one_member_is_here_only_the_other_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     base = tmp_path / "models" / "minilm-l6"
     base.mkdir(parents=True)
