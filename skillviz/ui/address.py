@@ -17,6 +17,7 @@ _WRITTEN = "address.written"
 _KEPT = "address.kept"
 _PAST = "address.past"
 _DRAWN = "address.drawn"
+_SEEN = "address.seen"
 
 
 def asked(name: str) -> str | None:
@@ -63,20 +64,17 @@ def drew(key: str, value: Any) -> None:
 
 
 def catch_up() -> None:
-    """Puts the address right where the browser is behind; at the beginning of a run, before anything is read.
+    """Puts the address right where the browser is behind; once a script run, before anything is read.
 
     The run that somebody asked for is taken into the session at once: whoever goes on to another page before this one
     has read its runs takes it along. Whoever chooses faster than the browser hears of the last address sends an older
-    one along, which must not undo the choice before. Going back sends an older one too, but without a choice.
+    one along, which must not undo the choice before; how far it is behind does not matter, and an older one can come
+    after a newer one where runs are cut short. Going back sends an older one too, but without a choice.
     """
-    held, past = st.session_state, _memory(_PAST)
-    has_moved = any(key in held and held[key] != value for key, value in _memory(_DRAWN).items())
-    for name in list(past):
-        told, value = st.query_params.get(name), _memory(_WRITTEN).get(name)
-        if told == value:
-            del past[name]
-        elif has_moved and told in past[name]:
-            _write(name, value)
+    if _has_moved():
+        for name, values in _memory(_PAST).items():
+            if st.query_params.get(name) in values:
+                _write(name, _memory(_WRITTEN).get(name))
     run = asked(RUN)
     if run is not None:
         _memory(_KEPT)[RUN] = run
@@ -87,6 +85,15 @@ def choice(name: str, options: Sequence[T], default: T, written: Callable[[T], s
     by_text = {written(option): option for option in options}
     found = current(name)
     return by_text.get(found, default) if found is not None else default
+
+
+def _has_moved() -> bool:
+    """Whether a widget holds something else than when it was last drawn, or than at the last run, cut short or not."""
+    drawn, seen = _memory(_DRAWN), _memory(_SEEN)
+    held = {key: st.session_state[key] for key in drawn if key in st.session_state}
+    moved = any(value != drawn[key] or value != seen.get(key, value) for key, value in held.items())
+    seen.update(held)
+    return moved
 
 
 def _write(name: str, value: str | None) -> None:

@@ -129,7 +129,6 @@ def _frame(name: str) -> None:
         page_title=f"{entry.title} · skillviz", page_icon=":material/filter_center_focus:", layout="wide"
     )
     pages.install()
-    address.catch_up()
 
 
 def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:

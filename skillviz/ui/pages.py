@@ -63,7 +63,7 @@ PAGES = {
 
 
 def navigation() -> StreamlitPage:
-    """The page that the address asks for; draws the menu. Call once a script run."""
+    """The page that the address asks for, which is caught up with first; draws the menu. Call once a script run."""
     installed.set(True)
     address.catch_up()  # before there is a menu to go on with
     groups: dict[str, list[StreamlitPage]] = {
@@ -82,15 +82,18 @@ def is_presented() -> bool:
 
 
 def install() -> None:
-    """Sees to the menu when a page runs without dashboard.py; does nothing otherwise.
+    """Sees to menu and address when a page runs without dashboard.py; does nothing otherwise.
 
     From here on the server runs dashboard.py, so the page is begun anew: what is drawn in this very run would
     belong to dashboard.py, and the first change of a widget would be lost.
     """
-    if not installed.get() and MENU not in st.session_state:
+    if installed.get():
+        return
+    if MENU not in st.session_state:
         st.session_state[MENU] = True
         navigation()
         st.rerun()
+    address.catch_up()
 
 
 def _landing() -> None:

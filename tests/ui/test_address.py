@@ -75,6 +75,38 @@ def test_a_browser_that_is_behind_undoes_no_choice() -> None:
     assert params(test) == {**DEFAULTS, "metric": "nll", "bins": "19"} and test.markdown[0].value == "nll 19 width True"
 
 
+def test_a_browser_that_had_caught_up_can_fall_behind_again() -> None:
+    """Runs that are cut short tell it an address, take it back and tell it once more."""
+    test = opened(bins="15")
+    for told, value in ((None, 16), ("16", 17), ("15", 18), ("17", 19), ("16", 20)):
+        if told is not None:
+            test.query_params["bins"] = told
+        test.slider[0].set_value(value).run()
+        assert test.slider[0].value == value and test.query_params["bins"] == str(value)
+
+
+def cut_short() -> None:
+    """A page whose run can be cut short before it draws anything."""
+    import streamlit as st
+
+    from skillviz.ui import address, controls
+
+    address.catch_up()
+    if st.session_state.get("control.bins") == 17:
+        st.stop()
+    controls.whole("bins", "Bins", 2, 50, 15)
+
+
+def test_a_move_there_and_back_in_runs_that_are_cut_short_is_a_choice() -> None:
+    test = AppTest.from_function(cut_short, default_timeout=60)
+    test.query_params["bins"] = "15"
+    slider = test.run().slider[0].set_value(16).run().slider[0]
+    slider.set_value(17).run()
+    test.query_params["bins"] = "15"  # it has not heard of 16 yet
+    slider.set_value(16).run()
+    assert test.slider[0].value == 16 and test.query_params["bins"] == "16"
+
+
 def test_going_back_is_no_browser_that_is_behind() -> None:
     test = opened(metric="ece")
     test.selectbox[0].select("nll").run()
