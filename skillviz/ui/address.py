@@ -60,7 +60,7 @@ def forget(name: str) -> None:
 
 def drew(key: str, value: Any) -> None:
     """Notes what a widget holds, so that the next run can tell whether somebody has moved it since."""
-    _memory(_DRAWN)[key] = value
+    _memory(_DRAWN)[key] = _memory(_SEEN)[key] = value
 
 
 def catch_up() -> None:
@@ -91,7 +91,7 @@ def _has_moved() -> bool:
     """Whether a widget holds something else than when it was last drawn, or than at the last run, cut short or not."""
     drawn, seen = _memory(_DRAWN), _memory(_SEEN)
     held = {key: st.session_state[key] for key in drawn if key in st.session_state}
-    moved = any(value != drawn[key] or value != seen.get(key, value) for key, value in held.items())
+    moved = any(value != drawn[key] or value != seen[key] for key, value in held.items())
     seen.update(held)
     return moved
 

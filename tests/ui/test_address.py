@@ -113,6 +113,12 @@ def test_going_back_is_no_browser_that_is_behind() -> None:
     test.query_params["metric"] = "ece"
     test.run()
     assert test.selectbox[0].value == "ece" and test.markdown[0].value.startswith("ece")
+    test.slider[0].set_value(16).run()
+    test.slider[0].set_value(17).run()
+    for back in (16, 15):
+        test.query_params["bins"] = str(back)
+        test.run()
+        assert test.slider[0].value == back and test.query_params["bins"] == str(back), "also twice in a row"
     test.query_params["metric"] = "accuracy"  # typed, though another control is moved at the same time
     test.slider[0].set_value(3).run()
     assert params(test) == {**DEFAULTS, "bins": "3"}
