@@ -13,22 +13,24 @@ PROJECT = Path(__file__).resolve().parents[1]
 # A layer may import the ones named here, itself, and nothing else of ours. `api` is what stands at the top of the
 # package: __init__, __main__, cli. Nobody but the commands may lean on it.
 RUNS = ("runs", "models", "tasks", "core", "errors")
+STUDIES = ("studies", *RUNS)
 MAY_IMPORT = {
     "dashboard": ("ui",),
-    "pages": ("report", "ui", "plots", "live", "jobs", *RUNS),
-    "report": ("ui", "plots", *RUNS),
-    "ui": ("plots", "live", "jobs", "demo", *RUNS),
+    "pages": ("report", "ui", "plots", "live", "jobs", *STUDIES),
+    "report": ("ui", "plots", *STUDIES),
+    "ui": ("plots", "live", "jobs", "demo", *STUDIES),
     "plots": (),
-    "live": RUNS,
-    "jobs": RUNS,
+    "live": STUDIES,
+    "jobs": STUDIES,
+    "studies": RUNS,
     "runs": RUNS[1:],
     "models": RUNS[2:],
     "tasks": RUNS[3:],
     "core": ("errors",),
     "errors": (),
-    "commands": ("report", "live", "jobs", "demo", *RUNS),
-    "demo": ("jobs", *RUNS),
-    "api": ("commands", "report", "live", "jobs", "demo", *RUNS),
+    "commands": ("report", "live", "jobs", "demo", *STUDIES),
+    "demo": ("jobs", *STUDIES),
+    "api": ("commands", "report", "live", "jobs", "demo", *STUDIES),
 }
 PAGE_LINES = 60
 MARKUP = re.compile(r"</?[a-zA-Z][^<>]*>")
