@@ -1,0 +1,105 @@
+"""The paper's own numbers as frames: its tables, single numbers of its figures and text, and its slips.
+
+Torch-free. Published values stay apart from measured ones everywhere; whoever shows them says "published".
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from skillviz.errors import BadInput
+
+SOURCE = "arXiv 2302.06600"
+FOLDER = Path(__file__).parent / "published"  # beside this file, and no package
+TABLES = tuple(f"table{number}" for number in range(1, 10))
+FIGURES, SLIPS = "figures", "slips"
+NAMES = (*TABLES, FIGURES)
+
+# What a study here calls the same; the paper's own word stands in `method_as_printed`.
+METHODS = {"continual_ft": "continual_naive"}
+OF_TABLE = {"table4": {"ft": "independent"}}  # one model a task
+
+# The tasks of the demo world and the data here, each with the task of the paper that it stands for.
+STANDS_FOR = {
+    "film-sentiment": "sst2",
+    "gadget-sentiment": "cr",
+    "restaurant-sentiment": "yelp",
+    "film-subjectivity": "subj",
+    "gadget-subjectivity": "subj",
+    "question-type": "trec",
+    "news-topic": "ag_news",
+    "news-inference": "mnli",
+    "scene-inference": "snli",
+    "restaurant-inference": "rte",
+    "news-paraphrase": "mrpc",
+    "question-paraphrase": "qqp",
+    "scene-paraphrase": "mrpc",
+    "sst2_sentences": "sst2",
+    "yelp_reviews": "yelp",
+}
+
+
+def published(name: str) -> pd.DataFrame:
+    """A published table (`table1` to `table9`), or the single numbers of figures and text (`figures`).
+
+    A table has model, setting, id_task, task, task_as_printed, method, method_as_printed, config, share (0..1 of the
+    maskable parameters, NaN where none is printed), is_bound (the share is an upper bound), metric, value and std
+    (shares 0..1), printed and printed_std (percent, digits as printed), kind (`row` or `average`), note. Names of
+    tasks and methods are those used here. `figures` has its columns as the file has them, all text.
+    """
+    if name not in NAMES:
+        raise BadInput(f"'{name}' is no published table; known: {', '.join(NAMES)}.")
+    return (_read(FIGURES) if name == FIGURES else _table(name)).copy()
+
+
+def slips(name: str) -> list[str]:
+    """Where the paper disagrees with itself, as far as it concerns this table or figure."""
+    rows = _read(SLIPS)
+    return [text for where, text in zip(rows["where"], rows["text"], strict=True) if name in where.split(";")]
+
+
+def stands_for(task: str) -> str:
+    """The paper's task that a task of the demo world or of other data stands for; itself where it is the same."""
+    return STANDS_FOR.get(task, task)
+
+
+def is_stand_in(task: str) -> bool:
+    """Whether another data set stands for the paper's."""
+    return stands_for(task) != task
+
+
+@cache
+def _read(name: str) -> pd.DataFrame:
+    return pd.read_csv(FOLDER / f"{name}.csv", dtype=str, keep_default_na=False)
+
+
+@cache
+def _table(name: str) -> pd.DataFrame:
+    raw = _read(name)
+    methods = {**METHODS, **OF_TABLE.get(name, {})}
+    return pd.DataFrame(
+        {
+            **{column: raw[column] for column in ("model", "setting", "id_task", "task", "task_as_printed")},
+            "method": raw["method"].replace(methods),
+            "method_as_printed": raw["method"],
+            "config": raw["config"],
+            "share": _number(raw["sparsity_percent"].str.lstrip("<=")) / 100,
+            "is_bound": raw["sparsity_percent"].str.startswith("<="),
+            "metric": raw["metric"],
+            "value": _number(raw["value"]) / 100,
+            "std": _number(raw["std"]) / 100,
+            "printed": raw["value"],
+            "printed_std": raw["std"],
+            "kind": np.where(raw["task"].str.match(r"average|avg_"), "average", "row"),
+            "note": raw["note"],
+        }
+    )
+
+
+def _number(column: pd.Series) -> pd.Series:
+    """NaN where nothing is printed."""
+    return pd.to_numeric(column.replace("", None)).astype(float)
