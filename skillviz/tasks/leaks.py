@@ -1,0 +1,88 @@
+"""Test examples of a task that stand in the training texts of other tasks: a model of several tasks has seen them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.tasks.source import opened
+from skillviz.tasks.task import Task
+
+OTHER = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """What is left of a task's test examples: `seen` are the ids left out, `rows` how many there were.
+
+    `by` says how many of them each other task's training texts hold; a row that two hold is told for both.
+    """
+
+    task: str
+    rows: int
+    seen: frozenset[str]
+    by: Mapping[str, int]
+
+    @property
+    def sentence(self) -> str:
+        """What a table says of it; empty where nothing was left out."""
+        if not self.seen:
+            return ""
+        told = ", ".join(f"{count:,} of {name}" for name, count in self.by.items() if count)
+        return (
+            f"{self.task}: {len(self.seen):,} of {self.rows:,} test examples are left out, because their text stands in "
+            f"the training data of another task ({told})."
+        )
+
+
+def unseen(tasks: Sequence[Task]) -> dict[str, Unseen]:
+    """For each task, by name, which of its test examples the others' whole training splits hold."""
+    training = {task.name: _digests(task, "train")[1] for task in tasks}
+    held = {name: frozenset(digests) for name, digests in training.items()}
+    return {task.name: _unseen(task, {n: d for n, d in held.items() if n != task.name}) for task in tasks}
+
+
+def leaked_rows(source: Task, other: Task) -> list[int]:
+    """Line numbers (from 0) of the other task's test examples whose text is in the source's training split."""
+    training = frozenset(_digests(source, "train")[1])
+    ids, digests = _digests(other, "test")
+    return [int(name.rpartition("-")[2]) for name, digest in zip(ids, digests, strict=True) if digest in training]
+
+
+def plain(text: Any) -> str:
+    """The text's letters a to z and digits, in lower case: what two texts are compared by.
+
+    Other signs are left out, accented letters too, as sources write them in different ways. A text that has none of
+    these letters is compared as it is.
+    """
+    told = str(text)
+    return OTHER.sub("", told.lower()) or told
+
+
+def digests(frame: pd.DataFrame) -> list[bytes]:
+    """A digest of each example's letters and digits; both texts of a pair together, in their order."""
+    columns: list[Iterable[Any]] = [frame[name] for name in ("text_a", "text_b") if name in frame]
+    rows = ("\0".join(plain(text) for text in row) for row in zip(*columns, strict=True))
+    return [hashlib.blake2b(row.encode(), digest_size=16).digest() for row in rows]
+
+
+def _unseen(task: Task, training: Mapping[str, frozenset[bytes]]) -> Unseen:
+    ids, found = _digests(task, "test")
+    by = {name: sum(digest in held for digest in found) for name, held in training.items()}
+    everyone = frozenset().union(*training.values())
+    seen = frozenset(name for name, digest in zip(ids, found, strict=True) if digest in everyone)
+    return Unseen(task.name, len(ids), seen, by)
+
+
+def _digests(task: Task, split: str) -> tuple[list[str], list[bytes]]:
+    """Ids and digests of a whole split, whatever part of it a model was trained or scored on."""
+    with opened(task, (split,)) as sources:
+        source = sources[split]
+        frame = source.frame(task, np.arange(len(source.rows)))
+    return frame["example_id"].tolist(), digests(frame)
