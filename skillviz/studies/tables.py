@@ -1,0 +1,208 @@
+"""The tidy tables of a study: every column with its dtype, unit and meaning, declared once; and who makes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from skillviz.runs.tables import Column, Table
+
+if TYPE_CHECKING:
+    from skillviz.studies.results import Results
+    from skillviz.studies.spec import StudySpec
+
+METHODS = {
+    "pretrained": "pre-trained",
+    "ft": "fine-tuned (SGD)",
+    "ft_scaled": "fine-tuned, temperature fitted on validation",
+    "graft": "graft of a searched region",
+    "complement": "everything fine-tuned but the region",
+    "graft_movement": "graft of the top movement",
+    "graft_random": "graft of a random region",
+    "graft_fish": "graft of the FISH mask",
+    "graft_biases": "graft of all biases",
+    "graft_lottery": "region kept, all other graftable entries zero",
+    "graft_retrain": "region re-trained from the base",
+    "bitfit": "BitFit",
+    "lora": "LoRA",
+    "adamw": "fine-tuned with AdamW",
+    "adamw_l1": "fine-tuned with AdamW and L1 on movement",
+    "multi_task": "one model fine-tuned on several tasks",
+    "continual_naive": "tasks one after the other, naive",
+    "continual_graft": "tasks one after the other, each within its region",
+    "independent": "one fine-tuned model a task",
+}
+"""What `method` may hold, and the words for it."""
+OVER = ("examples and seeds", "seeds")
+"""What an interval of a difference speaks of: examples and seeds drawn again together, or seeds alone (t)."""
+
+ID_TASK = Column("id_task", "str", "", "the task the model was fine-tuned on")
+TASK = Column("task", "str", "", "the task it is scored on")
+SETTING = Column("setting", "str", "", "the training data: all, or <k>-shot")
+RECIPE = Column("recipe", "str", "", "how the fine-tuned member was made; 'given' for a stored pair")
+LOCALIZER = Column("localizer", "str", "", "the localizer of the graft, empty where the method has no region")
+SIZE = Column("size", "float64", "entries", "entries of the region, the mean over seeds where it is an outcome", True)
+SHARE = Column("share", "float64", "of d", "size / graftable entries", True)
+METRIC = Column("metric", "str", "", "accuracy, f1, ece, nll, brier, agreement, recovered, confidence")
+SEEDS = Column("seeds", "int64", "", "seeds that the interval is over: fine-tuning seeds where there are several")
+N = Column("n", "int64", "examples", "examples scored")
+ESTIMATE = (
+    Column("value", "float64", "the metric's", "the estimate", True),
+    Column("low", "float64", "the metric's", "lower end of its 95 % interval", True),
+    Column("high", "float64", "the metric's", "upper end of its 95 % interval", True),
+)
+CHANCE = Column("chance", "float64", "", "what random regions of these sizes would give", True)
+
+
+def _with_ends(name: str, meaning: str) -> tuple[Column, ...]:
+    """The columns name, name_low, name_high; the ends over seeds."""
+    return tuple(
+        Column(name + end, "float64", "", meaning + words, True)
+        for end, words in (("", ""), ("_low", ": lower end"), ("_high", ": upper end"))
+    )
+
+
+TABLES = {
+    table.name: table
+    for table in (
+        Table("scores", (
+            Column("base", "str", "", "the base model as it was named"), RECIPE, SETTING, ID_TASK, TASK,
+            Column("split", "str", "", "validation or test"),
+            Column("method", "str", "", "one of METHODS"), LOCALIZER, SIZE, SHARE,
+            Column("touched", "float64", "entries", "graftable entries that differ from the base", True), METRIC,
+            Column("mean", "float64", "the metric's", "mean over seeds; shares 0 to 1, nll in nats", True),
+            Column("sd", "float64", "the metric's", "standard deviation over seeds (n - 1)", True),
+            Column("low", "float64", "the metric's", "lower end of the 95 % t-interval over seeds", True),
+            Column("high", "float64", "the metric's", "its upper end", True),
+            Column("pooled_low", "float64", "the metric's", "lower end over examples and seeds drawn together", True),
+            Column("pooled_high", "float64", "the metric's", "its upper end", True), SEEDS, N,
+        )),
+        Table("differences", (
+            ID_TASK, TASK, SETTING, RECIPE, LOCALIZER, SIZE, SHARE,
+            Column("a", "str", "", "one of METHODS"), Column("b", "str", "", "one of METHODS"), METRIC,
+            Column("value", "float64", "the metric's", "mean of a less mean of b", True), *ESTIMATE[1:],
+            Column("over", "str", "", "what the interval speaks of: one of OVER"), N, SEEDS,
+        )),
+        Table("recovered", (
+            ID_TASK, SETTING, RECIPE, LOCALIZER,
+            Column("gain_share", "float64", "", "the share of the fine-tuning gain that was to be recovered"), SIZE,
+            SHARE, Column("reached", "bool", "", "whether any size reached it; else the largest stands here"),
+            Column("reached_on", "str", "", "the split that the size was chosen on"), METRIC,
+            *_with_ends("value", "test metric of the graft at this size"),
+            *_with_ends("value_ft", "test metric of the fine-tuned model"),
+            *_with_ends("gain", "share of the gain recovered on test"),
+            *_with_ends("accuracy", "test accuracy of the graft"), *_with_ends("ece", "test ECE of the graft"),
+            *_with_ends("ece_ft", "test ECE of the fine-tuned model"),
+            *_with_ends("ece_ft_scaled", "test ECE of the fine-tuned model, temperature fitted on validation"),
+            *_with_ends("ece_less_ft", "ECE of the graft less that of the fine-tuned model"),
+            *_with_ends("ece_less_scaled", "ECE of the graft less that of the temperature-scaled model"),
+            *_with_ends("agreement", "share of test examples both models answer alike"),
+            Column("over", "str", "", "what the ends of the two differences speak of: one of OVER"), SEEDS, N,
+        )),
+        Table("overlap", (
+            Column("row", "str", "", "the region of the row"), Column("column", "str", "", "that of the column"),
+            Column("kind", "str", "", "overlap: |row and column| / |column|; iou: |row and column| / |row or column|"),
+            *ESTIMATE, CHANCE, Column("seeds", "int64", "", "pairs of seeds"),
+            Column("relation", "str", "", "same, related or unrelated tasks"),
+        )),
+        Table("gain", (
+            Column("region", "str", "", "what the region is called"),
+            Column("of", "str", "", "the tasks whose regions are united, joined by +"), TASK,
+            Column("purified", "bool", "", "after a few mask steps on the joint loss"), *ESTIMATE, N, SEEDS,
+        )),
+        Table("stages", (
+            Column("mode", "str", "", "naive, grafting or independent"),
+            Column("stage", "int64", "", "tasks trained so far, from 1"),
+            Column("stage_task", "str", "", "the task trained last"), TASK, METRIC, *ESTIMATE, N,
+        )),
+        Table("makeup", (
+            Column("task", "str", "", "the task"), LOCALIZER, Column("seed", "int64", "", "the localizer's seed"),
+            Column("layer", "Int64", "", "block, counted from 0; missing outside the blocks", True),
+            Column("kind", "str", "", "module kind"), Column("is_bias", "bool", "", "whether it is a bias"),
+            Column("selected", "int64", "entries", "entries in the region"),
+            Column("total", "int64", "entries", "entries of the part"),
+            Column("share", "float64", "", "selected / the region's size"),
+            Column("density_ratio", "float64", "", "density of the part / density of the whole region", True),
+        )),
+        Table("histogram", (
+            Column("task", "str", "", "the task"),
+            Column("state", "str", "", "finetuned, or grafted with its share of d"),
+            Column("low_edge", "float64", "", "exclusive, but for the first"),
+            Column("high_edge", "float64", "", "inclusive"),
+            Column("count", "float64", "examples", "examples with this top probability, mean over seeds"),
+            Column("correct", "float64", "examples", "of these, rightly predicted"), N,
+        )),
+        Table("paths", (
+            Column("path", "str", "", "wise-ft or wise-graft"),
+            Column("alpha", "float64", "", "0 is the base, 1 the fine-tuned model or the graft"),
+            ID_TASK, TASK, METRIC, *ESTIMATE,
+        )),
+        Table("stability", (
+            Column("task", "str", "", "the task"),
+            Column("source", "str", "", "what differs: mask seeds, data seeds or bootstrap"), LOCALIZER, SIZE, SHARE,
+            Column("iou", "float64", "", "mean intersection over union of two regions", True), *ESTIMATE[1:], CHANCE,
+            Column("pairs", "int64", "", "pairs of regions"),
+        )),
+        Table("sensitivity", (
+            Column("task", "str", "", "the task"), LOCALIZER,
+            Column("lr", "float64", "", "learning rate of the mask; missing where it is no option", True),
+            Column("steps", "float64", "", "steps of the search", True),
+            Column("bias", "float64", "", "bias of the mask's sigmoid; missing where it is no option", True),
+            Column("batch_size", "float64", "examples", "examples a step", True),
+            Column("seed", "int64", "", "the localizer's seed"), SIZE, SHARE, METRIC, *ESTIMATE,
+        )),
+        Table("note", (Column("text", "str", "", "what the study must say about itself"),)),
+    )
+}  # fmt: skip
+
+
+def empty(name: str) -> pd.DataFrame:
+    """A frame without rows that has the table's columns and dtypes."""
+    return pd.DataFrame({column.name: pd.Series(dtype=column.dtype) for column in TABLES[name].columns})
+
+
+def check(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The frame with the table's columns in their order and dtypes; the argument is left as it is.
+
+    Raises ValueError where a column is missing, unknown or holds what its dtype cannot.
+    """
+    if name not in TABLES:
+        raise ValueError(f"'{name}' is not a table of a study; known: {', '.join(TABLES)}.")
+    columns = TABLES[name].columns
+    names = [column.name for column in columns]
+    missing = [n for n in names if n not in frame.columns]
+    unknown = [str(n) for n in frame.columns if n not in names]
+    if frame.empty and not unknown:
+        return empty(name)
+    if missing or unknown:
+        raise ValueError(f"{name}: missing columns {missing}, unknown columns {unknown}.")
+    return pd.DataFrame({column.name: _typed(frame[column.name], column, name) for column in columns})
+
+
+def notes(*texts: str) -> pd.DataFrame:
+    """The table `note` of these sentences, each once."""
+    return check(pd.DataFrame({"text": list(dict.fromkeys(texts))}, dtype="str"), "note")
+
+
+def make_tables(study: StudySpec, results: Results) -> dict[str, pd.DataFrame]:
+    """The tables of a study by name, each checked: the experiment's own, or the generic ones without an experiment."""
+    from skillviz.studies.experiments import EXPERIMENTS
+    from skillviz.studies.generic import tables as generic
+
+    experiment = EXPERIMENTS.get(study.experiment or "")
+    made = experiment.tables(results) if experiment else generic(results)
+    return {name: check(frame, name) for name, frame in made.items()}
+
+
+def _typed(values: pd.Series, column: Column, table: str) -> pd.Series:
+    if not column.nullable and values.isna().any():
+        raise ValueError(f"{table}: column '{column.name}' has missing values.")
+    try:
+        typed = values.astype(pd.api.types.pandas_dtype(column.dtype))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{table}: column '{column.name}' is not {column.dtype} ({error}).") from error
+    if column.dtype == "int64" and values.dtype.kind == "f" and not np.array_equal(typed, values):
+        raise ValueError(f"{table}: column '{column.name}' has fractions.")
+    return typed.reset_index(drop=True)
