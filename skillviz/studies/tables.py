@@ -107,6 +107,12 @@ TABLES = {
             *ESTIMATE, CHANCE, Column("seeds", "int64", "", "pairs of seeds"),
             Column("relation", "str", "", "same, related or unrelated tasks"),
         )),
+        Table("isolation", (
+            Column("kind", "str", "", "overlap or iou"),
+            Column("relation", "str", "", "same, related, unrelated, or related - unrelated within each mask seed"),
+            *ESTIMATE, CHANCE, Column("pairs", "int64", "", "ordered pairs of tasks"),
+            Column("seeds", "int64", "", "mask seeds that the interval is over (t); the tasks are held fixed"),
+        )),
         Table("gain", (
             Column("region", "str", "", "what the region is called"),
             Column("of", "str", "", "the tasks whose regions are united, joined by +"), TASK,
