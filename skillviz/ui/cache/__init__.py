@@ -1,0 +1,44 @@
+"""Everything the dashboard keeps in memory. Nothing is computed here; what a live page shows is asked of the worker.
+
+One file a noun: `library` (runs), `studied` (studies), and `models` for what a run can be made of.
+"""
+
+from skillviz.ui.cache.library import (
+    answer,
+    entries,
+    note,
+    others,
+    own_store,
+    predictions,
+    records,
+    region,
+    run,
+    runs,
+    table,
+    texts,
+)
+from skillviz.ui.cache.models import devices, facts, preflight, rows, scored_rows, shelf, tasks_in, vocabulary, world
+
+__all__ = [
+    "answer",
+    "devices",
+    "entries",
+    "facts",
+    "note",
+    "others",
+    "own_store",
+    "predictions",
+    "preflight",
+    "records",
+    "region",
+    "rows",
+    "run",
+    "runs",
+    "scored_rows",
+    "shelf",
+    "table",
+    "tasks_in",
+    "texts",
+    "vocabulary",
+    "world",
+]
