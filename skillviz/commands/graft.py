@@ -10,6 +10,7 @@ import typer
 from skillviz.commands import options as given
 from skillviz.commands.output import note, print_json, say
 from skillviz.commands.runs import RunName, open_run
+from skillviz.core.localizers.described import rest_of
 from skillviz.errors import BadInput, PairMismatch
 
 if TYPE_CHECKING:
@@ -67,12 +68,14 @@ def export(
 def graft_of(run: Run, base: str | None = None, finetuned: str | None = None) -> Graft:
     """The graft of a run's main region, in the narrowest dtype that holds its values exactly.
 
-    Raises PairMismatch where the models at hand are not those of the run.
+    Raises PairMismatch where the models at hand are not those of the run, BadInput for a control that is no graft.
     """
-    from skillviz.models.pair import load_pair
+    from skillviz.models.pair import NO_GRAFT, load_pair
     from skillviz.runs.session import expanded
 
     spec = run.spec
+    if rest_of(spec.localizer) != "base":
+        raise BadInput(NO_GRAFT)
     members = expanded(base or spec.base, "base"), expanded(finetuned or spec.finetuned, "finetuned")
     pair = load_pair(*members, readout=run.record.readout or spec.readout, device="cpu")
     _check_members(run, pair)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 METHODS = (
     "stagewise", "frank-wolfe", "linearized", "learned", "learned-ranked", "first-order", "movement", "random",
-    "recipe",
+    "recipe", "biases", "layers", "kinds", "fisher", "lottery",
 )  # fmt: skip
 """The names of core.localizers.table.LOCALIZERS, which imports torch; a test keeps the two equal."""
 

@@ -12,6 +12,7 @@ import pandas as pd
 import psutil
 
 from skillviz.core.encoded import Encoded
+from skillviz.core.localizers.described import rest_of
 from skillviz.models.pair import ModelPair
 from skillviz.runs.session import Session, expanded
 from skillviz.runs.spec import RunSpec
@@ -78,7 +79,8 @@ class Pairs:
 
     def get(self, spec: RunSpec) -> Held:
         """The spec's pair, loaded where it is not held or its files have changed since."""
-        key = (spec.base, spec.finetuned, spec.task, spec.readout, spec.device, spec.dtype, *_stamps(spec))
+        members = spec.base, spec.finetuned, spec.task, spec.readout, spec.device, spec.dtype
+        key = (*members, rest_of(spec.localizer), *_stamps(spec))
         if key in self._held:
             held = self._held.pop(key)[1]
         else:

@@ -31,6 +31,11 @@ from skillviz.tasks import registry
 from skillviz.tasks.task import Task
 
 PAIR_DTYPES = ("float32", "bfloat16")
+RESTS = ("base", "zero")
+NO_GRAFT = (
+    "this region is a control whose rest is zero (lottery), so it is no graft of the base and cannot be exported; "
+    "export a run of another localizer."
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,8 @@ class ModelPair:
 
     `outside` holds what moved without being graftable (embeddings, a language-model head), as (base,
     fine-tuned): only the state `finetuned` and the complement have its fine-tuned values. `class_order` are
-    the head's outputs in the order of the task's labels, None where that is the head's own.
+    the head's outputs in the order of the task's labels, None where that is the head's own. With `rest` zero
+    `base` is all zeros, a control: what lies outside a region is zero, and so is all of the pre-trained state.
     """
 
     flat: FlatModel
@@ -71,6 +77,7 @@ class ModelPair:
     notes: tuple[str, ...]
     device: torch.device
     class_order: tuple[int, ...] | None = None
+    rest: str = "base"
 
     @property
     def d(self) -> int:
@@ -105,7 +112,12 @@ class ModelPair:
         return {name: named[name].detach() for name in _head_names(self.readout_name, self.table.model_type, named)}
 
     def graft(self, region: Region, header: Mapping[str, Any] | None = None) -> Graft:
-        """The region's graft: fine-tuned values, the head, and where both come from."""
+        """The region's graft: fine-tuned values, the head, and where both come from.
+
+        Raises BadInput for a pair whose rest is zero: put on its base, the graft would be another model.
+        """
+        if self.rest != "base":
+            raise BadInput(NO_GRAFT)
         own = {
             "base": self.base_info.identity(),
             "finetuned": self.finetuned_info.identity(),
@@ -126,13 +138,17 @@ def load_pair(
     device: str = "auto",
     dtype: str = "float32",
     is_graft: bool = False,
+    rest: str = "base",
 ) -> ModelPair:
     """The pair of two models, each a folder, `org/name` or `org/name@revision`; checked before any weight is read.
 
     `dtype` bfloat16 is the lean mode: half the memory, and values rounded to bfloat16. Raises the errors
     of `preflight`, and RandomHead or PairMismatch for what only the weights tell: members with equal graftable
-    values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing.
+    values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing. `rest`
+    zero puts zeros in place of the base's graftable values, once the pair is checked.
     """
+    if rest not in RESTS:
+        raise BadInput(f"'{rest}' is nothing that the rest of a graft can be; allowed: {', '.join(RESTS)}.")
     if dtype not in PAIR_DTYPES:
         raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
     where = pick(device)
@@ -153,6 +169,10 @@ def load_pair(
         )
     if check.readout == "head":
         pair.class_order = class_order(check.finetuned, task)
+    if rest == "zero":
+        pair.rest = rest
+        pair.base.zero_()
+        pair.flat.theta.zero_()
     return pair
 
 

@@ -58,6 +58,11 @@ LOCALIZERS = {
     "movement": Style("top movement", "#7D5F3A", "square-open", "5px,5px"),
     "random": Style("random", "#B56576", "cross", "dot"),
     "recipe": Style("by hand", "#D050C8", "triangle-left", "4px,2px"),
+    "biases": Style("biases", "#A075BC", "triangle-right", "6px,2px,2px,2px"),
+    "layers": Style("whole layers", "#11A011", "hexagon2", "9px,4px"),
+    "kinds": Style("whole kinds", "#9900FF", "octagon", "2px,3px"),
+    "fisher": Style("Fisher", "#FF0000", "star-triangle-up", "6px,3px,1px,3px"),
+    "lottery": Style("lottery (control)", "#FF00FE", "asterisk-open", "1px,4px"),
 }
 
 # Attention in blues, MLP in ochres: kin are told apart by marker and dash.

@@ -113,6 +113,11 @@ def _linearized(o: Mapping[str, Any], facts: Facts) -> Search:
     return Search(backward=each, steps=round(solving), bytes=jacobian)
 
 
+def _fisher(o: Mapping[str, Any], facts: Facts) -> Search:
+    rows = min(o["examples"], facts.counts.get("train", 0))
+    return Search(backward=1.2 * rows * max(1, facts.labels - 1), steps=round(rows * facts.labels), vectors=4)
+
+
 METHODS: dict[str, Method] = {
     "stagewise": Method(_stepwise(0.5), {"steps": 50, "batch_size": 128}),
     "frank-wolfe": Method(_stepwise(1.6), {"steps": 30, "batch_size": 128}),
@@ -126,8 +131,23 @@ METHODS: dict[str, Method] = {
     "movement": Method(lambda o, facts: Search(vectors=2)),
     "random": Method(lambda o, facts: Search(vectors=4)),
     "recipe": Method(lambda o, facts: Search(vectors=3)),
+    "biases": Method(lambda o, facts: Search(vectors=2)),
+    "layers": Method(lambda o, facts: Search(vectors=3)),
+    "kinds": Method(lambda o, facts: Search(vectors=3)),
+    "fisher": Method(_fisher, {"examples": 1024}),
+    "lottery": Method(_stepwise(5), {"steps": 50, "batch_size": 128}),
 }
-NESTED = ("first-order", "movement", "random", "learned", "recipe")  # one search for all sizes
+NESTED = (
+    "first-order",
+    "movement",
+    "random",
+    "learned",
+    "recipe",
+    "biases",
+    "layers",
+    "kinds",
+    "fisher",
+)  # one search for all sizes
 
 
 def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) -> Estimate:

@@ -216,6 +216,7 @@ class _Production:
             "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": self.plan.task.name,
             "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in members.items()},
             **({"recipe": made.recipe, "made_of": made.sources} if made else {}),
+            **({"rest": self.pair.rest} if self.pair.rest != "base" else {}),
         }  # fmt: skip
 
     def record_fields(self, found: Searched) -> dict[str, Any]:

@@ -43,7 +43,8 @@ def ranking_check(region: Region, ranking: np.ndarray) -> Check:
 
 
 def ends_check(pair: ModelPair, encoded: Encoded) -> Check:
-    """Whether the empty region gives the base and the full one the fine-tuned model, by torch.equal.
+    """Whether the empty region gives the base (zeros, where the pair's rest is zero) and the full one the fine-tuned
+    model, by torch.equal.
 
     Weights are compared as integers, so bit for bit; logits on a few examples, the fine-tuned end only
     where nothing outside the graftable parameters moved.
@@ -57,7 +58,10 @@ def ends_check(pair: ModelPair, encoded: Encoded) -> Check:
     results.append(_same_logits(pair, few, ("grafted", empty), ("pretrained", None)))
     if not pair.outside:
         results.append(_same_logits(pair, few, ("grafted", full), ("finetuned", None)))
-    said = "the empty region gives the base, the full one the fine-tuned model"
+    if pair.rest == "zero":
+        results.append(not bool(pair.base.any()))
+    empty_gives = "the base" if pair.rest == "base" else "zero in every graftable entry (a control)"
+    said = f"the empty region gives {empty_gives}, the full one the fine-tuned model"
     outside = "" if not pair.outside else "; logits of the full one differ, as embeddings or a head moved too"
     return Check(name="ends", passed=all(results), detail=f"{said}, bit for bit ({len(few)} examples){outside}.")
 

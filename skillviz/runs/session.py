@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.encoded import Encoded
+from skillviz.core.localizers.described import rest_of
 from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
@@ -96,7 +98,8 @@ class Session:
         if self.kept.get("pair", (None,))[0] != _pair_key(spec):
             self.kept = {name: entry for name, entry in self.kept.items() if name in OF_DATA}
         base, finetuned = _members(spec)
-        make = partial(load_pair, base, finetuned, readout=spec.readout, device=spec.device, dtype=spec.dtype)
+        how = {"readout": spec.readout, "device": spec.device, "dtype": spec.dtype, "rest": rest_of(spec.localizer)}
+        make: Callable[..., ModelPair] = partial(load_pair, base, finetuned, **how)
         return self._keep("pair", _pair_key(spec), lambda: make(task=self.task(spec)))
 
     def weights(self, spec: RunSpec) -> str:
@@ -182,7 +185,7 @@ def _members(spec: RunSpec) -> tuple[str, str]:
 
 
 def _pair_key(spec: RunSpec) -> tuple[Any, ...]:
-    return spec.base, spec.finetuned, spec.task, spec.readout, spec.device, spec.dtype
+    return spec.base, spec.finetuned, spec.task, spec.readout, spec.device, spec.dtype, rest_of(spec.localizer)
 
 
 def _data_key(spec: RunSpec) -> tuple[Any, ...]:

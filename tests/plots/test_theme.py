@@ -89,13 +89,13 @@ def test_localizers_have_hues_of_their_own() -> None:
 
 def test_the_localizers_are_those_of_the_project() -> None:
     names = {"movement", "random", "first-order", "learned", "learned-ranked", "stagewise", "frank-wolfe", "linearized"}
-    assert set(LOCALIZERS) == names | {"recipe"}
+    assert set(LOCALIZERS) == names | {"recipe", "biases", "layers", "kinds", "fisher", "lottery"}
 
 
 @pytest.mark.parametrize("find", [theme.localizer_style, theme.state_style, theme.kind_style])
 def test_an_unknown_name_gets_the_same_style_every_time(find) -> None:  # type: ignore[no-untyped-def]
-    style = find("fisher")
-    assert style == find("fisher") == spare_style("fisher") and style.title == "fisher"
+    style = find("annealed")
+    assert style == find("annealed") == spare_style("annealed") and style.title == "annealed"
     taken = {(s.symbol, s.dash) for _, _, s in ALL}
     assert all((spare_style(f"new-{i}").symbol, spare_style(f"new-{i}").dash) not in taken for i in range(50))
     assert min(contrast(spare_style(f"new-{i}").color, g) for i in range(50) for g in GROUND.values()) >= 3

@@ -30,6 +30,7 @@ class Described:
     nested: bool
     seeded: bool
     options: tuple[Option, ...] = ()
+    rest: str = "base"
 
     def option(self, name: str) -> Option | None:
         """The option of this name, None where the localizer has none."""
@@ -53,6 +54,11 @@ def _examples(default: int) -> Option:
 def _candidates(default: float) -> Option:
     said = "Only this share of all parameters, those that moved most in fine-tuning, may be chosen."
     return Option("candidate_share", "Candidates (share)", said, default, most=1.0)
+
+
+def _within() -> Option:
+    said = "Which graftable parameters may be chosen: all, or the biases alone, those of LayerNorm too."
+    return Option("within", "Chosen among", said, "all", ("all", "biases"))
 
 
 def _learned(lr: float, base: str, selection: str, paper: bool) -> tuple[Option, ...]:
@@ -134,13 +140,13 @@ LOCALIZERS: dict[str, Described] = {
         ),
         Described(
             "learned-ranked", "The learned mask with a calibrated learning rate, cut at the size asked for.",
-            True, False, True, (_steps(50), _batch(128), *_learned(0.0, "empty", "none", False)),
+            True, False, True, (_steps(50), _batch(128), *_learned(0.0, "empty", "none", False), _within()),
         ),
         Described(
             "first-order", "One gradient at the base: the entries whose fine-tuned value lowers the loss most on their "
             "own.", True, True, True, (_examples(1024),),
         ),
-        Described("movement", "The entries that moved most in fine-tuning.", True, True, False),
+        Described("movement", "The entries that moved most in fine-tuning.", True, True, False, (_within(),)),
         Described("random", "A uniform draw: the control.", True, True, True),
         Described(
             "recipe", "The layers, kinds, rows and stored regions that a recipe names; its size is what it describes.",
@@ -152,5 +158,46 @@ LOCALIZERS: dict[str, Described] = {
                 ),
             ),
         ),
+        Described(
+            "biases", "All biases, those of LayerNorm too: what BitFit trains. Its size is theirs.",
+            False, False, False,
+        ),
+        Described(
+            "layers", "Every graftable entry of the layers named, all of them by default; its size is theirs.",
+            False, False, False,
+            (Option("layers", "Layers", "Numbers from 0 with commas, such as 0,1; all takes every layer.", "all"),),
+        ),
+        Described(
+            "kinds", "Every graftable entry of the module kinds named, all of them by default; its size is theirs.",
+            False, False, False,
+            (
+                Option(
+                    "kinds", "Module kinds", "With commas, of query, key, value, attention output, MLP in, MLP out, "
+                    "LayerNorm, other; all takes every kind.", "all",
+                ),
+            ),
+        ),
+        Described(
+            "fisher", "The entries with the most Fisher information of the base model on the task; fine-tuning is not "
+            "looked at.", True, True, True, (_examples(1024),),
+        ),
+        Described(
+            "lottery", "A control: the rest is zero instead of the base's values, and the region is learned for that.",
+            True, False, True,
+            (
+                Option(
+                    "by", "Chosen by", "Learned as the paper's mask is, beginning at the largest weights, or these "
+                    "alone.", "learned", ("learned", "magnitude"),
+                ),
+                _steps(50), _batch(128), *_learned(0.0, "empty", "none", False)[:2],
+            ),
+            "zero",
+        ),
     )
 }  # fmt: skip
+
+
+def rest_of(localizer: str) -> str:
+    """What the graftable entries outside a region of this localizer are: `base`, or `zero` for a control."""
+    found = LOCALIZERS.get(localizer)
+    return found.rest if found else "base"

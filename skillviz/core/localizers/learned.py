@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.record import Found, Search, State, Step, done, number
+from skillviz.core.localizers.within import allowed
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 from skillviz.errors import BadInput
@@ -50,7 +51,7 @@ class RankedOptions(LearnedOptions):
     The calibrated rate is exp(bias - 0.5) / (steps * c_k), with c_k the k-th largest first-order gain
     at the start (PAPER.md, section 4): about `size` entries then flip within the given steps. k is the
     size, but at most half of the entries that gain: the last of them gain next to nothing, and a rate
-    that flips those would throw all others over in one step.
+    that flips those would throw all others over in one step. `within` `biases` lets biases alone be chosen.
     """
 
     steps: int = 50
@@ -58,6 +59,7 @@ class RankedOptions(LearnedOptions):
     lr: float = 0.0
     base: str = "empty"
     selection: str = "none"
+    within: str = "all"
 
 
 class Mask:
@@ -70,6 +72,16 @@ class Mask:
         self.direction = problem.tau.clone()
         self.direction[base] *= -1
         self.u = torch.empty_like(self.scores)
+
+    def confine(self, inside: Tensor) -> None:
+        """Let these entries alone be chosen: the others' scores are -inf, which no step moves."""
+        outside = torch.ones(self.problem.d, dtype=torch.bool, device=inside.device)
+        outside[inside] = False
+        self.base = self.base[~outside[self.base]]
+        self.direction = self.problem.tau.clone()
+        self.direction[self.base] *= -1
+        self.direction[outside] = 0
+        self.scores[outside] = float("-inf")
 
     def soften(self) -> None:
         """Put the model at the soft graft: base * (1 - u) + (1 - base) * u of the movement."""
@@ -126,7 +138,17 @@ def learned_ranked(
     problem: Problem, size: int, *, seed: int, options: RankedOptions, resume: State | None = None
 ) -> Search:
     """The `size` entries with the strongest scores after the same descent; exact size. Ours."""
-    mask = Mask(problem, _base(problem, options), options.bias, seed)
+    return (yield from descended(problem, _base(problem, options), size, seed, options, resume))
+
+
+def descended(
+    problem: Problem, base: Tensor, size: int, seed: int, options: RankedOptions, resume: State | None = None
+) -> Search:
+    """The `size` entries with the strongest scores after the descent from the mask `base` [entries]."""
+    inside = allowed(problem, options.within, size)
+    mask = Mask(problem, base, options.bias, seed)
+    if inside is not None:
+        mask.confine(inside)
     with problem.at_base_afterwards():
         lr = float(resume["lr"]) if resume else options.lr or _calibrated(problem, mask, size, options, seed)
         yield from _descend(mask, options, lr, seed, None, resume)

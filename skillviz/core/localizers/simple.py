@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.record import Found, Search, State, Step, number
+from skillviz.core.localizers.within import allowed
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 
@@ -20,20 +21,30 @@ class NoOptions:
 
 
 @dataclass(frozen=True)
+class MovementOptions:
+    """`within`: `all` graftable entries, or their `biases` alone (paper, Fig. 4a)."""
+
+    within: str = "all"
+
+
+@dataclass(frozen=True)
 class FirstOrderOptions:
     """`examples`: training examples in the one pass (all, where there are fewer)."""
 
     examples: int = 1024
 
 
-def movement(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
+def movement(
+    problem: Problem, size: int, *, seed: int, options: MovementOptions, resume: State | None = None
+) -> Search:
     """The entries that moved most: the largest |fine-tuned - base| (paper, Fig. 2).
 
     Exactly `size`: unmoved entries come last, and how many of the chosen moved is noted.
     """
     begun = perf_counter()
     distance = problem.tau.abs()
-    order = top(distance, size)
+    inside = allowed(problem, options.within, size)
+    order = top(distance, size) if inside is None else inside[top(distance[inside], size)]
     moved = int((distance[order] > 0).sum())
     if resume is None:
         yield only_step(size, float("nan"), begun, order)

@@ -6,13 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from skillviz.core.localizers.fisher import FisherOptions, fisher
 from skillviz.core.localizers.frank_wolfe import FrankWolfeOptions, frank_wolfe
 from skillviz.core.localizers.learned import BASES, SELECTIONS, LearnedOptions, RankedOptions, learned, learned_ranked
 from skillviz.core.localizers.linearized import LinearizedOptions, linearized
+from skillviz.core.localizers.lottery import BY, LotteryOptions, lottery
+from skillviz.core.localizers.parts import KindsOptions, LayersOptions, biases, kinds, kinds_text, layers, layers_text
 from skillviz.core.localizers.recipe import RecipeOptions, by_recipe
 from skillviz.core.localizers.record import Search
-from skillviz.core.localizers.simple import FirstOrderOptions, NoOptions, first_order, movement, random
+from skillviz.core.localizers.simple import FirstOrderOptions, MovementOptions, NoOptions, first_order, movement, random
 from skillviz.core.localizers.stagewise import StagewiseOptions, stagewise
+from skillviz.core.localizers.within import WITHIN
+from skillviz.core.parameters import KINDS
 from skillviz.core.recipe import canonical, parsed
 from skillviz.errors import BadInput, UnknownLocalizer
 
@@ -25,7 +30,8 @@ class Localizer:
     """A named way to choose a region.
 
     `budgeted`: it returns exactly the size asked for. `nested`: a smaller region is the beginning of a
-    larger one's ranking, so one search answers all sizes. `seeded`: the seed changes the outcome.
+    larger one's ranking, so one search answers all sizes. `seeded`: the seed changes the outcome. `rest`: what the
+    graftable entries outside the region are: the base's values, or zero.
     """
 
     name: str
@@ -37,6 +43,7 @@ class Localizer:
     seeded: bool
     source: str
     sentence: str
+    rest: str = "base"
 
     def make_options(self, given: Mapping[str, Any]) -> Any:
         """The options with the given values in place of defaults; raises BadInput on an unknown one."""
@@ -53,15 +60,14 @@ def _as(name: str, kind: str, value: Any) -> Any:
 
     Counts are at least 1, shares lie in [0, 1], other numbers are finite and not negative.
     """
-    casts: dict[str, Callable[[Any], Any]] = {"int": _count, "float": _number, "str": str, "RecipeText": _recipe}
     try:
-        made = casts.get(kind, tuple)(value)
+        made = CASTS.get(kind, tuple)(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{name}={value!r} is not {_RANGES.get(kind, kind)}, which this option takes.") from error
     if name.endswith("_share") and made > 1:
         raise BadInput(f"{name}={value!r} must be a share between 0 and 1.")
     low, high = LIMITS.get(name, (0.0, float("inf")))
-    if kind in _RANGES and not low <= made <= high:
+    if kind in _NUMBERS and not low <= made <= high:
         raise BadInput(f"{name}={value!r} must lie between {low:g} and {high:g}.")
     if name in CHOICES and made not in CHOICES[name]:
         raise BadInput(f"{name}={value!r} is not known; use one of {', '.join(CHOICES[name])}.")
@@ -70,10 +76,14 @@ def _as(name: str, kind: str, value: Any) -> Any:
 
 # Beyond these exp(bias) overflows, and no row of a Jacobian fits.
 LIMITS = {"bias": (0.0, 100.0), "jacobian_gib": (0.01, 1024.0)}
-CHOICES = {"base": BASES, "selection": SELECTIONS}
+CHOICES = {"base": BASES, "selection": SELECTIONS, "within": WITHIN, "by": BY}
 
-
-_RANGES = {"int": "a whole number of at least 1", "float": "a finite number of at least 0"}
+_NUMBERS = {"int": "a whole number of at least 1", "float": "a finite number of at least 0"}
+_RANGES = {
+    **_NUMBERS,
+    "LayersText": "the numbers of layers such as 0,1, or all",
+    "KindsText": f"module kinds such as query,value (known: {', '.join(KINDS)}), or all",
+}
 
 
 def _count(value: Any) -> int:
@@ -94,6 +104,11 @@ def _number(value: Any) -> float:
         raise ValueError(value)
     return number
 
+
+CASTS: dict[str, Callable[[Any], Any]] = {
+    "int": _count, "float": _number, "str": str, "RecipeText": _recipe, "LayersText": layers_text,
+    "KindsText": kinds_text,
+}  # fmt: skip
 
 LOCALIZERS: dict[str, Localizer] = {
     row.name: row
@@ -123,7 +138,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "One gradient at the base: the entries whose fine-tuned value lowers the loss most on their own.",
         ),
         Localizer(
-            "movement", "Top movement", movement, NoOptions, True, True, False, f"{PAPER}, Fig. 2",
+            "movement", "Top movement", movement, MovementOptions, True, True, False, f"{PAPER}, Fig. 2",
             "The entries that moved most in fine-tuning.",
         ),
         Localizer(
@@ -133,6 +148,27 @@ LOCALIZERS: dict[str, Localizer] = {
         Localizer(
             "recipe", "By hand", by_recipe, RecipeOptions, False, False, False, OURS,
             "The layers, kinds, rows and stored regions that a recipe names; its size is what it describes.",
+        ),
+        Localizer(
+            "biases", "Biases", biases, NoOptions, False, False, False, f"{PAPER}, Fig. 4a",
+            "All biases, those of LayerNorm too: what BitFit trains. Its size is theirs.",
+        ),
+        Localizer(
+            "layers", "Whole layers", layers, LayersOptions, False, False, False, OURS,
+            "Every graftable entry of the layers named, all of them by default; its size is theirs.",
+        ),
+        Localizer(
+            "kinds", "Whole module kinds", kinds, KindsOptions, False, False, False, OURS,
+            "Every graftable entry of the module kinds named, all of them by default; its size is theirs.",
+        ),
+        Localizer(
+            "fisher", "Fisher (FISH mask)", fisher, FisherOptions, True, True, True, f"{PAPER}, Table 8",
+            "The entries with the most Fisher information of the base model on the task; fine-tuning is not looked at.",
+        ),
+        Localizer(
+            "lottery", "Lottery ticket", lottery, LotteryOptions, True, False, True, f"{PAPER}, Fig. 4b",
+            "A control: the rest is zero instead of the base's values, and the region is learned for that.",
+            rest="zero",
         ),
     )
 }  # fmt: skip

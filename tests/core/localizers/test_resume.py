@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from skillviz.core.localizers import fisher as fisher_module
 from skillviz.core.localizers import linearized as linearized_module
 from skillviz.core.localizers.record import Found, State, Step
 from skillviz.core.localizers.table import LOCALIZERS, localizer
@@ -23,14 +24,19 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "learned-ranked": {"steps": 9, "batch_size": 5},
     "first-order": {"examples": 8},
     "recipe": {"recipe": {"layers": [1], "rows": [[0, 3]]}},
+    "layers": {"layers": [1]},
+    "kinds": {"kinds": "value"},
+    "fisher": {"examples": 16},
+    "lottery": {"steps": 9, "batch_size": 5},
 }
-ONE_STEP = ("first-order", "recipe")
+ONE_STEP = ("first-order", "recipe", "layers", "kinds")
 CUTS = (1, 2, 4, 7, 8, 9)
 
 
 @pytest.fixture(autouse=True)
 def reports_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linearized_module, "REPORT_EVERY", 3)  # several reports in a Jacobian of eleven rows
+    monkeypatch.setattr(fisher_module, "REPORT_EVERY", 2)
 
 
 def problem_for(**changes: Any) -> Problem:
@@ -99,7 +105,7 @@ def test_cut_twice_and_over_several_epochs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in LOCALIZERS if n in OPTIONS and n not in ONE_STEP])
-@pytest.mark.parametrize("lost", ["scores", "score", "member", "gamma", "gained", "settled", "chosen", "lr"])
+@pytest.mark.parametrize("lost", ["scores", "score", "member", "gamma", "gained", "settled", "chosen", "lr", "summed"])
 def test_nothing_in_a_state_is_idle(name: str, lost: str) -> None:
     """Beside equality, a test that can fail: with any part of the state planted wrong, the outcome differs."""
     problem = problem_for()
