@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.studies.tables import check
+
 D = 2_379_200  # graftable entries of the made-up model
 SIZES = (0.001, 0.01, 0.1)
 TASKS = ("film-sentiment", "gadget-sentiment", "news-topic", "news-inference")
@@ -63,7 +65,8 @@ def fake_study(
     random = np.random.default_rng(seed)
     (folder / "study.yaml").write_text(_yaml(name, experiment, scale), encoding="utf-8")
     for table in MADE if tables is None else tables:
-        MADE[table](tuple(tasks), random).to_parquet(folder / f"{table}.parquet", index=False)
+        made = check(MADE[table](tuple(tasks), random), table)
+        made.to_parquet(folder / f"{table}.parquet", index=False)
     files = {
         path.name: {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size}
         for path in sorted(folder.iterdir())
@@ -140,36 +143,46 @@ def _recipe(method: str) -> str:
 
 
 def differences(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
-    """Paired differences of the graft from its rivals, at every size."""
+    """Paired differences of the graft, and of its re-training, from their rivals, at every size."""
     rows = []
-    rivals = [m for m in LEVELS if m not in ("graft", "complement", "pretrained")]
+    pairs = [("graft", m) for m in LEVELS if m not in ("graft", "complement", "pretrained")]
+    pairs += [("graft_retrain", m) for m in ("bitfit", "lora", "ft", "adamw")]
     for id_task in tasks:
-        for task, rival, share, metric in product((id_task, *OTHERS.get(id_task, ())), rivals, SIZES, METRICS):
+        for task, (a, b), share, metric in product((id_task, *OTHERS.get(id_task, ())), pairs, SIZES, METRICS):
             at = 0 if metric == "accuracy" else 1
-            value = LEVELS["graft"][at] - LEVELS[rival][at] + random.normal(0, 0.004)
+            value = LEVELS[a][at] - LEVELS[b][at] + random.normal(0, 0.004)
             rows.append(
                 {
-                    "id_task": id_task, "task": task, "setting": "all", "size": share * D, "share": share,
-                    "a": "graft", "b": rival, "metric": metric, "value": value, "low": value - 0.02,
-                    "high": value + 0.02, "n": 600, "seeds": 3,
+                    "id_task": id_task, "task": task, "setting": "all", "recipe": "sgd", "localizer": "stagewise",
+                    "size": share * D, "share": share, "a": a, "b": b, "metric": metric, "value": value,
+                    "low": value - 0.02, "high": value + 0.02, "over": "examples and seeds", "n": 600, "seeds": 3,
                 }
             )  # fmt: skip
     return pd.DataFrame(rows)
 
 
+# of a table of what was recovered: (graft at the size, half the interval's width)
+RECOVERED = {
+    "value": (0.88, 0.012), "value_ft": (0.90, 0.01), "gain": (0.96, 0.03), "accuracy": (0.88, 0.012),
+    "ece": (0.03, 0.01), "ece_ft": (0.08, 0.012), "ece_ft_scaled": (0.035, 0.01), "ece_less_ft": (-0.05, 0.015),
+    "ece_less_scaled": (-0.005, 0.012), "agreement": (0.94, 0.01),
+}  # fmt: skip
+
+
 def recovered(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """The smallest region that brings back 95 % of the gain, by localizer; random regions never do."""
     rows = []
-    for task, (localizer, share) in product(tasks, {"stagewise": 0.01, "movement": 0.1, "random": None}.items()):
+    for task, (localizer, share) in product(tasks, {"stagewise": 0.01, "movement": 0.1, "random": 0.1}.items()):
         row: dict[str, Any] = {
-            "id_task": task, "setting": "all", "localizer": localizer, "gain_share": 0.95,
-            "size": float("nan") if share is None else share * D, "share": float("nan") if share is None else share,
-            "reached": share is not None, "reached_on": "validation",
+            "id_task": task, "setting": "all", "recipe": "sgd", "localizer": localizer, "gain_share": 0.95,
+            "size": share * D, "share": share, "reached": localizer != "random", "reached_on": "validation",
+            "metric": "accuracy", "over": "examples and seeds", "seeds": 3, "n": 600,
         }  # fmt: skip
-        for word, level in (("accuracy", 0.88), ("ece", 0.03), ("ece_ft", 0.08), ("ece_ft_scaled", 0.035)):
-            value = float("nan") if share is None else level + random.normal(0, 0.003)
-            row |= {word: value, f"{word}_low": value - 0.01, f"{word}_high": value + 0.01}
-        rows.append({**row, "seeds": 3, "n": 600})
+        for word, (level, half) in RECOVERED.items():
+            lost = 0.4 if localizer == "random" and word in ("value", "gain", "accuracy") else 0.0
+            value = level - lost + random.normal(0, 0.003)
+            row |= {word: value, f"{word}_low": value - half, f"{word}_high": value + half}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -187,6 +200,19 @@ def overlap(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
                 "high": min(1.0, value + 0.03), "chance": 0.01, "seeds": 3, "relation": relation,
             }
         )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def isolation(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
+    """Related regions against unrelated ones."""
+    levels = {"same": 1.0, "related": 0.22, "unrelated": 0.07, "related - unrelated": 0.15}
+    rows = [
+        {
+            "kind": kind, "relation": relation, "value": value, "low": value - 0.02, "high": value + 0.02,
+            "chance": 0.0 if "-" in relation else 0.01, "pairs": 4, "seeds": 3,
+        }
+        for kind, (relation, value) in product(("overlap", "iou"), levels.items())
+    ]  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -250,7 +276,7 @@ def makeup(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
 def histogram(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Top probability of graft and fine-tuned model: the fine-tuned piles up near 1."""
     edges, rows = np.linspace(0, 1, 21), []
-    for task, (state, sharp) in product(tasks, {"pretrained": 2, "graft": 5, "ft": 14}.items()):
+    for task, (state, sharp) in product(tasks, {"finetuned": 14, "grafted 1%": 5}.items()):
         found = 0.5 + 0.5 * random.beta(sharp, 2, 600)
         counts = np.histogram(found, edges)[0]
         for low, high, count in zip(edges, edges[1:], counts, strict=False):
@@ -318,6 +344,6 @@ def note(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
 MADE: dict[str, Callable[[Sequence[str], np.random.Generator], pd.DataFrame]] = {
     made.__name__: made
     for made in (
-        scores, differences, recovered, overlap, gain, stages, makeup, histogram, paths, stability, sensitivity, note,
+        scores, differences, recovered, overlap, isolation, gain, stages, makeup, histogram, paths, stability, sensitivity, note,
     )
 }  # fmt: skip
