@@ -121,7 +121,10 @@ TABLES = {
         Table("stages", (
             Column("mode", "str", "", "naive, grafting or independent"),
             Column("stage", "int64", "", "tasks trained so far, from 1"),
-            Column("stage_task", "str", "", "the task trained last"), TASK, METRIC, *ESTIMATE, N,
+            Column("stage_task", "str", "", "the task trained last"), TASK, METRIC, *ESTIMATE,
+            Column("change", "float64", "the metric's", "value less that right after the task's own stage", True),
+            Column("change_low", "float64", "the metric's", "lower end, paired by example", True),
+            Column("change_high", "float64", "the metric's", "upper end", True), N,
         )),
         Table("makeup", (
             Column("task", "str", "", "the task"), LOCALIZER, Column("seed", "int64", "", "the localizer's seed"),

@@ -179,16 +179,21 @@ def stages(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
         for number, task in enumerate(order[:stage], start=1):
             lost = 0.08 * (stage - number) if mode == "naive" else 0.0
             value = (0.9 if mode == "naive" else 0.86) - lost if metric == "accuracy" else 0.06 + lost / 2
-            rows.append(_stage(mode, stage, order[stage - 1], task, metric, value))
+            change = -lost if metric == "accuracy" else lost / 2
+            rows.append(_stage(mode, stage, order[stage - 1], task, metric, value, change))
     for task, metric in product(order, ("accuracy", "ece")):
         rows.append(_stage("independent", len(order), task, task, metric, 0.9 if metric == "accuracy" else 0.07))
     return pd.DataFrame(rows)
 
 
-def _stage(mode: str, stage: int, stage_task: str, task: str, metric: str, value: float) -> dict[str, Any]:
+def _stage(
+    mode: str, stage: int, stage_task: str, task: str, metric: str, value: float, change: float = 0.0
+) -> dict[str, Any]:
+    half = 0.02 if change else 0.0
     return {
         "mode": mode, "stage": stage, "stage_task": stage_task, "task": task, "metric": metric, "value": value,
-        "low": value - 0.02, "high": value + 0.02, "n": 600,
+        "low": value - 0.02, "high": value + 0.02, "change": change, "change_low": change - half,
+        "change_high": change + half, "n": 600,
     }  # fmt: skip
 
 
