@@ -62,7 +62,7 @@ LOCALIZERS = {
     "layers": Style("whole layers", "#11A011", "hexagon2", "9px,4px"),
     "kinds": Style("whole kinds", "#9900FF", "octagon", "2px,3px"),
     "fisher": Style("Fisher", "#FF0000", "star-triangle-up", "6px,3px,1px,3px"),
-    "lottery": Style("lottery (control)", "#FF00FE", "asterisk-open", "1px,4px"),
+    "lottery": Style("lottery (control: the rest is zero)", "#FF00FE", "asterisk-open", "1px,4px"),
 }
 
 # Attention in blues, MLP in ochres: kin are told apart by marker and dash.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -98,9 +97,9 @@ class Session:
         if self.kept.get("pair", (None,))[0] != _pair_key(spec):
             self.kept = {name: entry for name, entry in self.kept.items() if name in OF_DATA}
         base, finetuned = _members(spec)
-        how = {"readout": spec.readout, "device": spec.device, "dtype": spec.dtype, "rest": rest_of(spec.localizer)}
-        make: Callable[..., ModelPair] = partial(load_pair, base, finetuned, **how)
-        return self._keep("pair", _pair_key(spec), lambda: make(task=self.task(spec)))
+        make = partial(load_pair, base, finetuned, readout=spec.readout, device=spec.device, dtype=spec.dtype)
+        rest = rest_of(spec.localizer)
+        return self._keep("pair", _pair_key(spec), lambda: make(task=self.task(spec), rest=rest))
 
     def weights(self, spec: RunSpec) -> str:
         """sha256 of the model's weights as they were when the pair was loaded."""

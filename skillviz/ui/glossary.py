@@ -9,7 +9,7 @@ GLOSSARY = {
     "complement": "The fine-tuned model with the region put back to its pre-trained values: what is left of the "
     "skill when the region is taken out.",
     "localizer": "A method that chooses a region. Budgeted ones return exactly the size asked for; the paper's "
-    "learned mask ends at a size of its own.",
+    "learned mask ends at a size of its own. Lottery is a control: outside its region the model is zero, not the base.",
     "graftable": "The parameters a region may choose from: those of the transformer blocks. Embeddings, the norm "
     "after the last block, pooler and output or classification head are never part of it.",
     "size": "How many entries the region has, and which share that is of all graftable ones.",

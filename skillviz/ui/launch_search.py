@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.core.localizers.described import LOCALIZERS, Described
+from skillviz.core.localizers.described import LOCALIZERS, Described, Option
 from skillviz.errors import SkillvizError
 from skillviz.jobs.devices import chosen as taken
 from skillviz.plots.theme import localizer_style
@@ -31,7 +31,7 @@ def search(choices: Choices) -> None:
         name = form.one_of(
             "new.method", "Localizer", names, first, shown=lambda n: localizer_style(n).title,
             help="The method that chooses the region. `stagewise` is the most exact for its time, `linearized` the "
-            "fastest, `learned` the paper's; movement and random are what others are compared with.",
+            "fastest, `learned` the paper's; the others are what these are compared with.",
         )  # fmt: skip
         described = LOCALIZERS[name]
         choices.values["localizer"] = name
@@ -95,6 +95,9 @@ def _options(choices: Choices, described: Described, told: DeltaGenerator) -> No
             value: Any = form.one_of(name, option.title, offered, default, help=help, told=told)
             given |= {option.name: value} if value != option.default else {}
             continue
+        if option.read is not None:
+            given |= _typed(choices, name, option)
+            continue
         is_whole = isinstance(option.default, int)
         value = form.number(
             name, option.title, None, low=1 if is_whole else 0, high=option.most, is_whole=is_whole, help=help,
@@ -104,6 +107,18 @@ def _options(choices: Choices, described: Described, told: DeltaGenerator) -> No
     for name in COMMON:
         choices.values[name] = given.pop(name, None)
     choices.values["options"] = given
+
+
+def _typed(choices: Choices, name: str, option: Option) -> dict[str, Any]:
+    """An option that is typed as a text, where it is not the default; one that cannot be read is refused."""
+    assert option.read is not None
+    typed = form.words(name, option.title, "", help=option.sentence, placeholder=str(option.default))
+    try:
+        value = option.read(typed or option.default)
+    except ValueError:
+        choices.refuse(f"{option.title}: '{text.plain(typed)}' cannot be read. {option.sentence}")
+        return {}
+    return {option.name: value} if value != option.default else {}
 
 
 def data(choices: Choices) -> None:

@@ -18,6 +18,7 @@ LEAST = {"max_train": 128, "max_validation": 100, "max_test": 100}  # examples w
 SPLIT = {"max_train": "train", "max_validation": "validation", "max_test": "test"}
 MOST_SEEDS = 20
 PAPER_SHARE = 1e-4
+COMPARED = ("movement", "random", "biases", "fisher", "lottery")  # the paper's own comparisons
 PAPER_STEPS, PAPER_BATCH, PAPER_SHOTS = 100, 1024, (64, 4096)
 OPENING = (
     "A localization finds the small region of parameters that carries what fine-tuning taught. Choose two models, a "
@@ -117,8 +118,13 @@ def _method(spec: RunSpec, described: Described, shares: Sequence[float]) -> lis
     if spec.localizer == "learned":
         given = {**spec.options, "steps": spec.steps, "batch_size": spec.batch_size}
         return [_option(o.title, v, o.paper) for o in described.options if (v := _value(given, o)) != o.paper]
-    role = "is a comparison there" if spec.localizer in ("movement", "random") else "is skillviz's own"
-    said = [f"Localizer: the paper learns a mask whose size is an outcome; {name} {role} and keeps to the size."]
+    role = "is a comparison there" if spec.localizer in COMPARED else "is skillviz's own"
+    keeps = "keeps to the size" if described.budgeted else "has a size of its own"
+    said = [f"Localizer: the paper learns a mask whose size is an outcome; {name} {role} and {keeps}."]
+    if described.rest == "zero":
+        said.append(
+            "This is a control: outside the region the model is zero, so it is no graft and cannot be exported."
+        )
     steps, batch = described.option("steps"), described.option("batch_size")
     if steps and batch:
         here = f"{spec.steps or steps.default} steps of {spec.batch_size or batch.default} examples"

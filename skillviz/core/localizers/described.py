@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from skillviz.core.localizers.named import kinds_text, layers_text
 
 Value = int | float | str
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option in a sentence. `choices` of a text; `paper` is the published value, None where there is no such."""
+    """One option in a sentence. `choices` of a text, or `read`, which gives a typed one in its one form and raises
+    ValueError; `paper` is the published value, None where there is no such."""
 
     name: str
     title: str
@@ -18,6 +22,7 @@ class Option:
     choices: tuple[str, ...] = ()
     most: float | None = None
     paper: Value | None = None
+    read: Callable[[object], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -165,7 +170,12 @@ LOCALIZERS: dict[str, Described] = {
         Described(
             "layers", "Every graftable entry of the layers named, all of them by default; its size is theirs.",
             False, False, False,
-            (Option("layers", "Layers", "Numbers from 0 with commas, such as 0,1; all takes every layer.", "all"),),
+            (
+                Option(
+                    "layers", "Layers", "Numbers from 0 with commas, such as 0,1; all takes every layer.", "all",
+                    read=layers_text,
+                ),
+            ),
         ),
         Described(
             "kinds", "Every graftable entry of the module kinds named, all of them by default; its size is theirs.",
@@ -173,7 +183,7 @@ LOCALIZERS: dict[str, Described] = {
             (
                 Option(
                     "kinds", "Module kinds", "With commas, of query, key, value, attention output, MLP in, MLP out, "
-                    "LayerNorm, other; all takes every kind.", "all",
+                    "LayerNorm, other; all takes every kind.", "all", read=kinds_text,
                 ),
             ),
         ),

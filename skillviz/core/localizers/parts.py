@@ -8,16 +8,15 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from skillviz.core.localizers.named import EVERY
 from skillviz.core.localizers.record import Found, Search, State
 from skillviz.core.localizers.simple import NoOptions, only_step, unmoved_note
 from skillviz.core.localizers.within import biases_of
-from skillviz.core.parameters import KINDS
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 from skillviz.core.recipe import Recipe, region_of
 from skillviz.errors import BadInput
 
-EVERY = "all"
 LayersText = str
 KindsText = str
 
@@ -65,35 +64,6 @@ def kinds(problem: Problem, size: int, *, seed: int, options: KindsOptions, resu
         inside = _described(problem, {"kinds": options.kinds.split(",")})
         said = f"Whole module kinds: {options.kinds.replace(',', ', ')}."
     return (yield from _whole(problem, inside, said, resume))
-
-
-def layers_text(value: object) -> str:
-    """`all`, or the numbers of blocks, sorted, with commas; raises ValueError."""
-    words = _words(value)
-    if words == [EVERY]:
-        return EVERY
-    numbers = sorted({int(word) for word in words})
-    if not numbers or numbers[0] < 0:
-        raise ValueError(value)
-    return ",".join(map(str, numbers))
-
-
-def kinds_text(value: object) -> str:
-    """`all`, or the names of module kinds in their order, with commas; raises ValueError."""
-    words = _words(value)
-    if words == [EVERY]:
-        return EVERY
-    if not words or not set(words) <= set(KINDS):
-        raise ValueError(value)
-    return ",".join(kind for kind in KINDS if kind in words)
-
-
-def _words(value: object) -> list[str]:
-    """The items of a list, or of a text with commas; a single number is one item."""
-    if isinstance(value, bool | float):
-        raise ValueError(value)
-    items = value if isinstance(value, list | tuple) else str(value).split(",")
-    return [word for item in items if (word := str(item).strip())]
 
 
 def _described(problem: Problem, recipe: Recipe) -> Tensor:

@@ -11,7 +11,8 @@ from skillviz.core.localizers.frank_wolfe import FrankWolfeOptions, frank_wolfe
 from skillviz.core.localizers.learned import BASES, SELECTIONS, LearnedOptions, RankedOptions, learned, learned_ranked
 from skillviz.core.localizers.linearized import LinearizedOptions, linearized
 from skillviz.core.localizers.lottery import BY, LotteryOptions, lottery
-from skillviz.core.localizers.parts import KindsOptions, LayersOptions, biases, kinds, kinds_text, layers, layers_text
+from skillviz.core.localizers.named import kinds_text, layers_text
+from skillviz.core.localizers.parts import KindsOptions, LayersOptions, biases, kinds, layers
 from skillviz.core.localizers.recipe import RecipeOptions, by_recipe
 from skillviz.core.localizers.record import Search
 from skillviz.core.localizers.simple import FirstOrderOptions, MovementOptions, NoOptions, first_order, movement, random
@@ -166,7 +167,8 @@ LOCALIZERS: dict[str, Localizer] = {
             "The entries with the most Fisher information of the base model on the task; fine-tuning is not looked at.",
         ),
         Localizer(
-            "lottery", "Lottery ticket", lottery, LotteryOptions, True, False, True, f"{PAPER}, Fig. 4b",
+            "lottery", "Lottery ticket (control: the rest is zero)", lottery, LotteryOptions, True, False, True,
+            f"{PAPER}, Fig. 4b",
             "A control: the rest is zero instead of the base's values, and the region is learned for that.",
             rest="zero",
         ),
