@@ -16,8 +16,22 @@ from skillviz.tasks.task import READOUTS, SPLITS, Files, Task
 from skillviz.tasks.template import MASKS
 
 KEYS = (
-    "name", "title", "data", "text", "label", "labels", "drop", "template", "label_words", "metric", "positive",
-    "max_length", "max_length_causal", "lmbff_exact", "length_normalised",
+    "name",
+    "title",
+    "data",
+    "text",
+    "label",
+    "labels",
+    "classes",
+    "drop",
+    "template",
+    "label_words",
+    "metric",
+    "positive",
+    "max_length",
+    "max_length_causal",
+    "lmbff_exact",
+    "length_normalised",
     "source",
 )
 REQUIRED = ("name", "data", "text", "labels")
