@@ -1,0 +1,242 @@
+"""At which scale an experiment is asked: which models and tasks, how large, how long; words for what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from skillviz.errors import BadInput
+
+Entry = dict[str, Any]
+
+BITFIT_RATE = 5.0  # times the rate of plain SGD, as in models/recipes.py
+NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the experiments are built of.
+
+    `tasks` are names of files in `folder` or YAML files. `roles` name the tasks that an experiment of a few takes;
+    `near` the tasks that a task's models are scored on too. `sizes` are regions, the main one first. `stored` is the
+    folder of ready pairs by task, empty where members are fine-tuned, with the values in `training`.
+    """
+
+    name: str
+    title: str
+    base: str
+    readout: str
+    folder: str
+    tasks: tuple[str, ...]
+    sizes: tuple[str, ...]
+    training: Mapping[str, Any]
+    roles: Mapping[str, tuple[str, ...]] = NONE
+    near: Mapping[str, tuple[str, ...]] = NONE
+    stored: str = ""
+    head: str | None = None
+    device: str = "auto"
+    mask_seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: int = 1
+    options: Mapping[str, Mapping[str, Any]] = NONE
+    """Fields of a run by localizer: fewer or smaller steps than the defaults."""
+    caps: Mapping[str, int] = NONE
+    chosen: tuple[str, ...] = ()
+    """The tasks that the user asked for, in place of all roles."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """What the user replaced: base, data, task, finetuned."""
+
+    def file(self, task: str) -> str:
+        """The task as a run names it: a file of the scale's folder, or as given where it is a YAML file or path."""
+        return task if task.endswith((".yaml", ".yml")) or "/" in task else f"{self.folder}/{task}.yaml"
+
+    def some(self, role: str, most: int | None = None) -> tuple[str, ...]:
+        """The tasks of a role, at most so many; those the user asked for in their place."""
+        return (self.chosen or self.roles.get(role) or self.tasks)[:most]
+
+    def others(self, task: str) -> list[str]:
+        """Files of the tasks with the same labels that this task's models are scored on too."""
+        return [self.file(name) for name in self.near.get(task, ())]
+
+    def fields(self, task: str) -> Entry:
+        """Fields of a run that every entry of a task has: base, task, readout, device, caps."""
+        return {"base": self.base, "task": self.file(task), "readout": self.readout, "device": self.device, **self.caps}
+
+    def member(self, task: str, recipe: str = "sgd", **training: Any) -> Entry:
+        """Fields of a run on a fine-tuned model of one task: the stored pair, or how it is fine-tuned.
+
+        `training` are fields of a member that differ from the scale's; `readout` may be one of them.
+        """
+        fields = self.fields(task) | ({"readout": training["readout"]} if "readout" in training else {})
+        given = self.own.get("finetuned") or (f"{self.stored}/{task}" if self.stored else "")
+        if given and recipe == "sgd" and not training:
+            return {**fields, "finetuned": given}
+        values: dict[str, Any] = {"seed": list(range(self.seeds)), **self.training, **training}
+        if recipe == "bitfit" and "lr" not in training and values.get("lr"):
+            values["lr"] = BITFIT_RATE * values["lr"]
+        if fields["readout"] == "head" and self.head:
+            values.setdefault("head", self.head)
+        values.pop("readout", None)
+        return {**fields, "recipe": recipe, "finetune": values}
+
+    def search(self, member: Entry, localizer: str, sizes: Sequence[str] | None = None, **changes: Any) -> Entry:
+        """An entry of runs on a member: this localizer at these sizes (the scale's where none are named).
+
+        Searched ones with every mask seed, the others with the first; `changes` are further fields of the run.
+        """
+        how = dict(self.options.get(localizer, {}))
+        seeds = [0] if localizer in ("movement", "biases", "recipe") else list(self.mask_seeds)
+        given = {"localizer": localizer, "sizes": list(sizes or self.sizes), "seed": seeds}
+        return {**member, **how, **given, **changes}
+
+    def each(self, member: Entry, localizer: str, sizes: Sequence[str], **changes: Any) -> Entry:
+        """The same with a run of its own for every size, so that all of them have predictions to pair."""
+        entry = self.search(member, localizer, sizes, **changes)
+        entry.pop("sizes")
+        return {**entry, "size": list(sizes)}
+
+    def scored(self, member: Entry, also: Sequence[str] = ()) -> Entry:
+        """An entry that fine-tunes a member and scores it, on its own task and on these files, without a region."""
+        return {**member, "localizer": "none", **({"also": list(also)} if also else {})}
+
+    def with_own(
+        self,
+        base: str | None = None,
+        tasks: Sequence[str] = (),
+        seeds: int | None = None,
+        folder: str | None = None,
+        readout: str | None = None,
+        finetuned: str | None = None,
+    ) -> Scale:
+        """The scale with what a user named in place of its own; another base has no stored pairs."""
+        if finetuned and len(tasks) != 1:
+            raise BadInput("a fine-tuned model belongs to one task: name that task with --tasks.")
+        own = {"base": base, "tasks": list(tasks), "folder": folder, "readout": readout, "finetuned": finetuned}
+        changed = replace(self, own={name: value for name, value in own.items() if value})
+        if base:
+            changed = replace(changed, base=base, stored="")
+        if readout:
+            changed = replace(changed, readout=readout, stored=self.stored if readout == self.readout else "")
+        if seeds is not None:
+            if seeds < 1:
+                raise BadInput(f"the number of fine-tuning seeds is {seeds}; give 1 or more.")
+            changed = replace(changed, seeds=seeds, stored="" if seeds > 1 else changed.stored)
+        if folder:
+            changed = replace(changed, folder=folder)
+        if tasks:
+            changed = replace(changed, tasks=tuple(tasks), chosen=tuple(tasks))
+        return changed
+
+    def differences(self) -> tuple[str, ...]:
+        """Sentences on what differs from the paper's setting in every experiment at this scale."""
+        shown = self.own.get("base")
+        words = [f"Model: {shown} instead of RoBERTa-base."] if shown else []
+        return (*words, *SENTENCES[self.name][1 if shown else 0 :])
+
+
+SENTENCES = {
+    "demo": (
+        "Model: a RoBERTa of 0.97 million parameters, pre-trained on the texts of a grammar, instead of RoBERTa-base.",
+        "Readout: prompt, as in the paper.",
+        "Data: tasks of the demo world, 1,600 or 5,000 training examples and 600 test examples; six labels in a hundred"
+        " are wrong on purpose. Not k-shot.",
+        "Fine-tuning: the stored pair, one fine-tuning seed; the paper has five samples of the data.",
+        "Localizer: stagewise (ours, 50 steps of 64 examples) where the paper has its learned mask; three mask seeds.",
+        "Sizes: percents of the graftable entries instead of a hundredth of a percent: the model is a hundred times "
+        "smaller.",
+    ),
+    "small": (
+        "Model: MiniLM-L6 (10.6 million graftable entries) instead of RoBERTa-base (85 million).",
+        "Readout: a linear classification head on the first token instead of a prompt; the head is the fine-tuned "
+        "model's in every state, also in the pre-trained one.",
+        "Data: at most 12,000 training and 2,000 test examples of each task, as public copies have them; not k-shot.",
+        "Fine-tuning: plain SGD at one learning rate for all tasks instead of the paper's grid of nine points.",
+        "Localizer: stagewise (ours) where the paper has its learned mask; three mask seeds on each fine-tuned model.",
+        "Sizes: 0.01 % to 10 % of the graftable entries; the paper's main size is 0.01 %.",
+    ),
+}
+"""By scale, what every experiment there does differently from the paper; the first sentence is about the model."""
+
+DEMO = Scale(
+    "demo", "Demo world", "demo_world/base", "prompt", "demo_world/tasks",
+    tasks=(
+        "film-sentiment", "gadget-sentiment", "film-subjectivity", "news-topic", "question-type",
+        "news-inference", "scene-inference", "news-paraphrase", "question-paraphrase",
+    ),
+    sizes=("3%", "1%", "10%", "30%"),
+    training={"steps": 800, "batch_size": 16, "lr": 0.05},
+    roles={
+        "four": ("film-sentiment", "news-topic", "scene-inference"),
+        "two": ("film-sentiment", "news-inference"),
+        "one": ("film-sentiment",),
+        "histogram": ("news-inference",),
+        "transfer": ("film-sentiment", "scene-inference"),
+    },
+    near={
+        "film-sentiment": ("restaurant-sentiment",),
+        "gadget-sentiment": ("restaurant-sentiment",),
+        "film-subjectivity": ("gadget-subjectivity",),
+        "scene-inference": ("restaurant-inference",),
+        "news-paraphrase": ("scene-paraphrase",),
+    },
+    stored="demo_world/pairs",
+    device="cpu",
+    options={
+        "stagewise": {"batch_size": 64},
+        "learned": {"steps": 50, "batch_size": 128},
+        "learned-ranked": {"batch_size": 64},
+        "fisher": {"options": {"examples": 256}},
+    },
+)  # fmt: skip
+
+SMALL = Scale(
+    "small", "Real data, small encoder", "${SKILLVIZ_REAL}/models/minilm-l6", "head", "benchmarks/tasks",
+    tasks=("sst2_sentences", "cr", "subj", "ag_news", "qnli", "mnli"),
+    sizes=("0.1%", "0.01%", "1%", "3%", "10%"),
+    training={"steps": 3000, "batch_size": 16, "lr": 0.04},
+    roles={
+        "all": (
+            "sst2_sentences", "cr", "mr", "mpqa", "trec", "ag_news", "subj",
+            "qnli", "snli", "mnli", "rte", "mrpc", "qqp",
+        ),
+        "four": ("sst2_sentences", "ag_news", "qnli", "qqp"),
+        "two": ("sst2_sentences", "qnli"),
+        "one": ("sst2_sentences",),
+        "histogram": ("qnli",),
+        "transfer": ("sst2_sentences", "qnli"),
+    },
+    near={
+        "sst2_sentences": ("yelp_reviews",),
+        "cr": ("yelp_reviews",),
+        "mr": ("yelp_reviews",),
+        "mpqa": ("yelp_reviews",),
+        "mnli": ("snli",),
+        "snli": ("mnli",),
+        "qnli": ("mnli_01", "snli_01"),
+    },
+    head="linear",
+    options={"learned": {"batch_size": 128}},
+)  # fmt: skip
+
+SCALES = {scale.name: scale for scale in (DEMO, SMALL)}
+EVERY = "all"
+
+
+def scale(name: str) -> Scale:
+    """The scale of that name; raises BadInput with the known names."""
+    if name not in SCALES:
+        raise BadInput(f"'{name}' is not a scale; known: {', '.join(SCALES)}.")
+    return SCALES[name]
+
+
+def asked_tasks(scale: Scale, names: Sequence[str]) -> tuple[str, ...]:
+    """The tasks that these words ask for: `all` is every task of the scale; raises BadInput for an unknown name."""
+    every = scale.roles.get(EVERY, scale.tasks)
+    found = [task for name in names for task in (every if name == EVERY else (name,))]
+    unknown = [task for task in found if task not in every and not task.endswith((".yaml", ".yml")) and "/" not in task]
+    if unknown:
+        raise BadInput(
+            f"'{unknown[0]}' is not a task of the scale {scale.name}; known: {', '.join(every)}, all, or a YAML file."
+        )
+    return tuple(dict.fromkeys(found))
