@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
@@ -11,9 +12,12 @@ import streamlit as st
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
-from skillviz.ui import address, cache, pages, sentences, text
+from skillviz.ui import address, cache, pages, sentences, study_choice, study_words, text
 from skillviz.ui.entries import Entry, first_choice
 from skillviz.ui.picker import caption, picker
+
+if TYPE_CHECKING:
+    from skillviz.studies.store import StudyFolder
 
 FIRST_RUN = """\
 python -m skillviz finetune --base BASE --task TASK --out models/finetuned
@@ -59,6 +63,29 @@ def begin_without_run(name: str) -> None:
     """The title of a page that needs no run; the run of the address stays in it for the pages that do."""
     _frame(name)
     st.title(pages.PAGES[name].question, anchor=False)
+    _keep_run()
+
+
+def begin_studies(name: str, experiments: Sequence[str]) -> StudyFolder:
+    """The stored study that the page shows, under its picker and title; explains and stops where there is none."""
+    _frame(name)
+    _keep_run()
+    with explained():
+        found = study_choice.offered(experiments)
+        if not found:
+            st.title(pages.PAGES[name].question, anchor=False)
+            study_choice.explain_none(experiments)
+            st.stop()
+        study = study_choice.choose(found)
+    st.caption(study_words.caption(study))
+    if study_words.is_demo(study):
+        st.caption(study_words.caution())
+    st.title(pages.PAGES[name].question, anchor=False)
+    return study
+
+
+def _keep_run() -> None:
+    """The run of the address stays in it for the pages that need one."""
     with explained():
         known = {entry.id for entry in cache.entries()}
     wanted = address.current(address.RUN)

@@ -18,7 +18,7 @@ from skillviz.ui import address, cache
 from skillviz.ui.entries import demo_choice
 
 PROJECT = Path(__file__).resolve().parents[2]
-GROUPS = ("Start", "This run", "Many runs")
+GROUPS = ("Start", "This run", "Many runs", "Reference")
 MENU = "pages.menu"  # in a session that has been through `install`
 PRESENT, YES = "present", "yes"  # in the address, and only there: with it the menu is hidden
 installed: ContextVar[bool] = ContextVar("installed", default=False)
@@ -58,6 +58,11 @@ PAGES = {
         PageEntry("examples", "Examples", "This run", "Which examples does the graft get right, and why?"),
         PageEntry("surgery", "Surgery", "This run", "What does a region built by hand carry?"),
         PageEntry("compare", "Compare", "Many runs", "How do several runs differ?"),
+        PageEntry("methods", "Methods", "Many runs", "What else gives the skill by touching as little?"),
+        PageEntry("tasks", "Tasks", "Many runs", "Do the skills of several tasks share parameters?"),
+        PageEntry("continual", "Continual", "Many runs", "Does a new skill cost the old ones?"),
+        PageEntry("studies", "Studies", "Many runs", "Which experiments have been made?"),
+        PageEntry("paper", "Paper", "Reference", "Does it come out as in the paper?"),
     )
 }
 

@@ -38,11 +38,11 @@ def picker(entries: Sequence[Entry], chosen: Entry) -> None:
                 help=HELP[level],
                 on_change=_changed,
                 args=(tuple(entries), chosen, level, by_label),
-                width=_width([TITLES[level], *by_label]),
+                width=width_of([TITLES[level], *by_label]),
             )
 
 
-def _width(texts: Sequence[str]) -> int:
+def width_of(texts: Sequence[str]) -> int:
     """Pixels that the longest of these texts needs in a box."""
     return round(LETTER * max(map(len, texts)) + FRAME)
 

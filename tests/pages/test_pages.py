@@ -20,7 +20,9 @@ RUN_PAGES = [name for name, entry in PAGES.items() if entry.group == "This run"]
 FIGURES = {
     "overview": 2, "region": 6, "sparsity": 1, "calibration": 3, "interpolation": 2, "transfer": 2, "examples": 6,
     "surgery": 1, "runs": 0, "launch": 0, "compare": 6, "tour": 0,
+    "methods": 0, "tasks": 0, "continual": 0, "studies": 0, "paper": 0,
 }  # fmt: skip
+OF_STUDIES = ("methods", "tasks", "continual", "studies", "paper")  # no study is stored here: test_study_pages.py
 
 
 def opened(name: str, **query: str) -> AppTest:
@@ -96,7 +98,7 @@ def test_a_comparison_tells_which_runs_are_of_the_small_world(empty: Path) -> No
     assert len(charts(alone)) == FIGURES["compare"] and "demo world" not in words(alone)
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name not in ("launch", "tour")])
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in ("launch", "tour", *OF_STUDIES)])
 def test_an_empty_store_explains_how_to_make_the_first_run(name: str, empty: Path) -> None:
     test = opened(name)
     assert not test.exception

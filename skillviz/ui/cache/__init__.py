@@ -18,6 +18,7 @@ from skillviz.ui.cache.library import (
     texts,
 )
 from skillviz.ui.cache.models import devices, facts, preflight, rows, scored_rows, shelf, tasks_in, vocabulary, world
+from skillviz.ui.cache.studied import studies, study_table
 
 __all__ = [
     "answer",
@@ -36,6 +37,8 @@ __all__ = [
     "runs",
     "scored_rows",
     "shelf",
+    "studies",
+    "study_table",
     "table",
     "tasks_in",
     "texts",

@@ -1,0 +1,82 @@
+"""Which stored study a page shows: the address names it (`study=`), the picker changes it, else the best one stands.
+
+Real data come before the demo world, and the page's first experiment before its others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from skillviz.ui import address, cache, controls, pages, study_words
+from skillviz.ui.picker import width_of
+
+if TYPE_CHECKING:
+    from skillviz.studies.store import StudyFolder
+
+STUDY = "study"
+SCALE_ORDER = ("small", "demo")
+
+
+def offered(experiments: Sequence[str] | None) -> list[StudyFolder]:
+    """The studies of these experiments that have tables, the best first; None stands for any study."""
+    found = [study for study in cache.studies() if study.tables() and _is_of(study, experiments)]
+    return sorted(found, key=lambda study: _rank(study, experiments or ()))
+
+
+def without_tables(experiments: Sequence[str] | None) -> list[StudyFolder]:
+    """The studies of these experiments that are under way or failed."""
+    return [study for study in cache.studies() if not study.tables() and _is_of(study, experiments)]
+
+
+def choose(studies: Sequence[StudyFolder], title: str = "Study") -> StudyFolder:
+    """The study shown, one of `studies`; draws the box and writes the study's name to the address."""
+    by_name = {study.name: study for study in studies}
+    told = unfitting(list(by_name))
+    labels = {name: study_words.label(study) for name, study in by_name.items()}
+    name = controls.select(
+        STUDY,
+        title,
+        list(by_name),
+        next(iter(by_name)),
+        shown=lambda one: labels.get(one, one),
+        help="Studies that hold what this page shows. A study is made once and stored; the page Studies makes more.",
+        width=width_of([title, *labels.values()]),
+    )
+    if told:
+        st.warning(told, icon=":material/search_off:")
+    return by_name[name]
+
+
+def unfitting(names: Sequence[str]) -> str:
+    """Why the study that the address asks for is not shown; empty where it is, or none is asked for."""
+    asked = address.asked(STUDY)
+    if asked is None or asked in names:
+        return ""
+    other = next((study for study in cache.studies() if study.name == asked), None)
+    return study_words.unknown(asked) if other is None else study_words.other_page(other)
+
+
+def explain_none(experiments: Sequence[str]) -> None:
+    """What stands where no study of these experiments has tables: why, a way on, and the commands."""
+    told = unfitting(())
+    if told:
+        st.warning(told, icon=":material/search_off:")
+    st.markdown(study_words.missing(experiments))
+    if begun := without_tables(experiments):
+        st.info(study_words.unfinished(begun), icon=":material/hourglass_empty:")
+    st.page_link(pages.PAGES["studies"].link(), label="Start a study", icon=":material/play_arrow:")
+    st.code(study_words.commands(experiments), language="bash", wrap_lines=True)
+
+
+def _is_of(study: StudyFolder, experiments: Sequence[str] | None) -> bool:
+    return experiments is None or study.record.experiment in experiments
+
+
+def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, str]:
+    record = study.record
+    scale = SCALE_ORDER.index(record.scale) if record.scale in SCALE_ORDER else len(SCALE_ORDER)
+    own = experiments.index(record.experiment) if record.experiment in experiments else len(experiments)
+    return scale, own, study.name

@@ -1,0 +1,99 @@
+"""What is said of a study: its experiment, its scale, when it was made, and how to make one that is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from skillviz.ui import text
+
+if TYPE_CHECKING:
+    from skillviz.studies.store import StudyFolder
+
+SCALES = {"demo": "demo world", "small": "real data, small encoder"}
+EXAMPLES = ("seeds", "examples")
+
+
+def experiment_title(name: str | None) -> str:
+    """`Table 1` of `table1`; `Own study` where there is no experiment."""
+    if not name:
+        return "Own study"
+    words = re.sub(r"(?<=[a-z])(?=\d)", " ", name)
+    return words[:1].upper() + words[1:]
+
+
+def scale_words(scale: str | None) -> str:
+    """`demo world`; the scale's own name where it has no words."""
+    return SCALES.get(scale or "", scale or "own scale")
+
+
+def label(study: StudyFolder) -> str:
+    """`Table 1 · demo world`; with its name where that is not the usual one."""
+    record = study.record
+    usual = f"{record.experiment}-{record.scale}"
+    parts = [experiment_title(record.experiment), scale_words(record.scale)]
+    if not record.experiment:
+        return f"{study.name} · {parts[1]}" if record.scale else study.name
+    return " · ".join(parts if study.name == usual else [*parts, study.name])
+
+
+def caption(study: StudyFolder) -> str:
+    """One line that names the study in full: what made it, when, how long it took, and on what."""
+    record = study.record
+    said = [f"`{study.name}`", f"made {text.day(record.finished)}"]
+    said += [f"in {text.seconds(record.seconds)}"] if record.seconds else []
+    said += [f"on {text.plain(record.device)}"] if record.device else []
+    said += [f"`{record.command}`"] if record.command else []
+    return " · ".join(said)
+
+
+def is_demo(study: StudyFolder) -> bool:
+    """Whether it is of the demo world, a toy."""
+    return study.record.scale == "demo"
+
+
+def caution() -> str:
+    """What a study of the demo world does not show."""
+    return (
+        "**Demo world**: small models of our own making on tasks of our own making. It shows that the experiment runs "
+        "and how it is read; it is no evidence about the paper's models. What else it does not show: "
+        "docs/demo-world.md."
+    )
+
+
+def missing(experiments: Sequence[str]) -> str:
+    """What a page without a study needs, in Markdown."""
+    titles = [experiment_title(name) for name in experiments]
+    which = f"the experiment **{titles[0]}**" if len(titles) == 1 else f"one of **{text.listed(titles, 20)}**"
+    return (
+        f"**No study of this is stored yet.** This page shows {which}. A study is a set of fine-tunes and "
+        "localizations whose numbers are put together with intervals over seeds. Start it on the page Studies, which "
+        "says first how long it takes, or in a terminal:"
+    )
+
+
+def commands(experiments: Sequence[str], scale: str = "demo") -> str:
+    """The command of each experiment."""
+    return "\n".join(f"python -m skillviz reproduce {name} --scale {scale}" for name in experiments)
+
+
+def other_page(study: StudyFolder) -> str:
+    """That the address names a study which another page shows."""
+    title = experiment_title(study.record.experiment)
+    return f"This address names `{study.name}`, a study of {title}, which this page does not show."
+
+
+def unknown(name: str) -> str:
+    """That the address names a study that is not here."""
+    return (
+        f"This address names the study {text.plain(name)}, which cannot be found here: deleted, or kept in another "
+        "folder of runs (`SKILLVIZ_RUNS`)."
+    )
+
+
+def unfinished(studies: Sequence[StudyFolder]) -> str:
+    """Studies of this page that have no tables yet."""
+    said = [f"`{study.name}` ({study.record.status})" for study in studies]
+    verb = "has" if len(said) == 1 else "have"
+    return f"{text.listed(said, 4)} {verb} no tables yet."
