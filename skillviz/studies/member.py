@@ -1,0 +1,164 @@
+"""What a fine-tuned model of a study is asked to be: one frozen record, whose hash names the folder it is kept in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from skillviz.errors import BadInput, UnknownTask
+from skillviz.runs.spec import Readout, RunSpec
+from skillviz.tasks.paper import TASKS
+from skillviz.tasks.project import located, project_root
+
+ENVIRONMENT = "SKILLVIZ_MEMBERS"
+RETRAIN, MULTI, CONTINUAL = "graft-retrain", "multi-task", "continual"
+RECIPES = ("sgd", "adamw", "adamw-l1", "bitfit", "lora", RETRAIN, MULTI, CONTINUAL)
+"""The names of models.recipes.RECIPES, which imports torch; a test keeps the two equal."""
+SEVERAL = (MULTI, CONTINUAL)
+OPTIMIZERS = ("sgd", "adamw", "adamw-l1")
+SHORT = 10  # letters of the key in a folder's name
+
+
+class MemberSpec(BaseModel):
+    """A fine-tuned model: base, task or tasks, recipe, and what it is trained on. None means "the default".
+
+    `seed` is the training's, `data_seed` the one of the k-shot sample. `optimizer` is that of the recipes of several
+    tasks. `regions` are the runs whose main region is trained: one for graft-retrain; one a task, in their order,
+    for continual grafting, none for the naive sequence.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base: str = Field(min_length=1)
+    tasks: tuple[str, ...] = Field(min_length=1)
+    recipe: str = "sgd"
+    readout: Readout = "head"
+    head: Literal["own", "linear"] = "own"
+    seed: int = Field(default=0, ge=0)
+    data_seed: int = Field(default=0, ge=0)
+    k_shot: int | None = Field(default=None, ge=1)
+    max_train: int | None = Field(default=None, ge=1)
+    max_validation: int | None = Field(default=None, ge=1)
+    steps: int | None = Field(default=None, ge=1)
+    batch_size: int | None = Field(default=None, ge=1)
+    lr: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    grid: str | None = None
+    rank: int | None = Field(default=None, ge=1)
+    optimizer: str | None = None
+    regions: tuple[RunSpec, ...] = ()
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _several(cls, value: Any) -> Any:
+        """One task may be given without a list."""
+        return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _fits(self) -> MemberSpec:
+        """Refuses what cannot be trained together."""
+        if self.recipe not in RECIPES:
+            raise ValueError(f"'{self.recipe}' is not a recipe; known: {', '.join(RECIPES)}")
+        if self.recipe in SEVERAL and len(self.tasks) < 2:
+            raise ValueError(f"the recipe {self.recipe} takes two tasks or more, as tasks: [...]")
+        if self.recipe not in SEVERAL and len(self.tasks) > 1:
+            raise ValueError(f"the recipe {self.recipe} takes one task; several go with {' and '.join(SEVERAL)}")
+        if len(set(self.tasks)) < len(self.tasks):
+            raise ValueError("each task is named once")
+        wanted = {RETRAIN: (1,), CONTINUAL: (0, len(self.tasks))}.get(self.recipe, (0,))
+        if len(self.regions) not in wanted:
+            told = {RETRAIN: "one region", CONTINUAL: "no region, or one a task"}.get(self.recipe, "no region")
+            raise ValueError(f"the recipe {self.recipe} takes {told}; got {len(self.regions)}")
+        if self.optimizer is not None and (self.recipe not in SEVERAL or self.optimizer not in OPTIMIZERS):
+            raise ValueError(f"optimizer is one of {', '.join(OPTIMIZERS)}, and goes with {' and '.join(SEVERAL)}")
+        if self.rank is not None and self.recipe != "lora":
+            raise ValueError("rank goes with the recipe lora")
+        if self.head == "linear" and self.readout != "head":
+            raise ValueError("head: linear goes with readout: head")
+        return self
+
+    def json_text(self) -> str:
+        """Canonical JSON without the fields that are empty, so that keys stay as fields are added."""
+        fields = type(self).model_fields
+        said = {
+            name: value
+            for name, value in self.model_dump(mode="json", exclude={"regions"}).items()
+            if value != fields[name].get_default()
+        }
+        if self.regions:
+            said["regions"] = [region.key() for region in self.regions]
+        return json.dumps(said, sort_keys=True, separators=(",", ":"))
+
+    def key(self) -> str:
+        """sha256 of all that determines the model; where it is kept is not part of a spec."""
+        return hashlib.sha256(self.json_text().encode()).hexdigest()
+
+    def name(self) -> str:
+        """The name of its folder, such as sst2-sgd-0123456789 or qnli+sst2-continual-0123456789."""
+        tasks = "+".join(slug(Path(task).stem if _is_file(task) else task) for task in self.tasks)
+        return f"{tasks[:60].rstrip('-+')}-{self.recipe}-{self.key()[:SHORT]}"
+
+    def path(self, task: str | None = None, stage: int | None = None) -> str:
+        """What RunSpec.finetuned holds: `${SKILLVIZ_MEMBERS}/<name>`, and below it the stage (from 1) and the task's
+        name where there are several. Raises UnknownTask where a task's file cannot be read."""
+        parts = [f"${{{ENVIRONMENT}}}", self.name()]
+        if self.recipe in SEVERAL:
+            chosen = task or self.tasks[-1]
+            parts += [str(stage or len(self.tasks))] if self.recipe == CONTINUAL else []
+            parts += [task_name(chosen)]
+        return "/".join(parts)
+
+
+def read_member(values: dict[str, Any]) -> MemberSpec:
+    """The spec of these values; raises BadInput with one sentence where a field is wrong or unknown."""
+    try:
+        return MemberSpec(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(name for name in MemberSpec.model_fields if name not in ("tasks", "regions"))
+            raise BadInput(f"'{field}' is not a field of a fine-tuned model; known: {known}.") from error
+        said = first["msg"].removeprefix("Value error, ")
+        raise BadInput(f"'{field}' of the fine-tuned model: {said}." if field else f"{said}.") from error
+
+
+def member_root() -> Path:
+    """Where fine-tuned models of studies are kept: $SKILLVIZ_MEMBERS, else models/members of the project.
+
+    Sets the variable where it is not set, so that the paths of specs expand everywhere.
+    """
+    default = str(project_root() / "models" / "members")
+    return Path(os.environ.setdefault(ENVIRONMENT, default)).expanduser()
+
+
+def folder_of(spec: MemberSpec) -> Path:
+    """The folder that the member has, or will have."""
+    return member_root() / spec.name()
+
+
+def task_name(task: str) -> str:
+    """The name that a task has: in its file where it is one; raises UnknownTask where that cannot be read."""
+    if not _is_file(task):
+        name = task.strip().lower().replace("-", "_").replace(" ", "_")
+        return TASKS[name].name if name in TASKS else task
+    try:
+        content = yaml.safe_load(located(task).read_text(encoding="utf-8"))
+        return str(content["name"])
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise UnknownTask(f"there is no task file {task} with a name; how to write one: docs/add-a-task.md.") from error
+
+
+def slug(text: str) -> str:
+    """The text as part of a folder's name."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-._")
+
+
+def _is_file(task: str) -> bool:
+    return task.lower().endswith((".yaml", ".yml"))

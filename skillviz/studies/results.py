@@ -1,0 +1,108 @@
+"""What the tables of a study are made from: its finished runs, scores and fine-tuned models, found by their labels."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from skillviz.errors import StoreError
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from skillviz.studies.member import SEVERAL, MemberSpec, folder_of, task_name
+from skillviz.studies.plan import Plan, fits
+from skillviz.studies.score import Score, ScoreSpec, read_score, score_path
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.step import LOCALIZE, SCORE
+
+if TYPE_CHECKING:
+    from skillviz.runs.session import Session
+
+MEMBER = "member.json"
+FINETUNED = "finetune.json"
+
+
+@dataclass
+class Results:
+    """What is finished of a plan, in the order of the plan: equal results whatever order they were made in.
+
+    `session` loads pairs for what has to be computed anew; it is made when first asked for.
+    """
+
+    plan: Plan
+    store: Store
+    kept: Session | None = field(default=None, repr=False)
+
+    @property
+    def study(self) -> StudySpec:
+        """The study."""
+        return self.plan.study
+
+    @property
+    def session(self) -> Session:
+        """A session for tables that need the models themselves."""
+        if self.kept is None:
+            from skillviz.runs.session import Session
+
+            self.kept = Session()
+        return self.kept
+
+    def runs(self, **labels: Any) -> list[Run]:
+        """The finished runs of the study whose labels are as given; see Step for the labels."""
+        found = self._runs
+        return [found[step.key] for step in self.plan.of(LOCALIZE, **labels) if step.key in found]
+
+    def scores(self, **labels: Any) -> list[Score]:
+        """The finished scores of the study whose labels are as given."""
+        found = self._scores
+        return [found[step.key] for step in self.plan.of(SCORE, **labels) if step.key in found]
+
+    def entry(self, of: Run | Score, **labels: Any) -> dict[str, Any]:
+        """The labels of a run or of scores; where several entries ask for it, the first that fits `labels`."""
+        entries = self.plan.entries.get(of.spec.key(), ({},))
+        return next((entry for entry in entries if fits(entry, labels)), entries[0])
+
+    def member(self, spec: MemberSpec, task: str | None = None, stage: int | None = None) -> dict[str, Any]:
+        """member.json, with finetune.json as `finetune`: where there are several, by "<task name>" or
+        "<stage>/<task name>", or that of one task (and stage) alone. Raises StoreError where it is not there."""
+        folder = folder_of(spec)
+        try:
+            record: dict[str, Any] = json.loads((folder / MEMBER).read_text(encoding="utf-8"))
+            found = {path.parent.relative_to(folder).as_posix(): _json(path) for path in folder.rglob(FINETUNED)}
+        except (OSError, ValueError) as error:
+            raise StoreError(f"the fine-tuned model {folder.name} cannot be read ({error}); run the study.") from error
+        if spec.recipe not in SEVERAL:
+            return {**record, "finetune": found.get(".", {})}
+        if task is None:
+            return {**record, "finetune": found}
+        return {**record, "finetune": found["/".join([*([str(stage)] if stage else []), task_name(task)])]}
+
+    def member_of(self, of: Run | Score) -> MemberSpec | None:
+        """The fine-tuned model that a run or scores are of; None where it was not made by the study."""
+        step = self.plan.by_key.get(str(self.entry(of).get("member", "")))
+        return step.spec if step is not None and isinstance(step.spec, MemberSpec) else None
+
+    @cached_property
+    def _runs(self) -> dict[str, Run]:
+        from skillviz.studies.store import finished
+
+        return finished(self.plan.runs, self.store)
+
+    @cached_property
+    def _scores(self) -> dict[str, Score]:
+        wanted = ((spec, read_score(score_path(self.store.root, spec))) for spec in self.plan.scores)
+        return {spec.key(): score for spec, score in wanted if score is not None and score.spec == spec}
+
+    def forget(self) -> None:
+        """Looks at the store anew when next asked."""
+        self.__dict__.pop("_runs", None)
+        self.__dict__.pop("_scores", None)
+
+
+def _json(path: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+__all__ = ["Results", "Score", "ScoreSpec"]

@@ -1,0 +1,127 @@
+"""A study: fine-tuned models, runs and scores that belong together, read from YAML."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from skillviz.errors import BadInput
+from skillviz.runs.spec import RunSpec
+from skillviz.studies.member import slug
+
+EXPANDED = ("base", "task", "k_shot", "data_seed", "recipe", "finetune.seed", "localizer", "size", "seed")
+"""Fields whose lists stand for every combination; the last varies fastest, so that a pair's runs come together."""
+OWN = ("recipe", "finetune", "tasks", "mode", "region", "also", "label", "size")
+"""Fields of an entry that a RunSpec does not have."""
+
+
+class StudySpec(BaseModel):
+    """A study file.
+
+    `defaults` are fields of every entry; `runs` a list of what each changes. An entry has the fields of a RunSpec, and
+    instead of `finetuned` a `recipe` with `finetune` (fields of a MemberSpec): the model is then made first. Further:
+    `tasks` (multi-task, continual), `mode` (naive or grafting), `region` (fields of a RunSpec, whose region is
+    retrained or owned), `also` (other tasks to score on), `label` (a name of its own for tables). `localizer: none`
+    only fine-tunes and scores. Lists in EXPANDED stand for every combination; `sizes` is one run of several sizes.
+    `experiment`, `scale` and `command` say which of the paper's experiments it is and how the file was written.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    title: str = ""
+    experiment: str | None = None
+    scale: str | None = None
+    command: str | None = None
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    runs: tuple[dict[str, Any], ...] = Field(min_length=1)
+
+    @field_validator("name")
+    @classmethod
+    def _can_name_a_folder(cls, value: str) -> str:
+        """A study is kept in a folder of its name."""
+        if not slug(value):
+            raise ValueError("a name has letters or digits")
+        return value
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder in a store."""
+        return slug(self.name)
+
+    def specs(self) -> list[RunSpec]:
+        """The runs in the order of the entries, each once; raises BadInput with the number of a wrong entry."""
+        from skillviz.studies.plan import steps_of
+
+        return [step.spec for step in steps_of(self) if isinstance(step.spec, RunSpec)]
+
+    def yaml_text(self) -> str:
+        """The study as a file, which reads as the same study."""
+        said = {name: value for name, value in self.model_dump(mode="json").items() if value not in (None, "", {})}
+        return yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
+
+
+def read_study(path: Path | str) -> StudySpec:
+    """The study of a YAML file (safe loader); raises BadInput where it cannot be read or a field is wrong.
+
+    A file that is a plain list of entries is a study of its own name.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadInput(f"the study file {path} cannot be read: {' '.join(str(error).split())}.") from error
+    if isinstance(content, list):
+        content = {"name": Path(path).stem, "runs": content}
+    if not isinstance(content, dict):
+        raise BadInput(f"the study file {path} must be a list of runs, or have the fields name, defaults and runs.")
+    try:
+        return StudySpec(**content)
+    except (ValidationError, TypeError) as error:
+        raise BadInput(f"the study file {path} must have a name and a list of runs: {_first(error)}.") from error
+
+
+def merged(defaults: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry on top of the defaults; `finetune` and `region` are merged field by field."""
+    found = {**defaults, **entry}
+    for name in ("finetune", "region"):
+        if isinstance(defaults.get(name), dict) and isinstance(entry.get(name), dict):
+            found[name] = {**defaults[name], **entry[name]}
+    return found
+
+
+def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every combination of the lists in EXPANDED; `size` becomes `sizes` of one."""
+    if "size" in values and "sizes" in values:
+        raise BadInput("give `size` (one run each) or `sizes` (one run of several), not both.")
+    lists = {n: found if isinstance(found, list) else [found] for n in EXPANDED if (found := _get(values, n)) != ()}
+    if empty := next((name for name, found in lists.items() if not found), None):
+        raise BadInput(f"the list of '{empty}' is empty; give one value or more.")
+    for combination in itertools.product(*lists.values()):
+        chosen = dict(values)
+        for name, value in zip(lists, combination, strict=True):
+            outer, _, inner = name.partition(".")
+            chosen[outer] = {**chosen[outer], inner: value} if inner else value
+        if "size" in chosen:
+            chosen["sizes"] = [chosen.pop("size")]
+        yield chosen
+
+
+def _get(values: dict[str, Any], name: str) -> Any:
+    """The value of a field, with a dot of one inside another; () where it is not given."""
+    outer, _, inner = name.partition(".")
+    found = values.get(outer, ())
+    if inner:
+        found = found.get(inner, ()) if isinstance(found, dict) else ()
+    return found
+
+
+def _first(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    return f"'{'.'.join(str(part) for part in first['loc'])}': {first['msg'].removeprefix('Value error, ')}"

@@ -1,0 +1,145 @@
+"""The folder of a study in a store: its file, its record and its tables, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import Field, ValidationError
+
+from skillviz.errors import BadInput, StoreError
+from skillviz.runs.atomic import sha256, write_file, write_text
+from skillviz.runs.library import Library
+from skillviz.runs.record import Failure, FileNote, Frozen
+from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.studies.spec import StudySpec, read_study
+
+FOLDER = "studies"
+FILE, RECORD = "study.yaml", "study.json"
+STUDY_VERSION = 1
+
+
+class StepNote(Frozen):
+    """What study.json says of a step: its state (finished, failed or not reached), seconds taken and estimated."""
+
+    kind: str
+    title: str
+    state: str
+    seconds: float | None = None
+    estimated: float | None = None
+    error: Failure | None = None
+
+
+class StudyRecord(Frozen):
+    """study.json. `status` is running, finished, failed (steps failed) or cancelled; `seconds` those of all attempts,
+    `estimated` what the first of them was thought to take. `made_of` tells which results the tables were made from."""
+
+    schema_version: int = STUDY_VERSION
+    name: str
+    title: str = ""
+    status: str = "running"
+    experiment: str | None = None
+    scale: str | None = None
+    command: str | None = None
+    key: str = ""
+    started: str = ""
+    finished: str | None = None
+    seconds: float = 0.0
+    estimated: float | None = None
+    workers: int = 1
+    versions: dict[str, str] = Field(default_factory=dict)
+    commit: str | None = None
+    device: str | None = None
+    steps: dict[str, StepNote] = Field(default_factory=dict)
+    made_of: str = ""
+    files: dict[str, FileNote] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """One study of a store; read without torch."""
+
+    path: Path
+    record: StudyRecord
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.record.name
+
+    @property
+    def study(self) -> StudySpec:
+        """The study as it was asked for."""
+        return read_study(self.path / FILE)
+
+    def tables(self) -> list[str]:
+        """The names of its tables."""
+        return [Path(name).stem for name in self.record.files if name.endswith(".parquet")]
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One of its tables; raises BadInput where it has none of that name, StoreError where it cannot be read."""
+        if f"{name}.parquet" not in self.record.files:
+            known = ", ".join(self.tables()) or "none yet"
+            raise BadInput(f"the study '{self.name}' has no table '{name}'; it has: {known}.")
+        try:
+            return pd.read_parquet(self.path / f"{name}.parquet")
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{name}.parquet of the study '{self.name}' cannot be read ({error}).") from error
+
+
+def study_path(root: Path, study: StudySpec) -> Path:
+    """The folder that a study has, or will have, under a store's root."""
+    return root / FOLDER / study.folder
+
+
+def open_study(path: Path) -> StudyFolder | None:
+    """The study in a folder; None where there is none that can be read."""
+    try:
+        return StudyFolder(path, StudyRecord(**json.loads((path / RECORD).read_text(encoding="utf-8"))))
+    except (OSError, ValueError, TypeError, ValidationError):
+        return None
+
+
+def list_studies(library: Library | Store) -> Sequence[StudyFolder]:
+    """The studies of all stores of a library, by name; of two of one name the user's own, which is the first."""
+    stores = library.stores if isinstance(library, Library) else [library]
+    found: dict[str, StudyFolder] = {}
+    for store in stores:
+        for path in sorted((store.root / FOLDER).glob(f"*/{RECORD}")):
+            study = open_study(path.parent)
+            if study is not None:
+                found.setdefault(path.parent.name, study)
+    return [found[name] for name in sorted(found)]
+
+
+def write_record(path: Path, record: StudyRecord) -> None:
+    """Puts study.json in place at once."""
+    write_text(path / RECORD, json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False) + "\n")
+
+
+def write_tables(path: Path, tables: dict[str, pd.DataFrame]) -> dict[str, FileNote]:
+    """Stores the tables as Parquet; what study.json vouches for."""
+    found = {}
+    for name, frame in tables.items():
+        target = path / f"{name}.parquet"
+        write_file(target, partial(frame.to_parquet, index=False))
+        found[target.name] = FileNote(sha256=sha256(target), size=target.stat().st_size)
+    return found
+
+
+def finished(specs: Iterable[RunSpec], store: Store) -> dict[str, Run]:
+    """Key of each spec that has a finished run to the newest such run."""
+    keys = {spec.key() for spec in specs}
+    return {run.record.key: run for run in reversed(store.list()) if run.record.key in keys}
+
+
+def plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Labels as JSON holds them."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
