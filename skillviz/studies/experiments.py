@@ -23,7 +23,7 @@ class Experiment:
 
     `published` are CSVs of studies/published; `makes` the tables of the study, the main one first; `finding` what the
     paper found; `differs`, by scale, sentences on the setting besides those of the scale. The module
-    studies/exp/<name>.py has `build(scale)` and `tables(results)`; it is imported when one of them is asked for.
+    studies/exp/<name>.py has `build(scale)`, the entries of the study file, and `tables(results)`; it is imported when one of them is asked for.
     """
 
     name: str
@@ -41,9 +41,9 @@ class Experiment:
 
     def build(self, scale: Scale) -> dict[str, Any]:
         """The content of the study file at this scale."""
-        content: dict[str, Any] = self._module().build(scale)
+        runs: list[dict[str, Any]] = self._module().build(scale)
         name = f"{self.name}-{scale.name}"
-        return {"name": name, "title": self.title, "experiment": self.name, "scale": scale.name, **content}
+        return {"name": name, "title": self.title, "experiment": self.name, "scale": scale.name, "runs": runs}
 
     def tables(self, results: Results) -> dict[str, pd.DataFrame]:
         """The study's tables by name, from what of it is finished."""
@@ -93,6 +93,19 @@ EXPERIMENTS: dict[str, Experiment] = {
             },
         ),
         Experiment(
+            "table4", "Table 4: tasks learned one after the other",
+            "Does a model that learns each task within its region forget the earlier ones less?",
+            ("table4",), ("stages", "scores", "differences", "note"),
+            "Naive training loses 20 points on the first of three tasks; within regions 1.5 against a model a task.",
+            {
+                "demo": (
+                    "Tasks: news-inference, news-topic, film-sentiment instead of QNLI, AG News, SST-2.",
+                    "Regions of 10 % of the graftable entries, one mask seed.",
+                ),
+                "small": ("Regions of 1 % of the graftable entries, one mask seed; each task has a head of its own.",),
+            },
+        ),
+        Experiment(
             "table8", "Table 8: is it the Fisher mask?",
             "Is the searched region the FISH mask, or is a random one as good?",
             ("table8",), ("scores", "overlap", "differences", "note"),
@@ -135,6 +148,42 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Why is the graft better calibrated: how sure is each model of its answers?",
             ("figures",), ("histogram", "scores", "note"),
             "The fine-tuned model's top probabilities pile up near 1; the graft's are spread.",
+        ),
+        Experiment(
+            "figure7", "Figure 7: out of distribution, by size and on the ways between the models",
+            "Does the graft carry over to other data better than the fine-tuned model, and what lies between them?",
+            ("figures", "table7"), ("scores", "differences", "paths", "note"),
+            "No gain for small shifts; for large ones the graft is 5 points better or more; WiSE on grafts competes.",
+            {
+                "demo": ("Shifts: films to restaurants and to gadgets, scenes to restaurants.",),
+                "small": ("Shifts: sentiment to full Yelp reviews, MNLI to SNLI, QNLI to MNLI and SNLI (two labels).",),
+            },
+        ),
+        Experiment(
+            "figure8", "Figure 8: regions in one model of several tasks",
+            "Do the regions of several tasks overlap, and what does one of them, or a union, give each task?",
+            ("figures",), ("overlap", "gain", "isolation", "scores", "stability", "note"),
+            "Regions hardly overlap, those of related tasks more; a region helps its task and kin; a union most of all "
+            "in it, the more after purification.",
+            {
+                "demo": ("Tasks: four of the demo world instead of eight; one head, the language model's.",),
+                "small": (
+                    "Tasks: SST-2, CR, QNLI and MNLI instead of eight (--tasks takes more); each has a head of its own, "
+                    "which the pre-trained state has too.",
+                ),
+            },
+        ),
+        Experiment(
+            "figure9", "Figure 9: where regions lie, by layer",
+            "In which layers do the regions of the tasks lie?",
+            ("figures",), ("makeup", "note"),
+            "Mostly in the middle layers, AG News apart; entries of LayerNorms are spread evenly.",
+        ),
+        Experiment(
+            "figure10", "Figure 10: where regions lie, by kind of module",
+            "In which kinds of modules do the regions of the tasks lie?",
+            ("figures",), ("makeup", "note"),
+            "The value matrices, the first feed-forward layers and the LayerNorms hold most of them.",
         ),
         Experiment(
             "sensitivity", "The constants of the searches",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from skillviz.errors import BadInput
@@ -12,7 +11,6 @@ from skillviz.errors import BadInput
 Entry = dict[str, Any]
 
 BITFIT_RATE = 5.0  # times the rate of plain SGD, as in models/recipes.py
-NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -32,16 +30,16 @@ class Scale:
     tasks: tuple[str, ...]
     sizes: tuple[str, ...]
     training: Mapping[str, Any]
-    roles: Mapping[str, tuple[str, ...]] = NONE
-    near: Mapping[str, tuple[str, ...]] = NONE
+    roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    near: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     stored: str = ""
     head: str | None = None
     device: str = "auto"
     mask_seeds: tuple[int, ...] = (0, 1, 2)
     seeds: int = 1
-    options: Mapping[str, Mapping[str, Any]] = NONE
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Fields of a run by localizer: fewer or smaller steps than the defaults."""
-    caps: Mapping[str, int] = NONE
+    caps: Mapping[str, int] = field(default_factory=dict)
     chosen: tuple[str, ...] = ()
     """The tasks that the user asked for, in place of all roles."""
     own: Mapping[str, Any] = field(default_factory=dict)
@@ -95,6 +93,23 @@ class Scale:
         entry = self.search(member, localizer, sizes, **changes)
         entry.pop("sizes")
         return {**entry, "size": list(sizes)}
+
+    def grafts(self, task: str, **training: Any) -> Entry:
+        """The scale's default search on a task's SGD member, scored on other data too: what experiments share."""
+        return self.search(self.member(task, **training), "stagewise", others=self.others(task))
+
+    def retrained(self, task: str, also: Sequence[str] = ()) -> Entry:
+        """An entry that trains the regions of `grafts`, one a mask seed, from the base, and scores the models.
+
+        One fine-tuning seed, the first: what varies is the region.
+        """
+        found = self.grafts(task, **({} if self._is_stored(task) else {"seed": 0}))
+        region = {name: value for name, value in found.items() if name not in (*self.fields(task), "seed")}
+        entry = self.member(task, "graft-retrain", seed=0)
+        return {**self.scored(entry, also), "seed": list(self.mask_seeds), "region": region}
+
+    def _is_stored(self, task: str) -> bool:
+        return "finetuned" in self.member(task)
 
     def scored(self, member: Entry, also: Sequence[str] = ()) -> Entry:
         """An entry that fine-tunes a member and scores it, on its own task and on these files, without a region."""
@@ -171,7 +186,11 @@ DEMO = Scale(
         "two": ("film-sentiment", "news-inference"),
         "one": ("film-sentiment",),
         "histogram": ("news-inference",),
+        "sequence": ("news-inference", "news-topic", "film-sentiment"),
         "transfer": ("film-sentiment", "scene-inference"),
+        "shift": ("film-sentiment", "scene-inference", "film-subjectivity"),
+        "sequence": ("news-inference", "news-topic", "film-sentiment"),
+        "multi": ("film-sentiment", "gadget-sentiment", "scene-inference", "news-inference"),
     },
     near={
         "film-sentiment": ("restaurant-sentiment",),
@@ -204,7 +223,11 @@ SMALL = Scale(
         "two": ("sst2_sentences", "qnli"),
         "one": ("sst2_sentences",),
         "histogram": ("qnli",),
+        "sequence": ("qnli", "ag_news", "sst2_sentences"),
         "transfer": ("sst2_sentences", "qnli"),
+        "shift": ("sst2_sentences", "mpqa", "mnli", "qnli"),
+        "sequence": ("qnli", "ag_news", "sst2_sentences"),
+        "multi": ("sst2_sentences", "cr", "qnli", "mnli"),
     },
     near={
         "sst2_sentences": ("yelp_reviews",),
