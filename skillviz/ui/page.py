@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
@@ -12,12 +11,10 @@ import streamlit as st
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
+from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, pages, sentences, study_choice, study_words, text
 from skillviz.ui.entries import Entry, first_choice
 from skillviz.ui.picker import caption, picker
-
-if TYPE_CHECKING:
-    from skillviz.studies.store import StudyFolder
 
 FIRST_RUN = """\
 python -m skillviz finetune --base BASE --task TASK --out models/finetuned

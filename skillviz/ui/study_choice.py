@@ -6,15 +6,12 @@ Real data come before the demo world, and the page's first experiment before its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, controls, pages, study_words
 from skillviz.ui.picker import width_of
-
-if TYPE_CHECKING:
-    from skillviz.studies.store import StudyFolder
 
 STUDY = "study"
 SCALE_ORDER = ("small", "demo")

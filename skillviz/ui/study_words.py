@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.scales import SCALES
+from skillviz.studies.store import StudyFolder
 from skillviz.ui import text
-
-if TYPE_CHECKING:
-    from skillviz.studies.store import StudyFolder
-
-SCALES = {"demo": "demo world", "small": "real data, small encoder"}
-EXAMPLES = ("seeds", "examples")
 
 
 def experiment_title(name: str | None) -> str:
     """`Table 1` of `table1`; `Own study` where there is no experiment."""
     if not name:
         return "Own study"
+    if name in EXPERIMENTS:
+        return EXPERIMENTS[name].title.partition(":")[0]
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", name)
     return words[:1].upper() + words[1:]
 
 
 def scale_words(scale: str | None) -> str:
     """`demo world`; the scale's own name where it has no words."""
-    return SCALES.get(scale or "", scale or "own scale")
+    title = SCALES[scale].title if scale in SCALES else scale or "own scale"
+    return title[:1].lower() + title[1:]
 
 
 def label(study: StudyFolder) -> str:
@@ -41,7 +40,7 @@ def label(study: StudyFolder) -> str:
 def caption(study: StudyFolder) -> str:
     """One line that names the study in full: what made it, when, how long it took, and on what."""
     record = study.record
-    said = [f"`{study.name}`", f"made {text.day(record.finished)}"]
+    said = [f"`{study.name}`", f"made {text.day(record.finished)}" if record.finished else record.status]
     said += [f"in {text.seconds(record.seconds)}"] if record.seconds else []
     said += [f"on {text.plain(record.device)}"] if record.device else []
     said += [f"`{record.command}`"] if record.command else []

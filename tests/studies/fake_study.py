@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from skillviz.studies.store import StudyRecord, write_record
 from skillviz.studies.tables import check
 from tests.studies.fake_tables import MADE, TASKS
 
@@ -50,14 +50,14 @@ def fake_study(
         "command": f"python -m skillviz reproduce {experiment} --scale {scale}",
         "started": "2026-11-20T10:00:00+00:00",
         "finished": "2026-11-20T10:05:00+00:00" if is_done else None,
-        "seconds": 300.0 if is_done else None,
+        "seconds": 300.0 if is_done else 0.0,
         "estimated": 280.0,
         "versions": {"skillviz": "0.1.0"},
         "device": "cpu",
         "files": files,
         **record,
     }
-    (folder / "study.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
+    write_record(folder, StudyRecord(**told))
     return folder
 
 

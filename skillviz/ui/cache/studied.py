@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
 
 from skillviz.runs.library import Library, library
-
-if TYPE_CHECKING:
-    from skillviz.studies.store import StudyFolder
+from skillviz.studies.store import FOLDER, RECORD, StudyFolder, list_studies
 
 TABLES = 64  # of studies, kept in memory
 SCAN_SECONDS = 5
-FILES = "studies/*/study.json"
 
 
 def studies() -> Sequence[StudyFolder]:
-    """The stored studies, the user's first, each store's newest first; of two of one name the user's."""
+    """The stored studies by name, of two of one name the user's own."""
     return _studies(_stamp(library()))
 
 
 def study_table(study: StudyFolder, name: str) -> pd.DataFrame:
     """One of a study's tables, an empty frame where it has none of this name."""
+    if name not in study.tables():
+        return pd.DataFrame()
     return _table(name, str(study.path), study.record.finished, study)
 
 
@@ -34,7 +32,7 @@ def _stamp(found: Library) -> tuple[tuple[str, int], ...]:
     stamp: list[tuple[str, int]] = []
     for store in found.stores:
         stamp.append((str(store.root), 0))
-        for path in sorted(store.root.glob(FILES)):
+        for path in sorted((store.root / FOLDER).glob(f"*/{RECORD}")):
             with suppress(OSError):
                 stamp.append((str(path), path.stat().st_mtime_ns))
     return tuple(stamp)
@@ -42,12 +40,7 @@ def _stamp(found: Library) -> tuple[tuple[str, int], ...]:
 
 @st.cache_resource(show_spinner=False, max_entries=4, ttl=SCAN_SECONDS)
 def _studies(stamp: tuple[tuple[str, int], ...]) -> Sequence[StudyFolder]:
-    from skillviz.studies.store import list_studies
-
-    by_name: dict[str, StudyFolder] = {}
-    for study in list_studies(library()):
-        by_name.setdefault(study.name, study)
-    return list(by_name.values())
+    return list_studies(library())
 
 
 @st.cache_data(show_spinner=False, max_entries=TABLES)

@@ -1,0 +1,210 @@
+"""Methods against the parameters that they touch, and paired differences from one of them (paper, tables 1, 3, 6, 7).
+
+A method is one mark, a method of several sizes a line; a graft of a model tuned by another recipe is named after it
+("graft@adamw").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, percent, require
+from skillviz.plots.references import add_references
+from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style, template
+
+POINTS = ("method", "touched", "metric", "value", "low", "high")
+DIFFERENCES = ("method", "metric", "value", "low", "high")
+NOTHING = "No method has been scored here."
+NO_RIVAL = "No method was scored on the same examples."
+TOUCHED = "parameters touched, % of the graftable ones (log scale)"
+APART = 1.16  # factor between two marks that would stand on each other
+ROW, PANEL, HEAD = 30, 84, 40  # pixels of a method's row, of a panel's axis, of the legend
+
+STYLES = {
+    "pretrained": STATES["pretrained"],
+    "graft": STATES["grafted"],
+    "graft_retrain": Style("region re-trained", "#1D5FD1", "square", "longdash"),
+    "bitfit": Style("BitFit", "#8B3FD9", "triangle-up", "dot"),
+    "lora": Style("LoRA", "#D6247F", "pentagon", "dashdot"),
+    "ft": STATES["finetuned"],
+    "ft_scaled": STATES["temperature"],
+    "adamw": Style("AdamW", "#7A7D00", "hexagon", "longdashdot"),
+    "adamw_l1": Style("AdamW + L1", "#C8143F", "x", "5px,2px"),
+    "multi_task": Style("one model, several tasks", "#0085AD", "star", "8px,3px"),
+    "continual_naive": Style("in turn, naive", "#B56576", "cross", "3px,3px"),
+    "continual_graft": Style("in turn, in regions", "#1A7F8E", "bowtie", "6px,3px"),
+    "independent": Style("a model a task", "#7D5F3A", "circle-open", "2px,2px"),
+    "complement": STATES["complement"],
+    "graft_movement": replace(LOCALIZERS["movement"], title="graft, top movement"),
+    "graft_random": replace(LOCALIZERS["random"], title="graft, random"),
+    "graft_fish": Style("graft, FISH mask", "#A14500", "star-diamond", "4px,4px"),
+    "graft_biases": Style("graft, biases", "#A05CBC", "triangle-right", "6px,2px,2px,2px"),
+    "graft_lottery": Style("rest set to zero", "#6A5ACD", "asterisk-open", "1px,4px"),
+}
+RECIPES = {"adamw": "AdamW", "adamw-l1": "AdamW + L1", "multi-task": "several tasks"}
+
+
+def method_style(method: str) -> Style:
+    """Style of a method; of "graft@adamw" the method's colour with marks of its own."""
+    name, _, recipe = method.partition("@")
+    own = STYLES.get(name) or spare_style(name)
+    if not recipe:
+        return own
+    marks = spare_style(method)
+    return Style(f"{own.title} of {RECIPES.get(recipe, recipe)}", own.color, marks.symbol, marks.dash)
+
+
+def against_touched(
+    points: pd.DataFrame,
+    metric: str = "accuracy",
+    *,
+    references: Mapping[str, float] | None = None,
+    theme: str = "light",
+    height: int = 430,
+) -> go.Figure:
+    """One mark with its interval a method and size, by the share of parameters touched, on a log axis.
+
+    `points`: method, touched (0..1 of the graftable parameters, above 0), metric, value, low, high.
+    """
+    require(points, POINTS, "points")
+    words = metric_words(metric)
+    shown = points[(points["metric"] == metric) & (points["touched"] > 0) & points["value"].notna()]
+    if shown.empty:
+        return blank(NOTHING, theme, height, TOUCHED, words.axis)
+    figure = canvas(theme, height, TOUCHED, words.axis)
+    placed = _placed(shown)
+    for method in ordered(placed["method"].astype(str), STYLES):
+        figure.add_trace(_marks(method, placed[placed["method"] == method].sort_values("touched"), words))
+    low, high = float(np.log10(100 * placed["at"].min())), float(np.log10(100 * placed["at"].max()))
+    air = max(0.06 * (high - low), 0.12)
+    figure.update_xaxes(type="log", range=[low - air, high + air], **_ticks(low, high))
+    figure.update_yaxes(range=_range(shown, references or {}, words))
+    if references:
+        add_references(figure, references, words, theme)
+    return figure
+
+
+def rivals(
+    differences: pd.DataFrame,
+    metrics: Sequence[str] = ("accuracy", "ece"),
+    *,
+    of: str = "graft",
+    theme: str = "light",
+    height: int | None = None,
+) -> go.Figure:
+    """One panel a metric, one row a method: the method less `of`, paired, with its interval, and the line at zero.
+
+    `differences`: method, metric, value, low, high, in the metric's own unit.
+    """
+    require(differences, DIFFERENCES, "differences")
+    shown = [m for m in metrics if differences.loc[differences["metric"] == m, "value"].notna().any()]
+    rows = ordered(differences["method"].astype(str), STYLES)
+    name = method_style(of).title
+    if not shown or not rows:
+        return blank(NO_RIVAL, theme, height or 300, f"{metric_words(metrics[0]).title}, points", "method")
+    tall = height or HEAD + (PANEL + ROW * len(rows)) * len(shown)
+    figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=min(PANEL / tall, 0.8 / len(shown)))
+    figure.update_layout(template=template(theme), height=tall)
+    titles = [method_style(method).title for method in rows]
+    for number, metric in enumerate(shown, start=1):
+        words = metric_words(metric)
+        unit = "points" if words.unit == "%" else words.unit or "points"
+        for method in rows:
+            own = differences[(differences["metric"] == metric) & (differences["method"] == method)]
+            figure.add_trace(_difference(method, own, words, unit, number == 1), row=number, col=1)
+        ends = _around_zero(differences[differences["metric"] == metric], words)
+        title = f"{words.title}: method − {name}, {unit}"
+        figure.update_xaxes(title_text=title, showgrid=True, range=ends, row=number, col=1)
+        order = {"type": "category", "categoryorder": "array", "categoryarray": titles[::-1], "dtick": 1}
+        figure.update_yaxes(title_text="method", showgrid=False, row=number, col=1, **order)
+    line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
+    figure.add_vline(x=0, line=line, layer="below", row="all", col=1)
+    figure.update_layout(showlegend=False)  # every row is named at its side
+    return figure
+
+
+def _placed(rows: pd.DataFrame) -> pd.DataFrame:
+    """With `at`: where each mark stands. Marks of one place are put side by side, in the order of the styles."""
+    order = {name: number for number, name in enumerate(ordered(rows["method"].astype(str), STYLES))}
+    found = rows.assign(rank=rows["method"].map(order), place=np.round(np.log10(rows["touched"]) / 0.08))
+    found = found.sort_values(["place", "rank"])
+    number = found.groupby("place").cumcount()
+    several = found.groupby("place")["rank"].transform("size")
+    return found.assign(at=found["touched"] * APART ** (number - (several - 1) / 2))
+
+
+def _marks(method: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
+    style = method_style(method)
+    value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+    hover = [
+        f"{words.text(row['value'])} {words.title}<br>{words.interval(row['low'], row['high'])}<br>"
+        f"{percent(row['touched'])} of the graftable parameters touched"
+        for row in rows.astype({"low": float, "high": float}).to_dict("records")
+    ]
+    return go.Scatter(
+        x=100 * rows["at"].to_numpy(float),
+        y=value,
+        mode="lines+markers" if len(rows) > 1 else "markers",
+        name=style.title,
+        line=style.line(1.5),
+        marker=style.marker(11),
+        error_y=_bars(value, low, high),
+        hovertext=hover,
+        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )
+
+
+def _difference(method: str, rows: pd.DataFrame, words: Metric, unit: str, is_named: bool) -> go.Scatter:
+    style = method_style(method)
+    value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+    hover = [
+        f"{v:+.{words.digits}f} {unit}<br>"
+        + ("no interval" if np.isnan(a) or np.isnan(b) else f"95 %: {a:+.{words.digits}f} to {b:+.{words.digits}f}")
+        for v, a, b in zip(value, low, high, strict=True)
+    ]
+    return go.Scatter(
+        x=value,
+        y=[style.title] * len(rows),
+        mode="markers",
+        name=style.title,
+        legendgroup=method,
+        showlegend=is_named,
+        marker=style.marker(11),
+        error_x=_bars(value, low, high),
+        hovertext=hover,
+        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )
+
+
+def _bars(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict:
+    ends = {"array": high - value, "arrayminus": value - low}
+    return {"type": "data", "symmetric": False, **ends, "thickness": 1.5, "width": 4}
+
+
+def _range(rows: pd.DataFrame, references: Mapping[str, float], words: Metric) -> list[float]:
+    """The y axis' ends: all values, intervals and levels, with a little air."""
+    ends = rows[["value", "low", "high"]].to_numpy(float).ravel()
+    shown = words.scale * np.append(ends[np.isfinite(ends)], [v for v in references.values() if np.isfinite(v)])
+    air = 0.06 * float(np.ptp(shown)) or 1.0
+    return [float(shown.min()) - air, float(shown.max()) + air]
+
+
+def _around_zero(rows: pd.DataFrame, words: Metric) -> list[float]:
+    ends = rows[["value", "low", "high"]].to_numpy(float).ravel() * words.scale
+    known = np.append(ends[np.isfinite(ends)], 0.0)
+    air = 0.08 * float(np.ptp(known)) or 1.0
+    return [float(known.min()) - air, float(known.max()) + air]
+
+
+def _ticks(low: float, high: float) -> dict:
+    """Powers of ten, and where these are few their doubles and fives, written without exponents."""
+    powers = range(int(np.floor(low)) - 1, int(np.ceil(high)) + 1)
+    steps = (1,) if high - low > 2 else (1, 2, 5)
+    values = [float(f"{step * 10.0**power:.6g}") for power in powers for step in steps]
+    return {"tickmode": "array", "tickvals": values, "ticktext": [f"{value:,.6g}" for value in values]}
