@@ -188,7 +188,7 @@ DEMO = Scale(
         "histogram": ("news-inference",),
         "sequence": ("news-inference", "news-topic", "film-sentiment"),
         "transfer": ("film-sentiment", "scene-inference"),
-        "shift": ("film-sentiment", "scene-inference", "film-subjectivity"),
+        "shift": ("film-sentiment", "scene-inference"),
         "sequence": ("news-inference", "news-topic", "film-sentiment"),
         "multi": ("film-sentiment", "gadget-sentiment", "scene-inference", "news-inference"),
     },

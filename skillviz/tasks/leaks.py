@@ -36,8 +36,8 @@ class Unseen:
             return ""
         told = ", ".join(f"{count:,} of {name}" for name, count in self.by.items() if count)
         return (
-            f"{self.task}: {len(self.seen):,} of {self.rows:,} test examples are left out, because their text stands in "
-            f"the training data of another task ({told})."
+            f"{self.task}: {len(self.seen):,} of {self.rows:,} test examples are left out: their text stands in the "
+            f"training data of another task ({told})."
         )
 
 

@@ -1,0 +1,28 @@
+"""Which tasks are related: those of one family ask for the same kind of answer."""
+
+from __future__ import annotations
+
+SAME, RELATED, UNRELATED = "same", "related", "unrelated"
+
+FAMILIES = {
+    "sentiment": ("sst2", "sst2_sentences", "mr", "cr", "mpqa", "imdb", "yelp", "yelp_reviews", "amazon"),
+    "inference": ("snli", "mnli", "qnli", "rte"),
+    "paraphrase": ("mrpc", "qqp"),
+    "topic": ("ag_news",),
+    "subjectivity": ("subj",),
+    "type": ("trec",),
+}
+"""The paper's tasks. Its figure has SNLI and MNLI as one group and QNLI beside them in another; here all three."""
+
+
+def family(task: str) -> str:
+    """The family of a task by its name; tasks of the demo world end in theirs, others are a family of their own."""
+    found = next((name for name, tasks in FAMILIES.items() if task in tasks), None)
+    return found or task.rpartition("-")[2]
+
+
+def relation(a: str, b: str) -> str:
+    """`same`, `related` (one family) or `unrelated`."""
+    if a == b:
+        return SAME
+    return RELATED if family(a) == family(b) else UNRELATED

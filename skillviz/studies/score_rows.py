@@ -1,0 +1,47 @@
+"""Rows of the table `scores` from logits: mean over seeds, and intervals over seeds and over examples and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from skillviz.core.intervals import percentile_interval, seeds_interval, wilson
+from skillviz.core.resample import resampled_values, statistic
+from skillviz.runs.evaluate import positive
+from skillviz.runs.record import TaskNote
+
+RESAMPLES = 1000
+METRICS = ("accuracy", "ece", "nll")
+
+
+def score_rows(
+    logits: Sequence[np.ndarray], labels: np.ndarray, task: TaskNote, common: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """One row a metric (the task's own first) of several seeds' logits [n, label] on the same examples.
+
+    `common` holds the columns that do not depend on the metric. A single seed has no interval over seeds; its pooled
+    one is Wilson's for accuracy.
+    """
+    n = len(labels)
+    names = list(dict.fromkeys((task.metric, *METRICS)))
+    of = [[statistic(name, np.asarray(z, np.float64), labels, positive(task)) for z in logits] for name in names]
+    drawn = iter(resampled_values([f for row in of for f in row], n, RESAMPLES, 0))
+    rows = []
+    for name, row in zip(names, of, strict=True):
+        values = np.array([float(f(np.ones((1, n)))[0]) for f in row])
+        draws = np.stack([next(drawn) for _ in row])
+        ends = _pooled(name, values, draws, n)
+        over = seeds_interval(values)
+        told = {"mean": over.value, "sd": over.sd, "low": over.low, "high": over.high, "seeds": over.n, "n": n}
+        rows.append({**common, "metric": name, **told, "pooled_low": ends[0], "pooled_high": ends[1]})
+    return rows
+
+
+def _pooled(name: str, values: np.ndarray, draws: np.ndarray, n: int) -> tuple[float, float]:
+    if name == "accuracy" and len(values) == 1:
+        return wilson(round(float(values[0]) * n), n)
+    picked = np.random.default_rng(1).integers(len(values), size=draws.shape)
+    found = percentile_interval(float(values.mean()), np.take_along_axis(draws, picked, axis=0).mean(axis=0))
+    return found.low, found.high
