@@ -1,7 +1,16 @@
-"""What else gives the skill by touching as little? Grafts beside other fine-tunings."""
+"""What else gives the skill by touching as little? Grafts beside re-training, BitFit, LoRA and whole fine-tunes."""
 
+import streamlit as st
+
+from skillviz.ui import method_view as view
 from skillviz.ui import page
 from skillviz.ui.glossary import about
 
-study = page.begin_studies("methods", ("table1", "table3"))
-about("graft")
+study = page.begin_studies("methods", view.EXPERIMENTS)
+sentence = st.empty()
+found = view.choose(study)
+
+sentence.markdown(view.summary(found), help=about("graft", "retrain", "bitfit", "lora", "paired"))
+view.on_own_task(found)
+view.on_other_data(found)
+view.notes(found)

@@ -67,6 +67,13 @@ GLOSSARY = {
     "equal regions, 0 % for regions apart; two large random regions share some by chance.",
     "overlap": "Of one region's entries, the share that the other region has too. It is not the same both ways: a "
     "small region can lie wholly inside a large one.",
+    "touched": "Graftable parameters whose value differs from the pre-trained model's: the region of a graft, the "
+    "biases of BitFit, every one of a whole fine-tune.",
+    "retrain": "Training from the pre-trained model in which only the region's entries may move. A graft copies values "
+    "that were learned while everything moved, and trains nothing.",
+    "bitfit": "Fine-tuning that changes the bias terms only: about one parameter in a thousand.",
+    "lora": "Fine-tuning that adds a low-rank change to the query and value matrices; merged into them, it touches "
+    "every entry of these matrices, though few numbers were learned.",
     "chance": "Chance is 1 / number of classes; majority always answers with the most frequent class.",
 }
 
@@ -80,6 +87,10 @@ def about(*words: str) -> str:
 
 NAMES = {
     "mcnemar": "McNemar's test",
+    "touched": "parameters touched",
+    "retrain": "re-training a region",
+    "bitfit": "BitFit",
+    "lora": "LoRA",
     "logodds": "log-odds",
     "attribution": "token attribution",
     "conductance": "layer conductance",

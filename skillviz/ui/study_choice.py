@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, controls, pages, study_words
+from skillviz.ui import address, cache, controls, pages, study_words, text
 from skillviz.ui.picker import width_of
 
 STUDY = "study"
@@ -26,6 +26,12 @@ def offered(experiments: Sequence[str] | None) -> list[StudyFolder]:
 def without_tables(experiments: Sequence[str] | None) -> list[StudyFolder]:
     """The studies of these experiments that are under way or failed."""
     return [study for study in cache.studies() if not study.tables() and _is_of(study, experiments)]
+
+
+def beside(study: StudyFolder, experiments: Sequence[str]) -> tuple[StudyFolder, ...]:
+    """The study, and the others of these experiments of its scale that have tables."""
+    same = [one for one in offered(experiments) if one.record.scale == study.record.scale and one.name != study.name]
+    return (study, *same)
 
 
 def choose(studies: Sequence[StudyFolder], title: str = "Study") -> StudyFolder:
@@ -77,3 +83,13 @@ def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, str
     scale = SCALE_ORDER.index(record.scale) if record.scale in SCALE_ORDER else len(SCALE_ORDER)
     own = experiments.index(record.experiment) if record.experiment in experiments else len(experiments)
     return scale, own, study.name
+
+
+def notes(studies: Sequence[StudyFolder]) -> None:
+    """What the studies say of themselves, folded."""
+    said = {study.name: list(cache.study_table(study, "note").get("text", ())) for study in studies}
+    lines = [text.plain(line) for own in said.values() for line in own]
+    if not lines:
+        return
+    with st.expander("What the study says of itself" if len(studies) == 1 else "What the studies say of themselves"):
+        st.markdown("\n".join(f"- {line}" for line in dict.fromkeys(lines)))

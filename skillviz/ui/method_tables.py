@@ -1,0 +1,130 @@
+"""The tables behind the methods page: points by parameters touched, paired differences from the graft. No widgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+GRAFT = "graft"
+PLAIN = ("sgd", "given", "graft-retrain", "bitfit", "lora", "multi-task", "continual")
+OF_REGIONS = ("graft", "complement", "graft_movement", "graft_random", "graft_fish")
+SHOWN = (
+    "pretrained", "graft", "graft_retrain", "bitfit", "lora", "adamw", "adamw_l1", "ft", "ft_scaled", "graft_movement",
+    "graft_random", "graft_fish", "graft_biases",
+)  # fmt: skip
+KEYS = ("base", "recipe", "setting", "id_task", "task", "split", "method", "localizer", "share", "metric")
+SAME_SIZE = 0.02  # relative: regions whose size is an outcome differ a little between seeds
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is looked at: the task that the models were tuned on, its training data, the grafts' localizer."""
+
+    task: str
+    setting: str
+    localizer: str
+
+
+def joined(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
+    """Tables of several studies as one; of rows that say the same, those of the first table that has them."""
+    held = [table for table in tables if not table.empty]
+    if not held:
+        return pd.DataFrame()
+    whole = pd.concat(held, ignore_index=True)
+    known = [key for key in keys if key in whole]
+    return whole.drop_duplicates(known).reset_index(drop=True)
+
+
+def points(scores: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
+    """One row a method, size and metric on a test set.
+
+    Columns: method, touched (0..1), share, metric, value, low, high, seeds, n. The interval is over examples and seeds where there is one, else over seeds. `touched` of the pre-trained model is
+    0, and NaN where it was not measured. A graft of a model tuned by another recipe is `graft@<recipe>`.
+    """
+    rows = scores[(scores["id_task"] == asked.task) & (scores["task"] == task) & (scores["split"] == "test")]
+    rows = rows[(rows["setting"] == asked.setting) & rows["method"].isin(SHOWN)]
+    rows = rows[(rows["method"] != GRAFT) | (rows["localizer"] == asked.localizer)]
+    d = _graftable(scores)
+    found = pd.DataFrame(
+        {
+            "method": [_series(m, r) for m, r in zip(rows["method"], rows["recipe"], strict=True)],
+            "touched": np.where(rows["method"] == "pretrained", 0.0, rows["touched"] / d),
+            "share": rows["share"].to_numpy(),
+            "metric": rows["metric"].to_numpy(),
+            "value": rows["mean"].to_numpy(),
+            "low": rows["pooled_low"].fillna(rows["low"]).to_numpy(),
+            "high": rows["pooled_high"].fillna(rows["high"]).to_numpy(),
+            "seeds": rows["seeds"].to_numpy(),
+            "n": rows["n"].to_numpy(),
+        }
+    )
+    # a model without a region may stand in the table once for every recipe of its grafts
+    return found.drop_duplicates(["method", "share", "metric"]).reset_index(drop=True)
+
+
+def against_graft(differences: pd.DataFrame, asked: Asked, task: str, share: float) -> pd.DataFrame:
+    """Each method less the graft of this size, paired: method, metric, value, low, high, n, seeds."""
+    columns = ["method", "metric", "value", "low", "high", "n", "seeds"]
+    if differences.empty:
+        return pd.DataFrame(columns=columns)
+    rows = _of(differences, asked, task)
+    rows = rows[np.isclose(rows["share"].astype(float), share, rtol=SAME_SIZE)]
+    turned = rows[rows["a"] == GRAFT]
+    turned = turned.assign(method=turned["b"], value=-turned["value"], low=-turned["high"], high=-turned["low"])
+    kept = rows[rows["b"] == GRAFT].assign(method=lambda own: own["a"])
+    found = pd.concat([kept, turned], ignore_index=True)
+    found = found[found["method"].isin(SHOWN)].drop_duplicates(["method", "metric"])
+    return found[columns].reset_index(drop=True)
+
+
+def sizes(differences: pd.DataFrame, asked: Asked) -> list[float]:
+    """The shares at which the graft was compared with another method, ascending; nearly equal ones count once."""
+    if differences.empty:
+        return []
+    rows = _of(differences, asked, asked.task)
+    rows = rows[((rows["a"] == GRAFT) | (rows["b"] == GRAFT)) & rows["share"].notna()]
+    found: list[float] = []
+    for share in sorted(rows["share"].astype(float)):
+        if not found or share > found[-1] * (1 + SAME_SIZE):
+            found.append(share)
+    return found
+
+
+def main_size(differences: pd.DataFrame, asked: Asked) -> float:
+    """The share at which most methods were compared with the graft; of several the smallest."""
+    return max(sizes(differences, asked), key=lambda share: _rivals(differences, asked, share))
+
+
+def own_metric(scores: pd.DataFrame, task: str) -> str:
+    """F1 where the task has it, else accuracy."""
+    held = set(scores.loc[(scores["task"] == task) & scores["mean"].notna(), "metric"])
+    return "f1" if "f1" in held else "accuracy"
+
+
+def other_tasks(scores: pd.DataFrame, asked: Asked) -> list[str]:
+    """Tasks that models of this one were scored on without training on them."""
+    rows = scores[(scores["id_task"] == asked.task) & (scores["task"] != asked.task)]
+    return list(dict.fromkeys(rows["task"]))
+
+
+def _of(differences: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
+    rows = differences[(differences["id_task"] == asked.task) & (differences["task"] == task)]
+    rows = rows[(rows["setting"] == asked.setting) & rows["recipe"].isin(PLAIN)]
+    return rows[rows["localizer"].isin(("", asked.localizer))]
+
+
+def _rivals(differences: pd.DataFrame, asked: Asked, share: float) -> tuple[int, float]:
+    return len(against_graft(differences, asked, asked.task, share)["method"].unique()), -share
+
+
+def _series(method: str, recipe: str) -> str:
+    return method if method not in OF_REGIONS or recipe in PLAIN else f"{method}@{recipe}"
+
+
+def _graftable(scores: pd.DataFrame) -> float:
+    """The number of graftable parameters: what sizes are shares of."""
+    known = scores[scores["size"].notna() & (scores["share"] > 0)]
+    return float((known["size"] / known["share"]).median()) if len(known) else float(scores["touched"].max())

@@ -1,0 +1,138 @@
+"""The methods page's parts: which task, training data, localizer and size are looked at, and what its figures take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.plots.theme import localizer_style
+from skillviz.studies.store import StudyFolder
+from skillviz.ui import cache, controls, method_tables, method_words, page, study_choice, study_words, text
+from skillviz.ui.chart import show, theme
+from skillviz.ui.exhibits import methods as exhibits
+from skillviz.ui.glossary import about
+from skillviz.ui.method_tables import GRAFT, Asked
+
+EXPERIMENTS = ("table1", "table3", "figure5", "table8", "figure4")
+DIFFERENCE_KEYS = ("setting", "id_task", "task", "recipe", "localizer", "share", "a", "b", "metric")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The rows of all studies beside the chosen one, and what of them is looked at."""
+
+    studies: tuple[StudyFolder, ...]
+    scores: pd.DataFrame
+    differences: pd.DataFrame
+    asked: Asked
+    share: float | None
+
+    @property
+    def metric(self) -> str:
+        """The task's own metric."""
+        return method_tables.own_metric(self.scores, self.asked.task)
+
+
+def choose(study: StudyFolder) -> Found:
+    """The controls above the figures; explains and stops where no study has scores of a method."""
+    studies = study_choice.beside(study, EXPERIMENTS)
+    with page.explained():
+        scores = method_tables.joined([cache.study_table(one, "scores") for one in studies], method_tables.KEYS)
+        differences = method_tables.joined([cache.study_table(one, "differences") for one in studies], DIFFERENCE_KEYS)
+    if scores.empty:
+        st.info("The study has no scores yet: no step of it has ended that a table could be made from.")
+        st.stop()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        asked = _asked(scores)
+        share = _share(differences, asked)
+    return Found(studies, scores, differences, asked, share)
+
+
+def summary(found: Found) -> str:
+    """The page's sentence."""
+    if found.share is None:
+        return f"On **{text.plain(found.asked.task)}** no method was compared with a graft on the same examples."
+    rows = method_tables.against_graft(found.differences, found.asked, found.asked.task, found.share)
+    return method_words.summary(rows, found.asked, found.share, found.metric)
+
+
+def on_own_task(found: Found) -> None:
+    """The task's metric and ECE by parameters touched, and every method less the graft."""
+    left, right = st.columns(2)
+    for place, metric in ((left, found.metric), (right, "ece")):
+        with place:
+            _by_touched(found, found.asked.task, metric)
+    _rivals(found, found.asked.task)
+
+
+def on_other_data(found: Found) -> None:
+    """The same on a task that nothing was trained on; where there is none, what makes one."""
+    st.markdown("## On other data, without training on them", help=about("ood"))
+    tasks = method_tables.other_tasks(found.scores, found.asked)
+    if not tasks:
+        scale = found.studies[0].record.scale or "demo"
+        told, command = method_words.no_transfer(study_words.commands(("table3",), scale))
+        st.info(told)
+        st.code(command, language="bash", wrap_lines=True)
+        return
+    task = controls.select("other", "Scored on", tasks, tasks[0], width=260)
+    left, right = st.columns(2)
+    with left:
+        _by_touched(found, task, found.metric, "other")
+    with right:
+        _rivals(found, task, "other_rivals")
+
+
+def notes(found: Found) -> None:
+    """Where the rows come from, and what the studies say of themselves."""
+    st.caption(method_words.sources(found.studies))
+    study_choice.notes(found.studies)
+
+
+def _asked(scores: pd.DataFrame) -> Asked:
+    tasks = list(dict.fromkeys(scores["id_task"]))
+    task = controls.select("task", "Task", tasks, tasks[0], width=260, help="The task that the models were tuned on.")
+    own = scores[scores["id_task"] == task]
+    settings = list(dict.fromkeys(own["setting"]))
+    setting = settings[0]
+    if len(settings) > 1:
+        setting = controls.select("setting", "Training data", settings, settings[0], width=180)
+    localizers = list(dict.fromkeys(own.loc[own["method"] == GRAFT, "localizer"])) or [""]
+    localizer = localizers[0]
+    if len(localizers) > 1:
+        localizer = controls.select(
+            "localizer", "Localizer", localizers, localizers[0], shown=_title, width=200, help=about("localizer")
+        )
+    return Asked(task, setting, localizer)
+
+
+def _title(name: str) -> str:
+    return localizer_style(name).title
+
+
+def _share(differences: pd.DataFrame, asked: Asked) -> float | None:
+    sizes = method_tables.sizes(differences, asked)
+    if not sizes:
+        return None
+    default = method_tables.main_size(differences, asked)
+    return controls.select("size", "Region size", sizes, default, shown=text.share, width=160, help=about("size"))
+
+
+def _by_touched(found: Found, task: str, metric: str, name: str = "touched") -> None:
+    points = method_tables.points(found.scores, found.asked, task)
+    before = points[(points["method"] == "pretrained") & (points["metric"] == metric)]["value"]
+    levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
+    show(exhibits.by_touched(points, metric, task, levels, theme(), name), found.studies[0].name)
+
+
+def _rivals(found: Found, task: str, name: str = "rivals") -> None:
+    share = found.share
+    rows = method_tables.against_graft(found.differences, found.asked, task, share) if share is not None else None
+    if rows is None or rows.empty:
+        st.info("No method was compared with a graft on the same examples here, so there is no difference to show.")
+        return
+    metrics: Sequence[str] = (found.metric, "ece")
+    show(exhibits.against_graft(rows, metrics, task, float(share or 0), theme(), name), found.studies[0].name)

@@ -1,0 +1,82 @@
+"""What the methods page says: each method against the graft, from paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from skillviz.plots.methods import method_style
+from skillviz.runs.record import Estimate
+from skillviz.studies.store import StudyFolder
+from skillviz.ui import text
+from skillviz.ui.method_tables import Asked
+from skillviz.ui.sentences import METRIC_WORDS, metric_difference, verdict
+
+ORDER = ("graft_retrain", "bitfit", "lora", "adamw", "adamw_l1", "ft", "ft_scaled")
+NAMES = {
+    "graft_retrain": "Re-training the region",
+    "ft": "Fine-tuning everything",
+    "ft_scaled": "Fine-tuning everything, temperature-scaled,",
+    "adamw": "Fine-tuning everything with AdamW",
+    "adamw_l1": "AdamW with L1 on the movement",
+}
+
+
+def summary(differences: pd.DataFrame, asked: Asked, share: float, metric: str) -> str:
+    """Each method less the graft of this size, in the task's metric and in ECE; in Markdown."""
+    name = text.plain(asked.task)
+    held = [method for method in ORDER if (differences["method"] == method).any()]
+    if not held:
+        return f"On **{name}** no other method was scored on the examples of a graft of this size."
+    first, *others = [_one(differences[differences["method"] == m], m, metric) for m in held]
+    head = f"On **{name}**, against a graft of **{text.share(share)}** of the parameters: {first}."
+    return "\n".join([head, "", *(f"- {said[:1].upper()}{said[1:]}." for said in others)])
+
+
+def _one(rows: pd.DataFrame, method: str, metric: str) -> str:
+    """`re-training the region gains 2.0 points (...) of accuracy over the graft; no difference in ECE is shown`."""
+    told = [_metric(rows, name) for name in (metric, "ece")]
+    name = NAMES.get(method, method_style(method).title)
+    return f"{name} {'; '.join(part for part in told if part)}"
+
+
+def _metric(rows: pd.DataFrame, metric: str) -> str:
+    own = rows[(rows["metric"] == metric) & rows["value"].notna()]
+    words = METRIC_WORDS.get(metric, metric)
+    if own.empty:
+        return ""
+    row = own.iloc[0]
+    found = Estimate(value=row["value"], low=_none(row["low"]), high=_none(row["high"]))
+    decided, told = verdict(metric, found), _told(metric, found)
+    if decided == "undecided":
+        return f"shows **no difference in {words}** ({told})"
+    verb = "gains" if row["value"] > 0 else "loses"
+    if metric == "ece":
+        verb = "is **better calibrated**" if decided == "better" else "is **worse calibrated**"
+        return f"{verb} ({words} {told})"
+    return f"**{verb}** in {words} ({told})"
+
+
+def _told(metric: str, found: Estimate) -> str:
+    """`+2.0 points, 95 %: 0.1 to 4.1`."""
+    return metric_difference(metric, found).replace(" (", ", ", 1).removesuffix(")")
+
+
+def _none(value: float) -> float | None:
+    return None if pd.isna(value) else float(value)
+
+
+def sources(studies: Sequence[StudyFolder]) -> str:
+    """Which studies the page's rows come from."""
+    names = text.listed([f"`{study.name}`" for study in studies], 8)
+    return f"Put together from {text.counted(len(studies), 'study')} of one scale: {names}."
+
+
+def no_transfer(command: str) -> tuple[str, str]:
+    """That nothing was scored on other data, and the command that does it."""
+    return (
+        "No stored study of this scale has scored these methods on other data without training on them. This makes "
+        "one:",
+        command,
+    )
