@@ -14,12 +14,14 @@ class Linear:
 
     `logits` [n, label] are those at `at`; `jacobian` [n, label - 1, c] are the gradients, by gamma, of
     the logits of classes 1.. minus that of class 0 (a shift of all logits changes no probability).
+    `weights` [n] say how often each example counts, summing to n: once each where there are none.
     """
 
     logits: Tensor
     jacobian: Tensor
     labels: Tensor
     at: Tensor
+    weights: Tensor | None = None
 
     def gradient(self, gamma: Tensor) -> tuple[float, Tensor]:
         """The mean cross-entropy in nats and its gradient [c] by gamma."""
@@ -28,9 +30,13 @@ class Linear:
         logits = self.logits.clone()
         logits[:, 1:] += change
         log_p = logits.log_softmax(1)
-        loss = -log_p.gather(1, self.labels.unsqueeze(1)).mean()
+        own = log_p.gather(1, self.labels.unsqueeze(1)).squeeze(1)
         residual = log_p.exp()
         residual[torch.arange(n, device=residual.device), self.labels] -= 1
+        if self.weights is not None:
+            own = own * self.weights
+            residual *= self.weights.unsqueeze(1)
+        loss = -own.mean()
         return float(loss), self.jacobian.view(-1, c).T @ residual[:, 1:].reshape(-1) / n
 
 
@@ -52,12 +58,15 @@ def project(point: Tensor, size: float) -> Tensor:
     return (point - high).clamp(0, 1)
 
 
-def minimise(linear: Linear, size: int, iterations: int, tolerance: float = 1e-5) -> tuple[Tensor, float]:
+def minimise(
+    linear: Linear, size: int, iterations: int, tolerance: float = 1e-5, start: Tensor | None = None
+) -> tuple[Tensor, float]:
     """gamma [c] and its loss, by accelerated projected gradients with backtracking and restarts.
 
-    Stops early when a whole step lowers the loss by less than `tolerance`, relative.
+    Begins at `start`, by default where the model was linearized. Stops early when a whole step lowers the loss by
+    less than `tolerance`, relative.
     """
-    gamma = ahead = linear.at.clone()
+    gamma = ahead = (linear.at if start is None else start).clone()
     momentum, rate = 1.0, _first_rate(linear, size)
     loss, _ = linear.gradient(gamma)
     for _ in range(iterations):

@@ -46,8 +46,8 @@ def linearized(
     A resumed search takes the Jacobian of its round again: gigabytes are not worth storing for that.
     """
     begun = perf_counter()
-    candidates = _candidates(problem, size, options)
-    rows = _rows(problem, len(candidates), options, seed)
+    candidates = candidates_of(problem, size, options)
+    rows = rows_of(problem, len(candidates), options, seed)
     inside = min(size, len(candidates))
     gamma = torch.zeros(len(candidates), device=problem.flat.device)
     chosen = resume["chosen"] if resume else torch.empty(0, dtype=torch.long)
@@ -58,33 +58,34 @@ def linearized(
     with problem.at_base_afterwards():
         for round_ in range(first, options.rounds):
             problem.set_region(candidates.index[chosen])
-            reports = _Reports(round_, steps, options.rounds, behind, begun, chosen)
-            linear = yield from _linearize(problem, candidates, rows, gamma, reports)
+            reports = Reports(round_, steps, options.rounds, behind, begun, chosen)
+            linear = yield from linearize(problem, candidates, rows, gamma, reports)
             gamma, loss = minimise(linear, inside, options.iterations)
-            before, chosen = chosen, _round(gamma, linear, inside)
+            before, chosen = chosen, rounded(gamma, linear, inside)
             gamma = torch.zeros_like(gamma).index_fill_(0, chosen, 1.0)
             kept = len(np.intersect1d(before.cpu().numpy(), chosen.cpu().numpy(), assume_unique=True))
             seconds, state = perf_counter() - begun, partial(_state, (round_ + 1) * steps, round_ + 1, chosen)
             step, total = (round_ + 1) * steps, options.rounds * steps
             yield Step(step, loss, inside, inside - kept, len(before) - kept, seconds, total, state)
-    return _found(problem, candidates, chosen, size, len(rows))
+    return filled(problem, candidates, chosen, size, len(rows))
 
 
-def _candidates(problem: Problem, size: int, options: LinearizedOptions) -> Candidates:
+def candidates_of(problem: Problem, size: int, options: LinearizedOptions) -> Candidates:
     """As usual, but bounded so that at least 64 Jacobian rows fit in memory."""
     most = int(options.jacobian_gib * 2**30 / 4 / 64)
     share = min(options.candidate_share, most / problem.d)
     return Candidates.of(problem, share, min(size, most // 2))
 
 
-def _rows(problem: Problem, count: int, options: LinearizedOptions, seed: int) -> np.ndarray:
+def rows_of(problem: Problem, count: int, options: LinearizedOptions, seed: int) -> np.ndarray:
+    """Training examples whose Jacobian rows over `count` candidates fit in memory."""
     differences = problem.train.n_labels - 1
     most = int(options.jacobian_gib * 2**30 / 4 / count) // differences
     return next(problem.draws(max(1, min(options.examples, most)), seed))
 
 
 @dataclass(frozen=True)
-class _Reports:
+class Reports:
     """The steps within one round's Jacobian; those `behind` a resumed search are not told again."""
 
     round: int
@@ -107,8 +108,8 @@ def _state(step: int, round_: int, chosen: Tensor) -> State:
     return {"step": number(step), "round": number(round_), "chosen": chosen}
 
 
-def _linearize(
-    problem: Problem, candidates: Candidates, rows: np.ndarray, gamma: Tensor, reports: _Reports
+def linearize(
+    problem: Problem, candidates: Candidates, rows: np.ndarray, gamma: Tensor, reports: Reports
 ) -> Generator[Step, None, Linear]:
     """The linear model at the current graft: logits f [n, label] and Jacobian [n, label - 1, c]."""
     objective = problem.train
@@ -125,12 +126,13 @@ def _linearize(
     return Linear(logits, jacobian, labels, gamma)
 
 
-def _round(gamma: Tensor, linear: Linear, size: int) -> Tensor:
+def rounded(gamma: Tensor, linear: Linear, size: int) -> Tensor:
     """Places of the `size` largest gamma, best first; among equals the one that gains most."""
     return top_of_two(gamma, -linear.gradient(gamma)[1], size)
 
 
-def _found(problem: Problem, candidates: Candidates, chosen: Tensor, size: int, examples: int) -> Found:
+def filled(problem: Problem, candidates: Candidates, chosen: Tensor, size: int, examples: int) -> Found:
+    """The chosen places as entries, best first; beyond the candidates filled by movement."""
     order = candidates.index[chosen]
     notes = [f"Linearized on {examples:,} examples and {len(candidates):,} candidate entries."]
     if size > len(order):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.convex import Linear, minimise, project
-from skillviz.core.localizers.linearized import LinearizedOptions, _linearize, _Reports, _round, linearized
+from skillviz.core.localizers.linearized import LinearizedOptions, Reports, linearize, linearized, rounded
 from skillviz.core.problem import Problem
 from tests.core.problems import examples, model_of, problem_of, table_of, tiny_problem
 from tests.reference.convex import slow_loss, slow_minimum, slow_project
@@ -119,8 +119,8 @@ def test_the_jacobian_is_autograds_times_the_movement(family: str, readout: str,
 
 
 def _finish(problem: Problem, candidates: Candidates, rows: np.ndarray) -> Linear:
-    reports = _Reports(round=0, steps=1, rounds=1, behind=0, begun=0.0, chosen=torch.empty(0, dtype=torch.int64))
-    search = _linearize(problem, candidates, rows, torch.zeros(len(candidates)), reports)
+    reports = Reports(round=0, steps=1, rounds=1, behind=0, begun=0.0, chosen=torch.empty(0, dtype=torch.int64))
+    search = linearize(problem, candidates, rows, torch.zeros(len(candidates)), reports)
     while True:
         try:
             next(search)
@@ -134,7 +134,7 @@ def test_rounding_keeps_the_largest_and_fills_by_gain() -> None:
     gain = (-linear.gradient(gamma)[1]).tolist()
     by_both = sorted(range(12), key=lambda i: (-float(gamma[i]), -gain[i], i))
     for size in range(1, 13):
-        assert _round(gamma, linear, size).tolist() == by_both[:size]
+        assert rounded(gamma, linear, size).tolist() == by_both[:size]
 
 
 def test_the_whole_is_the_sum_of_its_parts() -> None:

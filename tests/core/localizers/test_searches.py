@@ -15,7 +15,7 @@ from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.frank_wolfe import FrankWolfeOptions, frank_wolfe
 from skillviz.core.localizers.learned import LearnedOptions, Mask, RankedOptions, learned, learned_ranked
 from skillviz.core.localizers.record import Search
-from skillviz.core.localizers.simple import FirstOrderOptions, NoOptions, first_order, movement, random
+from skillviz.core.localizers.simple import FirstOrderOptions, MovementOptions, NoOptions, first_order, movement, random
 from skillviz.core.localizers.stagewise import StagewiseOptions, stagewise
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
@@ -113,7 +113,7 @@ def test_first_order_is_one_gradient_at_the_base() -> None:
 
 def test_movement_and_random() -> None:
     problem = tiny_problem(quantum=0.1)
-    found = order_of(movement(problem, 300, seed=0, options=NoOptions()))
+    found = order_of(movement(problem, 300, seed=0, options=MovementOptions()))
     assert found == slow_top(problem.tau.abs().tolist(), 300)
     drawn = np.array([order_of(random(problem, 500, seed=s, options=NoOptions())) for s in range(20)])
     # 10,000 draws from d: their mean is d / 2 to within four standard errors, their thirds are even

@@ -1,0 +1,117 @@
+"""How much a region depends on luck: IoU between regions of several seeds, or of bootstrap samples, against chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import sqrt
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from skillviz.core.intervals import LEVEL
+from skillviz.core.overlap import chance_iou, iou_matrix
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+
+if TYPE_CHECKING:
+    from skillviz.core.localizers.linearized import LinearizedOptions
+    from skillviz.core.problem import Problem
+
+
+class Stability(NamedTuple):
+    """The mean IoU over all pairs of `n` regions with its interval, and what random regions of their sizes give."""
+
+    iou: float
+    low: float
+    high: float
+    chance: float
+    pairs: int
+    n: int
+
+
+def pairwise_iou(regions: Sequence[Region]) -> np.ndarray:
+    """IoU of every pair, in the order of itertools.combinations: float64 [n (n - 1) / 2]."""
+    whole = iou_matrix({str(i): region for i, region in enumerate(regions)}).to_numpy()
+    return whole[np.triu_indices(len(regions), 1)]
+
+
+def stability(regions: Sequence[Region], level: float = LEVEL) -> Stability:
+    """Mean IoU of the pairs, with a jackknife interval over the regions (Student's t, n - 1 degrees).
+
+    Pairs that share a region are not independent, so a t-interval over pairs would be too narrow: the jackknife
+    leaves out one region, with all its pairs, at a time (Arvesen 1969). NaN ends for two regions, where nothing can
+    be left out. The ends are cut to 0..1.
+    """
+    n = len(regions)
+    if n < 2:
+        raise BadInput(f"stability needs at least two regions to compare; got {n}.")
+    values = pairwise_iou(regions)
+    pairs = list(combinations(range(n), 2))
+    expected = [chance_iou(regions[i].size, regions[j].size, regions[i].d) for i, j in pairs]
+    mean, half = float(np.mean(values)), _half(values, pairs, n, level)
+    low, high = max(0.0, mean - half), min(1.0, mean + half)
+    ends = (float("nan"), float("nan")) if np.isnan(half) else (low, high)
+    return Stability(mean, *ends, float(np.mean(expected)), len(pairs), n)
+
+
+def _half(values: np.ndarray, pairs: Sequence[tuple[int, int]], n: int, level: float) -> float:
+    """Half the jackknife interval; NaN for fewer than three regions."""
+    if n < 3:
+        return float("nan")
+    from scipy.special import stdtrit
+
+    without = np.array([np.mean([v for v, pair in zip(values, pairs, strict=True) if i not in pair]) for i in range(n)])
+    error = sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
+    return float(stdtrit(n - 1, 0.5 + level / 2)) * error
+
+
+@dataclass(frozen=True)
+class Resampled:
+    """The linearized region of all `examples`, and those of bootstrap samples of them; seconds of each part."""
+
+    whole: Region
+    regions: tuple[Region, ...]
+    examples: int
+    seconds: tuple[float, float]
+
+    def iou(self) -> np.ndarray:
+        """IoU of each bootstrap region with the whole's: float64 [resample]."""
+        return np.array([region.iou(self.whole) for region in self.regions])
+
+
+def bootstrap_regions(
+    problem: Problem,
+    size: int,
+    *,
+    resamples: int = 20,
+    seed: int = 0,
+    options: LinearizedOptions | None = None,
+) -> Resampled:
+    """The linearized regions of bootstrap samples of the training examples (ours).
+
+    One Jacobian answers them all: its rows are counted as often as a resample draws them, and the convex problem is
+    solved again from the whole's solution, to the same tolerance. An example is in both of two samples with chance
+    0.4, so their regions agree more than those of two data sets would.
+    """
+    from skillviz.core.localizers.linearized import LinearizedOptions
+    from skillviz.core.localizers.resampled import linearization
+
+    begun = perf_counter()
+    chosen = options or LinearizedOptions()
+    if chosen.rounds != 1:
+        raise BadInput(f"the bootstrap takes one Jacobian, at the base: rounds must be 1; got {chosen.rounds}.")
+    table, found = problem.table, linearization(problem, size, seed=seed, options=chosen)
+    whole, prepared = Region.from_flat(found.order(), table.shapes), perf_counter()
+    drawn = [Region.from_flat(found.order(w), table.shapes) for w in _weights(found.examples, resamples, seed)]
+    return Resampled(whole, tuple(drawn), found.examples, (prepared - begun, perf_counter() - prepared))
+
+
+def _weights(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """How often each resample draws each example, float64 [n], one resample after the other."""
+    from skillviz.core.resample import draws
+
+    for block in draws(n, resamples, seed):
+        yield from block
