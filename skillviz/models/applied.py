@@ -99,7 +99,7 @@ def write_model(
             tokenizer.save_pretrained(part)
         for name, text in (extra or {}).items():
             (part / name).write_text(text, encoding="utf-8")
-        _swap(part, out)
+        swap(part, out)
     except Exception as error:
         if is_disk_full(error):
             raise DiskFull(f"no space is left in {out.parent} for the model; free some and repeat.") from error
@@ -108,7 +108,7 @@ def write_model(
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _swap(part: Path, out: Path) -> None:
+def swap(part: Path, out: Path) -> None:
     """Put the finished folder in place; an old one is taken away only then."""
     old = out.parent / f".{out.name}.{os.getpid()}.old"
     if out.is_dir():

@@ -1,41 +1,28 @@
-"""Fine-tuning by the paper's recipe: plain SGD, embeddings and language-model head frozen, the best check kept."""
+"""Fine-tuning of one task by a recipe: by default the paper's plain SGD, embeddings and language-model head frozen."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 
-from skillviz.core.batches import Batches
-from skillviz.core.calibration import score
-from skillviz.core.encoded import Encoded
-from skillviz.core.readout import Readout, make_readout
-from skillviz.errors import BadInput
+from skillviz.core.region import Region
 from skillviz.models.applied import refuse_full_folder
 from skillviz.models.card import Report, write_folder
 from skillviz.models.device import pick
-from skillviz.models.recipe import Recipe, batches, make_recipe
+from skillviz.models.grid import Attempt, Tell, points, search
+from skillviz.models.lessons import DataPlan, Material
+from skillviz.models.recipe import Recipe, make_recipe
+from skillviz.models.recipes import check_use
 from skillviz.models.trainee import Trainee, open_trainee
-from skillviz.tasks.encode import encode
-from skillviz.tasks.splits import Splits, load
+from skillviz.models.training import TrainStep, best_of, evaluate, training
 from skillviz.tasks.task import Task
 
-
-@dataclass(frozen=True)
-class TrainStep:
-    """One step of SGD: mean loss of its batch (nats), and where it was checked the validation metric."""
-
-    step: int
-    steps: int
-    loss: float
-    seconds: float
-    metric: float | None = None
-    best: bool = False
-    """True where this check is the best so far; of equal ones the later."""
+__all__ = ["Finetuned", "TrainStep", "evaluate", "finetune", "training"]
 
 
 @dataclass(frozen=True)
@@ -46,9 +33,16 @@ class Finetuned:
     history: tuple[TrainStep, ...]
     best_step: int
     scores: dict[str, dict[str, float]]
-    """By split (validation, and test where asked for), then by metric."""
+    """By split (validation, and test where asked for), then by metric; of several tasks by "<task> <split>"."""
     notes: tuple[str, ...]
     seconds: float
+    touched: int = 0
+    """Graftable entries that differ from the base's; of several folders, in the last."""
+    trained: int = 0
+    """Entries that could move, the classification head aside."""
+    grid: tuple[dict[str, Any], ...] = ()
+    members: Mapping[str, Path] = field(default_factory=dict)
+    """Of several tasks: the folder of each model, by task, or "<stage>/<task>"."""
 
 
 def finetune(
@@ -56,6 +50,10 @@ def finetune(
     task: Task,
     *,
     out: Path | str,
+    recipe: str = "sgd",
+    rank: int | None = None,
+    region: Region | None = None,
+    grid: str | None = None,
     readout: str = "head",
     steps: int | None = None,
     batch_size: int = 8,
@@ -77,98 +75,70 @@ def finetune(
 ) -> Finetuned:
     """The fine-tuned model, written to `out` as an ordinary `from_pretrained` folder with a model card.
 
-    `steps`, `lr` default as `recipe.make_recipe` says; `progress` is called with every step's record.
+    `recipe` is a name of `recipes.RECIPES`; `rank` is LoRA's, `region` what graft-retrain may move, `grid` (paper,
+    quick or none) a search on validation data. `steps`, `lr` default as `recipe.make_recipe` says; `progress` is
+    called with every step's record.
     Raises BadInput where `out` is not empty (unless `overwrite`) or the loss is no longer a number.
     """
     started, out = time.perf_counter(), Path(out)
+    extra = train_embeddings or train_head
+    check_use(recipe, rank=rank, region=region is not None, grid=grid, lr=lr, extra_trained=extra)
     refuse_full_folder(out, overwrite, base)
-    recipe = make_recipe(
-        readout, len(task.labels), k_shot, steps, lr, batch_size, seed, train_embeddings, train_head, head
+    settings = make_recipe(
+        readout, len(task.labels), k_shot, steps, lr, batch_size, seed, train_embeddings, train_head, head, recipe, rank
     )
     chosen = pick(device)
-    caps = {"max_train": max_train, "max_validation": max_validation, "max_test": max_test}
-    splits = load(task, k_shot=k_shot, seed=data_seed, **caps)
-    trainee = open_trainee(base, task, recipe, chosen)
-    train, validation = (encode(task, f, trainee.tokenizer, readout) for f in (splits.train, splits.validation))
-    history: list[TrainStep] = []
-    for record in training(trainee, train, validation, recipe, task.metric, task.positive):
-        history.append(record)
-        if progress is not None:
-            progress(record)
-    best = max((r for r in history if r.best), key=lambda r: r.step, default=history[-1])
-    scored = {"validation": validation}
-    if evaluate_test:
-        scored["test"] = encode(task, splits.test, trainee.tokenizer, readout)
-    scores = {name: evaluate(trainee, encoded, task.metric, task.positive) for name, encoded in scored.items()}
-    report = Report(
-        base=trainee.identity, task=task.name, labels=tuple(task.labels),
-        metric=task.metric, recipe=recipe, k_shot=k_shot, data_seed=data_seed, examples=_counts(splits),
-        data_fingerprint=splits.fingerprint, scores=scores, best_step=best.step,
-        notes=(*trainee.notes, *splits.notes), command=command, seconds=time.perf_counter() - started,
+    plan = DataPlan(k_shot, data_seed, max_train, max_validation, max_test, evaluate_test)
+    material = Material(task, plan.load(task), plan, readout)
+    found = search(points(settings, grid), lambda point, tell: attempt(base, material, point, chosen, region, tell),
+                   progress)  # fmt: skip
+    others = {} if region is None else {"region": {"size": region.size, "d": region.d}}
+    report = report_of(
+        found.best.held, material, found.best, started, command=command, grid=found.points, others=others
+    )
+    write_folder(out, found.best.held, report, found.best.history, overwrite)
+    return Finetuned(
+        out, tuple(found.best.history), found.best.best_step, report.scores, report.notes, report.seconds,
+        report.touched, report.trained, found.points,
     )  # fmt: skip
-    write_folder(out, trainee, report, history, overwrite)
-    return Finetuned(out, tuple(history), best.step, scores, report.notes, report.seconds)
 
 
-def training(
-    trainee: Trainee, train: Encoded, validation: Encoded, recipe: Recipe, metric: str, positive: int = 1
-) -> Generator[TrainStep, None, None]:
-    """One record a step; afterwards the model holds the parameters of the best check, in eval mode."""
-    optimizer = torch.optim.SGD(trainee.groups(recipe.weight_decay), lr=recipe.lr)
-    readout, seen = make_readout(recipe.readout, train), Batches(train, trainee.device)
-    checked = validation.take(_fixed_rows(len(validation), recipe.check_examples))
-    order = batches(train.lengths, recipe.batch_size, recipe.seed)
-    best, kept, started = -np.inf, trainee.copy(), time.perf_counter()
-    for step in range(1, recipe.steps + 1):
-        loss = _step(trainee, readout, seen, next(order), recipe, step)
-        optimizer.step()
-        value, is_best = None, False
-        if step % recipe.check_every == 0 or step == recipe.steps:
-            value = evaluate(trainee, checked, metric, positive)[metric]
-            is_best = value >= best
-            if is_best:
-                best, kept = value, trainee.copy()
-        yield TrainStep(step, recipe.steps, loss, time.perf_counter() - started, value, is_best)
-    trainee.restore(kept)
-    trainee.model.eval()
+def attempt(
+    base: str, material: Material, recipe: Recipe, device: torch.device, region: Region | None, tell: Tell
+) -> Attempt:
+    """The base fine-tuned by one recipe, its best check restored, an ordinary model again."""
+    started = time.perf_counter()
+    trainee = open_trainee(base, material.task, recipe, device, region)
+    lesson = material.lesson(trainee.tokenizer)
+    history: list[TrainStep] = []
+    for record in training(trainee, lesson.train, lesson.validation, recipe, lesson.metric, lesson.positive):
+        history.append(record)
+        tell(record)
+    trainee.finish()
+    value = material.scores(trainee)[lesson.metric]
+    return Attempt(recipe, trainee, history, best_of(history).step, value, time.perf_counter() - started)
 
 
-def evaluate(trainee: Trainee, encoded: Encoded, metric: str, positive: int = 1) -> dict[str, float]:
-    """The metrics of the model as it stands on these examples, by name."""
-    readout = make_readout(trainee.readout, encoded)
-    logits = np.empty((len(encoded), encoded.n_labels), dtype=np.float32)
-    trainee.model.eval()
-    with torch.inference_mode():
-        for batch in Batches(encoded, trainee.device).micro(np.arange(len(encoded))):
-            logits[batch.rows] = readout.logits(trainee.model, batch).float().cpu().numpy()
-    return score(logits, encoded.labels, metric, positive)
-
-
-def _step(trainee: Trainee, readout: Readout, examples: Batches, rows: np.ndarray, recipe: Recipe, step: int) -> float:
-    """The batch's mean loss; its clipped gradient is then in place. Dropout is drawn from seed and step."""
-    trainee.model.train()
-    trainee.model.zero_grad(set_to_none=True)
-    loss = 0.0
-    with torch.random.fork_rng(devices=trainee.random_devices):
-        torch.manual_seed(recipe.seed * 1_000_003 + step)
-        for batch in examples.micro(rows):
-            logits = readout.logits(trainee.model, batch).float()
-            part = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="sum") / len(rows)
-            part.backward()
-            loss += float(part.detach())
-    if not np.isfinite(loss):
-        raise BadInput(
-            f"the loss became {loss} at step {step} of {recipe.steps}, so training stopped and nothing was written; "
-            f"lower the learning rate (--lr, now {recipe.lr:g})."
-        )
-    torch.nn.utils.clip_grad_norm_(trainee.trained, recipe.clip)
-    return loss
-
-
-def _fixed_rows(n: int, most: int) -> np.ndarray:
-    """The same rows at every check, drawn once where there are more than `most`."""
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).permutation(n)[:most])
-
-
-def _counts(splits: Splits) -> dict[str, int]:
-    return {name: len(getattr(splits, name)) for name in ("train", "validation", "test")}
+def report_of(
+    trainee: Trainee,
+    material: Material,
+    found: Attempt,
+    started: float,
+    *,
+    command: str | None = None,
+    grid: Sequence[dict[str, Any]] = (),
+    others: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    trained: int | None = None,
+) -> Report:
+    """What is to be said of a trained model; its metrics and the entries it touched are measured here."""
+    task, plan = material.task, material.plan
+    return Report(
+        base=trainee.identity, task=task.name, labels=tuple(task.labels), metric=task.metric, recipe=found.recipe,
+        k_shot=plan.k_shot, data_seed=plan.data_seed, examples=material.counts,
+        data_fingerprint=material.splits.fingerprint, scores=material.all_scores(trainee), best_step=found.best_step,
+        notes=(*trainee.notes, *notes, *material.splits.notes), command=command,
+        touched=trainee.touched(), trained=trainee.trained_body if trained is None else trained,
+        trained_head=trainee.trained_head, d=trainee.table.d, grid=tuple(grid), others=others or {},
+        seconds=time.perf_counter() - started,
+    )  # fmt: skip

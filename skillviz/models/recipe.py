@@ -1,4 +1,4 @@
-"""The fine-tuning recipe of the paper: plain SGD, and in which order examples come."""
+"""One recipe with every number filled in, and in which order examples come."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,22 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from skillviz.errors import BadInput
+from skillviz.models.recipes import paper_steps, recipe_row
 
 DEFAULT_STEPS = 2000
 """Steps where no k is given: what MiniLM needed on 6,900 sentences; the paper has no rule without a k."""
 
-LEARNING_RATES = {"head": 1e-2, "prompt": 5e-3, "causal": 5e-3}
-"""By readout: a new linear head wants the larger one of the paper's grid {1e-2, 5e-3, 1e-3}."""
-
 HEADS = ("own", "linear")
 
-K_CAP = 512
-"""From 4096-shot on the paper stops at 16 * n * 512 steps, where the training accuracy is 100 %."""
+LORA_ALPHA = 8
+"""LoRA's changes are multiplied by alpha / rank (Hu et al. 2022, RoBERTa-base)."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is fine-tuned. SGD without momentum at a constant rate; dropout is on while training."""
+    """How a model is fine-tuned. SGD is without momentum; dropout is on while training."""
 
     readout: str
     steps: int
@@ -39,13 +37,33 @@ class Recipe:
     """Train a language-model head too (prompt and causal); a classification head is always trained."""
     head: str = "own"
     """Of HEADS: the classification head of the model's own class, or the paper's bare linear layer."""
+    name: str = "sgd"
+    """Of recipes.RECIPES."""
+    optimizer: str = "sgd"
+    """sgd or adamw (torch's default betas)."""
+    schedule: str = "constant"
+    """constant, or linear: after the warm-up (a share of the steps) down to 0 at the end."""
+    warmup: float = 0.0
+    l1: float = 0.0
+    """Weight of the sum of absolute movements of trained graftable entries in the loss."""
+    rank: int | None = None
+    """Of LoRA."""
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 1."""
+        if self.schedule == "constant":
+            return self.lr
+        rising = round(self.warmup * self.steps)
+        if step <= rising:
+            return self.lr * step / rising
+        return self.lr * (self.steps - step + 1) / (self.steps - rising)
 
 
 def default_steps(labels: int, k_shot: int | None) -> int:
     """The paper's 16 * n * k steps for a k-shot set (k counted as at most 512 from k = 4096 on), else 2,000."""
     if k_shot is None:
         return DEFAULT_STEPS
-    return 16 * labels * (k_shot if k_shot < 4096 else K_CAP)
+    return paper_steps(labels, k_shot)
 
 
 def make_recipe(
@@ -59,10 +77,17 @@ def make_recipe(
     train_embeddings: bool = False,
     train_head: bool = False,
     head: str = "own",
+    name: str = "sgd",
+    rank: int | None = None,
+    optimizer: str | None = None,
 ) -> Recipe:
-    """The recipe with every default filled in. Raises BadInput for a value that cannot be used."""
+    """The recipe with every default filled in. Raises BadInput for a value that cannot be used.
+
+    `optimizer` (multi-task and continual) is the recipe whose optimizer, rate and penalty are taken.
+    """
+    row, moved_by = recipe_row(name), recipe_row(optimizer or name)
     steps = default_steps(labels, k_shot) if steps is None else steps
-    lr = LEARNING_RATES[readout] if lr is None else lr
+    lr = moved_by.rates[readout] if lr is None else lr
     if steps < 1:
         raise BadInput(f"steps is {steps}; give 1 or more.")
     if batch_size < 1:
@@ -73,7 +98,10 @@ def make_recipe(
         raise BadInput(f"'{head}' is not a kind of head; known: {', '.join(HEADS)}.")
     if head == "linear" and readout != "head":
         raise BadInput(f"the {readout} readout has no classification head; --head linear goes with --readout head.")
-    return Recipe(readout, steps, batch_size, lr, seed, 1e-4, 1.0, 100, 512, train_embeddings, train_head, head)
+    return Recipe(
+        readout, steps, batch_size, lr, seed, 1e-4, 1.0, 100, 512, train_embeddings, train_head, head, name,
+        moved_by.optimizer.lower(), moved_by.schedule, moved_by.warmup, moved_by.l1, row.rank if rank is None else rank,
+    )  # fmt: skip
 
 
 def batches(lengths: np.ndarray, batch_size: int, seed: int, pool: int = 32) -> Iterator[np.ndarray]:

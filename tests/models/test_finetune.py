@@ -239,7 +239,7 @@ def test_a_full_disk_leaves_nothing(bare, tiny, tmp_path, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(applied, "_swap", full)
+    monkeypatch.setattr(applied, "swap", full)
     with pytest.raises(DiskFull, match="no space"):
         finetune(str(bare), tiny, out=tmp_path / "out", steps=1, device="cpu")
     assert not any(tmp_path.iterdir())

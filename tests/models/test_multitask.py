@@ -1,0 +1,248 @@
+"""Several tasks: one body with a head a task, and a sequence in which nothing that is owned moves."""
+
+import itertools
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from skillviz.core.region import Region
+from skillviz.errors import BadData, BadInput
+from skillviz.models import retrain
+from skillviz.models.continual import finetune_sequence
+from skillviz.models.finetune import finetune
+from skillviz.models.lessons import DataPlan, materials
+from skillviz.models.multitask import Class, finetune_tasks
+from skillviz.models.pair import load_pair
+from skillviz.models.predict import predict
+from skillviz.models.retrain import Hold, MovedOutside
+from skillviz.tasks.encode import encode
+from skillviz.tasks.registry import task
+from skillviz.tasks.splits import load
+from tests.tiny import tiny_pair, tiny_rows, tiny_task
+
+CPU = {"device": "cpu"}
+
+
+def variant(folder, name, labels=2, seed=0):
+    """The tiny task under another name, with other rows."""
+    path = tiny_task(folder / name, rows=48, labels=labels)
+    for number, (split, rows) in enumerate({"train": 48, "validation": 24, "test": 24}.items()):
+        lines = [json.dumps(row) for row in tiny_rows(rows, labels, seed=10 * seed + number)]
+        (path.parent / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "name": name}))
+    return task(path)
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory):
+    """Two tasks of two and of three labels."""
+    folder = tmp_path_factory.mktemp("tasks")
+    return [variant(folder, "one", 2, seed=1), variant(folder, "two", 3, seed=2)]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A bare BERT encoder."""
+    return tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[0]
+
+
+@pytest.fixture(scope="module")
+def regions(bare, tasks, tmp_path_factory):
+    """Two random regions that overlap."""
+    out = tmp_path_factory.mktemp("shapes") / "m"
+    finetune(str(bare), tasks[0], out=out, steps=1, device="cpu")
+    shapes = load_pair(bare, out, device="cpu").table.shapes
+    d = Region.full(shapes).size
+    order = np.random.default_rng(0).permutation(d)
+    return [Region.from_flat(order[: d // 5], shapes), Region.from_flat(order[d // 10 : d // 3], shapes)]
+
+
+@pytest.fixture(scope="module")
+def sequence(bare, tasks, regions, tmp_path_factory):
+    """By mode: the folder of a sequence of the two tasks."""
+    out = tmp_path_factory.mktemp("sequences")
+    chosen = {"naive": None, "grafting": regions}
+    for mode, given in chosen.items():
+        finetune_sequence(str(bare), tasks, out=out / mode, regions=given, steps=20, lr=0.3, **CPU)
+    return out
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def told(folder):
+    return json.loads((folder / "finetune.json").read_text())
+
+
+def answers(bare, folder, asked):
+    """The fine-tuned state's logits on the task's test set."""
+    pair = load_pair(bare, folder, task=asked, device="cpu")
+    return predict(pair, encode(asked, load(asked).test, pair.tokenizer, "head"), "finetuned")
+
+
+def test_folders_of_a_multi_task_model_share_the_body_exactly(bare, tasks, tmp_path):
+    found = finetune_tasks(str(bare), tasks, out=tmp_path / "m", steps=40, lr=0.1, seed=2, **CPU)
+    one, two = (weights(tmp_path / "m" / name) for name in ("one", "two"))
+    body = [name for name in one if not name.startswith(("bert.pooler", "classifier"))]
+    assert all(torch.equal(one[name], two[name]) for name in body)
+    assert (one["classifier.weight"].shape[0], two["classifier.weight"].shape[0]) == (2, 3)
+    assert not torch.equal(one["bert.pooler.dense.weight"], two["bert.pooler.dense.weight"])
+    before = load_file(bare / "model.safetensors")
+    assert not torch.equal(
+        before["encoder.layer.1.output.dense.weight"], one["bert.encoder.layer.1.output.dense.weight"]
+    )
+    assert set(found.members) == {"one", "two"} and len(found.history) == 40
+    record = told(tmp_path / "m" / "two")
+    assert (record["recipe"], record["tasks"]) == ("multi-task", ["one", "two"])
+    mean = np.mean([found.scores[f"{name} validation"]["accuracy"] for name in ("one", "two")])
+    assert record["mean_validation"] == pytest.approx(mean)
+    pair = load_pair(bare, tmp_path / "m" / "two", task=tasks[1], device="cpu")
+    assert record["touched"] == int((pair.base != pair.finetuned).sum())
+    assert record["trained"] == pair.d
+    again = finetune_tasks(str(bare), tasks, out=tmp_path / "again", steps=40, lr=0.1, seed=2, **CPU)
+    assert [r.loss for r in again.history] == [r.loss for r in found.history]
+    assert all(torch.equal(one[n], t) for n, t in weights(tmp_path / "again" / "one").items())
+
+
+def test_each_step_draws_one_task_by_the_seed():
+    def drawn(seed):
+        seen = []
+        pupils = [SimpleNamespace(backward=lambda step, i=i: seen.append(i) or 0.0) for i in range(3)]
+        room = Class(pupils, np.random.default_rng([seed, 1]))
+        for step in range(300):
+            room.backward(step)
+        return seen
+
+    assert drawn(0) == drawn(0) != drawn(1)
+    assert min(np.bincount(drawn(0))) > 70
+
+
+def test_steps_default_to_the_sum_of_the_tasks_own(bare, tasks, tmp_path):
+    found = finetune_tasks(str(bare), tasks, out=tmp_path / "m", k_shot=1, **CPU)
+    assert len(found.history) == 16 * 2 + 16 * 3
+
+
+@pytest.mark.parametrize(("family", "readout"), [("bert", "prompt"), ("gpt2", "causal")])
+def test_with_a_language_model_head_the_whole_model_is_shared(family, readout, tasks, tmp_path):
+    base = tiny_pair(tmp_path, family, readout)[0]
+    finetune_tasks(str(base), tasks, out=tmp_path / "m", readout=readout, steps=6, optimizer="adamw-l1", **CPU)
+    one, two, before = weights(tmp_path / "m" / "one"), weights(tmp_path / "m" / "two"), weights(base)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    moved = {name for name in one if not torch.equal(one[name], before[name])}
+    assert moved and all(".layer." in name or ".h." in name for name in moved)
+    assert told(tmp_path / "m" / "one")["settings"]["l1"] == 0.001
+
+
+def test_texts_of_another_s_test_are_left_out_of_training(tasks, tmp_path):
+    leaky = variant(tmp_path, "leaky", 2, seed=3)
+    train = [json.loads(line) for line in (tmp_path / "leaky" / "train.jsonl").read_text().splitlines()]
+    texts = load(tasks[0])
+    train[0]["text"] = texts.test["text_a"][3].upper() + "  "
+    train[1]["text"] = texts.validation["text_a"][0]
+    (tmp_path / "leaky" / "train.jsonl").write_text("\n".join(json.dumps(row) for row in train) + "\n")
+    found = materials([leaky, tasks[0]], DataPlan(max_test=1), "head")
+    assert found[0].counts["train"] == 46 and found[1].counts["train"] == 48
+    assert any("2 of 48 training examples of leaky were left out" in note for note in found[0].splits.notes)
+    assert found[0].splits.fingerprint != load(leaky).fingerprint
+    (tmp_path / "leaky" / "train.jsonl").write_text("\n".join(json.dumps(row) for row in train[:2]) + "\n")
+    with pytest.raises(BadData, match="every training example"):
+        materials([leaky, tasks[0]], DataPlan(), "head")
+
+
+def test_a_multi_task_grid_chooses_by_the_mean(bare, tasks, tmp_path):
+    finetune_tasks(str(bare), tasks, out=tmp_path / "m", steps=4, grid="quick", **CPU)
+    grid = told(tmp_path / "m" / "one")["grid"]
+    assert len(grid) == 3 and sum(point["chosen"] for point in grid) == 1
+
+
+def test_a_sequence_writes_every_task_after_every_stage(sequence, bare, tasks):
+    for mode in ("naive", "grafting"):
+        folders = sorted(str(p.parent.relative_to(sequence / mode)) for p in (sequence / mode).rglob("finetune.json"))
+        assert folders == ["1/one", "2/one", "2/two"]
+        for place in folders:
+            record = told(sequence / mode / place)
+            assert (record["recipe"], record["mode"], record["stage"]) == ("continual", mode, int(place[0]))
+            pair = load_pair(bare, sequence / mode / place, device="cpu")
+            assert record["touched"] == int((pair.base != pair.finetuned).sum())
+
+
+def test_naive_training_changes_an_earlier_task_s_answers(sequence, bare, tasks):
+    early, late = (answers(bare, sequence / "naive" / s / "one", tasks[0]) for s in ("1", "2"))
+    assert not np.array_equal(early, late)
+    one, two = weights(sequence / "naive" / "2" / "one"), weights(sequence / "naive" / "2" / "two")
+    name = "bert.encoder.layer.0.output.dense.weight"
+    assert torch.equal(one[name], two[name])
+
+
+def test_by_grafting_an_earlier_task_answers_as_before(sequence, bare, tasks, regions):
+    early, late = (sequence / "grafting" / s / "one" for s in ("1", "2"))
+    assert all(torch.equal(t, weights(late)[name]) for name, t in weights(early).items())
+    np.testing.assert_array_equal(answers(bare, early, tasks[0]), answers(bare, late, tasks[0]))
+    assert told(late)["trained"] == regions[0].size
+
+
+def test_a_task_is_answered_on_the_union_up_to_it(sequence, bare, regions):
+    last = load_pair(bare, sequence / "grafting" / "2" / "two", device="cpu")
+    first = load_pair(bare, sequence / "grafting" / "2" / "one", device="cpu")
+    moved = set(torch.nonzero(last.base != last.finetuned).flatten().tolist())
+    union, own = regions[0] | regions[1], regions[0]
+    assert moved <= set(union.flat().tolist())
+    assert moved & set((regions[1] - regions[0]).flat().tolist())
+    owned = torch.from_numpy(own.flat())
+    assert torch.equal(last.finetuned[owned], first.finetuned[owned])
+    assert told(sequence / "grafting" / "2" / "two")["union"] == union.size
+
+
+def test_it_is_looked_at_every_step(bare, tasks, regions, tmp_path, monkeypatch):
+    looked = itertools.count()
+    real = Hold.check
+
+    def counted(self, when=""):
+        next(looked)
+        real(self, when)
+
+    monkeypatch.setattr(Hold, "check", counted)
+    finetune_sequence(str(bare), tasks, out=tmp_path / "s", regions=regions, steps=5, **CPU)
+    assert next(looked) == 2 * (5 + 1)
+
+
+def test_a_moved_owned_entry_stops_the_sequence(bare, tasks, regions, tmp_path, monkeypatch):
+    steps = itertools.count()
+
+    def forgets(self):
+        if next(steps) < 7:  # the second stage's third step
+            real(self)
+
+    real = retrain.Hold.mask
+    monkeypatch.setattr(retrain.Hold, "mask", forgets)
+    with pytest.raises(MovedOutside, match="at step 3 of stage 2"):
+        finetune_sequence(str(bare), tasks, out=tmp_path / "s", regions=regions, steps=5, lr=0.3, **CPU)
+    assert not any(tmp_path.iterdir())
+
+
+def test_wrong_sequences_are_refused_at_once(bare, tasks, regions, tmp_path):
+    with pytest.raises(BadInput, match="2 tasks and 1 regions"):
+        finetune_sequence(str(bare), tasks, out=tmp_path / "s", regions=regions[:1], **CPU)
+    with pytest.raises(BadInput, match="given twice"):
+        finetune_sequence(str(bare), [tasks[0]] * 2, out=tmp_path / "s", **CPU)
+    with pytest.raises(BadInput, match="several tasks"):
+        finetune_tasks(str(bare), tasks[:1], out=tmp_path / "s", **CPU)
+    strange = Region({"x": np.array([0])}, {"x": (3,)})
+    with pytest.raises(BadInput, match="another architecture"):
+        finetune_sequence(str(bare), tasks, out=tmp_path / "s", regions=[regions[0], strange], steps=1, **CPU)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.gpu
+def test_several_tasks_on_cuda(bare, tasks, regions, tmp_path):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    finetune_tasks(str(bare), tasks, out=tmp_path / "m", steps=5, device="cuda")
+    finetune_sequence(str(bare), tasks, out=tmp_path / "s", regions=regions, steps=5, device="cuda")
+    assert told(tmp_path / "s" / "2" / "one")["stage"] == 2

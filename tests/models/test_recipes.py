@@ -1,0 +1,364 @@
+"""The recipes: what each trains and what it leaves, its optimizer against torch's, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForMaskedLM
+
+from skillviz.core.parameters import graftable
+from skillviz.core.region import Region
+from skillviz.errors import BadInput, BadModel
+from skillviz.models import training as loop
+from skillviz.models.finetune import finetune
+from skillviz.models.grid import Attempt, points, search
+from skillviz.models.low_rank import Adapter
+from skillviz.models.pair import load_pair
+from skillviz.models.penalty import add_l1_gradient, movement
+from skillviz.models.recipe import make_recipe
+from skillviz.models.recipes import GRIDS, RECIPES, check_use, grid_of, paper_steps, recipe_row
+from skillviz.models.retrain import Hold, MovedOutside
+from skillviz.models.training import Diverged, TrainStep
+from skillviz.tasks.registry import task
+from tests.tiny import tiny_model, tiny_pair, tiny_task
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """The tiny task of two labels."""
+    return task(tiny_task(tmp_path_factory.mktemp("data"), rows=64))
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A bare BERT encoder, as pre-trained models come."""
+    return tiny_pair(tmp_path_factory.mktemp("bert"), "bert", "head")[0]
+
+
+def told(folder):
+    return json.loads((folder / "finetune.json").read_text())
+
+
+def table_of(folder):
+    """The graftable parameters of a fine-tuned folder."""
+    shapes = {name: tuple(t.shape) for name, t in load_file(folder / "model.safetensors").items()}
+    return graftable("bert", shapes)
+
+
+def moved(base, folder):
+    """Name -> mask of the entries of the blocks that differ from the base's."""
+    before, after = load_file(base / "model.safetensors"), load_file(folder / "model.safetensors")
+    return {n: after[n] != before[n.removeprefix("bert.")] for n in after if n.removeprefix("bert.") in before}
+
+
+def region_of(bare, tiny, tmp_path, share=0.1, seed=0):
+    """A random region of the tiny BERT, by the names of its classification model."""
+    finetune(str(bare), tiny, out=tmp_path / f"shapes{seed}", steps=1, device="cpu")
+    shapes = table_of(tmp_path / f"shapes{seed}").shapes
+    d = Region.full(shapes).size
+    chosen = np.random.default_rng(seed).permutation(d)[: int(share * d)]
+    return Region.from_flat(chosen, shapes)
+
+
+def test_the_table_has_all_and_an_unknown_name_lists_them():
+    wanted = ["sgd", "adamw", "adamw-l1", "bitfit", "lora", "graft-retrain", "multi-task", "continual"]
+    assert list(RECIPES) == wanted
+    assert all(row.sentence.endswith(".") and row.source and row.trained for row in RECIPES.values())
+    with pytest.raises(BadInput, match="known: sgd, adamw, adamw-l1, bitfit"):
+        recipe_row("adam")
+
+
+def test_presets_are_the_paper_s():
+    assert (paper_steps(2, 64), paper_steps(3, 4096), paper_steps(2, 4095)) == (2048, 24_576, 131_040)
+    grid = grid_of(recipe_row("sgd"), "paper", 8)
+    assert (grid.batch_sizes, grid.rates) == ((2, 4, 8), (1e-2, 5e-3, 1e-3))
+    assert grid_of(recipe_row("adamw"), "paper", 8).rates == (1e-5, 2e-5, 5e-5)
+    assert max(grid_of(recipe_row("bitfit"), "paper", 8).rates) == 10 * max(grid.rates)
+    assert grid_of(recipe_row("sgd"), "quick", 16).batch_sizes == (16,)
+    assert grid_of(recipe_row("sgd"), "none", 8) is None
+    assert len(points(make_recipe("head", 2), "paper")) == 9
+    assert GRIDS == ("none", "quick", "paper")
+
+
+def test_the_linear_rate_ends_near_zero_and_warms_up():
+    recipe = make_recipe("head", 2, steps=10, lr=1.0, name="adamw")
+    assert [recipe.rate(s) for s in (1, 2, 10)] == pytest.approx([1.0, 0.9, 0.1])
+    warm = make_recipe("head", 2, steps=100, lr=1.0, name="lora")
+    assert [warm.rate(s) for s in (3, 6, 7, 100)] == pytest.approx([0.5, 1.0, 1.0, 1 / 94])
+    assert make_recipe("head", 2).rate(1999) == 1e-2
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        ("graft-retrain", {}, "--region"),
+        ("sgd", {"rank": 2}, "leave out --rank"),
+        ("sgd", {"tasks": 2}, "learns one task"),
+        ("sgd", {"region": True}, "goes with graft-retrain"),
+        ("lora", {"rank": 0}, "1 or more"),
+        ("multi-task", {}, "several tasks"),
+        ("multi-task", {"tasks": 2, "mode": "naive"}, "recipe continual"),
+        ("continual", {"tasks": 2, "mode": "forgetful"}, "known: naive, grafting"),
+        ("continual", {"tasks": 2, "mode": "grafting"}, "region a task"),
+        ("continual", {"tasks": 3, "mode": "grafting", "regions": 2}, "3 tasks and 2 regions"),
+        ("continual", {"tasks": 2, "mode": "naive", "regions": 2}, "leave out --regions"),
+        ("continual", {"tasks": 2, "grid": "quick"}, "no grid"),
+        ("sgd", {"grid": "paper", "lr": 0.1}, "leave out --lr"),
+        ("sgd", {"grid": "large"}, "known: none, quick, paper"),
+        ("adamw", {"optimizer": "sgd"}, "its own optimizer"),
+        ("multi-task", {"tasks": 2, "optimizer": "lion"}, "known: sgd, adamw, adamw-l1"),
+        ("bitfit", {"extra_trained": True}, "says itself what is trained"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_in_a_sentence(name, options, says):
+    with pytest.raises(BadInput, match=says):
+        check_use(name, **options)
+
+
+def test_bitfit_changes_only_biases(bare, tiny, tmp_path):
+    found = finetune(str(bare), tiny, out=tmp_path / "out", recipe="bitfit", steps=20, device="cpu")
+    changed = moved(bare, tmp_path / "out")
+    table = table_of(tmp_path / "out")
+    biases = {p.name for p in table.parameters if p.is_bias}
+    free = {name for name, mask in changed.items() if mask.any() and "pooler" not in name}
+    # softmax does not see a key's bias: its gradient is zero but for rounding
+    assert biases - {name for name in biases if "key" in name} <= free <= biases
+    assert any("LayerNorm.bias" in name for name in biases)
+    record = told(tmp_path / "out")
+    assert record["trained"] == found.trained == sum(p.size for p in table.parameters if p.is_bias)
+    assert record["touched"] == sum(int(changed[name].sum()) for name in biases)
+    assert (record["recipe"], record["settings"]["lr"]) == ("bitfit", 5e-2)
+
+
+def test_bitfit_needs_biases(tiny, tmp_path):
+    base = tiny_pair(tmp_path, "llama", "head")[0]
+    with pytest.raises(BadModel, match="no biases"):
+        finetune(str(base), tiny, out=tmp_path / "out", recipe="bitfit", steps=1, device="cpu")
+
+
+def test_graft_retrain_changes_only_the_region(bare, tiny, tmp_path):
+    region = region_of(bare, tiny, tmp_path)
+    found = finetune(
+        str(bare), tiny, out=tmp_path / "out", recipe="graft-retrain", region=region, steps=120, lr=0.3, device="cpu"
+    )
+    before, after = load_file(bare / "model.safetensors"), load_file(tmp_path / "out" / "model.safetensors")
+    for name in region.shapes:
+        old, new = before[name.removeprefix("bert.")], after[name]
+        outside = ~torch.from_numpy(region.mask(name))
+        assert torch.equal(old[outside].view(torch.int32), new[outside].view(torch.int32)), name
+        assert name not in region.indices or name.endswith("key.bias") or not torch.equal(old, new), name
+    assert not torch.equal(after["classifier.weight"], torch.zeros_like(after["classifier.weight"]))
+    record = told(tmp_path / "out")
+    assert record["trained"] == found.trained == region.size
+    assert 0 < record["touched"] <= region.size
+    assert record["region"] == {"size": region.size, "d": region.d}
+    pair = load_pair(bare, tmp_path / "out")
+    assert int((pair.base != pair.finetuned).sum()) == record["touched"]
+
+
+@pytest.mark.parametrize("planted", ["mask", "decay"])
+def test_a_planted_error_in_the_mask_is_found(planted, bare, tiny, tmp_path, monkeypatch):
+    region = region_of(bare, tiny, tmp_path)
+
+    def decays_all(self, amount):
+        for parameter in self.parameters.values():
+            parameter.data.mul_(1 - amount)
+
+    monkeypatch.setattr(Hold, planted, (lambda self: None) if planted == "mask" else decays_all)
+    monkeypatch.setattr(Hold, "held", (), raising=False)
+    with pytest.raises(MovedOutside, match="entries outside the region moved"):
+        finetune(
+            str(bare), tiny, out=tmp_path / "out", recipe="graft-retrain", region=region, steps=3, lr=0.3, device="cpu"
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_region_of_other_shapes_is_refused(bare, tiny, tmp_path):
+    other = Region({"x": np.array([0])}, {"x": (3,)})
+    with pytest.raises(BadInput, match="another architecture"):
+        finetune(str(bare), tiny, out=tmp_path / "o", recipe="graft-retrain", region=other, steps=1, device="cpu")
+
+
+def test_the_l1_gradient_is_autograd_s():
+    generator = torch.Generator().manual_seed(0)
+    theta = torch.randn(50, dtype=torch.float64, generator=generator, requires_grad=True)
+    pre = torch.randn(50, dtype=torch.float64, generator=generator)
+    with torch.no_grad():
+        pre[:10] = theta[:10]
+    loss = (theta**3).sum() + 0.001 * (theta - pre).abs().sum()
+    (wanted,) = torch.autograd.grad(loss, theta)
+    theta.grad = (3 * theta**2).detach()
+    add_l1_gradient([(theta, pre)], 0.001)
+    assert torch.allclose(theta.grad, wanted, rtol=0, atol=1e-15)
+    assert torch.equal(theta.grad[:10], (3 * theta**2).detach()[:10])
+    assert movement([(theta, pre)]) == pytest.approx(float((theta - pre).detach().abs().sum()))
+    # and against differences, where nothing is at its kink
+    away = theta.detach()[10:].clone().requires_grad_(True)
+    assert torch.autograd.gradcheck(lambda x: 0.001 * (x - pre[10:]).abs().sum(), (away,))
+
+
+@pytest.mark.parametrize(("name", "weight"), [("adamw", 0.0), ("adamw-l1", 0.001)])
+def test_adamw_is_torch_s_with_a_linear_rate(name, weight, bare, tiny, tmp_path):
+    recipe = make_recipe("head", 2, steps=6, lr=0.01, name=name)
+    ours, twin = (loop_trainee(bare, tiny, recipe) for _ in range(2))
+    lesson = ours[1]
+    list(loop.training(ours[0], lesson.train, lesson.validation, recipe, "accuracy"))
+    slow_twin(*twin, recipe, weight)
+    for one, other in zip(ours[0].trained, twin[0].trained, strict=True):
+        assert torch.allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
+def loop_trainee(bare, tiny, recipe):
+    from skillviz.models.lessons import DataPlan, Material
+    from skillviz.models.trainee import open_trainee
+
+    trainee = open_trainee(str(bare), tiny, recipe, torch.device("cpu"))
+    plan = DataPlan()
+    return trainee, Material(tiny, plan.load(tiny), plan, "head").lesson(trainee.tokenizer)
+
+
+def slow_twin(trainee, lesson, recipe, weight):
+    """Six steps written out: the penalty inside the loss, the rate by torch's own schedule."""
+    pupil = loop.Pupil(trainee, lesson, recipe)
+    optimizer = torch.optim.AdamW(trainee.groups(1e-4), lr=0.01)
+    falling = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: 1 - done / 6)
+    start = [value.clone() for _, value in trainee.moving]
+    for step in range(1, 7):
+        optimizer.zero_grad()
+        pupil.backward(step)
+        if weight:
+            moved = sum((p - s).abs().sum() for (p, _), s in zip(trainee.moving, start, strict=True))
+            (weight * moved).backward()
+        torch.nn.utils.clip_grad_norm_(trainee.trained, 1.0)
+        optimizer.step()
+        falling.step()
+
+
+def test_the_penalty_keeps_entries_near_the_base(bare, tiny, tmp_path):
+    options = {"steps": 150, "lr": 0.003, "device": "cpu"}
+    distances = {}
+    for name in ("adamw", "adamw-l1"):
+        finetune(str(bare), tiny, out=tmp_path / name, recipe=name, **options)
+        pair = load_pair(bare, tmp_path / name)
+        distances[name] = float((pair.finetuned - pair.base).abs().sum())
+    assert distances["adamw-l1"] < distances["adamw"]
+
+
+@pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("gpt2", "head"), ("llama", "causal")])
+def test_lora_is_merged_into_an_ordinary_folder(family, readout, tiny, tmp_path):
+    base = tiny_pair(tmp_path, family, readout)[0]
+    found = finetune(
+        str(base), tiny, out=tmp_path / "out", recipe="lora", rank=2, readout=readout, steps=30, lr=0.05, device="cpu"
+    )
+    assert not any("lora" in name for name in load_file(found.path / "model.safetensors"))
+    pair = load_pair(base, found.path)
+    table = pair.table
+    fused = {"bert": ("query", "value"), "gpt2": ("c_attn",), "llama": ("q_proj", "v_proj")}[family]
+    targets = [p for p in table.parameters if p.name.endswith(tuple(f"{n}.weight" for n in fused))]
+    assert told(found.path)["trained"] == sum(2 * sum(p.shape) for p in targets)
+    for name, mask in zip(table.names, pair.flat.views(pair.base != pair.finetuned), strict=True):
+        assert bool(mask.any()) == (name in {p.name for p in targets}), name
+    assert told(found.path)["touched"] <= sum(p.size for p in targets)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_merged_logits_are_peft_s(family):
+    model, twin = tiny_model(family, "head"), tiny_model(family, "head")
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    table = graftable(family, shapes, model.config.to_dict())
+    adapter = Adapter(model, table, rank=2, seed=0)
+    targets = {"bert": ["query", "value"], "gpt2": ["c_attn"]}[family]
+    joined = get_peft_model(
+        twin, LoraConfig(r=2, lora_alpha=8, target_modules=targets, fan_in_fan_out=family == "gpt2")
+    )
+    theirs = {n: p for n, p in joined.named_parameters() if ".lora_" in n}
+    generator = torch.Generator().manual_seed(1)
+    for (_, mine), other in zip(sorted(adapter.parameters.items()), (theirs[n] for n in sorted(theirs)), strict=True):
+        assert mine.shape == other.shape
+        mine.data.normal_(0, 0.2, generator=generator)
+        other.data.copy_(mine.data)
+    ids = torch.arange(5, 15)[None]
+    model.config.pad_token_id = twin.config.pad_token_id = 0
+    with torch.inference_mode():
+        wanted = joined.eval()(input_ids=ids).logits
+        merged = adapter.merge().eval()
+        assert torch.allclose(merged(input_ids=ids).logits, wanted, rtol=1e-4, atol=1e-5)
+    assert {name: tuple(p.shape) for name, p in merged.named_parameters()} == shapes
+
+
+def test_rank_one_on_roberta_base_trains_36864_entries():
+    config = AutoConfig.for_model("roberta")
+    with torch.device("meta"):
+        model = AutoModelForMaskedLM.from_config(config)
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    assert Adapter(model, graftable("roberta", shapes), rank=1, seed=0).size == 36_864
+
+
+def test_a_family_without_known_modules_is_refused():
+    table = graftable("strange", {"layers.0.w.weight": (2, 2)})
+    with pytest.raises(BadModel, match="not in the table"):
+        Adapter(tiny_model("bert", "head"), table, rank=1, seed=0)
+
+
+def test_the_grid_keeps_the_best_on_validation(bare, tiny, tmp_path):
+    seen = []
+    found = finetune(str(bare), tiny, out=tmp_path / "out", grid="quick", steps=15, device="cpu", progress=seen.append)
+    stored = told(tmp_path / "out")["grid"]
+    assert [(p["batch_size"], p["lr"]) for p in stored] == [(8, 1e-2), (8, 5e-3), (8, 1e-3)]
+    chosen = [p for p in stored if p["chosen"]]
+    assert len(chosen) == 1 and chosen[0]["value"] == max(p["value"] for p in stored)
+    assert found.scores["validation"]["accuracy"] == chosen[0]["value"]
+    assert told(tmp_path / "out")["settings"]["lr"] == chosen[0]["lr"]
+    assert [r.step for r in seen] == list(range(1, 46)) and {r.steps for r in seen} == {45}
+
+
+def fake(values):
+    """An attempt that scores as told; None stands for a loss that is no number."""
+    values = iter(values)
+
+    def attempt(recipe, tell):
+        value = next(values)
+        if value is None:
+            raise Diverged("the loss became nan")
+        tell(TrainStep(1, 1, 0.0, 0.0))
+        return Attempt(recipe, recipe.lr, [], 1, value, 0.5)
+
+    return attempt
+
+
+def test_of_equal_points_the_first_and_a_diverged_one_is_on_record():
+    recipes = points(make_recipe("head", 2), "quick")
+    found = search(recipes, fake([None, 0.7, 0.7]))
+    assert found.best.held == 5e-3
+    assert [p["value"] for p in found.points] == [None, 0.7, 0.7]
+    assert [p["chosen"] for p in found.points] == [False, True, False]
+    with pytest.raises(Diverged):
+        search(recipes, fake([None, None, None]))
+
+
+def test_sgd_is_the_plain_loop(bare, tiny):
+    """The paper's loop written out with torch.optim.SGD gives the same bits."""
+    recipe = make_recipe("head", 2, steps=5, lr=0.1)
+    ours, twin = (loop_trainee(bare, tiny, recipe) for _ in range(2))
+    list(loop.training(*(ours[0], ours[1].train, ours[1].validation, recipe, "accuracy")))
+    pupil = loop.Pupil(*twin, recipe)
+    optimizer = torch.optim.SGD(twin[0].groups(1e-4), lr=0.1)
+    for step in range(1, 6):
+        optimizer.zero_grad()
+        pupil.backward(step)
+        torch.nn.utils.clip_grad_norm_(twin[0].trained, 1.0)
+        optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(ours[0].trained, twin[0].trained, strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["sgd", "adamw-l1", "bitfit", "lora", "graft-retrain"])
+def test_every_recipe_runs_on_cuda(name, bare, tiny, tmp_path):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    region = region_of(bare, tiny, tmp_path) if name == "graft-retrain" else None
+    finetune(str(bare), tiny, out=tmp_path / "out", recipe=name, region=region, steps=5, device="cuda")
+    load_pair(bare, tmp_path / "out")
