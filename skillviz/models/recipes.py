@@ -75,7 +75,13 @@ def _same(rate: float) -> Mapping[str, float]:
 
 
 _BLOCKS = "the graftable parameters and the classification head"
-_ADAMW: dict[str, Any] = {"optimizer": "AdamW", "trained": _BLOCKS, "rates": _same(2e-5), "grid": ADAMW_GRID, "schedule": "linear"}
+_ADAMW: dict[str, Any] = {
+    "optimizer": "AdamW",
+    "trained": _BLOCKS,
+    "rates": _same(2e-5),
+    "grid": ADAMW_GRID,
+    "schedule": "linear",
+}
 _SGD: dict[str, Any] = {"optimizer": "SGD", "rates": SGD_RATES, "grid": SGD_GRID}
 
 _ROWS = (
