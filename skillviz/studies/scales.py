@@ -78,6 +78,11 @@ class Scale:
         values.pop("readout", None)
         return {**fields, "recipe": recipe, "finetune": values}
 
+    def first(self, task: str, recipe: str = "sgd", **training: Any) -> Entry:
+        """As `member`, with the first fine-tuning seed alone."""
+        is_stored = recipe == "sgd" and not training and self._is_stored(task)
+        return self.member(task) if is_stored else self.member(task, recipe, **{"seed": 0, **training})
+
     def search(self, member: Entry, localizer: str, sizes: Sequence[str] | None = None, **changes: Any) -> Entry:
         """An entry of runs on a member: this localizer at these sizes (the scale's where none are named).
 
@@ -186,7 +191,6 @@ DEMO = Scale(
         "two": ("film-sentiment", "news-inference"),
         "one": ("film-sentiment",),
         "histogram": ("news-inference",),
-        "sequence": ("news-inference", "news-topic", "film-sentiment"),
         "transfer": ("film-sentiment", "scene-inference"),
         "shift": ("film-sentiment", "scene-inference"),
         "sequence": ("news-inference", "news-topic", "film-sentiment"),
@@ -206,7 +210,12 @@ DEMO = Scale(
         "learned": {"steps": 50, "batch_size": 128},
         "learned-ranked": {"batch_size": 64},
         "fisher": {"options": {"examples": 256}},
+        "lottery": {"batch_size": 64},
     },
+    ladder=("1%", "3%", "10%"),
+    curve=("0.3%", "1%", "3%", "10%", "30%"),
+    within_biases=("0.3%", "0.1%"),
+    adamw={"steps": 800, "batch_size": 16, "lr": 1e-3},
 )  # fmt: skip
 
 SMALL = Scale(
@@ -223,7 +232,6 @@ SMALL = Scale(
         "two": ("sst2_sentences", "qnli"),
         "one": ("sst2_sentences",),
         "histogram": ("qnli",),
-        "sequence": ("qnli", "ag_news", "sst2_sentences"),
         "transfer": ("sst2_sentences", "qnli"),
         "shift": ("sst2_sentences", "mpqa", "mnli", "qnli"),
         "sequence": ("qnli", "ag_news", "sst2_sentences"),
@@ -240,6 +248,10 @@ SMALL = Scale(
     },
     head="linear",
     options={"learned": {"batch_size": 128}},
+    ladder=("0.01%", "0.1%", "1%"),
+    curve=("0.003%", "0.01%", "0.03%", "0.1%", "1%", "10%"),
+    within_biases=("0.03%", "0.01%"),
+    adamw={"steps": 3000, "batch_size": 16, "lr": 1e-4},
 )  # fmt: skip
 
 SCALES = {scale.name: scale for scale in (DEMO, SMALL)}

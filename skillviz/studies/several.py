@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from skillviz.core.intervals import Interval, percentile_interval
@@ -31,7 +32,7 @@ from skillviz.runs.spec import RunSpec
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
 
-KEPT = ".several"
+KEPT, ARRAY = ".several", "values"
 RESAMPLES = 1000
 BASE, MEMBER = "pretrained", "finetuned"
 
@@ -77,16 +78,13 @@ def scored(
     rows = np.array([row for row, name in enumerate(encoded.ids) if name not in seen], dtype=np.int64)
     if not len(rows):
         raise BadInput(f"every test example of '{spec.task}' stands in another task's training data; none is left.")
-    pair, splits = session.pair(spec), session.splits(spec)
-    told = task_note(session.task(spec), splits)
-    members = [info.fingerprint for info in (pair.base_info, pair.finetuned_info)]
-    common = {"members": members, "dtype": spec.dtype, "data": splits.fingerprint, "task": told.name}
+    told, common = task_note(session.task(spec), session.splits(spec)), members_of(session, spec)
 
     def logits(state: str, region: Region | None = None) -> np.ndarray:
         from skillviz.models.predict import predict
 
         which = {**common, "state": state, "region": None if region is None else digest(region)}
-        return kept(store, which, lambda: predict(pair, encoded, state, region))[rows]
+        return kept(store, which, lambda: predict(session.pair(spec), encoded, state, region))[rows]
 
     base, member = logits(BASE), logits(MEMBER)
     grafts = {}
@@ -135,16 +133,25 @@ def digest(region: Region) -> str:
     return hashlib.sha256(np.ascontiguousarray(region.flat(), dtype="<i8").tobytes()).hexdigest()
 
 
-def kept(store: Path, which: Mapping[str, object], make: Callable[[], np.ndarray]) -> np.ndarray:
-    """The logits kept under what they depend on; made and kept where there are none that can be read."""
+def members_of(session: Session, spec: RunSpec) -> dict[str, object]:
+    """What tells a pair and its examples from any other: fingerprints of models and data."""
+    check, splits = session.preflight(spec), session.splits(spec)
+    members = [check.base.fingerprint, check.finetuned.fingerprint]
+    return {"members": members, "dtype": spec.dtype, "readout": check.readout, "data": splits.fingerprint}
+
+
+def kept(
+    store: Path, which: Mapping[str, object], make: Callable[[], np.ndarray], dtype: str = "float32"
+) -> np.ndarray:
+    """The array kept under what it depends on; made and kept where there is none that can be read."""
     key = hashlib.sha256(json.dumps(which, sort_keys=True).encode()).hexdigest()
     path = store / KEPT / f"{key[:24]}.safetensors"
     if path.is_file():
         try:
-            return load_file(path)["logits"]
-        except (OSError, KeyError, ValueError, RuntimeError):
+            return load_file(path)[ARRAY]
+        except (OSError, KeyError, ValueError, SafetensorError):
             path.unlink(missing_ok=True)
-    found = np.ascontiguousarray(make(), dtype=np.float32)
+    found = np.ascontiguousarray(make(), dtype=dtype)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, lambda part: save_file({"logits": found}, part))
+    write_file(path, lambda part: save_file({ARRAY: found}, part))
     return found

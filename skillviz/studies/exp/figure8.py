@@ -10,12 +10,13 @@ import pandas as pd
 
 from skillviz.core.region import Region
 from skillviz.core.several import union
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, BadModel
 from skillviz.runs.run import Run
 from skillviz.runs.session import expanded
 from skillviz.studies import overlaps, several
 from skillviz.studies.exp.stability import stability_rows
 from skillviz.studies.family import family
+from skillviz.studies.purified import Joint
 from skillviz.studies.score_rows import score_rows
 from skillviz.studies.several import Chosen, Scored
 from skillviz.studies.tables import notes
@@ -41,7 +42,7 @@ def build(scale: Scale) -> list[dict[str, Any]]:
     training = {**scale.training, **({"steps": len(names) * steps} if steps else {})}
     entry = {
         **several_tasks(scale, RECIPE, names, training), **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER,
-        "options": {"start_share": 0.0}, "size": scale.sizes[0], "seed": list(scale.mask_seeds),
+        "options": {"start_share": 0.0, "candidate_share": 1.0}, "size": scale.sizes[0], "seed": list(scale.mask_seeds),
     }  # fmt: skip
     return [entry]
 
@@ -62,6 +63,20 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     if not runs:
         return {"note": notes("No region of a model of several tasks is finished, so there is nothing to tell.")}
     regions = {task: {seed: run.region() for seed, run in own.items()} for task, own in runs.items()}
+    shared = {
+        "overlap": pd.DataFrame(overlaps.overlap_rows(regions)),
+        "isolation": pd.DataFrame(overlaps.isolation_rows(regions)),
+    }
+    try:
+        return {**shared, **_from_models(results, runs, regions)}
+    except BadModel as error:  # a store that was packed has runs, and no weights
+        said = f"Gains need the weights of the multi-task model: {error.args[0]}"
+        rows = stability_rows(None, _every(runs))
+        return {**shared, "stability": pd.DataFrame(rows), "note": notes(said)}
+
+
+def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int, Region]]) -> dict[str, pd.DataFrame]:
+    """gain, scores, stability and note, for which the models are asked."""
     left = leaks_of(runs)
     chosen, said = _chosen(results, runs, regions)
     found = {}
@@ -69,15 +84,15 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
         spec = next(iter(own.values())).spec
         found[task] = several.scored(results.session, spec, chosen, left[task].seen, results.store.root)
     return {
-        "overlap": pd.DataFrame(overlaps.overlap_rows(regions)),
-        "isolation": pd.DataFrame(overlaps.isolation_rows(regions)),
         "gain": pd.DataFrame(gain_rows(found, chosen)),
         "scores": pd.DataFrame(_scores(found, chosen, runs)),
-        "stability": pd.DataFrame(
-            stability_rows(results.session, (run for own in runs.values() for run in own.values()))
-        ),
+        "stability": pd.DataFrame(stability_rows(results.session, _every(runs))),
         "note": notes(*(one.sentence for one in left.values() if one.sentence), *_told(found, runs), *said),
     }
+
+
+def _every(runs: Runs) -> list[Run]:
+    return [run for own in runs.values() for run in own.values()]
 
 
 def region_runs(results: Results) -> Runs:
@@ -113,17 +128,16 @@ def _chosen(
     results: Results, runs: Runs, regions: Mapping[str, Mapping[int, Region]]
 ) -> tuple[list[Chosen], list[str]]:
     """Each task's region, the unions, and the families' unions after purification; with what must be said of them."""
-    from skillviz.studies.purified import purified
-
     seeds = sorted(set.intersection(*(set(own) for own in regions.values())))
     groups = several.unions(list(regions), {task: family(task) for task in regions})
     found = [Chosen(task, (task,), tuple(own.values())) for task, own in regions.items()]
     joint = {group: tuple(union({task: regions[task][seed] for task in group}) for seed in seeds) for group in groups}
     found += [Chosen(JOINT.join(group), group, own) for group, own in joint.items() if own]
-    kin = [group for group in groups if _is_purified(group, list(regions)) and joint[group]]
-    for group in kin:
-        specs = [next(iter(runs[task].values())).spec for task in group]
-        mended = tuple(purified(results.session, specs, region) for region in joint[group])
+    joint_loss = Joint({task: next(iter(own.values())).spec for task, own in runs.items()}, results.store.root)
+    for group in (group for group in groups if _is_purified(group, list(regions)) and joint[group]):
+        mended = tuple(
+            joint_loss.purified(group, region, seed) for seed, region in zip(seeds, joint[group], strict=True)
+        )
         found.append(Chosen(JOINT.join(group), group, mended, purified=True))
     few = [f"Unions are told for the mask seeds that every task has: {len(seeds)}."]
     return found, few

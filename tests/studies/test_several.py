@@ -1,0 +1,149 @@
+"""Regions of a model of two tasks: a tiny real pair whose head answers both, its table of gains, and the kept logits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from skillviz.core.region import Region
+from skillviz.errors import ModelNotFound
+from skillviz.runs.record import TaskNote
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.studies import several
+from skillviz.studies.exp import figure8
+from skillviz.studies.several import Scored, relative_gain, unions
+from skillviz.studies.tables import check
+
+ONE, TWO = "film-sentiment", "gadget-sentiment"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """What the tables are made from: two tasks of one tiny model, a region of each for three mask seeds."""
+    from skillviz.runs.produce import produce
+    from skillviz.runs.session import Session
+    from tests.tiny import tiny_pair, tiny_task
+
+    folder = tmp_path_factory.mktemp("several")
+    tiny_pair(folder, steps=60)
+    tasks = [_task(folder / name, name, tiny_task) for name in (ONE, TWO)]
+    leak(folder)
+    store, session, runs = Store(folder / "runs"), Session(), []
+    for task in tasks:
+        for seed in (0, 1, 2):
+            spec = RunSpec(
+                base=str(folder / "base"), finetuned=str(folder / "finetuned"), task=str(task), device="cpu",
+                localizer="stagewise", options={"start_share": 0.0}, sizes=("5%",), steps=3, batch_size=16, seed=seed,
+            )  # fmt: skip
+            runs.append(produce(spec, store, None, session))
+    yield SimpleNamespace(runs=lambda **labels: runs, store=store, session=session)
+
+
+def _task(folder: Path, name: str, make: Any) -> Path:
+    folder.mkdir()
+    path: Path = make(folder)
+    told = yaml.safe_load(path.read_text(encoding="utf-8"))
+    path.write_text(yaml.safe_dump({**told, "name": name}), encoding="utf-8")
+    return path
+
+
+def leak(folder: Path) -> None:
+    """The second task's first test text now stands in the first one's training data only."""
+    name = yaml.safe_load((folder / TWO / "task.yaml").read_text(encoding="utf-8"))["data"]
+    test = folder / TWO / Path(name["test"]).name
+    rows = [json.loads(line) for line in test.read_text(encoding="utf-8").splitlines()]
+    train = folder / ONE / Path(name["train"]).name
+    with train.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(rows[0]) + "\n")
+
+
+@pytest.fixture(scope="module")
+def tables(results: Any) -> dict[str, pd.DataFrame]:
+    """The tables of the study, checked."""
+    return {name: check(frame, name) for name, frame in figure8.tables(results).items()}
+
+
+def test_every_table_of_the_study_is_whole(tables: dict[str, pd.DataFrame]) -> None:
+    assert set(tables) == {"overlap", "isolation", "gain", "scores", "stability", "note"}
+    gain = tables["gain"]
+    assert set(gain["of"]) == {ONE, TWO, f"{ONE}+{TWO}"} and set(gain["task"]) == {ONE, TWO}
+    assert gain[gain["purified"]]["of"].unique().tolist() == [f"{ONE}+{TWO}"]
+    assert (gain["seeds"] == 3).all()
+    assert {"mask seeds", "bootstrap"} == set(tables["stability"]["source"])
+    assert {"pretrained", "multi_task", "graft"} == set(tables["scores"]["method"])
+
+
+def test_examples_that_another_task_trained_on_are_not_scored(results: Any, tables: dict[str, pd.DataFrame]) -> None:
+    left = figure8.leaks_of(figure8.region_runs(results))
+    assert len(left[TWO].seen) >= 1
+    for task, own in tables["gain"].groupby("task"):
+        assert set(own["n"]) == {left[task].rows - len(left[task].seen)}
+    assert tables["note"]["text"].str.contains("left out").any(), "it is told"
+
+
+def test_without_weights_overlap_is_told_all_the_same(results: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(*_: Any) -> None:
+        raise ModelNotFound("there is no model here.")
+
+    monkeypatch.setattr(several, "scored", absent)
+    found = figure8.tables(results)
+    assert "gain" not in found and len(found["overlap"]) == 8
+    assert "need the weights" in found["note"]["text"].iloc[0]
+
+
+def test_a_gain_is_the_paper_s_equation(results: Any) -> None:
+    runs = figure8.region_runs(results)
+    run = runs[ONE][0]
+    chosen = [several.Chosen(ONE, (ONE,), tuple(own.region() for own in runs[ONE].values()))]
+    found = several.scored(results.session, run.spec, chosen, frozenset(), results.store.root)
+    share = {
+        state: float(np.mean(run.logits(state)[2].argmax(axis=1) == run.logits(state)[1]))
+        for state in ("pretrained", "finetuned")
+    }
+    grafts = [np.mean(r.logits("grafted")[2].argmax(axis=1) == r.logits("grafted")[1]) for r in runs[ONE].values()]
+    by_hand = (np.mean(grafts) - share["pretrained"]) / (share["finetuned"] - share["pretrained"])
+    assert relative_gain(found, found.grafts[ONE, False]).value == pytest.approx(by_hand)
+
+
+def test_base_and_member_have_gain_nought_and_one() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 200)
+    base, member = rng.normal(size=(200, 2)), np.eye(2)[labels] + rng.normal(scale=0.3, size=(200, 2))
+    found = Scored(TaskNote(name="a", labels=("no", "yes")), labels, base, member)
+    assert relative_gain(found, [base]).value == 0.0
+    assert tuple(relative_gain(found, [member])) == (1.0, 1.0, 1.0)
+    middle = relative_gain(found, [base, member])
+    assert middle.value == pytest.approx(0.5) and middle.low < 0.5 < middle.high
+    assert np.isnan(relative_gain(Scored(found.task, labels, member, member), [base]).value)
+
+
+def test_logits_are_scored_once(results: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = figure8.region_runs(results)[ONE][0]
+    chosen = [several.Chosen(ONE, (ONE,), (run.region(),))]
+    first = several.scored(results.session, run.spec, chosen, frozenset(), results.store.root)
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("scored again")
+
+    monkeypatch.setattr("skillviz.models.predict.predict", refuse)
+    again = several.scored(results.session, run.spec, chosen, frozenset(), results.store.root)
+    assert np.array_equal(first.grafts[ONE, False][0], again.grafts[ONE, False][0])
+    other = [several.Chosen(ONE, (ONE,), (Region.from_flat(run.region().flat()[:-1], run.region().shapes),))]
+    with pytest.raises(AssertionError):
+        several.scored(results.session, run.spec, other, frozenset(), results.store.root)
+
+
+def test_which_sets_of_tasks_are_united() -> None:
+    few = unions(["a", "b", "c"], {"a": "x", "b": "x", "c": "y"})
+    assert few == [("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c")]
+    many = unions(list("abcde"), {"a": "x", "b": "x", "c": "x", "d": "y", "e": "z"})
+    assert many == [("a", "b", "c"), ("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c", "d", "e")]

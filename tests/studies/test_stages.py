@@ -1,0 +1,64 @@
+"""Stages of continual learning: values and paired changes by hand, and a planted change that is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.errors import BadData
+from skillviz.runs.record import TaskNote
+from skillviz.studies.stages import Answers, answers, difference, estimate, refuse_changed, stage_rows
+
+TASK = TaskNote(name="a", labels=("no", "yes"))
+OTHER = TaskNote(name="b", labels=("no", "yes"))
+
+
+def told(task: TaskNote, right: str) -> Answers:
+    """A model that is right (1) or wrong (0) on the examples of this text, whose labels are all yes."""
+    logits = np.array([[0.0, 1.0] if sign == "1" else [1.0, 0.0] for sign in right])
+    ids = np.array([f"test-{number}" for number in range(len(right))], dtype=object)
+    return Answers(task, ids, np.ones(len(right), np.int64), logits)
+
+
+STAGES = {(1, "a"): told(TASK, "1111"), (2, "a"): told(TASK, "1100"), (2, "b"): told(OTHER, "10")}
+
+
+def test_every_task_after_every_stage_with_the_change_since_its_own() -> None:
+    rows = pd.DataFrame(stage_rows("naive", STAGES, ["a", "b"]))
+    found = rows[rows["metric"] == "accuracy"].set_index(["stage", "task"])
+    assert found["value"].to_dict() == {(1, "a"): 1.0, (2, "a"): 0.5, (2, "b"): 0.5}
+    assert found.loc[(2, "a"), "change"] == pytest.approx(-0.5)
+    assert found.loc[(2, "a"), "change_low"] < -0.5 < found.loc[(2, "a"), "change_high"]
+    assert found.loc[(1, "a"), "change"] == 0.0 == found.loc[(1, "a"), "change_high"]
+    assert set(found["stage_task"]) == {"a", "b"} and found.loc[(2, "a"), "stage_task"] == "b"
+    assert {"accuracy", "ece"} == set(rows["metric"])
+
+
+def test_intervals_are_wilsons_for_accuracy() -> None:
+    found = estimate(told(TASK, "1100"), "accuracy")
+    assert found["value"] == 0.5 and found["low"] == pytest.approx(0.15, abs=0.01)
+
+
+def test_equal_answers_pass_and_a_planted_change_is_refused() -> None:
+    same = {(1, "a"): told(TASK, "1101"), (2, "a"): told(TASK, "1101"), (2, "b"): told(OTHER, "11")}
+    refuse_changed(same, ["a", "b"])
+    with pytest.raises(BadData, match="answers 1 of 4 test examples of 'a' otherwise"):
+        refuse_changed({**same, (2, "a"): told(TASK, "1100")}, ["a", "b"])
+
+
+def test_stages_of_other_examples_are_not_compared() -> None:
+    with pytest.raises(BadData, match="same test examples"):
+        difference(told(TASK, "11"), told(TASK, "111"), "accuracy")
+
+
+def test_answers_leave_out_what_another_task_trained_on() -> None:
+    frame = pd.DataFrame(
+        {
+            "example_id": ["test-0", "test-1", "test-1", "test-2"], "dataset": "a",
+            "split": ["test", "test", "test", "validation"], "state": ["finetuned", "finetuned", "pretrained"] + ["finetuned"],
+            "label": 1, "logit_no": 0.0, "logit_yes": [1.0, 2.0, 3.0, 4.0],
+        }
+    )  # fmt: skip
+    found = answers(frame, TASK, frozenset({"test-0"}))
+    assert found.ids.tolist() == ["test-1"] and found.logits.tolist() == [[0.0, 2.0]]
