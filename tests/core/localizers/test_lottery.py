@@ -1,0 +1,92 @@
+"""The lottery control: the rest is zero, the ends are exact, and it is called what it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from skillviz.core.localizers.described import rest_of
+from skillviz.core.localizers.learned import Mask
+from skillviz.core.localizers.lottery import LotteryOptions, lottery
+from skillviz.core.localizers.table import LOCALIZERS, localizer
+from skillviz.core.problem import Problem
+from skillviz.core.ranking import top
+from skillviz.errors import BadInput
+from tests.core.localizers.test_every_localizer import finish
+from tests.core.problems import learnable_problem, tiny_problem
+from tests.reference.ranking import slow_top
+
+
+def zeroed(problem: Problem) -> Problem:
+    return Problem(problem.flat, torch.zeros_like(problem.base), problem.finetuned, problem.train, problem.selection)
+
+
+def test_it_alone_sets_the_rest_to_zero() -> None:
+    assert [name for name, row in LOCALIZERS.items() if row.rest != "base"] == ["lottery"]
+    assert (rest_of("lottery"), rest_of("stagewise"), rest_of("unheard of")) == ("zero", "base", "base")
+    assert "control" in localizer("lottery").sentence and "rest is zero" in localizer("lottery").title
+
+
+def test_by_magnitude_it_is_the_largest_fine_tuned_weights() -> None:
+    problem = tiny_problem(quantum=0.1)
+    for size in (1, 60, problem.d):
+        steps, found = finish(lottery(problem, size, seed=0, options=LotteryOptions(by="magnitude")))
+        assert found.order.tolist() == slow_top(problem.finetuned.abs().tolist(), size)
+        assert "control" in found.notes[0] and len(steps) == 1
+    with pytest.raises(BadInput, match="learned, magnitude"):
+        localizer("lottery").make_options({"by": "luck"})
+
+
+def test_the_base_of_the_problem_makes_no_difference() -> None:
+    """delta is theta_ft, whatever the pre-trained values are."""
+    options = LotteryOptions(steps=4, batch_size=5)
+    problem = tiny_problem(n=16)
+    wanted = finish(lottery(zeroed(problem), 90, seed=0, options=options))[1].order
+    assert np.array_equal(finish(lottery(problem, 90, seed=0, options=options))[1].order, wanted)
+    assert torch.equal(problem.flat.theta, problem.base)
+
+
+def test_the_mask_descends_at_the_zeroed_model() -> None:
+    """One step by autograd: theta = gamma * theta_ft, gamma soft, from the largest weights."""
+    problem = tiny_problem(n=6)
+    size, lr = 400, 1e3
+    work = zeroed(problem)
+    mask = Mask(work, top(problem.finetuned.abs(), size), 10.0, 0)
+    scores = mask.scores.clone().requires_grad_(True)
+    soft = torch.sigmoid(scores - 10.0)
+    inside = torch.zeros(problem.d).index_fill_(0, mask.base, 1.0)
+    gamma = inside * (1 - soft) + (1 - inside) * soft
+    mask.soften()
+    torch.testing.assert_close(work.flat.theta, (gamma * problem.finetuned).detach(), rtol=1e-6, atol=1e-7)
+    work.train.backward()
+    (gamma * problem.finetuned * work.flat.grad).sum().backward()
+    wanted = scores.detach() - lr * scores.grad
+    mask.descend(lr)
+    torch.testing.assert_close(mask.scores, wanted, rtol=1e-5, atol=1e-5)
+    planted = scores.detach() + lr * scores.grad
+    assert not torch.allclose(mask.scores, planted, rtol=1e-5, atol=1e-5)
+    problem.reset()
+
+
+def test_the_ends_are_exact() -> None:
+    """No entry: every graftable value zero. All of them: the fine-tuned model, bit for bit."""
+    problem = tiny_problem()
+    work = zeroed(problem)
+    work.set_region(torch.empty(0, dtype=torch.long))
+    assert not work.flat.theta.any()
+    work.set_region(torch.from_numpy(finish(lottery(work, work.d, seed=0, options=LotteryOptions(steps=2)))[1].order))
+    assert torch.equal(work.flat.theta, problem.finetuned)
+    problem.reset()
+
+
+def test_learning_does_no_worse_than_magnitude_alone() -> None:
+    losses = []
+    for by in ("learned", "magnitude"):
+        problem = learnable_problem(n=32)
+        work, size = zeroed(problem), problem.d // 2
+        found = finish(lottery(work, size, seed=0, options=LotteryOptions(by=by)))[1]
+        work.set_region(torch.from_numpy(found.order))
+        losses.append(work.train.loss())
+        problem.reset()
+    assert losses[0] <= losses[1] + 1e-6

@@ -1,0 +1,161 @@
+"""Purification against autograd through the soft mask, with two tasks that share all but the head."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from skillviz.core.localizers.learned import Mask
+from skillviz.core.problem import Problem
+from skillviz.core.purify import Joint, PurifyOptions, Purified, purification, purify
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+from tests.core.problems import examples, model_of, problem_of, table_of
+from tests.reference.gradient import PlainModel
+from tests.reference.purify import slow_purify
+
+
+def two_tasks(dtype: torch.dtype = torch.float64, n: int = 6) -> tuple[list[Problem], list[PlainModel]]:
+    """A task of two classes and one of three, on one body: the same base and fine-tuned values, own heads."""
+    problems: list[Problem] = []
+    twins: list[PlainModel] = []
+    body: dict[str, torch.Tensor] = {}
+    for labels in (2, 3):
+        model = model_of(labels=labels)
+        head = ("classifier",)
+        body = body or {n: t for n, t in model.state_dict().items() if not n.startswith(head)}
+        model.load_state_dict(body, strict=False)
+        encoded = examples(n=n, labels=labels, seed=labels)
+        twins.append(PlainModel(model, table_of(model).names, encoded, "head"))
+        problems.append(problem_of(model, encoded, dtype=dtype, micro_tokens=10_000))
+    return problems, twins
+
+
+def union_of(problem: Problem, size: int = 300, seed: int = 0) -> Region:
+    chosen = np.random.default_rng(seed).choice(problem.d, size, replace=False)
+    return Region.from_flat(chosen, problem.table.shapes)
+
+
+@pytest.mark.parametrize("delete_only", [False, True])
+def test_it_is_the_descent_of_the_slow_twin(delete_only: bool) -> None:
+    problems, twins = two_tasks()
+    union, first = union_of(problems[0]), problems[0]
+    options = PurifyOptions(steps=3, batch_size=4, lr=3e5, delete_only=delete_only)
+    found = purify(problems, union, seed=1, options=options)
+    base, tuned = first.base.numpy().copy(), first.finetuned.numpy().copy()
+    scores = torch.rand(first.d, generator=torch.Generator().manual_seed(1)).numpy()
+    rows = list(islice(zip(*(p.draws(4, 1) for p in problems), strict=True), 3))
+    parts: Any = (twins, first.table.names, base, tuned, union.flat().tolist(), scores, rows, 3e5, 10.0, delete_only)
+    _, wanted = slow_purify(*parts)
+    _, planted = slow_purify(*parts, sign=-1.0)
+    mended = set(found.region.flat().tolist())
+    assert found.removed and (delete_only or found.added), "a test in which nothing is mended says nothing"
+    # S is float32 here: an entry whose score ends on the bias may fall to either side
+    assert len(mended ^ wanted) <= 1
+    assert len(mended ^ planted) > found.removed, "a forgotten sign inside the union is caught"
+    assert all(torch.equal(p.flat.theta, p.base) for p in problems)
+
+
+def test_one_step_of_the_scores_is_autograds() -> None:
+    problems, twins = two_tasks()
+    joint, union = Joint.of(problems), union_of(problems[0])
+    mask = Mask(joint, torch.from_numpy(union.flat()), 10.0, 0)
+    before = mask.scores.double().numpy().copy()
+    rows = [np.arange(4), np.arange(1, 6)]
+    mask.soften()
+    joint.backward(rows)
+    mask.descend(1e4)
+    base, tuned = problems[0].base.numpy(), problems[0].finetuned.numpy()
+    wanted, _ = slow_purify(
+        twins, joint.table.names, base.copy(), tuned.copy(), union.flat().tolist(), before, [rows], 1e4, 10.0
+    )
+    moved = np.abs(wanted - before)
+    assert moved.max() > 0.1
+    # the mask is float32: u near exp(-10) keeps six digits
+    np.testing.assert_allclose(mask.scores.numpy() - before, wanted - before, rtol=1e-4, atol=2e-6)
+    joint.reset()
+
+
+def test_published_and_calibrated_learning_rates() -> None:
+    problems, _ = two_tasks(torch.float32)
+    union = union_of(problems[0])
+    calibrated = purify(problems, union, options=PurifyOptions(batch_size=6))
+    assert len(calibrated.history) == 10 and calibrated.lr > 0
+    assert 0 < calibrated.added + calibrated.removed < union.size
+    assert calibrated.history[-1].size == calibrated.region.size == union.size + calibrated.added - calibrated.removed
+    assert [s.step for s in calibrated.history] == list(range(1, 11))
+    published = purify(problems, union, options=PurifyOptions(lr=1e7, batch_size=6))
+    assert published.lr == 1e7
+    nothing = purify(problems, union, options=PurifyOptions(lr=1e-9))
+    assert nothing.region == union and nothing.added == nothing.removed == 0
+    again = purify(problems, union, options=PurifyOptions(batch_size=6))
+    assert again.region == calibrated.region
+
+
+def test_delete_only_brings_nothing_in() -> None:
+    problems, _ = two_tasks(torch.float32)
+    union = union_of(problems[0])
+    found = purify(problems, union, options=PurifyOptions(batch_size=6, delete_only=True, switch_share=0.5))
+    assert found.removed and not found.added and (found.region - union).size == 0
+
+
+def loss_at(problems: list[Problem], region: Region) -> float:
+    total = 0.0
+    for problem in problems:
+        problem.set_region(torch.from_numpy(region.flat()))
+        total += problem.train.loss()
+        problem.reset()
+    return total
+
+
+def test_the_joint_loss_falls() -> None:
+    problems, _ = two_tasks(torch.float32, n=12)
+    union = union_of(problems[0], 600)
+    found = purify(problems, union, options=PurifyOptions(batch_size=12, switch_share=0.2))
+    assert loss_at(problems, found.region) < loss_at(problems, union)
+
+
+def test_tasks_may_share_one_model() -> None:
+    """Where the head is the same too, two problems on one vector give the sum of both gradients, not twice the last."""
+    problems, _ = two_tasks(torch.float32)
+    first = problems[0]
+    other = Problem(first.flat, first.base, first.finetuned, first.train)
+    joint = Joint.of([first, other])
+    rows = [np.arange(3), np.arange(3, 6)]
+    loss = joint.backward(rows)
+    summed = joint.flat.grad.clone()
+    assert loss == pytest.approx(2 * first.train.backward(np.arange(6)), rel=1e-5)
+    torch.testing.assert_close(summed, 2 * first.flat.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_what_cannot_be_purified_is_refused() -> None:
+    problems, _ = two_tasks(torch.float32)
+    with pytest.raises(BadInput, match="no entries"):
+        purify(problems, Region.empty(problems[0].table.shapes))
+    with pytest.raises(BadInput, match="another architecture"):
+        purify(problems, Region({"x": np.arange(2)}, {"x": (3,)}))
+    with pytest.raises(BadInput, match="at least one task"):
+        purify([], union_of(problems[0]))
+    problems[1].finetuned[3] += 1
+    with pytest.raises(BadInput, match="one multi-task model"):
+        purify(problems, union_of(problems[0]))
+
+
+def test_left_in_the_middle_every_model_is_at_base() -> None:
+    problems, _ = two_tasks(torch.float32)
+    work = purification(problems, union_of(problems[0]), options=PurifyOptions(batch_size=3))
+    next(work)
+    assert not torch.equal(problems[1].flat.theta, problems[1].base)
+    work.close()
+    assert all(torch.equal(p.flat.theta, p.base) for p in problems)
+
+
+def test_a_purified_region_counts_what_changed() -> None:
+    shapes = {"w": (6,)}
+    one, other = Region({"w": np.array([0, 1, 2])}, shapes), Region({"w": np.array([1, 2, 4, 5])}, shapes)
+    found = Purified(other, one, (), 1.0)
+    assert (found.added, found.removed) == (2, 1)
