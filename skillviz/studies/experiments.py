@@ -23,7 +23,8 @@ class Experiment:
 
     `published` are CSVs of studies/published; `makes` the tables of the study, the main one first; `finding` what the
     paper found; `differs`, by scale, sentences on the setting besides those of the scale. The module
-    studies/exp/<name>.py has `build(scale)`, the entries of the study file, and `tables(results)`; it is imported when one of them is asked for.
+    studies/exp/<name>.py has `build(scale)`, the entries of the study file, and `tables(results)`; it is imported when
+    one of them is asked for.
     """
 
     name: str
@@ -115,7 +116,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                     "Tasks: two instead of four; FISH over 256 examples, where the paper tells no number.",
                     "Sizes: 1, 3 and 10 % instead of 0.01, 0.1 and 1 %.",
                 ),
-                "small": ("FISH over 1,024 examples, where the paper tells no number.",),
+                "small": ("Tasks: two instead of four; FISH over 1,024 examples, where the paper tells no number.",),
             },
         ),
         Experiment(

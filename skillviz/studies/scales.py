@@ -40,10 +40,22 @@ class Scale:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Fields of a run by localizer: fewer or smaller steps than the defaults."""
     caps: Mapping[str, int] = field(default_factory=dict)
+    ladder: tuple[str, ...] = ()
+    """Three sizes, small to large, each with runs of its own."""
+    curve: tuple[str, ...] = ()
+    """The sizes of a curve; `ladder` is among them."""
+    within_biases: tuple[str, ...] = ()
+    """Sizes of a search among the biases."""
+    adamw: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of members that are fine-tuned with AdamW."""
     chosen: tuple[str, ...] = ()
     """The tasks that the user asked for, in place of all roles."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """What the user replaced: base, data, task, finetuned."""
+
+    def main_first(self, sizes: Sequence[str]) -> tuple[str, ...]:
+        """The sizes with the scale's main one first, for one run of several."""
+        return (self.sizes[0], *(size for size in sizes if size != self.sizes[0]))
 
     def file(self, task: str) -> str:
         """The task as a run names it: a file of the scale's folder, or as given where it is a YAML file or path."""
@@ -213,7 +225,7 @@ DEMO = Scale(
         "lottery": {"batch_size": 64},
     },
     ladder=("1%", "3%", "10%"),
-    curve=("0.3%", "1%", "3%", "10%", "30%"),
+    curve=("0.3%", "1%", "3%", "10%"),
     within_biases=("0.3%", "0.1%"),
     adamw={"steps": 800, "batch_size": 16, "lr": 1e-3},
 )  # fmt: skip
@@ -249,7 +261,7 @@ SMALL = Scale(
     head="linear",
     options={"learned": {"batch_size": 128}},
     ladder=("0.01%", "0.1%", "1%"),
-    curve=("0.003%", "0.01%", "0.03%", "0.1%", "1%", "10%"),
+    curve=("0.003%", "0.01%", "0.03%", "0.1%", "1%"),
     within_biases=("0.03%", "0.01%"),
     adamw={"steps": 3000, "batch_size": 16, "lr": 1e-4},
 )  # fmt: skip

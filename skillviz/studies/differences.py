@@ -1,0 +1,138 @@
+"""The table `differences`: two methods on the same examples, paired, with intervals over examples and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.intervals import percentile_interval
+from skillviz.studies.means import TEST, by_unit, over_seeds, sides
+from skillviz.studies.observed import OUTCOME, Observed
+from skillviz.studies.resampled import Resampled, difference_draws
+from skillviz.studies.tables import OVER, check
+
+EXAMPLES_AND_SEEDS, SEEDS = OVER
+OTHER_MODELS = ("graft_retrain", "bitfit", "lora", "multi_task")
+"""Methods that are models of their own: compared with those of another recipe."""
+COMPARED = ("accuracy", "ece", "nll")
+
+Side = Sequence[Observed]
+
+
+def paired(
+    found: Sequence[Observed], pairs: Iterable[tuple[str, str]], resampled: Resampled | None = None
+) -> pd.DataFrame:
+    """One row a pair of methods (a, b) on one task, at equal size where both have a region, and metric: a - b.
+
+    A region whose size is an outcome is compared with the other side's next larger one where it is a, and with the
+    next smaller one where it is b: never to its own advantage as the first, nor to a's as the second. Where one side
+    has no stored predictions at that size, the interval is over seeds alone, as `over` says.
+    """
+    tested = [one for one in found if one.split == TEST]
+    drawn = resampled or Resampled(tested)
+    groups = sides(tested)
+    rows = []
+    for a_name, b_name in pairs:
+        left = [side for side in groups if side[0].method == a_name]
+        right = [side for side in groups if side[0].method == b_name]
+        for a, b in _matched(left, right):
+            rows += [_row(a, b, metric, drawn) for metric in _metrics(a, b)]
+    return check(pd.DataFrame(rows), "differences")
+
+
+def difference(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any]:
+    """value, low, high, over and seeds of the mean of a less the mean of b."""
+    of_a, of_b = by_unit(a, metric), by_unit(b, metric)
+    value = over_seeds(of_a.values()).value - over_seeds(of_b.values()).value
+    seeds = max(len(of_a), len(of_b))
+    left, right = drawn.of(a, metric), drawn.of(b, metric)
+    if left is not None and right is not None and _same_examples(a, b):
+        ends = percentile_interval(value, difference_draws(left, right))
+        return {"value": value, "low": ends.low, "high": ends.high, "over": EXAMPLES_AND_SEEDS, "seeds": seeds}
+    found = over_seeds(_by_seed(a, b, metric))
+    return {"value": value, "low": found.low, "high": found.high, "over": SEEDS, "seeds": seeds}
+
+
+def _row(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any]:
+    one, other = a[0], b[0]
+    region = a if np.isfinite(one.size) else b
+    return {
+        "id_task": one.id_task, "task": one.task, "setting": one.setting, "recipe": one.recipe,
+        "localizer": region[0].localizer, "size": float(np.mean([o.size for o in region])),
+        "share": float(np.mean([o.share for o in region])), "a": one.method, "b": other.method, "metric": metric,
+        **difference(a, b, metric, drawn), "n": one.n,
+    }  # fmt: skip
+
+
+def _by_seed(a: Side, b: Side, metric: str) -> list[float]:
+    """One difference a seed: each unit of a less the same unit of b, else b's mean on the same model, else b's mean."""
+    values = {one.unit: one.values.get(metric, np.nan) for one in b}
+    whole = float(np.mean(list(values.values())))
+    found: dict[tuple[str, int], float] = {}
+    for one in a:
+        own = [value for (member, _), value in values.items() if member == one.member]
+        rival = values.get(one.unit, float(np.mean(own)) if own else whole)
+        found[one.unit] = one.values.get(metric, np.nan) - rival
+    members = list(dict.fromkeys(member for member, _ in found))
+    if len(members) < 2:
+        return list(found.values())
+    return [float(np.mean([v for (member, _), v in found.items() if member == m])) for m in members]
+
+
+def _matched(left: Sequence[Side], right: Sequence[Side]) -> Iterable[tuple[Side, Side]]:
+    """Sides that may be compared: of one pair and task, of one size."""
+    for a in left:
+        rivals = [b for b in right if _comparable(a[0], b[0])]
+        for recipe in dict.fromkeys((b[0].recipe, b[0].localizer) for b in rivals):
+            own = [b for b in rivals if (b[0].recipe, b[0].localizer) == recipe]
+            b = _of_size(a, own)
+            if b is not None:
+                yield a, b
+    # outcome-sized regions on the right: the next smaller region on the left
+    for b in right:
+        if _is_outcome(b) and np.isfinite(b[0].size):
+            rivals = [a for a in left if _comparable(a[0], b[0]) and np.isfinite(a[0].size) and not _is_outcome(a)]
+            for localizer in dict.fromkeys(a[0].localizer for a in rivals):
+                own = sorted((a for a in rivals if a[0].localizer == localizer), key=_size)
+                smaller = [a for a in own if _size(a) <= _size(b)]
+                yield (smaller[-1] if smaller else own[0]), b
+
+
+def _of_size(a: Side, rivals: Sequence[Side]) -> Side | None:
+    """The rival of a's size; of an outcome-sized a the next larger one; any where one of them has no region."""
+    if not np.isfinite(a[0].size) or not np.isfinite(rivals[0][0].size):
+        return next((b for b in rivals if b[0].answers is not None), rivals[0])
+    equal = [b for b in rivals if abs(_size(b) - _size(a)) < 0.5]
+    if equal:
+        return equal[0]
+    if not _is_outcome(a):
+        return None
+    larger = sorted((b for b in rivals if _size(b) >= _size(a) and not _is_outcome(b)), key=_size)
+    return larger[0] if larger else None
+
+
+def _size(side: Side) -> float:
+    return float(np.mean([one.size for one in side]))
+
+
+def _is_outcome(side: Side) -> bool:
+    return side[0].localizer.split(" ")[0] in OUTCOME
+
+
+def _comparable(a: Observed, b: Observed) -> bool:
+    same = all(getattr(a, name) == getattr(b, name) for name in ("base", "setting", "id_task", "task"))
+    crossed = a.method in OTHER_MODELS or b.method in OTHER_MODELS
+    complement = "complement" in (a.method, b.method) and np.isfinite(a.size) and np.isfinite(b.size)
+    return same and (a.recipe == b.recipe or crossed) and not (complement and a.localizer != b.localizer)
+
+
+def _same_examples(a: Side, b: Side) -> bool:
+    return len({one.answers.examples for one in (*a, *b) if one.answers is not None}) == 1
+
+
+def _metrics(a: Side, b: Side) -> list[str]:
+    names = dict.fromkeys((a[0].note.metric, *COMPARED))
+    return [name for name in names if name in a[0].values and name in b[0].values]

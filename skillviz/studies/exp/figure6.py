@@ -1,0 +1,30 @@
+"""Figure 6: histograms of the top probability, of the fine-tuned model and of grafts of two sizes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skillviz.studies import means, observed, shapes
+from skillviz.studies.tables import notes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skillviz.studies.results import Results
+    from skillviz.studies.scales import Scale
+
+
+def build(scale: Scale) -> list[dict[str, Any]]:
+    """One task (QNLI, or what stands for it): the searched regions of figure 2 at a small and a larger size."""
+    task = scale.some("histogram", 1)[0]
+    return [scale.each(scale.first(task), "stagewise", (scale.ladder[0], scale.ladder[-1]))]
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """histogram and scores; counts of several mask seeds are averaged."""
+    found = observed.of_results(results)
+    return {
+        "histogram": shapes.histogram(found),
+        "scores": means.scores(found),
+        "note": notes(*observed.told(found)),
+    }

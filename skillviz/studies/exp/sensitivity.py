@@ -1,0 +1,46 @@
+"""How far the constants of the searches carry: learning rate, steps and bias of the learned mask, and of the others."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from skillviz.studies import observed, shapes
+from skillviz.studies.tables import notes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skillviz.studies.results import Results
+    from skillviz.studies.scales import Scale
+
+RATES = (1e6, 1e7, 1e8)
+BIASES = (5.0, 10.0)
+STEPS = (25, 50, 100)
+BATCHES = (32, 128)
+FIELDS = ("steps", "batch_size")  # of a run, not of its localizer's options
+
+
+def build(scale: Scale) -> list[dict[str, Any]]:
+    """One task: the learned mask by rate, steps and bias, its ranked form by rate, steps by batch of the others."""
+    member = scale.first(scale.some("one", 1)[0])
+    size = scale.sizes[:1]
+    learned = scale.options.get("learned", {}).get("batch_size", 128) // 2
+    entries = [
+        scale.search(member, "learned", size, batch_size=learned, steps=steps, options={"lr": lr, "bias": bias})
+        for lr, steps, bias in itertools.product(RATES, STEPS, BIASES)
+    ]
+    for name, steps, batch in itertools.product(("stagewise", "learned-ranked"), STEPS, BATCHES):
+        entries.append(scale.search(member, name, size, steps=steps, batch_size=batch))
+    return entries
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """sensitivity: one row a run and metric, on validation and test alike chosen by nobody."""
+    return {
+        "sensitivity": shapes.sensitivity(results.runs()),
+        "note": notes(
+            "Test numbers of every setting that was tried; none was chosen by them.",
+            *observed.told(observed.of_results(results)),
+        ),
+    }

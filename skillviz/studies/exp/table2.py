@@ -1,0 +1,47 @@
+"""Table 2: does a tiny region hold the fine-tuned skill, and is its graft better calibrated?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skillviz.studies import differences, means, observed, shapes
+from skillviz.studies.recovered import recovered
+from skillviz.studies.tables import notes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skillviz.studies.results import Results
+    from skillviz.studies.scales import Scale
+
+PAIRS = (
+    ("graft", "ft"), ("graft", "ft_scaled"), ("graft", "graft_movement"), ("graft", "pretrained"), ("complement", "ft"),
+)  # fmt: skip
+
+
+def build(scale: Scale) -> list[dict[str, Any]]:
+    """Every task: the default search and top movement at the same sizes; on two tasks the published search too.
+
+    The published search has one fine-tuning seed: its size is an outcome, and it costs most.
+    """
+    published = scale.some("two", 2) if scale.name != "demo" else ()
+    entries = []
+    for task in scale.tasks:
+        others = scale.others(task)
+        entries += [scale.grafts(task), scale.search(scale.member(task), "movement", others=others)]
+        if task in published:
+            entries.append(scale.search(scale.first(task), "learned", scale.sizes[:1]))
+    return entries
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """scores, recovered, differences and makeup of every task."""
+    runs = results.runs()
+    found = observed.of_results(results)
+    return {
+        "scores": means.scores(found),
+        "recovered": recovered(found),
+        "differences": differences.paired(found, PAIRS),
+        "makeup": shapes.makeup(runs),
+        "note": notes(*observed.told(found)),
+    }

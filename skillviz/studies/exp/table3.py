@@ -1,0 +1,35 @@
+"""Table 3: grafts, re-trained regions and BitFit on data that they were not tuned on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skillviz.studies import differences, means, observed
+from skillviz.studies.exp.table1 import BITFIT_SEEDS, PAIRS
+from skillviz.studies.tables import notes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skillviz.studies.results import Results
+    from skillviz.studies.scales import Scale
+
+
+def build(scale: Scale) -> list[dict[str, Any]]:
+    """The tasks that other data ask the same of: as table 1, scored on those data too."""
+    entries = []
+    for task in scale.some("transfer"):
+        others = scale.others(task)
+        bitfit = scale.member(task, "bitfit", seed=BITFIT_SEEDS)
+        entries += [scale.grafts(task), scale.retrained(task, others), scale.scored(bitfit, others)]
+    return entries
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """scores and differences of the methods, on their own task and on other data."""
+    found = observed.of_results(results)
+    return {
+        "scores": means.scores(found),
+        "differences": differences.paired(found, PAIRS),
+        "note": notes(*observed.told(found)),
+    }

@@ -1,0 +1,41 @@
+"""Table 8: is the searched region the FISH mask, and how good are grafts of FISH and of random masks?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skillviz.studies import differences, means, observed, shapes
+from skillviz.studies.tables import notes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skillviz.studies.results import Results
+    from skillviz.studies.scales import Scale
+
+PAIRS = tuple(("graft", name) for name in ("graft_fish", "graft_random", "graft_movement", "pretrained"))
+
+
+def build(scale: Scale) -> list[dict[str, Any]]:
+    """Two tasks at three sizes: a run of its own for each size of the search, whose regions are then compared.
+
+    FISH and random masks are cut from one order at every size, so one run a seed answers all.
+    """
+    entries = []
+    for task in scale.some("two", 2):
+        member = scale.first(task)
+        entries += [scale.each(member, name, scale.ladder) for name in ("stagewise", "movement")]
+        entries.append(scale.search(member, "fisher", scale.main_first(scale.ladder)))
+        entries.append(scale.search(member, "random", scale.main_first(scale.curve)))
+    return entries
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """scores, differences, and the IoU of the searched region with each rival by task and size."""
+    found = observed.of_results(results)
+    return {
+        "scores": means.scores(found),
+        "overlap": shapes.overlap_of_localizers(results.runs()),
+        "differences": differences.paired(found, PAIRS),
+        "note": notes(*observed.told(found)),
+    }

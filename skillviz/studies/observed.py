@@ -1,0 +1,327 @@
+"""What was measured, one record a model state, task and seed: the common ground of all tables of a study."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.temperature import scaled
+from skillviz.runs.evaluate import SCALED, positive
+from skillviz.runs.record import Estimate, Scores, TaskNote
+from skillviz.runs.run import Run
+from skillviz.runs.tables import logit_columns
+from skillviz.studies.score import Score
+
+if TYPE_CHECKING:
+    from skillviz.studies.results import Results
+
+GIVEN = "given"
+METRICS = ("accuracy", "f1", "ece", "nll", "brier", "agreement", "recovered")
+OF_RECIPE = {
+    "sgd": "ft", GIVEN: "ft", "bitfit": "bitfit", "lora": "lora", "adamw": "adamw", "adamw-l1": "adamw_l1",
+    "graft-retrain": "graft_retrain", "multi-task": "multi_task",
+}  # fmt: skip
+OF_LOCALIZER = {
+    "movement": "graft_movement", "random": "graft_random", "fisher": "graft_fish", "biases": "graft_biases",
+    "lottery": "graft_lottery",
+}  # fmt: skip
+OUTCOME = ("learned", "biases", "layers", "kinds", "recipe")
+"""Localizers whose size is what comes out, not what was asked for."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Logits [n, label] of one state on examples in the order of their ids, and whether it answers as the fine-tuned
+    model does [n] (grafts only). Equal `examples` are the same examples."""
+
+    logits: np.ndarray
+    labels: np.ndarray
+    examples: str
+    agrees: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """One state of one model on one split of one task.
+
+    `member` tells fine-tuned models apart and `seed` searches on one of them. `asked` is the size as it was asked for:
+    what groups regions whose size is an outcome. `answers` are there for a run's main size, and not for the others.
+    """
+
+    base: str
+    recipe: str
+    setting: str
+    id_task: str
+    task: str
+    split: str
+    method: str
+    localizer: str
+    size: float
+    share: float
+    touched: float
+    member: str
+    seed: int
+    n: int
+    note: TaskNote
+    readout: str = ""
+    asked: str = ""
+    variant: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    answers: Answers | None = field(default=None, repr=False)
+    told: tuple[str, ...] = ()
+
+    @property
+    def positive(self) -> int:
+        """The positive class of F1."""
+        return positive(self.note)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics told of it: the task's own first, F1 only where it is that."""
+        own = self.note.metric
+        return [own, *(m for m in METRICS if m != own and m != "f1" and m in self.values)]
+
+    @property
+    def unit(self) -> tuple[str, int]:
+        """What tells this observation from the others of its row."""
+        return self.member, self.seed
+
+    def named_by_readout(self) -> Observed:
+        """The same with the readout in `setting`, where models of several readouts are compared."""
+        return replace(self, setting=f"{self.setting}, {self.readout}")
+
+
+def of_results(results: Results) -> list[Observed]:
+    """Everything that the finished runs and scores of a study observed, each state once."""
+    found: list[Observed] = []
+    for run in results.runs():
+        found += of_run(run, _recipe(results, run), _touched(results, run))
+    for score in results.scores():
+        entry = results.entry(score)
+        seed = int(entry.get("seed", 0))
+        found += of_score(score, _recipe(results, score), _touched(results, score), seed)
+    return once(found)
+
+
+def once(found: Iterable[Observed]) -> list[Observed]:
+    """Each observation once: the ends of a pair are scored in every run on it. Localizers asked for in two ways are
+    told apart by what differs."""
+    kept: dict[tuple[Any, ...], Observed] = {}
+    for one in _titled(list(found)):
+        key = (one.base, one.setting, one.readout, one.id_task, one.task, one.split, one.method, one.localizer,
+               one.asked, one.member, one.seed)  # fmt: skip
+        if key not in kept or (kept[key].answers is None and one.answers is not None):
+            kept[key] = one
+    return list(kept.values())
+
+
+def of_run(run: Run, recipe: str = GIVEN, touched: float | None = None) -> Iterator[Observed]:
+    """The states of a run on its own task's splits and on other tasks' test sets, and its other sizes."""
+    record, spec = run.record, run.spec
+    assert record.task is not None
+    d = float(record.d or 0)
+    lottery = spec.localizer == "lottery"
+    common = {
+        "base": spec.base, "recipe": recipe, "setting": setting(spec.k_shot), "id_task": record.task.name,
+        "readout": record.readout or "", "member": spec.finetuned, "variant": _variant(run),
+    }  # fmt: skip
+    sets = [(record.task.name, split, scores, ()) for split, scores in record.metrics.items()]
+    sets += [(t.name, "test", t.scores, _leak(t, record.task.name)) for t in record.transfers]
+    for task, split, scores, told in sets:
+        answers = _answers(run.predictions(task), split, run.labels, record.temperature)
+        for state, method, size in _states(run, recipe, touched, d):
+            if state not in scores.states or (lottery and state != "grafted"):
+                continue
+            yield Observed(
+                **common, **size, task=task, split=split, method=method, n=scores.n, note=record.task, told=told,
+                answers=answers.get(state), **_numbers(scores, state),
+            )  # fmt: skip
+    yield from _other_sizes(run, common)
+
+
+def of_score(score: Score, recipe: str = GIVEN, touched: float | None = None, seed: int = 0) -> Iterator[Observed]:
+    """The states of a fine-tuned model that was scored without a region; `seed` is that of its region, if any."""
+    record, spec = score.record, score.spec
+    d = float(record.architecture.d)
+    told = _leak(record.transfer, record.task.name) if record.transfer else ()
+    frame = score.predictions()
+    for split, scores in record.splits.items():
+        rows = frame[frame["dataset"] == score.dataset] if "dataset" in frame else frame
+        answers = _answers(rows, split, record.task.labels, record.temperature)
+        for state, method, size in _ends(recipe, touched, d):
+            if state not in scores.states:
+                continue
+            yield Observed(
+                base=spec.base, recipe=recipe, setting=setting(spec.k_shot), id_task=record.task.name,
+                task=score.dataset, split=split, method=method, n=scores.n, note=record.task, member=spec.finetuned,
+                readout=record.readout, told=told, answers=answers.get(state), **size, **_numbers(scores, state),
+            )  # fmt: skip
+
+
+def setting(k_shot: int | None) -> str:
+    """The training data in words: all, or 64-shot."""
+    return f"{k_shot}-shot" if k_shot else "all"
+
+
+def searched(one: Observed) -> bool:
+    """Whether the observation is of a graft of some region."""
+    return one.method.startswith("graft") and one.method != "graft_retrain"
+
+
+def told(found: Sequence[Observed]) -> list[str]:
+    """What a study must say about itself: seeds, and test examples that were left out."""
+    said = list(dict.fromkeys(sentence for one in found for sentence in one.told))
+    members: dict[tuple[str, str], set[str]] = {}
+    for one in found:
+        members.setdefault((one.recipe, one.id_task), set()).add(one.member)
+    if members and max(map(len, members.values())) == 1:
+        said.append("One fine-tuned model a task and recipe: intervals over seeds are over mask seeds alone.")
+    return said or ["Nothing was left out."]
+
+
+def _recipe(results: Results, of: Run | Score) -> str:
+    return str(results.entry(of).get("recipe") or GIVEN)
+
+
+def _touched(results: Results, of: Run | Score) -> float | None:
+    """Entries that the fine-tuned model differs in from its base, where it was made by the study."""
+    member = results.member_of(of)
+    if member is None:
+        return None
+    entry = results.entry(of)
+    several = {"task": of.spec.task, "stage": entry.get("stage")} if len(member.tasks) > 1 else {}
+    try:
+        value = results.member(member, **several)["finetune"].get("touched")
+    except Exception as error:  # the folder of a member may be gone while its scores stay
+        from skillviz.errors import SkillvizError
+
+        if not isinstance(error, SkillvizError | KeyError):
+            raise
+        return None
+    return None if value is None else float(value)
+
+
+def _ends(recipe: str, touched: float | None, d: float) -> list[tuple[str, str, dict[str, Any]]]:
+    """The states without a region: name in the record, method, and columns."""
+    whole = {"localizer": "", "size": np.nan, "share": np.nan, "seed": 0, "touched": d if touched is None else touched}
+    return [
+        ("pretrained", "pretrained", {**whole, "touched": 0.0}),
+        ("finetuned", OF_RECIPE.get(recipe, "ft"), whole),
+        (SCALED, "ft_scaled", whole),
+    ]
+
+
+def _states(run: Run, recipe: str, touched: float | None, d: float) -> list[tuple[str, str, dict[str, Any]]]:
+    size = float(run.record.size or 0)
+    own = {
+        "localizer": run.spec.localizer, "size": size, "share": size / d if d else np.nan, "seed": run.spec.seed,
+        "asked": run.spec.sizes[0] if run.spec.localizer not in OUTCOME else "",
+    }  # fmt: skip
+    return [
+        *_ends(recipe, touched, d),
+        ("grafted", method_of(run), {**own, "touched": size}),
+        ("complement", "complement", {**own, "touched": d - size}),
+    ]
+
+
+def method_of(run: Run) -> str:
+    """The method that a run's graft is; a search within the biases is one of biases."""
+    if run.spec.options.get("within") == "biases":
+        return "graft_biases"
+    return OF_LOCALIZER.get(run.spec.localizer, "graft")
+
+
+def _numbers(scores: Scores, state: str) -> dict[str, Any]:
+    found: dict[str, Estimate] = dict(scores.states[state])
+    if state == "grafted":
+        extra = {"agreement": scores.agreement, "recovered": scores.recovered}
+        found |= {name: value for name, value in extra.items() if value is not None}
+    return {
+        "values": {name: _number(e.value) for name, e in found.items()},
+        "ends": {name: (_number(e.low), _number(e.high)) for name, e in found.items()},
+    }
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _other_sizes(run: Run, common: Mapping[str, Any]) -> Iterator[Observed]:
+    """The graft at the run's sizes but for the main one, from its curve: numbers without predictions."""
+    record, spec = run.record, run.spec
+    assert record.task is not None
+    if len(record.sizes) < 2:
+        return
+    curve = run.curve()
+    for asked, size in zip(spec.sizes[1:], record.sizes[1:], strict=False):
+        rows = curve[curve["size"] == size]
+        for split, own in rows.groupby("split", sort=False):
+            scores = record.metrics.get(str(split))
+            values = dict(zip(own["metric"], own["value"], strict=True))
+            ends = {m: (low, high) for m, low, high in zip(own["metric"], own["low"], own["high"], strict=True)}
+            yield Observed(
+                **common, task=record.task.name, split=str(split), method=method_of(run), localizer=spec.localizer,
+                size=float(size), share=size / record.d if record.d else np.nan, touched=float(size), seed=spec.seed,
+                n=scores.n if scores else 0, note=record.task, asked=asked, values=values, ends=ends,
+            )  # fmt: skip
+
+
+def _answers(frame: pd.DataFrame, split: str, labels: Sequence[str], temperature: float | None) -> dict[str, Answers]:
+    """The answers by state, in the order of the example ids."""
+    frame = frame[frame["split"] == split]
+    found: dict[str, Answers] = {}
+    for state, rows in frame.groupby("state", sort=False):
+        rows = rows.sort_values("example_id", kind="stable")
+        ids = "\n".join(rows["example_id"].astype(str)) + "\n" + ",".join(map(str, rows["label"]))
+        logits = rows[logit_columns(labels)].to_numpy(dtype=np.float64)
+        examples = hashlib.sha256(ids.encode()).hexdigest()
+        found[str(state)] = Answers(logits, rows["label"].to_numpy(), examples)
+    if "finetuned" in found:
+        tuned = found["finetuned"]
+        for state in ("grafted", "complement"):
+            if state in found:
+                same = found[state].logits.argmax(1) == tuned.logits.argmax(1)
+                found[state] = replace(found[state], agrees=same.astype(np.float64))
+        if temperature is not None:
+            found[SCALED] = replace(tuned, logits=scaled(tuned.logits, temperature))
+    return found
+
+
+def _leak(transfer: Any, trained_on: str) -> tuple[str, ...]:
+    if not transfer.dropped:
+        return ()
+    return (
+        f"{transfer.name}: {transfer.dropped:,} of {transfer.rows:,} test examples stand in the training data of "
+        f"{trained_on} too and are left out.",
+    )
+
+
+def _variant(run: Run) -> str:
+    """What was asked of the search besides size and seed, as canonical JSON."""
+    asked = {"steps": run.spec.steps, "batch_size": run.spec.batch_size, **run.spec.options}
+    return json.dumps({name: value for name, value in asked.items() if value is not None}, sort_keys=True)
+
+
+def _titled(found: list[Observed]) -> list[Observed]:
+    """Localizers that were asked for in several ways get what differs in their name."""
+    variants: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {}
+    for one in found:
+        if one.localizer:
+            variants.setdefault((one.id_task, one.method, one.localizer), {})[one.variant] = json.loads(one.variant)
+    titled = []
+    for one in found:
+        rivals = variants.get((one.id_task, one.method, one.localizer), {})
+        if len(rivals) > 1:
+            own = rivals[one.variant]
+            names = dict.fromkeys(name for rival in rivals.values() for name in rival)
+            differ = [n for n in names if len({json.dumps(r.get(n)) for r in rivals.values()}) > 1 and n in own]
+            one = replace(one, localizer=" ".join([one.localizer, *(f"{n}={own[n]}" for n in differ)]))
+        titled.append(one)
+    return titled

@@ -1,0 +1,119 @@
+"""The table `recovered`: the smallest region that keeps a share of the fine-tuning gain, and how good its graft is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.studies.differences import SEEDS, Side, difference
+from skillviz.studies.means import TEST, by_unit, over_seeds, sides
+from skillviz.studies.observed import Observed
+from skillviz.studies.resampled import Resampled
+from skillviz.studies.tables import check
+
+VALIDATION = "validation"
+GAIN_SHARE = 0.95
+GRAFTS = ("graft", "graft_movement", "graft_random")
+
+
+def recovered(found: Sequence[Observed], share: float = GAIN_SHARE, resampled: Resampled | None = None) -> pd.DataFrame:
+    """One row a pair, task and localizer: of its sizes the smallest whose mean validation metric recovers `share`.
+
+    Sizes are chosen on validation, numbers are of the test set. Where no size reaches it, the largest stands there and
+    `reached` is False; where fine-tuning gains nothing on validation, no row is made.
+    """
+    own = [one for one in found if one.task == one.id_task]
+    drawn = resampled or Resampled([one for one in own if one.split == TEST])
+    rows = []
+    for group in _pairs(own):
+        gains = _gains(group)
+        if not gains:
+            continue
+        reached = [side for size, side, gain in gains if gain >= share]
+        chosen = reached[0] if reached else gains[-1][1]
+        rows.append(_row(chosen, group, bool(reached), share, drawn))
+    return check(pd.DataFrame(rows), "recovered")
+
+
+def _pairs(found: Iterable[Observed]) -> list[list[Observed]]:
+    """The observations of one pair, task and localizer, with the ends and both splits."""
+    found = list(found)
+    groups: dict[tuple[str, ...], list[Observed]] = {}
+    for one in found:
+        if one.method in GRAFTS:
+            key = (one.base, one.recipe, one.setting, one.id_task, one.localizer)
+            groups.setdefault(key, []).append(one)
+    return [
+        [*own, *(one for one in found if one.method not in (*GRAFTS, "complement") and _fits(one, own[0]))]
+        for own in groups.values()
+    ]
+
+
+def _fits(one: Observed, graft: Observed) -> bool:
+    names = ("base", "recipe", "setting", "id_task", "readout")
+    return all(getattr(one, name) == getattr(graft, name) for name in names)
+
+
+def _gains(group: Sequence[Observed]) -> list[tuple[float, Side, float]]:
+    """Size, the graft's test observations, and the share of the validation gain that it keeps; smallest size first."""
+    metric = group[0].note.metric
+    checked = [one for one in group if one.split == VALIDATION]
+    ends = {
+        method: _mean([one for one in checked if one.method == method], metric) for method in ("pretrained", *TUNED)
+    }
+    tuned = next((ends[method] for method in TUNED if np.isfinite(ends[method])), np.nan)
+    gained = tuned - ends["pretrained"]
+    if not gained > 0:
+        return []
+    tested = {_key(side): side for side in sides(one for one in group if one.split == TEST and one.method in GRAFTS)}
+    found = []
+    for side in sides(one for one in checked if one.method in GRAFTS):
+        if _key(side) in tested:
+            size = float(np.mean([one.size for one in side]))
+            found.append((size, tested[_key(side)], (_mean(side, metric) - ends["pretrained"]) / gained))
+    return sorted(found, key=lambda row: row[0])
+
+
+TUNED = ("ft", "adamw", "adamw_l1", "lora", "bitfit", "multi_task")
+
+
+def _key(side: Side) -> tuple[str, str]:
+    return side[0].localizer, side[0].asked
+
+
+def _mean(side: Sequence[Observed], metric: str) -> float:
+    return over_seeds(by_unit(side, metric).values()).value
+
+
+def _row(side: Side, group: Sequence[Observed], reached: bool, share: float, drawn: Resampled) -> dict[str, Any]:
+    one, metric = side[0], side[0].note.metric
+    tested = [o for o in group if o.split == TEST]
+    tuned = [o for o in tested if o.method in TUNED]
+    scaled = [o for o in tested if o.method == "ft_scaled"]
+    row: dict[str, Any] = {
+        "id_task": one.id_task, "setting": one.setting, "recipe": one.recipe, "localizer": one.localizer,
+        "gain_share": share, "size": float(np.mean([o.size for o in side])),
+        "share": float(np.mean([o.share for o in side])), "reached": reached, "reached_on": VALIDATION,
+        "metric": metric, "n": one.n, "seeds": len(by_unit(side, metric)),
+    }  # fmt: skip
+    row |= _seeds(side, metric, "value") | _seeds(tuned, metric, "value_ft") | _seeds(side, "recovered", "gain")
+    row |= _seeds(side, "accuracy", "accuracy") | _seeds(side, "ece", "ece") | _seeds(tuned, "ece", "ece_ft")
+    row |= _seeds(scaled, "ece", "ece_ft_scaled") | _seeds(side, "agreement", "agreement")
+    row["over"] = SEEDS
+    for name, rival in (("ece_less_ft", tuned), ("ece_less_scaled", scaled)):
+        found = difference(side, rival, "ece", drawn) if rival else None
+        row |= {
+            name: found["value"] if found else np.nan, f"{name}_low": found["low"] if found else np.nan,
+            f"{name}_high": found["high"] if found else np.nan,
+        }  # fmt: skip
+        row["over"] = found["over"] if found else row["over"]
+    return row
+
+
+def _seeds(side: Sequence[Observed], metric: str, name: str) -> dict[str, float]:
+    """The mean over seeds with its t-interval, as columns."""
+    found = over_seeds(by_unit(side, metric).values())
+    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}

@@ -1,0 +1,104 @@
+"""Metrics of many observations on the same resampled examples, and their means over fine-tuned models and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from skillviz.core.resample import resampled_values, statistic
+from skillviz.studies.observed import Observed
+
+RESAMPLES = 1000
+METRICS = ("accuracy", "f1", "ece", "nll", "agreement")
+"""Those that are resampled."""
+
+Unit = tuple[str, int]
+Draws = Mapping[Unit, np.ndarray]
+"""The metric on every resample [resample], by fine-tuned model and mask seed."""
+
+
+class Resampled:
+    """The draws of all observations with answers; those on the same examples share their resamples."""
+
+    def __init__(self, found: Sequence[Observed]) -> None:
+        self._draws: dict[tuple[int, str], np.ndarray] = {}
+        blocks: dict[str, list[Observed]] = {}
+        for one in found:
+            if one.answers is not None and len(one.answers.labels):
+                blocks.setdefault(one.answers.examples, []).append(one)
+        for block in blocks.values():
+            self._draw(block)
+
+    def of(self, side: Sequence[Observed], metric: str) -> Draws | None:
+        """The draws of one side; None where one of its observations has no answers, or not on the same examples."""
+        examples = {one.answers.examples if one.answers is not None else "" for one in side}
+        if len(examples) != 1 or any((id(one), metric) not in self._draws for one in side):
+            return None
+        return {one.unit: self._draws[id(one), metric] for one in side}
+
+    def _draw(self, block: Sequence[Observed]) -> None:
+        asked, statistics = [], []
+        for one in block:
+            assert one.answers is not None
+            for metric in METRICS:
+                if metric == "agreement":
+                    if one.answers.agrees is None:
+                        continue
+                    same = one.answers.agrees
+                    statistics.append(lambda weights, same=same: weights @ same / len(same))
+                elif metric == "f1" and one.note.metric != "f1":
+                    continue
+                else:
+                    statistics.append(statistic(metric, one.answers.logits, one.answers.labels, one.positive))
+                asked.append((id(one), metric))
+        assert block[0].answers is not None
+        n = len(block[0].answers.labels)
+        self._draws |= dict(zip(asked, resampled_values(statistics, n, RESAMPLES, 0), strict=True))
+
+
+def mean_draws(draws: Draws, number: int = 0) -> np.ndarray:
+    """The mean on each resample [resample]: fine-tuned models are drawn again, and of each its mask seeds.
+
+    `number` tells the two sides of a comparison apart, so that each draws seeds of its own.
+    """
+    chosen = _picks(sorted({member for member, _ in draws}), len(next(iter(draws.values()))), 0)
+    return _mean(draws, chosen, number)
+
+
+def difference_draws(a: Draws, b: Draws) -> np.ndarray:
+    """Mean of a less mean of b on each resample; fine-tuned models that both sides have are drawn together."""
+    members_a, members_b = ({member for member, _ in side} for side in (a, b))
+    resamples = len(next(iter(a.values())))
+    if members_a == members_b:
+        chosen = _picks(sorted(members_a), resamples, 0)
+        return _mean(a, chosen, 1) - _mean(b, chosen, 2)
+    return _mean(a, _picks(sorted(members_a), resamples, 3), 1) - _mean(b, _picks(sorted(members_b), resamples, 4), 2)
+
+
+def _picks(members: Sequence[str], resamples: int, number: int) -> list[list[str]]:
+    """For each place among the members, which one stands there on every resample."""
+    rng = np.random.default_rng([5, number])
+    return [[members[i] for i in rng.integers(len(members), size=resamples)] for _ in members]
+
+
+def _mean(draws: Draws, chosen: Sequence[Sequence[str]], number: int) -> np.ndarray:
+    rng = np.random.default_rng([7, number])
+    by_member: dict[str, np.ndarray] = {}
+    for member in dict.fromkeys(member for member, _ in draws):
+        by_member[member] = np.stack([draws[unit] for unit in sorted(draws) if unit[0] == member])
+    total = np.zeros(len(chosen[0]))
+    for place in chosen:
+        # each place draws mask seeds of its own, also where the same model stands in two places
+        own = {m: _seeds_drawn(values, rng) for m, values in by_member.items()}
+        picked = np.array(place)
+        for member, values in own.items():
+            total += np.where(picked == member, values, 0.0)
+    return total / len(chosen)
+
+
+def _seeds_drawn(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The mean over mask seeds drawn again, on each resample; `values` are [seed, resample]."""
+    picks = rng.integers(len(values), size=values.shape)
+    mean: np.ndarray = np.take_along_axis(values, picks, axis=0).mean(axis=0)
+    return mean
