@@ -1,4 +1,4 @@
-"""Regions of a model of two tasks: a tiny real pair whose head answers both, its table of gains, and the kept logits."""
+"""Regions of a model of two tasks: a tiny real pair whose head answers both, its gains, and the kept logits."""
 
 from __future__ import annotations
 

@@ -56,7 +56,8 @@ def test_answers_leave_out_what_another_task_trained_on() -> None:
     frame = pd.DataFrame(
         {
             "example_id": ["test-0", "test-1", "test-1", "test-2"], "dataset": "a",
-            "split": ["test", "test", "test", "validation"], "state": ["finetuned", "finetuned", "pretrained"] + ["finetuned"],
+            "split": ["test", "test", "test", "validation"],
+            "state": ["finetuned", "finetuned", "pretrained", "finetuned"],
             "label": 1, "logit_no": 0.0, "logit_yes": [1.0, 2.0, 3.0, 4.0],
         }
     )  # fmt: skip

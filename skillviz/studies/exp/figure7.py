@@ -51,7 +51,7 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     Over three seeds or more a t-interval; for fewer the first run's own, over examples. WiSE-FT has no region, so
     every run tells the same of it.
     """
-    kept: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    kept: dict[tuple[Any, ...], list[dict[Any, Any]]] = {}
     for run in runs:
         grid = run.interpolation()
         grid = grid[(grid["size"].isna()) | (grid["size"] == run.record.size)]

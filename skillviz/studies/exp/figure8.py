@@ -12,7 +12,6 @@ from skillviz.core.region import Region
 from skillviz.core.several import union
 from skillviz.errors import BadInput, BadModel
 from skillviz.runs.run import Run
-from skillviz.runs.session import expanded
 from skillviz.studies import overlaps, several
 from skillviz.studies.exp.stability import stability_rows
 from skillviz.studies.family import family
@@ -107,6 +106,8 @@ def region_runs(results: Results) -> Runs:
 
 def leaks_of(runs: Runs) -> dict[str, Unseen]:
     """Which test examples of each task the other tasks' training data hold."""
+    from skillviz.runs.session import expanded
+
     specs = [next(iter(own.values())).spec for own in runs.values()]
     return unseen([registry.task(expanded(spec.task, "task")) for spec in specs])
 

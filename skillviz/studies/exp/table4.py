@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from skillviz.runs.run import Run
-from skillviz.runs.session import expanded
 from skillviz.studies.exp.figure8 import several_tasks
 from skillviz.studies.score import Score
 from skillviz.studies.score_rows import score_rows
@@ -94,6 +93,8 @@ def order_of(scores: Sequence[Score]) -> list[str]:
 
 
 def _left(files: Sequence[str]) -> dict[str, Unseen]:
+    from skillviz.runs.session import expanded
+
     return unseen([registry.task(expanded(file, "task")) for file in dict.fromkeys(files)])
 
 
