@@ -1,24 +1,98 @@
-"""`finetune`: make the second member of a pair."""
+"""`finetune`: make the second member of a pair, by one of the recipes."""
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from skillviz.commands import options as given
-from skillviz.commands.output import METRIC_WORDS, PERCENT, print_json, print_rows, progress_bar, say
+from skillviz.commands.output import say
+from skillviz.models.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES
+
+Tasks = Annotated[
+    list[str],
+    typer.Option(
+        "--task",
+        metavar="TASK",
+        rich_help_panel=given.MODELS,
+        help="A task of the registry, such as sst2, or a YAML file; several times for multi-task and continual.",
+    ),
+]
+Recipe = Annotated[
+    str,
+    typer.Option(
+        "--recipe", metavar="NAME", rich_help_panel=given.SEARCH, help=f"How it is trained: {', '.join(RECIPES)}."
+    ),
+]
+Rank = Annotated[
+    int | None,
+    typer.Option(
+        "--rank",
+        metavar="R",
+        rich_help_panel=given.SEARCH,
+        help=f"Rank of the recipe lora ({', '.join(map(str, RANKS))} in the paper). Default: {RECIPES['lora'].rank}.",
+    ),
+]
+RegionOf = Annotated[
+    str | None,
+    typer.Option(
+        "--region",
+        metavar="RUN|FILE",
+        rich_help_panel=given.SEARCH,
+        help="What graft-retrain may move: a run (id, folder or key:<spec key>) or a region.safetensors.",
+    ),
+]
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        metavar="|".join(MODES),
+        rich_help_panel=given.SEARCH,
+        help="Of continual: everything moves at every stage, or each stage only what --regions gives it.",
+    ),
+]
+Regions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--regions", metavar="RUN|FILE", rich_help_panel=given.SEARCH, help="Of continual: once a task, in their order."
+    ),
+]
+Optimizer = Annotated[
+    str | None,
+    typer.Option(
+        "--optimizer",
+        metavar="|".join(OPTIMIZERS),
+        rich_help_panel=given.SEARCH,
+        help="Of multi-task and continual. Default: sgd.",
+    ),
+]
+GridName = Annotated[
+    str | None,
+    typer.Option(
+        "--grid",
+        metavar="|".join(GRIDS),
+        rich_help_panel=given.SEARCH,
+        help="Try several and keep the best on validation data: the paper's batch sizes and learning rates (paper), "
+        "or its learning rates at --batch-size (quick).",
+    ),
+]
 
 
 def finetune(
     base: given.Base,
-    task: given.TaskName,
+    task: Tasks,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", rich_help_panel=given.WHERE, help="The folder to write to.")
     ],
+    recipe: Recipe = "sgd",
+    rank: Rank = None,
+    region: RegionOf = None,
+    mode: Mode = None,
+    regions: Regions = None,
+    optimizer: Optimizer = None,
+    grid: GridName = None,
     readout: Annotated[
         given.ReadoutName,
         typer.Option(
@@ -40,7 +114,8 @@ def finetune(
             min=1,
             metavar="N",
             rich_help_panel=given.SEARCH,
-            help="SGD steps. Default: 16 a label and shot with --k-shot, as in the paper, else 2000.",
+            help="Steps. Default: 16 a label and shot with --k-shot, as in the paper, else 2000; multi-task: their "
+            "sum; continual: so many a stage.",
         ),
     ] = None,
     batch_size: Annotated[
@@ -52,7 +127,8 @@ def finetune(
             "--lr",
             metavar="X",
             rich_help_panel=given.SEARCH,
-            help="Learning rate. Default: 0.005 (prompt, causal) or 0.01 (head).",
+            help="Learning rate. Default: 0.005 (prompt, causal) or 0.01 (head) for SGD, five times that for bitfit, "
+            "0.00002 for adamw, 0.0005 for lora; small models want larger ones.",
         ),
     ] = None,
     seed: Annotated[
@@ -92,64 +168,39 @@ def finetune(
         bool, typer.Option("--overwrite", rich_help_panel=given.WHERE, help="Replace a folder that is not empty.")
     ] = False,
     device: given.Device = "auto",
+    runs_dir: given.RunsDir = None,
     as_json: given.AsJson = False,
 ) -> None:
-    """Fine-tune a base model by the paper's SGD recipe, and write an ordinary model folder with a card.
+    """Fine-tune a base model, by default by the paper's SGD, and write an ordinary model folder with a card.
 
     Plain SGD at a constant rate, gradient norm clipped at 1, dropout on, embeddings and language-model head frozen;
-    the validation metric is taken every 100 steps and the best is kept.
+    the validation metric is taken every 100 steps and the best is kept. --recipe names another way: AdamW, biases
+    only, LoRA (merged), a region re-trained, several tasks at once (DIR/<task>) or one after the other
+    (DIR/<stage>/<task>).
 
     [bold]Examples[/bold]
 
       python -m skillviz finetune --base roberta-base --task sst2 --readout prompt --k-shot 64 --out models/sst2-64
 
       python -m skillviz finetune --base models/my-encoder --task data/task.yaml --steps 2000 --out models/mine
+
+      python -m skillviz finetune --recipe graft-retrain --region RUN --base roberta-base --task sst2 --out models/again
     """
-    from skillviz.models import finetune as engine
-    from skillviz.tasks import registry
+    from skillviz.commands.trained import Choice, report, train
 
-    found = registry.task(task)
-    with progress_bar("fine-tuning") as advance:
-        best: list[float] = []
-
-        def show(record: engine.TrainStep) -> None:
-            if record.metric is not None and record.best:
-                best[:] = [record.metric]
-            text = f"loss {record.loss:.3f}" + (f", best {found.metric} {best[0]:.3f}" if best else "")
-            advance(record.step, record.steps, f"fine-tuning: {text}")
-
-        done = engine.finetune(
-            base, found, out=out, readout=readout.value, steps=steps, batch_size=batch_size, lr=lr, seed=seed,
-            k_shot=k_shot, data_seed=data_seed, max_train=max_train, max_validation=max_validation, max_test=max_test,
-            evaluate_test=test, device=device, train_embeddings=train_embeddings, train_head=train_head,
-            head=head.value, overwrite=overwrite, command=command_line(), progress=show,
-        )  # fmt: skip
+    common = {
+        "out": out, "readout": readout.value, "steps": steps, "batch_size": batch_size, "seed": seed, "k_shot": k_shot,
+        "data_seed": data_seed, "max_train": max_train, "max_validation": max_validation, "max_test": max_test,
+        "evaluate_test": test, "device": device, "head": head.value, "overwrite": overwrite,
+    }  # fmt: skip
+    single = {"train_embeddings": train_embeddings, "train_head": train_head}
+    done, metric = train(
+        Choice(base, task, recipe, common, single, lr, grid, rank, region, mode, regions or (), optimizer, runs_dir)
+    )
     if without_frozen:
         from skillviz.models.frozen import strip
 
-        left = strip(out, base)
-        say(f"{len(left.names)} tensors that equal the base's were left out ({left.bytes / 1e6:.1f} MB).")
-    _report(done, found.metric, as_json)
-
-
-def command_line() -> str:
-    """The command as it was typed."""
-    return "python -m skillviz " + shlex.join(sys.argv[1:])
-
-
-def _report(done: object, metric: str, as_json: bool) -> None:
-    from skillviz.models.finetune import Finetuned
-
-    assert isinstance(done, Finetuned)
-    names = [metric] + [name for name in ("ece", "nll") if name != metric]
-    rows = [
-        [split, *(f"{values[n] * (100 if n in PERCENT else 1):.{1 if n in PERCENT else 3}f}" for n in names)]
-        for split, values in done.scores.items()
-    ]
-    print_rows("fine-tuned", ["split", *(METRIC_WORDS[n] for n in names)], rows)
-    for remark in done.notes:
-        say(remark)
-    say(f"Kept step {done.best_step:,} of {len(done.history):,}; the model is in {done.path} ({done.seconds:.0f} s).")
-    if as_json:
-        value = {"path": str(done.path), "best_step": done.best_step, "steps": len(done.history)}
-        print_json({**value, "seconds": round(done.seconds, 3), "metrics": done.scores})
+        for folder in done.members.values() or [out]:
+            left = strip(folder, base)
+            say(f"{len(left.names)} tensors that equal the base's were left out ({left.bytes / 1e6:.1f} MB).")
+    report(done, metric, as_json)

@@ -1,0 +1,130 @@
+"""What `finetune` does once its options are read: the recipe's engine called, shown, and reported."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skillviz.commands.output import METRIC_WORDS, PERCENT, print_json, print_rows, progress_bar, say
+from skillviz.commands.runs import open_run
+from skillviz.models.recipes import check_use
+
+if TYPE_CHECKING:
+    from skillviz.core.region import Region
+    from skillviz.models.finetune import Finetuned, TrainStep
+    from skillviz.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The options of one call. `common` go to every engine as they are, `single` only to that of one task."""
+
+    base: str
+    tasks: Sequence[str]
+    recipe: str
+    common: Mapping[str, Any]
+    single: Mapping[str, Any]
+    lr: float | None = None
+    grid: str | None = None
+    rank: int | None = None
+    region: str | None = None
+    mode: str | None = None
+    regions: Sequence[str] = ()
+    optimizer: str | None = None
+    runs_dir: Path | None = None
+
+
+def train(choice: Choice) -> tuple[Finetuned, str]:
+    """The result, and the metric to report it by; raises BadInput before anything is computed where options clash."""
+    check_use(
+        choice.recipe, tasks=len(choice.tasks), rank=choice.rank, region=choice.region is not None,
+        regions=len(choice.regions), mode=choice.mode, grid=choice.grid, lr=choice.lr, optimizer=choice.optimizer,
+        extra_trained=bool(choice.single["train_embeddings"] or choice.single["train_head"]),
+    )  # fmt: skip
+    from skillviz.tasks import registry
+
+    tasks = [registry.task(name) for name in choice.tasks]
+    with progress_bar("fine-tuning") as advance:
+        shown = _shown(advance, tasks[0].metric)
+        return _engine(choice, tasks)(progress=shown, command=command_line()), tasks[0].metric
+
+
+def read_region(named: str, runs_dir: Path | None = None) -> Region:
+    """The region of a file, or the main region of a run: its id, a unique beginning, its folder or key:<spec key>."""
+    from skillviz.core.region import Region
+
+    if Path(named).expanduser().is_file() or named.endswith(".safetensors"):
+        return Region.load(Path(named).expanduser())
+    return open_run(named, runs_dir).region()
+
+
+def command_line() -> str:
+    """The command as it was typed."""
+    return "python -m skillviz " + shlex.join(sys.argv[1:])
+
+
+def report(done: Finetuned, metric: str, as_json: bool) -> None:
+    """Prints the metrics, the notes and where the model lies."""
+    names = [metric] + [name for name in ("ece", "nll") if name != metric]
+    rows = [
+        [split, *(f"{values[n] * (100 if n in PERCENT else 1):.{1 if n in PERCENT else 3}f}" for n in names)]
+        for split, values in done.scores.items()
+    ]
+    print_rows("fine-tuned", ["split", *(METRIC_WORDS[n] for n in names)], rows)
+    for remark in done.notes:
+        say(remark)
+    for point in done.grid:
+        value = "no number" if point["value"] is None else f"{point['value']:.4f}"
+        kept = ", kept" if point["chosen"] else ""
+        say(f"Grid: batch {point['batch_size']}, rate {point['lr']:g}: validation {value}{kept}.")
+    what = f"the models are in {done.path}" if done.members else f"the model is in {done.path}"
+    say(f"Kept step {done.best_step:,} of {len(done.history):,}; {what} ({done.seconds:.0f} s).")
+    if as_json:
+        told: dict[str, Any] = {"path": str(done.path), "best_step": done.best_step, "steps": len(done.history)}
+        told |= {"touched": done.touched, "trained": done.trained}
+        told |= {"members": {name: str(path) for name, path in done.members.items()}} if done.members else {}
+        print_json({**told, "seconds": round(done.seconds, 3), "metrics": done.scores})
+
+
+def _engine(choice: Choice, tasks: Sequence[Task]) -> Callable[..., Finetuned]:
+    """The function that trains by this choice; it still takes `progress` and `command`."""
+    from functools import partial
+
+    common = {**choice.common, "lr": choice.lr}
+    if choice.recipe == "multi-task":
+        from skillviz.models.multitask import finetune_tasks
+
+        return partial(
+            finetune_tasks, choice.base, tasks, grid=choice.grid, optimizer=choice.optimizer or "sgd", **common
+        )
+    if choice.recipe == "continual":
+        from skillviz.models.continual import finetune_sequence
+
+        regions = [read_region(named, choice.runs_dir) for named in choice.regions] or None
+        return partial(
+            finetune_sequence, choice.base, tasks, regions=regions, optimizer=choice.optimizer or "sgd", **common
+        )
+    from skillviz.models.finetune import finetune
+
+    region = None if choice.region is None else read_region(choice.region, choice.runs_dir)
+    return partial(
+        finetune, choice.base, tasks[0], recipe=choice.recipe, rank=choice.rank, region=region, grid=choice.grid,
+        **common, **choice.single,
+    )  # fmt: skip
+
+
+def _shown(advance: Callable[..., None], metric: str) -> Callable[[TrainStep], None]:
+    """Shows each step's loss, and the best check so far."""
+    best: list[float] = []
+
+    def show(record: TrainStep) -> None:
+        if record.metric is not None and record.best:
+            best[:] = [record.metric]
+        text = f"loss {record.loss:.3f}" + (f", best {metric} {best[0]:.3f}" if best else "")
+        advance(record.step, record.steps, f"fine-tuning: {text}")
+
+    return show

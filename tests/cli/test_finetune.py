@@ -1,0 +1,113 @@
+"""`finetune --recipe`: every recipe from the command line, and what does not go together refused at once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from skillviz.commands.trained import read_region
+from skillviz.errors import CorruptFile, RunNotFound
+from skillviz.models.pair import load_pair
+from skillviz.models.recipes import RECIPES
+from tests.cli.calls import call
+
+QUICK = ("--steps", 3, "--device", "cpu", "--json")
+
+
+@pytest.fixture(scope="module")
+def other_task(task_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same task under another name, with train and test changed places."""
+    folder = tmp_path_factory.mktemp("other")
+    shutil.copytree(task_file.parent, folder, dirs_exist_ok=True)
+    told = yaml.safe_load((folder / "task.yaml").read_text())
+    path = folder / "task.yaml"
+    path.write_text(yaml.safe_dump({**told, "name": "other"}))
+    for split in ("train", "validation", "test"):
+        lines = (folder / f"{split}.jsonl").read_text().splitlines()
+        changed = [json.dumps({**row, "text": f"then {row['text']}"}) for row in map(json.loads, lines)]
+        (folder / f"{split}.jsonl").write_text("\n".join(changed) + "\n")
+    return path
+
+
+def finetune(base: Path, out: Path, *words: object) -> dict:
+    said = call("finetune", "--base", base, "--out", out, *words, *QUICK)
+    assert said.code == 0, said.err
+    return said.json
+
+
+def recipe_of(folder: Path) -> str:
+    return json.loads((folder / "finetune.json").read_text())["recipe"]
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw", "adamw-l1", "bitfit", "lora"])
+def test_a_recipe_of_one_task(name, pair, task_file, tmp_path):
+    rank = ("--rank", 1) if name == "lora" else ()
+    told = finetune(pair[0], tmp_path / "m", "--task", task_file, "--recipe", name, *rank)
+    assert recipe_of(tmp_path / "m") == name
+    assert told["trained"] > 0 and told["touched"] >= 0 and "members" not in told
+    load_pair(pair[0], tmp_path / "m", device="cpu")
+
+
+def test_a_run_s_region_is_re_trained(pair, task_file, localized, tmp_path):
+    runs, said = localized
+    run_id = said.json["run_id"]
+    words = ("--task", task_file, "--recipe", "graft-retrain", "--runs-dir", runs)
+    told = finetune(pair[0], tmp_path / "a", *words, "--region", run_id)
+    assert told["trained"] == read_region(run_id, runs).size
+    file = runs / run_id / "region.safetensors"
+    assert finetune(pair[0], tmp_path / "b", *words, "--region", file)["touched"] == told["touched"]
+    assert read_region(str(runs / run_id)) == read_region(str(file)) == read_region(run_id, runs)
+    with pytest.raises(RunNotFound):
+        read_region("no-such-run", runs)
+    with pytest.raises(CorruptFile):
+        read_region(str(task_file))
+
+
+def test_several_tasks_at_once_and_one_after_the_other(pair, task_file, other_task, localized, tmp_path):
+    runs, said = localized
+    tasks = ("--task", task_file, "--task", other_task)
+    told = finetune(pair[0], tmp_path / "m", *tasks, "--recipe", "multi-task", "--without-frozen")
+    assert set(told["members"]) == {"tiny", "other"} and set(told["metrics"]) == {"tiny validation", "other validation"}
+    load_pair(pair[0], tmp_path / "m" / "other", device="cpu")
+    told = finetune(pair[0], tmp_path / "n", *tasks, "--recipe", "continual", "--mode", "naive", "--optimizer", "adamw")
+    assert set(told["members"]) == {"1/tiny", "2/tiny", "2/other"}
+    region = ("--regions", said.json["run_id"])
+    finetune(pair[0], tmp_path / "g", *tasks, "--recipe", "continual", *region, *region, "--runs-dir", runs)
+    assert json.loads((tmp_path / "g" / "2" / "other" / "finetune.json").read_text())["mode"] == "grafting"
+
+
+def test_a_grid_is_told_point_by_point(pair, task_file, tmp_path):
+    words = ("--base", pair[0], "--out", tmp_path / "m", "--task", task_file, "--grid", "quick")
+    said = call("finetune", *words, *QUICK[:-1])
+    assert said.code == 0
+    assert (said.out + said.err).count("Grid: batch 8") == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--recipe", "graft-retrain"], "give it with --region"),
+        (["--recipe", "sgd", "--rank", 2], "leave out --rank"),
+        (["--recipe", "adam"], "known: sgd, adamw"),
+        (["--task", "cr"], "learns one task"),
+        (["--recipe", "multi-task"], "give --task twice or more"),
+        (["--recipe", "continual", "--task", "cr", "--mode", "grafting"], "--regions once for each"),
+        (["--grid", "paper", "--lr", 0.1], "leave out --lr or --grid"),
+        (["--recipe", "lora", "--train-embeddings"], "says itself what is trained"),
+        (["--mode", "naive"], "of the recipe continual"),
+    ],
+)
+def test_what_does_not_go_together_is_one_sentence(words, says, tmp_path):
+    said = call("finetune", "--base", "nowhere", "--task", "sst2", "--out", tmp_path / "m", *words)
+    assert said.code == 2
+    assert says in " ".join(said.err.split())
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_help_names_every_recipe():
+    shown = " ".join(call("finetune", "--help").out.replace("│", " ").split())
+    assert ", ".join(RECIPES) in shown
