@@ -41,8 +41,9 @@ def joined(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
 def points(scores: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
     """One row a method, size and metric on a test set.
 
-    Columns: method, touched (0..1), share, metric, value, low, high, seeds, n. The interval is over examples and seeds where there is one, else over seeds. `touched` of the pre-trained model is
-    0, and NaN where it was not measured. A graft of a model tuned by another recipe is `graft@<recipe>`.
+    Columns: method, touched (0..1), share, metric, value, low, high, seeds, n. The interval is over examples and seeds
+    where there is one, else over seeds. `touched` of the pre-trained model is 0, and NaN where it was not measured. A
+    graft of a model tuned by another recipe is `graft@<recipe>`.
     """
     rows = scores[(scores["id_task"] == asked.task) & (scores["task"] == task) & (scores["split"] == "test")]
     rows = rows[(rows["setting"] == asked.setting) & rows["method"].isin(SHOWN)]

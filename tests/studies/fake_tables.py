@@ -15,6 +15,7 @@ TASKS = ("film-sentiment", "gadget-sentiment", "news-topic", "news-inference")
 KIN = {"film-sentiment": "gadget-sentiment", "news-inference": "scene-inference"}
 OTHERS = {"film-sentiment": ("gadget-sentiment", "restaurant-sentiment"), "news-inference": ("scene-inference",)}
 METRICS = ("accuracy", "ece", "nll")
+OF_GRAFTS = ("recovered", "agreement")
 # method: (accuracy, ECE, share of d that is touched; None: the region's own)
 LEVELS: dict[str, tuple[float, float, float | None]] = {
     "pretrained": (0.52, 0.09, 0.0),
@@ -46,7 +47,8 @@ def scores(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     rows = []
     for id_task in tasks:
         for task, (method, level) in product((id_task, *OTHERS.get(id_task, ())), LEVELS.items()):
-            for size, metric in product(SIZES if method in SIZED else (None,), METRICS):
+            metrics = (*METRICS, *(OF_GRAFTS if method == "graft" else ()))
+            for size, metric in product(SIZES if method in SIZED else (None,), metrics):
                 rows.append(_score(id_task, task, method, level, size, metric, random))
     return pd.DataFrame(rows)
 
@@ -62,7 +64,8 @@ def _score(
 ) -> dict[str, Any]:
     accuracy, ece, touched = level
     grows = 0.0 if share is None or method != "graft" else 0.02 * np.log10(share / 0.01)
-    mean = {"accuracy": accuracy + grows, "ece": ece, "nll": 1.6 * (1 - accuracy) + ece}[metric]
+    of_graft = {"recovered": 0.92 + 2 * grows, "agreement": 0.94 + grows}
+    mean = {"accuracy": accuracy + grows, "ece": ece, "nll": 1.6 * (1 - accuracy) + ece, **of_graft}[metric]
     mean += random.normal(0, 0.004) - (0.12 if task != id_task and metric == "accuracy" else 0.0)
     sd = 0.012 if metric != "nll" else 0.03
     own = share if touched is None else touched
@@ -84,8 +87,11 @@ def _recipe(method: str) -> str:
 def differences(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Paired differences of the graft, and of its re-training, from their rivals, at every size."""
     rows = []
-    pairs = [("graft", m) for m in LEVELS if m not in ("graft", "complement", "pretrained")]
-    pairs += [("graft_retrain", m) for m in ("bitfit", "lora", "ft", "adamw")]
+    others = ("graft_retrain", "bitfit", "lora")
+    pairs = [("graft", m) for m in LEVELS if m not in ("graft", "complement", "pretrained", *others)]
+    pairs += [(m, "graft") for m in others]
+    pairs += [("graft_retrain", m) for m in ("bitfit", "ft")] + [("continual_naive", "independent")]
+    pairs += [("continual_graft", "continual_naive")]
     for id_task in tasks:
         for task, (a, b), share, metric in product((id_task, *OTHERS.get(id_task, ())), pairs, SIZES, METRICS):
             at = 0 if metric == "accuracy" else 1

@@ -1,0 +1,179 @@
+"""How a claim of the paper is compared with a study's tables; each function returns one comparison a task or pair.
+
+What is taken is a row with its interval; where two rows of different models are compared, the interval is the widest
+that their own allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.studies.family import family
+from skillviz.studies.published import is_stand_in, stands_for
+from skillviz.studies.verdicts import Comparison, Found, at_main, beyond, own_metric, within
+
+OWN = "own"  # the task's own metric
+ALIKE = 0.03  # what "equally good" may differ by
+LARGE = {("mpqa", "yelp"), ("mpqa", "sst2"), ("qnli", "mnli_01"), ("qnli", "snli_01")}
+GRAFTS = ("stagewise", "learned")
+Keep = Callable[[str, str], bool]
+Compare = Callable[[Found], list[Comparison]]
+
+
+def everywhere(id_task: str, task: str) -> bool:
+    """On the model's own task."""
+    return id_task == task
+
+
+def elsewhere(id_task: str, task: str) -> bool:
+    """On another task."""
+    return id_task != task
+
+
+def far(id_task: str, task: str) -> bool:
+    """Where the paper calls the shift large: from QNLI to inference, from MPQA to reviews, or what stands for them."""
+    stands_in = is_stand_in(id_task) and family(id_task) == "inference"
+    return id_task != task and ((stands_for(id_task), stands_for(task)) in LARGE or stands_in)
+
+
+def near(id_task: str, task: str) -> bool:
+    """Any other shift."""
+    return id_task != task and not far(id_task, task)
+
+
+def rows_of(found: Found, a: str, b: str, metric: str, keep: Keep = everywhere) -> pd.DataFrame:
+    """The rows a - b of `differences`, or b - a turned round, at the main size, of the search that stands for the
+    paper's."""
+    rows = found.table("differences")
+    if rows.empty:
+        return rows
+    turned = rows[(rows["a"] == b) & (rows["b"] == a)]
+    turned = turned.assign(value=-turned["value"], low=-turned["high"], high=-turned["low"])
+    rows = pd.concat([rows[(rows["a"] == a) & (rows["b"] == b)], turned], ignore_index=True)
+    rows = rows[np.array([keep(i, t) for i, t in zip(rows["id_task"], rows["task"], strict=True)], dtype=bool)]
+    rows = own_metric(rows) if metric == OWN else rows[rows["metric"] == metric]
+    named = rows["localizer"].astype(str)
+    rows = rows[named.isin(["", GRAFTS[0]]) | ~named.isin(GRAFTS)] if (named == GRAFTS[0]).any() else rows
+    return at_main(rows, found.main)
+
+
+def where(row: Mapping[Any, Any]) -> str:
+    """`sst2 to imdb`, `sst2`; with the training data where that is not all of it."""
+    name = str(row["task"]) if row["id_task"] == row["task"] else f"{row['id_task']} to {row['task']}"
+    setting = str(row.get("setting", "all"))
+    return name if setting == "all" else f"{name} ({setting})"
+
+
+def less(a: str, b: str, metric: str = OWN, sign: int = 1, keep: Keep = everywhere, limit: float = 0.0) -> Compare:
+    """a - b is above `limit` (below it for sign -1)."""
+
+    def compare(found: Found) -> list[Comparison]:
+        return [
+            Comparison(where(r), r["value"], r["low"], r["high"], beyond(r["low"], r["high"], limit, sign))
+            for r in rows_of(found, a, b, metric, keep).to_dict("records")
+        ]
+
+    return compare
+
+
+def alike(a: str, b: str, metric: str = OWN, keep: Keep = everywhere, margin: float = ALIKE) -> Compare:
+    """a - b lies within the margin."""
+
+    def compare(found: Found) -> list[Comparison]:
+        return [
+            Comparison(where(r), r["value"], r["low"], r["high"], within(r["low"], r["high"], margin))
+            for r in rows_of(found, a, b, metric, keep).to_dict("records")
+        ]
+
+    return compare
+
+
+def before_the_last(compare: Compare) -> Compare:
+    """The comparisons of the tasks that something was learned after."""
+
+    def of_earlier(found: Found) -> list[Comparison]:
+        rows = found.table("stages")
+        if rows.empty:
+            return []
+        learned = rows[rows["mode"] != "independent"].groupby("task")["stage"].min()
+        return [one for one in compare(found) if learned.get(one.where, np.inf) < learned.max()]
+
+    return of_earlier
+
+
+def level(found: Found, method: str, metric: str, task: str) -> float:
+    """A method's mean on its own task; NaN where it was not scored."""
+    rows = found.table("scores")
+    rows = rows[(rows["method"] == method) & (rows["id_task"] == task) & (rows["task"] == task)]
+    rows = rows[(rows["metric"] == metric) & (rows["split"] == "test")]
+    return float(rows["mean"].iloc[0]) if len(rows) else float("nan")
+
+
+def keeps(share: float) -> Compare:
+    """The graft has at least this share of the fine-tuned model's score."""
+
+    def compare(found: Found) -> list[Comparison]:
+        made = []
+        for r in rows_of(found, "graft", "ft", OWN).to_dict("records"):
+            tuned = level(found, "ft", r["metric"], r["task"])
+            value, low, high = (1 + r[end] / tuned for end in ("value", "low", "high"))
+            made.append(Comparison(where(r), value, low, high, beyond(low, high, share), "percent"))
+        return [one for one in made if np.isfinite(one.value)]
+
+    return compare
+
+
+def curves_meet(found: Found) -> list[Comparison]:
+    """What the search gains over top movement is less at the largest size than at the smallest."""
+    rows = found.table("differences")
+    if rows.empty:
+        return []
+    rows = own_metric(
+        rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
+    )
+    made = []
+    for task, own in rows[rows["localizer"].isin(GRAFTS[:1])].groupby("task", sort=False):
+        own = own.sort_values("share")
+        if own["share"].nunique() > 1:
+            made.append(gap(str(task), own.iloc[0], own.iloc[-1], 1))
+    return made
+
+
+def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
+    """Grafts of models tuned by `than` give back more of their gain than those of `recipe`, at the main size."""
+
+    def compare(found: Found) -> list[Comparison]:
+        rows = found.table("scores")
+        if rows.empty:
+            return []
+        rows = rows[(rows["method"] == "graft") & (rows["metric"] == "recovered") & (rows["split"] == "test")]
+        rows = at_main(rows[rows["localizer"] == GRAFTS[0]], found.main)
+        made = []
+        for task, own in rows[rows["id_task"] == rows["task"]].groupby("task", sort=False):
+            sides = [own[own["recipe"].isin(names)] for names in (_alias(than), _alias(recipe))]
+            if all(len(side) for side in sides):
+                made.append(gap(str(task), _ends(sides[0].iloc[0]), _ends(sides[1].iloc[0]), sign))
+        return made
+
+    return compare
+
+
+def _alias(recipe: str) -> tuple[str, ...]:
+    """A stored pair was tuned with plain SGD."""
+    return ("sgd", "given") if recipe == "sgd" else (recipe,)
+
+
+def _ends(row: pd.Series) -> pd.Series:
+    low = row["pooled_low"] if np.isfinite(row["pooled_low"]) else row["low"]
+    high = row["pooled_high"] if np.isfinite(row["pooled_high"]) else row["high"]
+    return pd.Series({"value": row["mean"], "low": low, "high": high})
+
+
+def gap(name: str, a: pd.Series, b: pd.Series, sign: int) -> Comparison:
+    """a - b of two rows with intervals of their own: the widest interval that they allow."""
+    low, high = a["low"] - b["high"], a["high"] - b["low"]
+    return Comparison(name, a["value"] - b["value"], low, high, beyond(low, high, 0.0, sign))

@@ -1,0 +1,146 @@
+"""How a claim about what regions share, give, and are made of is compared with a study's tables; see `comparing`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.intervals import seeds_interval, wilson
+from skillviz.studies.comparing import GRAFTS, Compare, gap
+from skillviz.studies.family import family
+from skillviz.studies.verdicts import Comparison, Found, beyond
+
+SURE = 0.95  # top probabilities near 1
+
+
+def shares_little(limit: float) -> Compare:
+    """Two regions of one model share less than the limit of their entries."""
+
+    def compare(found: Found) -> list[Comparison]:
+        rows = found.table("overlap")
+        rows = rows[rows["kind"] == "iou"] if len(rows) else rows
+        return [
+            Comparison(
+                f"{r['row']} and {r['column']}", r["value"], r["low"], r["high"],
+                beyond(r["low"], r["high"], limit, -1), "percent",
+            )
+            for r in rows[rows["row"] != rows["column"]].to_dict("records")
+            if "fish" in f"{r['row']} {r['column']}".lower()
+        ] if len(rows) else []  # fmt: skip
+
+    return compare
+
+
+def piles_up(found: Found) -> list[Comparison]:
+    """A larger share of the fine-tuned model's top probabilities is near 1 than of the graft's."""
+    rows = found.table("histogram")
+    if rows.empty:
+        return []
+    made = []
+    for task, own in rows.groupby("task", sort=False):
+        sure = (
+            own[own["low_edge"] >= SURE - 1e-9].groupby("state", sort=False).agg(count=("count", "sum"), n=("n", "max"))
+        )
+        tuned = [state for state in sure.index if state in ("finetuned", "ft")]
+        for state in (s for s in sure.index if s.startswith("graft")):
+            if tuned:
+                made.append(gap(f"{task}, {state}", _sure(sure.loc[tuned[0]]), _sure(sure.loc[state]), 1))
+    return made
+
+
+def _sure(row: pd.Series) -> pd.Series:
+    low, high = wilson(float(row["count"]), float(row["n"]))
+    return pd.Series({"value": row["count"] / row["n"], "low": low, "high": high})
+
+
+def related_share_more(found: Found) -> list[Comparison]:
+    """Regions of related tasks overlap more than those of unrelated ones."""
+    rows = found.table("isolation")
+    if rows.empty:
+        return []
+    rows = rows[(rows["relation"] == "related - unrelated") & (rows["kind"] == "overlap")]
+    return [
+        Comparison("all pairs of tasks", r["value"], r["low"], r["high"], beyond(r["low"], r["high"]))
+        for r in rows.to_dict("records")
+    ]
+
+
+def gains(limit: float, several: bool, purified: bool) -> Compare:
+    """A region, or a union of some, gives its own tasks at least this relative gain."""
+
+    def compare(found: Found) -> list[Comparison]:
+        rows = found.table("gain")
+        if rows.empty:
+            return []
+        rows = rows[rows["purified"] == purified]
+        own = [
+            r for r in rows.to_dict("records")
+            if r["task"] in r["of"].split("+") and (len(r["of"].split("+")) > 1) == several
+        ]  # fmt: skip
+        return [
+            Comparison(
+                f"{r['task']} of {r['region']}", r["value"], r["low"], r["high"],
+                beyond(r["low"], r["high"], limit), "percent",
+            )
+            for r in own
+        ]  # fmt: skip
+
+    return compare
+
+
+def helps_itself(found: Found) -> list[Comparison]:
+    """A task's own region gives it more than the mean of the regions of unrelated tasks does."""
+    rows = found.table("gain")
+    if rows.empty:
+        return []
+    single = rows[~rows["of"].str.contains("+", regex=False) & ~rows["purified"]]
+    made = []
+    for task, own in single.groupby("task", sort=False):
+        mine = own[own["of"] == task]
+        others = own[np.array([family(of) != family(str(task)) for of in own["of"]], dtype=bool)]
+        if len(mine) and len(others):
+            mean = pd.Series({end: float(others[end].mean()) for end in ("value", "low", "high")})
+            made.append(gap(str(task), mine.iloc[0], mean, 1))
+    return made
+
+
+def denser(kinds: tuple[str, ...]) -> Compare:
+    """The region is denser in these module kinds than in the model as a whole, over mask seeds."""
+    return _part(lambda rows: rows["kind"].isin(kinds))
+
+
+def in_the_middle(found: Found) -> list[Comparison]:
+    """The middle half of the layers is denser than the whole, over mask seeds."""
+    return _part(_middle)(found)
+
+
+def _middle(rows: pd.DataFrame) -> pd.Series:
+    layers = rows["layer"].astype(float)
+    count = layers.max() + 1
+    return layers.between(count / 4, 3 * count / 4 - 1)
+
+
+def _part(chosen: Callable[[pd.DataFrame], pd.Series]) -> Compare:
+    def compare(found: Found) -> list[Comparison]:
+        rows = found.table("makeup")
+        if rows.empty:
+            return []
+        made = []
+        for (task, localizer), own in rows.groupby(["task", "localizer"], sort=False):
+            if localizer not in GRAFTS:
+                continue
+            ratios = [_density(seed, chosen(seed)) for _, seed in own.groupby("seed")]
+            over = seeds_interval([ratio for ratio in ratios if np.isfinite(ratio)] or [0.0])
+            name = str(task) if localizer == GRAFTS[0] else f"{task}, {localizer}"
+            made.append(Comparison(name, over.value, over.low, over.high, beyond(over.low, over.high, 1.0), "times"))
+        return made
+
+    return compare
+
+
+def _density(rows: pd.DataFrame, chosen: pd.Series) -> float:
+    part = rows[chosen]
+    whole = rows["selected"].sum() / rows["total"].sum()
+    return float(part["selected"].sum() / part["total"].sum() / whole) if part["total"].sum() and whole else np.nan
