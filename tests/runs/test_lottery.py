@@ -1,4 +1,4 @@
-"""A run of the lottery control: its rest is zero, it says so wherever it is read, and it is never passed on as a graft."""
+"""A run of the lottery control: its rest is zero, it says so wherever it is read, and it is no graft to be exported."""
 
 from __future__ import annotations
 
