@@ -9,7 +9,7 @@ from math import prod
 from statistics import median
 from typing import Any
 
-from skillviz.models.preflight import preflight
+from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.passes import OTHERS, passes
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec, parse_size
@@ -162,11 +162,15 @@ def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) ->
     return Estimate(phases, int(_bytes(spec, facts)), len(ratios))
 
 
-def facts_of(spec: RunSpec, device: str = "cpu") -> Facts:
-    """The facts of a spec, without weights; raises SkillvizError where the pair, the task or a size is wrong."""
+def facts_of(spec: RunSpec, device: str = "cpu", found: Preflight | None = None) -> Facts:
+    """The facts of a spec, without weights; raises SkillvizError where the pair, the task or a size is wrong.
+
+    `found` is what is known of the pair already, as where the fine-tuned model has yet to be made.
+    """
     task = registry.task(spec.task)
-    found = preflight(spec.base, spec.finetuned, task, spec.readout)
-    found.raise_first()
+    if found is None:
+        found = preflight(spec.base, spec.finetuned, task, spec.readout)
+        found.raise_first()
     caps = {"max_train": spec.max_train, "max_validation": spec.max_validation, "max_test": spec.max_test}
     splits = load(task, k_shot=spec.k_shot, seed=spec.data_seed, **caps)
     frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}

@@ -9,6 +9,8 @@ from skillviz.errors import RunNotFound
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, Unfinished, Unreadable, shipped_root, store_root
 
+KEY = "key:"  # before the key of a spec: its newest finished run, in place of an id
+
 
 class Library:
     """Several stores, the user's first; an id is looked up in all of them."""
@@ -29,8 +31,15 @@ class Library:
         return [entry for store in self.stores for entry in store.unreadable()]
 
     def open(self, run_id: str) -> Run:
-        """The finished run of this id or unique prefix."""
-        return self.store_of(run_id).open(run_id)
+        """The finished run of this id or unique prefix, or the newest one of the spec in `key:<spec key>`."""
+        return self.newest(run_id.removeprefix(KEY)) if run_id.startswith(KEY) else self.store_of(run_id).open(run_id)
+
+    def newest(self, key: str) -> Run:
+        """The newest finished run of the spec with this key, the user's own first; raises RunNotFound."""
+        found = next((run for run in self.list() if run.record.key == key), None)
+        if found is None:
+            raise RunNotFound(f"no run of the spec with the key {key[:12]}... is finished; make it first.")
+        return found
 
     def store_of(self, run_id: str) -> Store:
         """The store that holds this run; raises RunNotFound where none or several match."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from skillviz.runs.library import KEY as KEY
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.member import MemberSpec
 from skillviz.studies.step import Spec
-
-KEY = "key:"  # in a recipe by hand: the newest finished run of this spec
 
 
 def keys_in(recipe: Any) -> list[str]:

@@ -1,0 +1,252 @@
+"""Running a study: each step that is not finished and current is done, in this process or by several workers.
+
+Whatever happens, finished steps stay finished: a study that was ended at any point goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skillviz.errors import DiskFull, SkillvizError
+from skillviz.runs.failure import failure_of
+from skillviz.runs.progress import Report, silent
+from skillviz.runs.record import Failure
+from skillviz.runs.store import Store
+from skillviz.studies.estimate import Estimates, estimates
+from skillviz.studies.execute import FINISHED, SKIPPED, Executor, Known
+from skillviz.studies.generic import tables_of
+from skillviz.studies.journal import Journal
+from skillviz.studies.member import ENVIRONMENT, member_root
+from skillviz.studies.plan import Plan, plan
+from skillviz.studies.results import Results
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.status import Snapshot
+from skillviz.studies.step import TABLE, Step
+from skillviz.studies.store import write_tables
+from skillviz.studies.workers import Pool, Reply, Setup, Worker, is_full
+
+if TYPE_CHECKING:
+    from skillviz.runs.session import Session
+
+FAILED, STARTED, NOT_REACHED = "failed", "started", "not reached"
+
+# number (from 1), how many, the step, and "skipped", "started", "finished", "failed" or "not reached"
+OnStep = Callable[[int, int, Step, str], None]
+
+
+@dataclass
+class Outcome:
+    """What came of a study: its steps by what was done, those that failed with their reason, and its folder."""
+
+    path: Path
+    finished: list[Step] = field(default_factory=list)
+    skipped: list[Step] = field(default_factory=list)
+    failed: list[tuple[Step, Failure]] = field(default_factory=list)
+    not_reached: list[Step] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every step is finished."""
+        return not self.failed and not self.not_reached
+
+
+def run_study(
+    study: StudySpec,
+    store: Store,
+    *,
+    workers: int = 1,
+    progress: Report | None = None,
+    on_step: OnStep | None = None,
+    command: str | None = None,
+    session: Session | None = None,
+    partial: bool = False,
+) -> Outcome:
+    """Does the steps that the store does not hold finished and current; started again, it goes on where it stopped.
+
+    A step that fails takes along only what needs it (with `partial` the tables are made of what there is); a full
+    disk and Ctrl-C end the study. Raises BadInput where another process works on it.
+    """
+    at = Snapshot(plan(study), store)
+    journal = Journal(at, estimates(at), workers, command)
+    with journal.open():
+        course = _Course(at, journal, on_step or (lambda *_: None), partial)
+        try:
+            if workers > 1 and sum(not at.is_there(step) for step in at.plan.steps) > 2:
+                _side_by_side(course, workers, command)
+            executor = Executor(store, _session(session), command, progress or silent)
+            course.in_turn(executor)
+        except BaseException as error:
+            journal.finish("cancelled" if isinstance(error, KeyboardInterrupt) else FAILED)
+            raise
+        journal.finish("finished" if course.outcome.is_whole else FAILED)
+    course.outcome.seconds = journal.record.seconds
+    return course.outcome
+
+
+def _session(session: Session | None) -> Session:
+    from skillviz.runs.session import Session
+
+    return session or Session()
+
+
+@dataclass
+class _Course:
+    """Where a study stands: steps that wait, that are done, and that are lost with one that failed."""
+
+    at: Snapshot
+    journal: Journal
+    on_step: OnStep
+    partial: bool = False
+    done: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+    waiting: list[Step] = field(default_factory=list)
+    begun: float = field(default_factory=time.monotonic)
+    worked: float = 0.0
+    """Seconds that the steps done so far were thought to take."""
+
+    def __post_init__(self) -> None:
+        self.plan: Plan = self.at.plan
+        self.estimated: Estimates = self.journal.estimated
+        self.known: Mapping[str, Known] = self.at.known()
+        self.waiting = list(self.plan.steps)
+        self.outcome = Outcome(self.journal.path)
+        self.numbers = {step.key: number for number, step in enumerate(self.plan.steps, start=1)}
+
+    def in_turn(self, executor: Executor) -> None:
+        """Does all steps that wait, one after the other."""
+        while self.waiting:
+            step = self.waiting[0]
+            if self.is_lost(step):
+                self.drop(step)
+                continue
+            self.start(step)
+            self.end(step, self._one(executor, step))
+
+    def _one(self, executor: Executor, step: Step) -> Reply:
+        begun = time.perf_counter()
+        try:
+            if step.kind == TABLE:
+                what = self._tables(executor)
+            else:
+                what = executor.ensure(step, self.known.get(step.key, Known()))
+        except DiskFull:
+            raise
+        except Exception as error:
+            if not isinstance(error, SkillvizError):
+                self.journal.log_error(error)
+            executor.session.kept.clear()
+            return Reply(FAILED, time.perf_counter() - begun, failure_of(error))
+        return Reply(what, time.perf_counter() - begun)
+
+    def _tables(self, executor: Executor) -> str:
+        """Makes the tables, where they are not those of the results that are there."""
+        now = Snapshot(self.plan, self.at.store)
+        if now.has_tables:
+            return SKIPPED
+        made = tables_of(self.plan.study, Results(self.plan, self.at.store, executor.session))
+        self.journal.tables(write_tables(self.journal.path, made), now.digest())
+        return FINISHED
+
+    def ready(self) -> list[Step]:
+        """The steps besides the tables that could be done now."""
+        for step in [step for step in self.waiting if self.is_lost(step) and step.kind != TABLE]:
+            self.drop(step)
+        return [s for s in self.waiting if s.kind != TABLE and all(need in self.done for need in s.needs)]
+
+    def is_lost(self, step: Step) -> bool:
+        """Whether something that it needs has failed."""
+        return not self.lost.isdisjoint(step.needs) and not (step.kind == TABLE and self.partial and self.done)
+
+    def drop(self, step: Step) -> None:
+        """The step cannot be reached."""
+        self.waiting.remove(step)
+        self.lost.add(step.key)
+        self.outcome.not_reached.append(step)
+        self.journal.note(step, NOT_REACHED)
+        self.tell(step, NOT_REACHED)
+
+    def start(self, step: Step) -> None:
+        """Somebody begins to do the step."""
+        self.waiting.remove(step)
+        if not self.at.is_there(step):
+            self.journal.note(step, "running")
+        self.tell(step, STARTED)
+
+    def end(self, step: Step, reply: Reply) -> None:
+        """Takes down what came of the step; raises DiskFull where that stopped it."""
+        if is_full(reply.failure):
+            assert reply.failure is not None
+            raise DiskFull(reply.failure.message)
+        if reply.failure is not None:
+            self.lost.add(step.key)
+            self.outcome.failed.append((step, reply.failure))
+            self.journal.note(step, FAILED, reply.seconds, reply.failure)
+        else:
+            self.done.add(step.key)
+            (self.outcome.finished if reply.what == FINISHED else self.outcome.skipped).append(step)
+            self.journal.note(step, "finished", reply.seconds if reply.what == FINISHED else None)
+        if reply.what != SKIPPED:
+            self.worked += self.estimated.steps.get(step.key, 0.0)
+        self.tell(step, reply.what, reply.failure)
+
+    def tell(self, step: Step, what: str, failure: Failure | None = None) -> None:
+        """Tells who watches."""
+        more = {} if failure is None else {"error": f"{failure.kind}: {failure.message}"}
+        self.journal.step(self.numbers[step.key], step, what, self.left(), **more)
+        self.on_step(self.numbers[step.key], len(self.plan.steps), step, what)
+
+    def left(self) -> float:
+        """Seconds until all is done: as thought before, at the speed of the steps done since."""
+        gone = self.done | self.lost
+        missing = [s for s in self.plan.steps if s.key not in gone and not self.at.is_there(s)]
+        thought = self.estimated.left(missing)
+        pace = (time.monotonic() - self.begun) / self.worked if self.worked > 0 else 1.0
+        return round(thought * pace, 1)
+
+
+def _side_by_side(course: _Course, count: int, command: str | None) -> None:
+    """Does all steps but the tables by several processes, those of one pair by one of them as far as that is quick."""
+    threads = max(1, len(os.sched_getaffinity(0)) // count)
+    environment = {ENVIRONMENT: str(member_root())}
+    setup = Setup(course.plan.study.model_dump(), str(course.at.store.root), threads, command, environment)
+    pool = Pool(setup, count)
+    try:
+        while True:
+            ready = course.ready()
+            while ready and (idle := pool.idle()):
+                chosen = _chosen(ready, idle, pool.workers)
+                if chosen is None:
+                    break
+                worker, step = chosen
+                ready.remove(step)
+                course.start(step)
+                pool.give(worker, step, course.known.get(step.key, Known()))
+            if not any(worker.step for worker in pool.workers):
+                break
+            for step, reply in pool.replies():
+                course.end(step, reply)
+    finally:
+        pool.stop()
+
+
+def _chosen(ready: list[Step], idle: list[Worker], workers: list[Worker]) -> tuple[Worker, Step] | None:
+    """Who does what next: a step of the pair that a worker holds, else one of a pair that nobody holds, else one of a
+    pair of which two or more wait."""
+    for worker in idle:
+        own = next((step for step in ready if step.pair is not None and step.pair == worker.pair), None)
+        if own is not None:
+            return worker, own
+    held = {worker.pair for worker in workers}
+    free = next((step for step in ready if step.pair is None or step.pair not in held), None)
+    if free is not None:
+        return idle[0], free
+    busy = {worker.pair for worker in workers if worker.step is not None}
+    waiting = [step.pair for step in ready]
+    other = next((step for step in ready if waiting.count(step.pair) > 1 or step.pair not in busy), None)
+    return None if other is None else (idle[0], other)

@@ -1,0 +1,203 @@
+"""How long the steps of a study will take, told before it starts: from headers, row counts and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from statistics import median
+from typing import Any
+
+from skillviz.errors import SkillvizError
+from skillviz.models.preflight import preflight
+from skillviz.models.recipe import default_steps
+from skillviz.models.recipes import grid_of, recipe_row
+from skillviz.runs import estimate as of_runs
+from skillviz.runs.estimate import A_STEP, BACKWARD, BEGIN, FORWARD, LEAST, MEASURED_D, TOKENS, Facts
+from skillviz.runs.passes import OTHERS
+from skillviz.runs.record import RunRecord
+from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.store import Store
+from skillviz.studies.making import RECORD, member_record
+from skillviz.studies.member import MemberSpec, member_root, read_member
+from skillviz.studies.plan import Plan, plan
+from skillviz.studies.score import ScoreSpec
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.status import Snapshot
+from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE, TABLE, Step
+from skillviz.studies.store import list_studies
+from skillviz.tasks import registry
+
+A_ROW = 0.4  # seconds of the tables for each run or score
+MEASURES = 40  # finished runs or members at the most that are taken as the measure
+BATCH, CHECK_EVERY, CHECKED = 8, 100, 512  # of models.recipe.Recipe
+INTERVALS = 0.7  # seconds of the intervals of one data set's scores
+UNKNOWN = 60.0  # seconds of a step of which nothing can be told
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Seconds of every step of a plan by key; `measured` finished steps were taken as the measure."""
+
+    steps: Mapping[str, float]
+    measured: int = 0
+
+    def left(self, steps: Sequence[Step], workers: int = 1) -> float:
+        """Seconds that these steps take, shared by some workers."""
+        return sum(self.steps.get(step.key, UNKNOWN) for step in steps) / max(1, workers)
+
+    def words(self, steps: Sequence[Step], workers: int = 1) -> str:
+        """As told to a person: rough numbers."""
+        how = f"measured on {self.measured} finished steps" if self.measured else "rough: nothing was measured here yet"
+        return f"about {spoken(self.left(steps, workers))} ({how})"
+
+
+def spoken(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def estimate(study: StudySpec, store: Store, workers: int = 1) -> float:
+    """Seconds until the study is finished: those of the steps that are not."""
+    now = Snapshot(plan(study), store)
+    return estimates(now).left([step for step in now.plan.steps if not now.is_there(step)], workers)
+
+
+def estimates(now: Snapshot) -> Estimates:
+    """Seconds of every step of a plan. What is finished on the same kind of device corrects the constants."""
+    return _Clock(now).told()
+
+
+@dataclass
+class _Clock:
+    """What is known of pairs and tasks, each read once, and how fast this machine was."""
+
+    now: Snapshot
+    known: dict[Any, Facts | None] = field(default_factory=dict)
+
+    def told(self) -> Estimates:
+        """The estimates of all steps."""
+        rough = {step.key: self.rough(step) for step in self.plan.steps}
+        ratios = {FINETUNE: self.trained(), SCORE: self.scored(rough)}
+        factors = {kind: median(found) for kind, found in ratios.items() if found}
+        found = {step.key: rough[step.key] * factors.get(step.kind, 1.0) for step in self.plan.steps}
+        return Estimates(found, len(self.records) + sum(len(found) for found in ratios.values()))
+
+    @property
+    def plan(self) -> Plan:
+        """The plan."""
+        return self.now.plan
+
+    @cached_property
+    def records(self) -> list[RunRecord]:
+        """Finished runs of the store, by which other runs are told: the newest of the study's bases."""
+        bases = {spec.base for spec in self.plan.runs}
+        return [run.record for run in self.now.store.list() if run.spec.base in bases][:MEASURES]
+
+    def rough(self, step: Step) -> float:
+        """Seconds of a step; of a run they are corrected by other runs already."""
+        spec = step.spec
+        if isinstance(spec, MemberSpec):
+            return self.training(spec, kind_of(step.device))
+        if isinstance(spec, RunSpec):
+            facts = self.facts(spec, kind_of(spec.device))
+            if facts is None:
+                return UNKNOWN
+            found = of_runs.estimate(spec, facts, self.records)
+            # models and data are loaded once for the runs of a pair
+            return sum(s for name, s in found.phases.items() if name not in ("load", "predict")) + 1.0
+        if isinstance(spec, ScoreSpec):
+            return self.scoring(spec, kind_of(step.device))
+        return self.a_row() * (1 + sum(s.kind in (LOCALIZE, SCORE) for s in self.plan.steps))
+
+    def training(self, spec: MemberSpec, device: str) -> float:
+        """Seconds of a fine-tuning: steps and batch, and its checks on validation data."""
+        return BEGIN[device] / 3 + sum(self._training_on(spec, task, device) for task in spec.tasks)
+
+    def _training_on(self, spec: MemberSpec, task: str, device: str) -> float:
+        shared = {n: getattr(spec, n) for n in ("readout", "k_shot", "data_seed", "max_train", "max_validation")}
+        facts = self.facts(RunSpec(base=spec.base, finetuned=spec.base, task=task, **shared), device)
+        if facts is None:
+            return UNKNOWN
+        batch = spec.batch_size or BATCH
+        steps = spec.steps or default_steps(facts.labels, spec.k_shot)
+        if spec.steps is not None and spec.recipe == "multi-task":
+            steps = spec.steps / len(spec.tasks)
+        grid = grid_of(recipe_row(spec.recipe), spec.grid, batch, spec.optimizer)
+        batches = [b for b in grid.batch_sizes for _ in grid.rates] if grid else [batch]
+        checks = (steps / CHECK_EVERY + 2) * min(CHECKED, facts.counts.get("validation", 0))
+        each = sum(steps * b * _example(BACKWARD, facts) for b in batches)
+        return each + len(batches) * (checks * _example(FORWARD, facts) + steps * facts.d * A_STEP)
+
+    def scoring(self, spec: ScoreSpec, device: str) -> float:
+        """Seconds of the scores of a fine-tuned model."""
+        asked = spec.run_spec(device)
+        facts = self.facts(asked, device)
+        if facts is None:
+            return UNKNOWN
+        examples = sum(facts.counts.get(name, 0) for name in ("validation", "test", OTHERS))
+        return 2 * examples * _example(FORWARD, facts) + facts.parameters * 8 / 5e8 + 2 * INTERVALS
+
+    def facts(self, spec: RunSpec, device: str) -> Facts | None:
+        """What is known of a run; of the base alone where the fine-tuned model has yet to be made."""
+        key = spec.base, spec.task, spec.k_shot, spec.data_seed, spec.max_train, spec.max_test, spec.others, device
+        try:
+            if key not in self.known:
+                self.known[key] = None
+                base = preflight(spec.base, spec.base, registry.task(spec.task), spec.readout)
+                plain = spec.model_copy(update={"sizes": ("1",)})
+                self.known[key] = of_runs.facts_of(plain, device, base)
+            found = self.known[key]
+            return found and replace(found, sizes=tuple(parse_size(size, found.d) for size in spec.sizes))
+        except SkillvizError:
+            return None
+
+    def trained(self) -> list[float]:
+        """How much longer finished fine-tunings of these bases took than was thought, on the same kind of device."""
+        bases = {spec.base for spec in self.plan.members}
+        devices = {kind_of(step.device) for step in self.plan.steps if step.kind == FINETUNE}
+        found = []
+        for path in sorted(member_root().glob(f"*/{RECORD}"), key=lambda p: p.stat().st_mtime, reverse=True):
+            record = member_record(path.parent) if bases and len(found) < MEASURES else None
+            if record is None or record["spec"]["base"] not in bases:
+                continue
+            device = str(record.get("device", "")).partition(" ")[0]
+            thought = self.training(read_member(record["spec"]), device) if device in devices else 0.0
+            found += [record["seconds"] / thought] if thought else []
+        return found
+
+    def scored(self, rough: Mapping[str, float]) -> list[float]:
+        """How much longer finished scores of this study took than was thought."""
+        there = [(self.now.seconds(s), rough[s.key]) for s in self.plan.steps if s.key in self.now.scores]
+        return [seconds / thought for seconds, thought in there if seconds and thought > 0]
+
+    def a_row(self) -> float:
+        """Seconds that tables take for each run and score."""
+        found = []
+        for record in (folder.record for folder in list_studies(self.now.store)):
+            note = record.steps.get(TABLE)
+            count = sum(s.kind in (LOCALIZE, SCORE) for s in record.steps.values())
+            found += [note.seconds / (1 + count)] if note is not None and note.seconds else []
+        return median(found) if found else A_ROW
+
+
+def kind_of(device: str) -> str:
+    """cpu or cuda: what a spec's `device` will take here."""
+    if device != "auto":
+        return device.partition(":")[0]
+    try:
+        if version("torch").endswith("+cpu"):
+            return "cpu"
+    except PackageNotFoundError:
+        return "cpu"
+    from skillviz.models.device import pick
+
+    return str(pick().type)
+
+
+def _example(speed: Mapping[str, float], facts: Facts) -> float:
+    """Seconds an example takes: in proportion to the entries of the blocks and to its tokens."""
+    return facts.d / MEASURED_D * facts.tokens / TOKENS / speed[facts.device] + LEAST[facts.device]

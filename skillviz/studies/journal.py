@@ -1,0 +1,147 @@
+"""What a study under way writes into its folder: who works on it, how far it is, and what came of each step."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+from filelock import FileLock, Timeout
+
+from skillviz.errors import BadInput
+from skillviz.runs.alive import is_alive
+from skillviz.runs.atomic import disk_errors, write_text
+from skillviz.runs.folder import EVENTS, LOG, PROCESS, WORK, now
+from skillviz.runs.record import Failure, FileNote
+from skillviz.runs.store import written
+from skillviz.studies.estimate import Estimates
+from skillviz.studies.plan import Plan
+from skillviz.studies.status import Snapshot
+from skillviz.studies.step import Step
+from skillviz.studies.store import FILE, StepNote, StudyRecord, open_study, study_path, write_record
+
+LOCK = "lock"
+EVERY = 3.0  # seconds between two writings of study.json
+
+
+class Journal:
+    """The record of a study while it runs; all that it writes is whole at any moment."""
+
+    def __init__(self, at: Snapshot, estimated: Estimates, workers: int, command: str | None) -> None:
+        self.path = study_path(at.store.root, at.plan.study)
+        self.plan: Plan = at.plan
+        self.estimated = estimated
+        self.begun, self.written = time.monotonic(), 0.0
+        before = open_study(self.path)
+        old = before.record if before is not None and before.record.key == at.plan.key else None
+        self.before = old.seconds if old is not None else 0.0
+        self.notes = {step.key: self._note(step, at, old) for step in at.plan.steps}
+        self.record = self._record(at, old, workers, command)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """The study is this process's inside; raises BadInput where another one works on it."""
+        work = self.path / WORK
+        with written(self.path.parent.parent):
+            work.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(work / LOCK)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout as error:
+            raise BadInput(
+                f"the study '{self.plan.study.name}' is being made by another process in {self.path.parent.parent}; "
+                "wait for it, or cancel it."
+            ) from error
+        try:
+            self._begin(work)
+            yield
+        finally:
+            with suppress(OSError):
+                (work / PROCESS).unlink(missing_ok=True)
+            lock.release()
+
+    def _begin(self, work: Path) -> None:
+        process = psutil.Process()
+        own = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename}
+        write_text(work / PROCESS, json.dumps(own))
+        write_text(self.path / FILE, self.plan.study.yaml_text())
+        (work / EVENTS).unlink(missing_ok=True)
+        self.save()
+
+    def step(self, number: int, step: Step, what: str, left: float | None, **more: Any) -> None:
+        """Tells the watchers of a step: started, skipped, finished, failed or not reached."""
+        told = {"step": number, "of": len(self.plan.steps), "key": step.key, "kind": step.kind, "title": step.title}
+        line = {"time": round(time.time(), 3), **told, "what": what, "left": left, **more}
+        with disk_errors(self.path / WORK / EVENTS), (self.path / WORK / EVENTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self.log(f"{number} of {len(self.plan.steps)} {what}: {step.title}")
+
+    def log(self, line: str) -> None:
+        """Appends a line to the study's log."""
+        with disk_errors(self.path / WORK / LOG), (self.path / WORK / LOG).open("a", encoding="utf-8") as file:
+            file.write(f"{now()} {line}\n")
+
+    def log_error(self, error: BaseException) -> None:
+        """Appends where an error that is no user's came from."""
+        self.log("".join(traceback.format_exception(error)))
+
+    def note(self, step: Step, state: str, seconds: float | None = None, error: Failure | None = None) -> None:
+        """Keeps what came of a step; study.json follows within EVERY seconds, at once where it failed."""
+        known = self.notes[step.key]
+        update = {"state": state, "error": error, "seconds": known.seconds if seconds is None else round(seconds, 3)}
+        self.notes[step.key] = known.model_copy(update=update)
+        if error is not None or time.monotonic() - self.written > EVERY:
+            self.save()
+
+    def save(self, **fields: Any) -> None:
+        """Writes study.json, with these fields changed."""
+        self.written = time.monotonic()
+        seconds = round(self.before + self.written - self.begun, 3)
+        self.record = self.record.model_copy(update={"steps": dict(self.notes), "seconds": seconds, **fields})
+        write_record(self.path, self.record)
+
+    def finish(self, status: str, **fields: Any) -> None:
+        """The last record: how it ended."""
+        self.save(status=status, finished=now(), **fields)
+
+    def tables(self, files: Mapping[str, FileNote], made_of: str) -> None:
+        """Vouches for the tables, and lets those go that an earlier study of this name had besides."""
+        old = set(self.record.files) | {path.name for path in self.path.glob("*.parquet")}
+        self.save(files=dict(files), made_of=made_of)
+        for name in old - set(files):
+            (self.path / Path(name).name).unlink(missing_ok=True)
+
+    def _note(self, step: Step, at: Snapshot, old: StudyRecord | None) -> StepNote:
+        seconds, known = at.seconds(step), old.steps.get(step.key) if old is not None else None
+        told = known.estimated if known is not None and known.estimated is not None else None
+        estimated = self.estimated.steps.get(step.key) if told is None else told
+        state = "finished" if at.is_there(step) else "missing"
+        return StepNote(kind=step.kind, title=step.title, state=state, seconds=seconds, estimated=_rounded(estimated))
+
+    def _record(self, at: Snapshot, old: StudyRecord | None, workers: int, command: str | None) -> StudyRecord:
+        from skillviz.runs.provenance import commit, versions
+
+        study = at.plan.study
+        missing = [step for step in at.plan.steps if not at.is_there(step)]
+        estimated = old.estimated if old is not None else round(self.estimated.left(missing, workers), 1)
+        return StudyRecord(
+            name=study.name, title=study.title, experiment=study.experiment, scale=study.scale,
+            command=study.command or command, key=at.plan.key, started=old.started if old is not None else now(),
+            estimated=estimated, workers=workers, versions=versions(), commit=commit(),
+            files=old.files if old is not None else {}, made_of=old.made_of if old is not None else "",
+        )  # fmt: skip
+
+
+def is_worked_on(path: Path) -> bool:
+    """Whether a living process works on the study in a folder."""
+    return is_alive(path / WORK)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

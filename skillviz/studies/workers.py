@@ -1,0 +1,165 @@
+"""Processes that do steps of a study side by side: each keeps its own session, and dies with whoever started it."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple
+
+from skillviz.errors import DiskFull
+from skillviz.runs.failure import failure_of
+from skillviz.runs.record import Failure
+from skillviz.runs.store import Store
+from skillviz.studies.execute import FINISHED, Known
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.step import Step
+
+PATIENCE = 5.0  # seconds that a worker has to leave a checkpoint
+GONE = Failure(
+    kind="killed",
+    message="The process that did this step is gone.",
+    hint="It was ended from outside or ran out of memory; start the study again with fewer workers.",
+)
+
+
+class Reply(NamedTuple):
+    """What became of a step: skipped, finished or failed, the seconds it took, and why it failed."""
+
+    what: str
+    seconds: float
+    failure: Failure | None = None
+
+
+class Setup(NamedTuple):
+    """What a worker must know."""
+
+    study: dict[str, Any]
+    root: str
+    threads: int
+    command: str | None
+    environment: dict[str, str]
+
+
+@dataclass
+class Worker:
+    """One process, what it does, and the pair whose models it holds."""
+
+    process: Any
+    connection: Connection
+    step: Step | None = None
+    pair: Any = None
+
+
+@dataclass
+class Pool:
+    """Up to `count` workers, started as they are needed."""
+
+    setup: Setup
+    count: int
+    workers: list[Worker] = field(default_factory=list)
+
+    def idle(self) -> list[Worker]:
+        """The workers that wait for a step; one more is started where there may be."""
+        found = [worker for worker in self.workers if worker.step is None]
+        return found or ([self._started()] if len(self.workers) < self.count else [])
+
+    def give(self, worker: Worker, step: Step, known: Known) -> None:
+        """Has the worker do a step."""
+        worker.step, worker.pair = step, step.pair or worker.pair
+        with contextlib.suppress(OSError):  # it is gone: `replies` says so
+            worker.connection.send((step.key, known))
+
+    def replies(self) -> Iterator[tuple[Step, Reply]]:
+        """The steps that ended, at least one; a worker that is gone is let go, and its step has failed."""
+        busy = {worker.connection: worker for worker in self.workers if worker.step is not None}
+        for ready in wait(list(busy)):
+            worker = busy[ready]  # type: ignore[index]
+            step, reply = worker.step, Reply("failed", 0.0, GONE)
+            try:
+                reply, worker.step = worker.connection.recv(), None
+            except (EOFError, OSError):
+                self.workers.remove(worker)
+            assert step is not None
+            yield step, reply
+
+    def stop(self) -> None:
+        """Ends all workers; those at work leave a checkpoint first."""
+        for worker in self.workers:
+            worker.connection.close()
+            if worker.step is not None:
+                worker.process.terminate()
+        ends = time.monotonic() + PATIENCE
+        for worker in self.workers:
+            worker.process.join(max(0.0, ends - time.monotonic()))
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+        self.workers.clear()
+
+    def _started(self) -> Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=main, args=(theirs, self.setup), daemon=True)
+        process.start()
+        theirs.close()
+        self.workers.append(Worker(process, ours))
+        return self.workers[-1]
+
+
+def main(connection: Connection, setup: Setup) -> None:
+    """The process of a worker: does the steps that it is told until nobody tells it any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started it, who then ends this process
+    os.environ.update(setup.environment)
+    os.environ["OMP_NUM_THREADS"] = str(setup.threads)
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    from skillviz.runs.progress import silent
+    from skillviz.runs.session import Session
+    from skillviz.runs.stopping import gently
+    from skillviz.studies.execute import Executor
+    from skillviz.studies.plan import plan
+
+    _few_threads(setup.threads)
+    steps = plan(StudySpec(**setup.study)).by_key
+    executor = Executor(Store(setup.root), Session(), setup.command)
+    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            key, known = connection.recv()
+            with gently(silent) as executor.report:
+                reply = _reply(executor, steps[key], known)
+            connection.send(reply)
+
+
+def _reply(executor: Any, step: Step, known: Known) -> Reply:
+    begun = time.perf_counter()
+    try:
+        what = executor.ensure(step, known)
+    except Exception as error:
+        executor.session.kept.clear()
+        return Reply("failed", time.perf_counter() - begun, failure_of(error))
+    return Reply(what, time.perf_counter() - begun if what == FINISHED else 0.0)
+
+
+def is_full(failure: Failure | None) -> bool:
+    """Whether a step failed because the disk is full: nothing else can be written either."""
+    return failure is not None and failure.kind == DiskFull.__name__
+
+
+def _few_threads(count: int) -> None:
+    import torch
+
+    torch.set_num_threads(count)
+
+
+def _die_with_parent() -> None:
+    """Ends this process, gently, when the one that started it is gone."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
