@@ -10,6 +10,7 @@ import pandas as pd
 
 from skillviz.core.calibration import ece, reliability, scaled
 from skillviz.core.intervals import paired_bootstrap
+from skillviz.core.localizers.described import LOCALIZERS, rest_of
 from skillviz.runs.recipe import NAME as BY_HAND
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.tables import logit_columns
@@ -17,7 +18,7 @@ from skillviz.ui.entries import SETTINGS, Entry, setting_words
 
 SCALED = "finetuned_scaled"
 TEMPERATURE = "temperature"  # the name that the figures have for it
-OWN_SIZES = ("learned", BY_HAND)
+OWN_SIZES = tuple(name for name, row in LOCALIZERS.items() if not row.budgeted)
 METRICS = ("accuracy", "f1", "nll", "ece", "ece_equal_mass", "brier", "agreement", "confidence")
 
 
@@ -78,10 +79,14 @@ def state_scores(scores: Scores) -> pd.DataFrame:
 
 
 def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
-    """Reference lines for a metric: fine-tuned, pre-trained and, for accuracy, chance and majority class."""
+    """Reference lines for a metric: fine-tuned, pre-trained and, for accuracy, chance and majority class.
+
+    No pre-trained line from a control whose rest is zero: there that state is the zeroed model.
+    """
     scores = record.metrics.get(split)
     found = {}
-    for state, name in (("finetuned", "finetuned"), ("pretrained", "pretrained"), (SCALED, TEMPERATURE)):
+    before = [("pretrained", "pretrained")] if rest_of(record.spec.localizer) == "base" else []
+    for state, name in (("finetuned", "finetuned"), *before, (SCALED, TEMPERATURE)):
         estimate = scores.states.get(state, {}).get(metric) if scores else None
         if estimate and estimate.value is not None and not (name == TEMPERATURE and metric in ("accuracy", "f1")):
             found[name] = estimate.value

@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 
+from skillviz.core.localizers.described import rest_of
 from skillviz.core.temperature import COLDEST, HOTTEST
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.runs.record import Estimate, RunRecord, Scores
@@ -71,8 +72,24 @@ def verdict(metric: str, difference: Estimate | None) -> str:
 def overview(record: RunRecord, scores: Scores) -> str:
     """What was localized, in Markdown: how little was copied, what it brings back, and how sure the graft is."""
     size = f"**{text.share(record.share)}** of the graftable parameters"
+    if rest_of(record.spec.localizer) == "zero":
+        return _control(record, scores, size)
     copied = f"Copying the fine-tuned values of {size} ({text.count(record.size)} of {text.count(record.d)})"
     return f"{copied} into the pre-trained model {_recovery(record, scores)} {calibration(scores)}"
+
+
+def _control(record: RunRecord, scores: Scores, size: str) -> str:
+    """The same of a control: nothing is copied into the pre-trained model, and no gain is brought back."""
+    metric = record.task.metric if record.task else "accuracy"
+    kept, none, tuned = (
+        metric_estimate(metric, scores.states.get(state, {}).get(metric))
+        for state in ("grafted", "pretrained", "finetuned")
+    )
+    return (
+        f"A control: {size} ({text.count(record.size)} of {text.count(record.d)}) keep their fine-tuned values and "
+        f"**the rest is zero**, instead of the pre-trained value: {METRIC_WORDS[metric]} {kept}; with all of them "
+        f"zero, which is what pre-trained stands for in this run, {none}; fine-tuned {tuned}."
+    )
 
 
 def basis(scores: Scores, record: RunRecord, split: str) -> str:

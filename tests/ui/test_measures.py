@@ -121,3 +121,14 @@ def test_sums_by_kind_and_layer() -> None:
 def test_ece_is_the_cores() -> None:
     z, y = np.random.default_rng(0).normal(size=(50, 2)), np.arange(50) % 2
     assert measures.ece_of(z, y, 7, True) == ece(z, y, 7, equal_mass=True)
+
+
+def test_a_control_draws_no_pre_trained_line(run: Run) -> None:
+    plain = measures.levels(run.record, "test", "accuracy")
+    spec = run.record.spec.model_copy(update={"localizer": "lottery"})
+    found = measures.levels(run.record.model_copy(update={"spec": spec}), "test", "accuracy")
+    assert set(plain) - set(found) == {"pretrained"}
+
+
+def test_localizers_with_a_size_of_their_own_are_those_without_a_budget() -> None:
+    assert set(measures.OWN_SIZES) == {"learned", "recipe", "biases", "layers", "kinds"}

@@ -47,6 +47,15 @@ def test_the_overview_sentence_says_how_little_was_copied_and_what_it_brings_bac
     assert "−2.9 points (95 %: −5.1 to −0.8)" in said
 
 
+def test_a_control_brings_nothing_back() -> None:
+    own = record()
+    control = own.model_copy(update={"spec": own.spec.model_copy(update={"localizer": "lottery"})})
+    said = sentences.overview(control, scores(BETTER)).replace(SPACE, " ")
+    assert said.startswith("A control: **0.1 %**") and "**the rest is zero**" in said
+    assert "accuracy 80.1 % (77.4–82.6); with all of them zero" in said and "63.2 %" in said and "86.4 %" in said
+    assert "brings back" not in said and "Copying" not in said
+
+
 def test_no_claim_without_an_interval_that_leaves_out_zero() -> None:
     said = sentences.overview(record(), scores(UNSURE))
     assert "No difference in calibration" in said and "900 examples" in said
