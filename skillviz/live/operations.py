@@ -19,6 +19,7 @@ from skillviz import __version__
 from skillviz.errors import BadInput
 from skillviz.live.asked import Answer, Asked, Worker
 from skillviz.live.transfer import transfer
+from skillviz.live.union import union
 from skillviz.live.wise import wise, wise_grid
 from skillviz.models import attribution
 from skillviz.models.conductance import conductance
@@ -136,6 +137,7 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
     "wise_grid": wise_grid,
     "evaluate_region": evaluate_region,
     "transfer": transfer,
+    "union": union,
 }
 """The first argument is what `answering` finds out: who is asked, and about which pair."""
 

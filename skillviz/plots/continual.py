@@ -1,0 +1,114 @@
+"""Tasks learned one after the other: every task's metric after every stage, by mode (paper, table 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from skillviz.plots.cells import shown
+from skillviz.plots.figure import Metric, blank, metric_words, require
+from skillviz.plots.theme import SOFT_INK, STATES, Style, template
+
+COLUMNS = ("mode", "stage", "stage_task", "task", "metric", "value", "low", "high")
+NOTHING = "No stage of this metric is stored here."
+STAGE = "after stage, number"
+STYLES = {
+    "grafting": Style("within regions (grafting)", STATES["grafted"].color, "diamond", "solid"),
+    "naive": Style("naive", STATES["finetuned"].color, "circle", "dash"),
+}
+ALONE = "a model of its own"
+
+
+def by_stage(
+    stages: pd.DataFrame,
+    metric: str = "accuracy",
+    *,
+    start: Mapping[str, float] | None = None,
+    theme: str = "light",
+    height: int = 380,
+) -> go.Figure:
+    """One panel a task in the order of learning: its metric after every stage, naive and within regions.
+
+    The dotted line is the model that learned this task alone. `stages` as the study's table; `start`
+    is the pre-trained model's value by task.
+    """
+    require(stages, COLUMNS, "stages")
+    words = metric_words(metric)
+    rows = stages[(stages["metric"] == metric) & stages["value"].notna()]
+    tasks = order_of(rows)
+    if not tasks:
+        return blank(NOTHING, theme, height, STAGE, words.axis)
+    figure = make_subplots(
+        rows=1, cols=len(tasks), shared_yaxes=True, horizontal_spacing=0.03,
+        subplot_titles=[f"{number}. {shown(task, 24)}" for number, task in enumerate(tasks, start=1)],
+    )  # fmt: skip
+    figure.update_layout(template=template(theme), height=height, legend={"y": 1.14}, margin={"t": 84})
+    last = int(rows["stage"].max())
+    for place, task in enumerate(tasks, start=1):
+        own = rows[rows["task"] == task]
+        for mode, style in STYLES.items():
+            found = own[own["mode"] == mode].sort_values("stage")
+            if len(found):
+                figure.add_trace(_line(found, style, words, mode, place == 1), row=1, col=place)
+        _level(figure, own, words, place, last, theme)
+        if start and np.isfinite(start.get(task, np.nan)):
+            figure.add_hline(
+                y=words.scale * start[task],
+                line={"color": STATES["pretrained"].color, "width": 1.5, "dash": "2px,4px"},
+                row=1,
+                col=place,
+                annotation={"text": "pre-trained", "font": {"size": 11, "color": SOFT_INK[theme]}},
+            )
+    ticks = {"tickvals": list(range(1, last + 1)), "range": [0.7, last + 0.3]}
+    figure.update_xaxes(title_text=STAGE, **ticks)
+    figure.update_yaxes(title_text=words.axis, col=1)
+    figure.update_yaxes(showgrid=True)
+    return figure
+
+
+def order_of(stages: pd.DataFrame) -> list[str]:
+    """The tasks in the order they were learned."""
+    told = stages[stages["mode"] != "independent"] if (stages["mode"] != "independent").any() else stages
+    pairs = sorted({(int(s), str(t)) for s, t in zip(told["stage"], told["stage_task"], strict=True)})
+    found = [task for _, task in pairs]
+    return [task for task in dict.fromkeys(found) if (stages["task"] == task).any()]
+
+
+def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str, first: bool) -> go.Scatter:
+    value, low, high = (words.scale * rows[c].to_numpy(float) for c in ("value", "low", "high"))
+    shift = 0.05 if mode == "naive" else -0.05
+    hover = [
+        f"after {after}: {words.text(v)}<br>{words.interval(a, b)}"
+        for after, v, a, b in zip(rows["stage_task"], rows["value"], rows["low"], rows["high"], strict=True)
+    ]
+    return go.Scatter(
+        x=rows["stage"] + shift, y=value, mode="lines+markers", name=style.title, legendgroup=mode, showlegend=first,
+        line=style.line(), marker=style.marker(9), hovertext=hover,
+        error_y={
+            "type": "data", "symmetric": False, "array": np.nan_to_num(high - value),
+            "arrayminus": np.nan_to_num(value - low), "color": style.color, "thickness": 1.5,
+        },
+        hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
+    )  # fmt: skip
+
+
+def _level(figure: go.Figure, own: pd.DataFrame, words: Metric, place: int, last: int, theme: str) -> None:
+    """The model of this task alone, as a dotted line across its panel."""
+    alone = own[own["mode"] == "independent"]
+    if alone.empty:
+        return
+    row = alone.iloc[0]
+    figure.add_trace(
+        go.Scatter(
+            x=[0.7, last + 0.3], y=[words.scale * row["value"]] * 2, mode="lines", name=ALONE, legendgroup=ALONE,
+            showlegend=place == 1, line={"color": SOFT_INK[theme], "width": 2, "dash": "dot"},
+            hovertemplate=f"<b>{ALONE}</b>: {words.text(row['value'])}<br>{words.interval(row['low'], row['high'])}"
+            "<extra></extra>",
+        ),
+        row=1,
+        col=place,
+    )  # fmt: skip

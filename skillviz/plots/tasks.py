@@ -1,0 +1,236 @@
+"""Regions of several tasks: what they share, what each gives every task, and how steady they are (paper, Fig. 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from skillviz.plots.cells import shown
+from skillviz.plots.figure import blank, canvas, colour_bar, ordered, percent, require
+from skillviz.plots.theme import DENSITY, INK, SOFT_INK, STATES, Style
+
+OVERLAP = ("row", "column", "kind", "value", "low", "high", "chance", "relation")
+GAIN = ("of", "task", "purified", "value", "low", "high")
+UNION = ("task", "what", "value", "low", "high")
+STABILITY = ("task", "source", "iou", "low", "high", "chance")
+NO_REGIONS = "No two regions are stored here to be compared."
+NO_GAIN = "No relative gain is stored here."
+NO_STABILITY = "No region was found twice, so nothing can be said of its stability."
+GAIN_TITLE = "relative gain, % (0 = pre-trained, 100 = multi-task)"
+FRAME, CELL, FEW = 120, 56, 5
+KINDS = {
+    "overlap": ("share of the column's entries, %", "also in region of", "entries of region of"),
+    "iou": ("shared entries over all entries of both, %", "region of", "region of"),
+}
+SINGLE, UNION_OF, PURIFIED = "its own region alone", "union", "union, purified"
+UNION_STYLES = {
+    UNION_OF: Style("union", STATES["grafted"].color, "diamond", "solid"),
+    PURIFIED: Style("union, purified", "#8B3FD9", "star", "longdash"),
+    SINGLE: Style("the task's own region alone", "#1D5FD1", "square-open", "dot"),
+}
+SOURCE_STYLES = {
+    "mask seeds": Style("other mask seeds", "#1D5FD1", "square", "solid"),
+    "data seeds": Style("other samples of the data", "#A16207", "triangle-up", "dash"),
+    "bootstrap": Style("bootstrap samples (linearized)", "#D6247F", "pentagon", "dashdot"),
+}
+
+
+def overlap_of_tasks(
+    overlap: pd.DataFrame, kind: str = "overlap", *, theme: str = "light", height: int | None = None
+) -> go.Figure:
+    """One cell a pair of tasks: the share in percent, its interval, and in the hover what chance would give.
+
+    `overlap` as the study's table. The colour goes from 0 to the largest share, as regions share little.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind={kind!r} is not known; it is {' or '.join(map(repr, KINDS))}")
+    require(overlap, OVERLAP, "overlap")
+    title, y, x = KINDS[kind]
+    rows = overlap[overlap["kind"] == kind]
+    names = ordered(rows["row"].astype(str), ())
+    if not names:
+        return blank(NO_REGIONS, theme, height or 300, x, y)
+    value, low, high, chance = (_square(rows, names, c) for c in ("value", "low", "high", "chance"))
+    hover = [
+        [_shares_words(kind, a, b, value[i, j], low[i, j], high[i, j], chance[i, j]) for j, b in enumerate(names)]
+        for i, a in enumerate(names)
+    ]
+    most = max(float(np.nanmax(value)), 1e-6) if np.isfinite(value).any() else 1.0
+    figure = canvas(theme, height or FRAME + CELL * len(names), x, y)
+    _cells(figure, value, low, high, hover, names, names, (0, 100 * most), title)
+    return figure
+
+
+def gain_of_regions(gain: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
+    """One row a region or union, one column a task: the relative gain; bold where the region was made for the task.
+
+    `gain` as the study's table. Colours end at 0 and 100 %; the numbers do not.
+    """
+    require(gain, GAIN, "gain")
+    x, y = "task", "region of"
+    if gain.empty:
+        return blank(NO_GAIN, theme, height or 300, x, y)
+    tasks = ordered(gain["task"].astype(str), ())
+    table = gain.assign(of=gain["of"].astype(str) + np.where(gain["purified"], "+", ""))
+    regions = sorted(set(table["of"]), key=lambda of: (of.count("+") - of.endswith("+"), of))
+    square = {
+        c: table.pivot_table(index="of", columns="task", values=c, dropna=False) for c in ("value", "low", "high")
+    }
+    value, low, high = (square[c].reindex(index=regions, columns=tasks).to_numpy(float) for c in square)
+    own = [[task in of.split("+") for task in tasks] for of in regions]
+    hover = [
+        [_gain_words(of, task, value[i, j], low[i, j], high[i, j]) for j, task in enumerate(tasks)]
+        for i, of in enumerate(regions)
+    ]
+    names = [region_name(of.rstrip("+"), of.endswith("+")) for of in regions]
+    tall = FRAME + sum(CELL if "<br>" not in name else 18 * (name.count("<br>") + 2) for name in names)
+    figure = canvas(theme, height or tall, x, y)
+    _cells(figure, value, low, high, hover, names, tasks, (0, 100), GAIN_TITLE, own)
+    return figure
+
+
+def union_gain(union: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
+    """What a union gives every task, beside the task's own region: one row a task, marks with intervals.
+
+    `union`: task, what (SINGLE, UNION_OF or PURIFIED), value, low, high (relative gain, 1 = the multi-task model).
+    """
+    require(union, UNION, "union")
+    if union.empty:
+        return blank(NO_GAIN, theme, height or 300, GAIN_TITLE, "task")
+    figure = _dots(union.rename(columns={"what": "group"}), UNION_STYLES, GAIN_TITLE, theme, height)
+    for place, word in ((0, "pre-trained"), (100, "multi-task")):
+        figure.add_vline(x=place, line={"color": SOFT_INK[theme], "width": 1, "dash": "dot"})
+        figure.add_annotation(
+            x=place, y=1, yref="paper", yanchor="bottom", text=word, showarrow=False,
+            font={"size": 11, "color": SOFT_INK[theme]},
+        )  # fmt: skip
+    figure.update_layout(legend={"y": 1.14}, margin={"t": 76})
+    return figure
+
+
+def stability_of_regions(stability: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
+    """IoU of two regions of a task that differ in their luck alone: one row a task; what chance gives is a tick."""
+    require(stability, STABILITY, "stability")
+    x = "shared entries (IoU), %"
+    if stability.empty:
+        return blank(NO_STABILITY, theme, height or 300, x, "task")
+    frame = stability.rename(columns={"source": "group"}).assign(value=stability["iou"])
+    figure = _dots(frame, SOURCE_STYLES, x, theme, height)
+    tasks = ordered(stability["task"].astype(str), ())
+    chance = stability.groupby("task")["chance"].max().reindex(tasks)
+    figure.add_trace(
+        go.Scatter(
+            x=100 * chance, y=list(range(len(tasks))), mode="markers", name="by chance",
+            marker={"symbol": "line-ns", "size": 16, "line": {"color": INK[theme], "width": 2}},
+            hovertemplate="by chance: %{x:.3g} %<extra></extra>",
+        )
+    )  # fmt: skip
+    figure.update_xaxes(rangemode="tozero")
+    return figure
+
+
+def region_name(of: str, purified: bool = False) -> str:
+    """`a +<br>b` of "a+b", as an axis can hold it; with `(purified)` below."""
+    words = " +<br>".join(shown(task, 28) for task in of.split("+"))
+    return f"{words}<br>(purified)" if purified else words
+
+
+def _cells(
+    figure: go.Figure,
+    value: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    hover: list[list[str]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    ends: tuple[float, float],
+    title: str,
+    bold: list[list[bool]] | None = None,
+) -> None:
+    """A heatmap of shares in percent with their numbers, and their intervals where there is room."""
+    many = len(columns) > FEW
+    strong = bold or [[False] * len(columns) for _ in rows]
+    texts = [
+        [_cell(value[i, j], low[i, j], high[i, j], strong[i][j], many) for j in range(len(columns))]
+        for i in range(len(rows))
+    ]
+    figure.add_trace(
+        go.Heatmap(
+            z=100 * value, x=list(range(len(columns))), y=list(range(len(rows))), zmin=ends[0], zmax=ends[1],
+            colorscale=DENSITY, colorbar=colour_bar(figure, title), xgap=2, ygap=2, name="cells", text=texts,
+            texttemplate="%{text}", textfont={"size": 12}, hovertext=hover, hovertemplate="%{hovertext}<extra></extra>",
+        )
+    )  # fmt: skip
+    words = [column.replace("-", "-<br>") if len(columns) > 3 else column for column in columns]
+    figure.update_xaxes(tickvals=list(range(len(columns))), ticktext=words, showgrid=False, showline=False)
+    figure.update_yaxes(
+        tickvals=list(range(len(rows))), ticktext=list(rows), autorange="reversed", showgrid=False, zeroline=False
+    )
+
+
+def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: str, height: int | None) -> go.Figure:
+    """One row a task, one mark a group; `frame` has task, group, value, low, high (shares)."""
+    tasks, groups = ordered(frame["task"].astype(str), ()), ordered(frame["group"].astype(str), styles)
+    figure = canvas(theme, height or 150 + 54 * len(tasks), title, "task")
+    for number, group in enumerate(groups):
+        own = frame[frame["group"] == group].set_index("task").reindex(tasks)
+        offset = 0.22 * (number - (len(groups) - 1) / 2)
+        style = styles[group] if group in styles else Style(group, INK[theme], "circle", "solid")
+        value, low, high = (100 * own[c].to_numpy(float) for c in ("value", "low", "high"))
+        bars = {"array": np.nan_to_num(high - value), "arrayminus": np.nan_to_num(value - low)}
+        figure.add_trace(
+            go.Scatter(
+                x=value, y=[place + offset for place in range(len(tasks))], mode="markers", name=style.title,
+                marker=style.marker(9), customdata=np.column_stack([low, high]), text=tasks,
+                error_x={"type": "data", "symmetric": False, "color": style.color, "thickness": 1.5, **bars},
+                hovertemplate=f"<b>%{{text}}</b>, {style.title}<br>%{{x:.1f}} % "
+                "(95 %: %{customdata[0]:.1f} to %{customdata[1]:.1f})<extra></extra>",
+            )
+        )  # fmt: skip
+    figure.update_yaxes(
+        tickvals=list(range(len(tasks))), ticktext=[shown(task, 28) for task in tasks], range=[len(tasks) - 0.5, -0.5],
+        showgrid=False,
+    )  # fmt: skip
+    figure.update_xaxes(showgrid=True)
+    return figure
+
+
+def _square(rows: pd.DataFrame, names: list[str], column: str) -> np.ndarray:
+    return rows.pivot(index="row", columns="column", values=column).reindex(index=names, columns=names).to_numpy(float)
+
+
+def _cell(value: float, low: float, high: float, bold: bool, many: bool) -> str:
+    if np.isnan(value):
+        return "n/a"
+    number = f"{100 * value:.0f}" if many else f"{100 * value:.1f}"
+    number = f"<b>{number}</b>" if bold else number
+    if many or np.isnan(low) or np.isnan(high):
+        return number
+    return f"{number}<br>({100 * low:.0f} to {100 * high:.0f})"
+
+
+def _ends(low: float, high: float) -> str:
+    return "no interval" if np.isnan(low) or np.isnan(high) else f"95 %: {100 * low:.1f} to {100 * high:.1f} %"
+
+
+def _shares_words(kind: str, a: str, b: str, value: float, low: float, high: float, chance: float) -> str:
+    if np.isnan(value):
+        return ""
+    if a == b:
+        said = f"two regions of {a}, found with other mask seeds, share {percent(value)}"
+    elif kind == "overlap":
+        said = f"of the entries of {b}'s region, {percent(value)} are in that of {a} too"
+    else:
+        said = f"the regions of {a} and {b} share {percent(value)} of their entries"
+    return f"{said}<br>{_ends(low, high)}<br>by chance: {percent(chance)}"
+
+
+def _gain_words(of: str, task: str, value: float, low: float, high: float) -> str:
+    what = "the purified union of " if of.endswith("+") else "the region of " if "+" not in of else "the union of "
+    named = what + ", ".join(of.rstrip("+").split("+"))
+    if np.isnan(value):
+        return f"{named} on {task}: n/a, as the multi-task model gains nothing there"
+    return f"{named} on {task}: {100 * value:.1f} % of the multi-task model's gain<br>{_ends(low, high)}"
