@@ -6,17 +6,16 @@ A method is one mark, a method of several sizes a line; a graft of a model tuned
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, percent, require
 from skillviz.plots.references import add_references
-from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style, template
+from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
 POINTS = ("method", "touched", "metric", "value", "low", "high")
 DIFFERENCES = ("method", "metric", "value", "low", "high")
@@ -24,11 +23,11 @@ NOTHING = "No method has been scored here."
 NO_RIVAL = "No method was scored on the same examples."
 TOUCHED = "parameters touched, % of the graftable ones (log scale)"
 APART = 1.16  # factor between two marks that would stand on each other
-ROW, PANEL, HEAD = 30, 84, 40  # pixels of a method's row, of a panel's axis, of the legend
+ROW, PANEL = 36, 84  # pixels of a method's row, and of the axis
 
 STYLES = {
     "pretrained": STATES["pretrained"],
-    "graft": STATES["grafted"],
+    "graft": replace(STATES["grafted"], title="graft"),
     "graft_retrain": Style("region re-trained", "#1D5FD1", "square", "longdash"),
     "bitfit": Style("BitFit", "#8B3FD9", "triangle-up", "dot"),
     "lora": Style("LoRA", "#D6247F", "pentagon", "dashdot"),
@@ -66,7 +65,7 @@ def against_touched(
     *,
     references: Mapping[str, float] | None = None,
     theme: str = "light",
-    height: int = 430,
+    height: int = 450,
 ) -> go.Figure:
     """One mark with its interval a method and size, by the share of parameters touched, on a log axis.
 
@@ -92,39 +91,36 @@ def against_touched(
 
 def rivals(
     differences: pd.DataFrame,
-    metrics: Sequence[str] = ("accuracy", "ece"),
+    metric: str = "accuracy",
     *,
     of: str = "graft",
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One panel a metric, one row a method: the method less `of`, paired, with its interval, and the line at zero.
+    """One row a method: the method less `of`, paired, with its interval, and the line at zero.
 
     `differences`: method, metric, value, low, high, in the metric's own unit.
     """
     require(differences, DIFFERENCES, "differences")
-    shown = [m for m in metrics if differences.loc[differences["metric"] == m, "value"].notna().any()]
-    rows = ordered(differences["method"].astype(str), STYLES)
-    name = method_style(of).title
-    if not shown or not rows:
-        return blank(NO_RIVAL, theme, height or 300, f"{metric_words(metrics[0]).title}, points", "method")
-    tall = height or HEAD + (PANEL + ROW * len(rows)) * len(shown)
-    figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=min(PANEL / tall, 0.8 / len(shown)))
-    figure.update_layout(template=template(theme), height=tall)
+    words = metric_words(metric)
+    unit = "points" if words.unit == "%" else words.unit or "points"
+    title = f"{words.title}: method − {method_style(of).title}, {unit}"
+    shown = differences[(differences["metric"] == metric) & differences["value"].notna()]
+    rows = ordered(shown["method"].astype(str), STYLES)
+    tall = height or PANEL + ROW * max(len(rows), 3)
+    if not rows:
+        return blank(NO_RIVAL, theme, tall, title, "method")
+    figure = canvas(theme, tall, title, "method")
+    for method in rows:
+        figure.add_trace(_difference(method, shown[shown["method"] == method], words, unit))
     titles = [method_style(method).title for method in rows]
-    for number, metric in enumerate(shown, start=1):
-        words = metric_words(metric)
-        unit = "points" if words.unit == "%" else words.unit or "points"
-        for method in rows:
-            own = differences[(differences["metric"] == metric) & (differences["method"] == method)]
-            figure.add_trace(_difference(method, own, words, unit, number == 1), row=number, col=1)
-        ends = _around_zero(differences[differences["metric"] == metric], words)
-        title = f"{words.title}: method − {name}, {unit}"
-        figure.update_xaxes(title_text=title, showgrid=True, range=ends, row=number, col=1)
-        order = {"type": "category", "categoryorder": "array", "categoryarray": titles[::-1], "dtick": 1}
-        figure.update_yaxes(title_text="method", showgrid=False, row=number, col=1, **order)
+    figure.update_xaxes(showgrid=True, range=_around_zero(shown, words))
+    figure.update_yaxes(
+        type="category", categoryorder="array", categoryarray=titles[::-1], dtick=1, showgrid=False,
+        range=[-0.6, len(titles) - 0.4],
+    )  # fmt: skip
     line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}
-    figure.add_vline(x=0, line=line, layer="below", row="all", col=1)
+    figure.add_vline(x=0, line=line, layer="below")
     figure.update_layout(showlegend=False)  # every row is named at its side
     return figure
 
@@ -160,7 +156,7 @@ def _marks(method: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
     )
 
 
-def _difference(method: str, rows: pd.DataFrame, words: Metric, unit: str, is_named: bool) -> go.Scatter:
+def _difference(method: str, rows: pd.DataFrame, words: Metric, unit: str) -> go.Scatter:
     style = method_style(method)
     value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
     hover = [
@@ -173,8 +169,6 @@ def _difference(method: str, rows: pd.DataFrame, words: Metric, unit: str, is_na
         y=[style.title] * len(rows),
         mode="markers",
         name=style.title,
-        legendgroup=method,
-        showlegend=is_named,
         marker=style.marker(11),
         error_x=_bars(value, low, high),
         hovertext=hover,

@@ -13,8 +13,8 @@ PLAIN = ("sgd", "given", "graft-retrain", "bitfit", "lora", "multi-task", "conti
 OF_REGIONS = ("graft", "complement", "graft_movement", "graft_random", "graft_fish")
 SHOWN = (
     "pretrained", "graft", "graft_retrain", "bitfit", "lora", "adamw", "adamw_l1", "ft", "ft_scaled", "graft_movement",
-    "graft_random", "graft_fish", "graft_biases",
 )  # fmt: skip
+SCALED = "ft_scaled"  # a temperature changes no prediction
 KEYS = ("base", "recipe", "setting", "id_task", "task", "split", "method", "localizer", "share", "metric")
 SAME_SIZE = 0.02  # relative: regions whose size is an outcome differ a little between seeds
 
@@ -62,6 +62,7 @@ def points(scores: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
             "n": rows["n"].to_numpy(),
         }
     )
+    found = found[(found["method"] != SCALED) | ~found["metric"].isin(("accuracy", "f1"))]
     # a model without a region may stand in the table once for every recipe of its grafts
     return found.drop_duplicates(["method", "share", "metric"]).reset_index(drop=True)
 
@@ -78,6 +79,7 @@ def against_graft(differences: pd.DataFrame, asked: Asked, task: str, share: flo
     kept = rows[rows["b"] == GRAFT].assign(method=lambda own: own["a"])
     found = pd.concat([kept, turned], ignore_index=True)
     found = found[found["method"].isin(SHOWN)].drop_duplicates(["method", "metric"])
+    found = found[(found["method"] != SCALED) | ~found["metric"].isin(("accuracy", "f1"))]
     return found[columns].reset_index(drop=True)
 
 
@@ -94,9 +96,9 @@ def sizes(differences: pd.DataFrame, asked: Asked) -> list[float]:
     return found
 
 
-def main_size(differences: pd.DataFrame, asked: Asked) -> float:
-    """The share at which most methods were compared with the graft; of several the smallest."""
-    return max(sizes(differences, asked), key=lambda share: _rivals(differences, asked, share))
+def main_size(differences: pd.DataFrame, asked: Asked, main: float | None) -> float:
+    """The share at which most methods were compared with the graft; of several the main one, else the smallest."""
+    return max(sizes(differences, asked), key=lambda share: _rank(differences, asked, share, main))
 
 
 def own_metric(scores: pd.DataFrame, task: str) -> str:
@@ -117,8 +119,9 @@ def _of(differences: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
     return rows[rows["localizer"].isin(("", asked.localizer))]
 
 
-def _rivals(differences: pd.DataFrame, asked: Asked, share: float) -> tuple[int, float]:
-    return len(against_graft(differences, asked, asked.task, share)["method"].unique()), -share
+def _rank(differences: pd.DataFrame, asked: Asked, share: float, main: float | None) -> tuple[int, bool, float]:
+    rivals = against_graft(differences, asked, asked.task, share)["method"].nunique()
+    return rivals, main is not None and bool(np.isclose(share, main, rtol=SAME_SIZE)), -share
 
 
 def _series(method: str, recipe: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,6 +9,7 @@ import streamlit as st
 
 from skillviz.plots.theme import localizer_style
 from skillviz.studies.store import StudyFolder
+from skillviz.studies.verdicts import main_share
 from skillviz.ui import cache, controls, method_tables, method_words, page, study_choice, study_words, text
 from skillviz.ui.chart import show, theme
 from skillviz.ui.exhibits import methods as exhibits
@@ -29,6 +29,7 @@ class Found:
     differences: pd.DataFrame
     asked: Asked
     share: float | None
+    """The graft's size that the others are compared with; None where none was compared."""
 
     @property
     def metric(self) -> str:
@@ -47,7 +48,7 @@ def choose(study: StudyFolder) -> Found:
         st.stop()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         asked = _asked(scores)
-        share = _share(differences, asked)
+        share = _share(differences, asked, main_share(study.record.scale))
     return Found(studies, scores, differences, asked, share)
 
 
@@ -65,7 +66,7 @@ def on_own_task(found: Found) -> None:
     for place, metric in ((left, found.metric), (right, "ece")):
         with place:
             _by_touched(found, found.asked.task, metric)
-    _rivals(found, found.asked.task)
+            _rivals(found, found.asked.task, metric)
 
 
 def on_other_data(found: Found) -> None:
@@ -83,7 +84,7 @@ def on_other_data(found: Found) -> None:
     with left:
         _by_touched(found, task, found.metric, "other")
     with right:
-        _rivals(found, task, "other_rivals")
+        _rivals(found, task, found.metric, "other_rivals")
 
 
 def notes(found: Found) -> None:
@@ -113,11 +114,11 @@ def _title(name: str) -> str:
     return localizer_style(name).title
 
 
-def _share(differences: pd.DataFrame, asked: Asked) -> float | None:
+def _share(differences: pd.DataFrame, asked: Asked, main: float | None) -> float | None:
     sizes = method_tables.sizes(differences, asked)
     if not sizes:
         return None
-    default = method_tables.main_size(differences, asked)
+    default = method_tables.main_size(differences, asked, main)
     return controls.select("size", "Region size", sizes, default, shown=text.share, width=160, help=about("size"))
 
 
@@ -128,11 +129,10 @@ def _by_touched(found: Found, task: str, metric: str, name: str = "touched") -> 
     show(exhibits.by_touched(points, metric, task, levels, theme(), name), found.studies[0].name)
 
 
-def _rivals(found: Found, task: str, name: str = "rivals") -> None:
+def _rivals(found: Found, task: str, metric: str, name: str = "rivals") -> None:
     share = found.share
     rows = method_tables.against_graft(found.differences, found.asked, task, share) if share is not None else None
     if rows is None or rows.empty:
         st.info("No method was compared with a graft on the same examples here, so there is no difference to show.")
         return
-    metrics: Sequence[str] = (found.metric, "ece")
-    show(exhibits.against_graft(rows, metrics, task, float(share or 0), theme(), name), found.studies[0].name)
+    show(exhibits.against_graft(rows, metric, task, float(share or 0), theme(), name), found.studies[0].name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -34,28 +34,24 @@ def by_touched(
 
 @kept
 def against_graft(
-    differences: pd.DataFrame, metrics: Sequence[str], task: str, share: float, theme: str, name: str = "rivals"
+    differences: pd.DataFrame, metric: str, task: str, share: float, theme: str, name: str = "rivals"
 ) -> Exhibit:
     """Every method less the graft of one size, paired by example."""
     words = [
-        f"{method_style(row['method']).title} {METRIC_WORDS.get(row['metric'], row['metric'])} {_points(row)}"
-        for row in differences[differences["metric"].isin(metrics)].to_dict("records")
+        f"{method_style(row['method']).title} {text.points(row['value'])}"
+        for row in differences[differences["metric"] == metric].to_dict("records")
     ]
+    side = "left" if metric in ("ece", "nll") else "right"
     return Exhibit(
-        name=f"methods_{name}",
-        title=f"Less the graft of {text.share(share)}, on {task}",
-        figure=rivals(differences, metrics, theme=theme),
-        reads="each method less the graft, on the same test examples; the upright line is no difference. Right of it "
-        "the method is better in accuracy, and worse in ECE. An interval that crosses the line leaves open which is "
-        "better.",
-        alt=f"Differences from the graft on {task}: {'; '.join(words)}.",
+        name=f"methods_{name}_{metric}",
+        title=f"{metric_title(metric)} less that of the graft",
+        figure=rivals(differences, metric, theme=theme),
+        reads=f"each method less the graft of {text.share(share)}, on the same test examples of {task}; to the {side} "
+        "of the upright line the method is better. An interval that crosses the line leaves open which is better.",
+        alt=f"{METRIC_WORDS.get(metric, metric)} on {task} less that of the graft: {'; '.join(words)}.",
         table=differences,
         words=("paired", "ece"),
     )
-
-
-def _points(row: Mapping[str, float]) -> str:
-    return text.number(row["value"]) if row["metric"] == "nll" else text.points(row["value"])
 
 
 def _said(rows: pd.DataFrame, metric: str, task: str) -> str:
