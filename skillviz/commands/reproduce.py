@@ -1,0 +1,185 @@
+"""`reproduce`: an experiment of the paper, on the demo world, on real data, or on models of the user's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skillviz.commands import options as given
+from skillviz.commands.ending import BAD_USE
+from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
+from skillviz.runs.store import Store, store_root
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skillviz.studies.engine import Outcome
+    from skillviz.studies.experiments import Experiment
+    from skillviz.studies.spec import StudySpec
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="table1, table2, table3, table4, table8, figure2 to figure10, or sensitivity.",
+    ),
+]
+Scale = Annotated[
+    str,
+    typer.Option(
+        "--scale",
+        metavar="demo|small",
+        help="demo: the demo world, on two CPU cores in about five minutes; small: real data and a small encoder.",
+    ),
+]
+Base = Annotated[
+    str | None,
+    typer.Option("--base", metavar="MODEL", rich_help_panel=given.MODELS, help="Ask it of this base instead."),
+]
+Finetuned = Annotated[
+    str | None,
+    typer.Option(
+        "--finetuned",
+        metavar="MODEL",
+        rich_help_panel=given.MODELS,
+        help="Your own fine-tuned model of the one task named with --tasks; without it one is fine-tuned.",
+    ),
+]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tasks", "--task", metavar="TASK",
+        rich_help_panel=given.MODELS,
+        help="Tasks of the scale, all, or YAML files; several with commas or given again.",
+    ),
+]  # fmt: skip
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data", metavar="DIR", rich_help_panel=given.DATA, help="A folder of data with a folder for every task."
+    ),
+]
+Seeds = Annotated[
+    int | None,
+    typer.Option("--seeds", min=1, metavar="N", help="Fine-tune each model with N seeds (default 1)."),
+]
+Workers = Annotated[
+    int, typer.Option("--workers", min=1, metavar="N", rich_help_panel=given.WHERE, help="Processes side by side.")
+]
+WriteOnly = Annotated[
+    bool,
+    typer.Option("--write-only", rich_help_panel=given.WHERE, help="Write the study file, say how long, and stop."),
+]
+
+
+def reproduce(
+    name: Name,
+    scale: Scale = "demo",
+    base: Base = None,
+    finetuned: Finetuned = None,
+    tasks: Tasks = None,
+    readout: given.ReadoutOption = None,
+    data: Data = None,
+    seeds: Seeds = None,
+    runs_dir: given.RunsDir = None,
+    workers: Workers = 1,
+    write_only: WriteOnly = False,
+    as_json: given.AsJson = False,
+) -> None:
+    """Ask an experiment of the paper of a pair or base: writes its study file, says how long, runs it, compares.
+
+    Started again, it goes on where it stopped. The file can be changed and run with [bold]study run[/bold].
+    """
+    from skillviz.studies.reproduce import Asked, refuse_absent, study_of, write_study
+
+    store = Store(store_root(runs_dir))
+    kind = readout.value if readout else None
+    asked = Asked(name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned)
+    row, own, study = study_of(asked, store)
+    refuse_absent(own, study)
+    path = write_study(study, store)
+    say(f"{row.title}: {row.question}")
+    for sentence in row.differences(own):
+        note(sentence)
+    say(f"The study file is {path}.")
+    _say_how_long(study, store, workers)
+    outcome = None if write_only else _run(study, store, workers, asked.command())
+    found = {} if outcome is None else _tables(row, study, store)
+    if as_json:
+        print_json({"name": study.name, "file": str(path), **_told(outcome), "rows": _records(found)})
+    if outcome is not None and not outcome.is_whole:
+        raise typer.Exit(BAD_USE)
+
+
+def _say_how_long(study: StudySpec, store: Store, workers: int) -> None:
+    from skillviz.studies.estimate import estimates
+    from skillviz.studies.plan import plan
+    from skillviz.studies.status import Snapshot
+
+    at = Snapshot(plan(study), store)
+    left = [step for step in at.plan.steps if not at.is_there(step)]
+    told = estimates(at).words(left, workers) if left else "nothing"
+    say(f"{len(at.plan.steps)} steps, {len(left)} to do: {told}.")
+
+
+def _run(study: StudySpec, store: Store, workers: int, command: str) -> Outcome:
+    from skillviz.studies.engine import run_study
+
+    with progress_bar(study.name) as advance:
+        place = {"text": ""}
+
+        def on_step(number: int, count: int, step: Any, what: str) -> None:
+            place["text"] = f"{number} of {count}"
+            if what != "skipped":
+                note(f"{number} of {count} {what}: {step.title}")
+
+        outcome = run_study(
+            study, store, workers=workers, on_step=on_step, command=command,
+            progress=lambda p: advance(p.done, p.total, f"{place['text']}: {p.text}"),
+        )  # fmt: skip
+    say(
+        f"{study.name}: {len(outcome.finished)} steps done, {len(outcome.skipped)} done before, "
+        f"{len(outcome.failed)} failed, {len(outcome.not_reached)} not reached; in {outcome.path}"
+    )
+    for step, failure in outcome.failed:
+        note(f"{step.title}: {failure.kind}: {failure.message}")
+    return outcome
+
+
+def _tables(row: Experiment, study: StudySpec, store: Store) -> dict[str, pd.DataFrame]:
+    """The study's tables as stored; prints the main one, and the scores beside the published ones."""
+    from skillviz.studies.reproduce import beside
+    from skillviz.studies.store import open_study, study_path
+
+    folder = open_study(study_path(store.root, study))
+    found = {} if folder is None else {name: folder.table(name) for name in folder.tables()}
+    if row.main in found and row.main != "scores":
+        _print(f"{study.name}: {row.main}", found[row.main])
+    if "scores" in found:
+        _print(f"{study.name}: test scores beside the published ones (other model and data)", beside(row, found))
+    for text in found["note"]["text"] if "note" in found else ():
+        note(str(text))
+    say(f"The paper: {row.finding}")
+    return found
+
+
+def _print(title: str, frame: pd.DataFrame) -> None:
+    print_rows(title, list(frame.columns), [[_cell(value) for value in row] for row in frame.itertuples(index=False)])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _told(outcome: Outcome | None) -> dict[str, Any]:
+    if outcome is None:
+        return {}
+    counts = {name: len(getattr(outcome, name)) for name in ("finished", "skipped", "failed", "not_reached")}
+    return {**counts, "seconds": outcome.seconds}
+
+
+def _records(found: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    return {n: frame.astype(object).where(frame.notna(), None).to_dict("records") for n, frame in found.items()}

@@ -1,0 +1,34 @@
+"""The tables of a study without an experiment: scores, differences, recovered gain and make-up of all its runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillviz.studies import differences, means, observed, shapes
+from skillviz.studies.recovered import recovered
+from skillviz.studies.tables import notes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skillviz.studies.results import Results
+
+RIVALS = ("graft_movement", "graft_random", "graft_fish", "ft", "ft_scaled", "pretrained")
+MODELS = ("graft_retrain", "bitfit", "lora")
+PAIRS = (
+    *(("graft", rival) for rival in RIVALS),
+    *((model, "ft") for model in MODELS),
+    *((model, "graft") for model in MODELS),
+)
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """The tables that any study has, from what of it is finished."""
+    found = observed.of_results(results)
+    return {
+        "scores": means.scores(found),
+        "differences": differences.paired(found, PAIRS),
+        "recovered": recovered(found),
+        "makeup": shapes.makeup(results.runs()),
+        "note": notes(*observed.told(found)),
+    }

@@ -1,0 +1,170 @@
+"""An experiment of the paper as a study file: what was asked for, the file, and our numbers beside theirs."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skillviz.errors import BadInput
+from skillviz.runs.atomic import write_text
+from skillviz.runs.store import Store, written
+from skillviz.studies.experiments import Experiment, experiment
+from skillviz.studies.plan import plan
+from skillviz.studies.published import published, stands_for
+from skillviz.studies.scales import EVERY, Scale, asked_tasks, scale
+from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.store import FILE, study_path
+from skillviz.tasks.project import located
+
+REAL = "${SKILLVIZ_REAL}/data"
+VARIABLE = "SKILLVIZ_REAL"
+TASKS = "tasks"
+TASK_SUFFIXES = (".yaml", ".yml")
+SHOWN = ("id_task", "task", "method", "localizer", "share", "metric", "mean", "low", "high", "published", "std")
+"""Columns of ours beside theirs; the first five name a row."""
+KEYS = ("id_task", "task", "method", "metric")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user asked for: an experiment at a scale, and what of the scale is replaced."""
+
+    name: str
+    scale: str = "demo"
+    base: str | None = None
+    data: str | None = None
+    tasks: tuple[str, ...] = ()
+    seeds: int | None = None
+    readout: str | None = None
+    finetuned: str | None = None
+
+    def command(self) -> str:
+        """The command line that asks for it."""
+        options = {"base": self.base, "data": self.data, "seeds": self.seeds, "readout": self.readout}
+        words = ["python -m skillviz reproduce", self.name, "--scale", self.scale]
+        words += [f"--{name} {value}" for name, value in {**options, "finetuned": self.finetuned}.items() if value]
+        return " ".join([*words, *(f"--tasks {task}" for task in self.tasks)])
+
+
+def study_of(asked: Asked, store: Store) -> tuple[Experiment, Scale, StudySpec]:
+    """The experiment, its scale with what was asked for, and the study; task files for `data` go to its folder.
+
+    Raises BadInput where a name is not known or something does not fit.
+    """
+    row, own = experiment(asked.name), scale(asked.scale)
+    names = tuple(word for given in asked.tasks for word in re.split(r"[,\s]+", given) if word)
+    tasks = asked_tasks(own, names)
+    if asked.data and own.stored:
+        raise BadInput(f"the scale {own.name} has data of its own; give --data with --scale small.")
+    own = own.with_own(asked.base, tasks, asked.seeds, None, asked.readout, asked.finetuned)
+    name = f"{row.name}-{own.name}" + _suffix(own, asked)
+    if asked.data:
+        folder = study_path(store.root, StudySpec(name=name, runs=({},))) / TASKS
+        own = own.with_own(folder=write_tasks(own, Path(asked.data), folder))
+    study = StudySpec(**{**row.build(own), "name": name, "command": asked.command()})
+    plan(study)
+    return row, own, study
+
+
+def write_tasks(scale: Scale, data: Path, folder: Path) -> str:
+    """The folder with copies of the scale's task files that read `data` in place of the real data; as a text.
+
+    Each task needs the folder of its name in `data`. Raises BadInput where one is missing.
+    """
+    if not data.is_dir():
+        raise BadInput(f"{data} is not a folder; --data names one with a folder of examples for every task.")
+    named = dict.fromkeys([*scale.tasks, *(other for task in scale.tasks for other in scale.near.get(task, ()))])
+    roles = dict.fromkeys(task for tasks in scale.roles.values() for task in tasks) if not scale.chosen else {}
+    for task in [*named, *(task for task in roles if task not in named)]:
+        if task.endswith(TASK_SUFFIXES) or "/" in task:
+            continue
+        text = located(f"{scale.folder}/{task}.yaml").read_text(encoding="utf-8")
+        source = re.search(re.escape(REAL) + r"/([^/\s]+)/", text)
+        if source and not (data / source[1]).is_dir():
+            if task in scale.tasks:
+                raise BadInput(
+                    f"{data} has no folder '{source[1]}' for the task {task}; leave the task out, or add it."
+                )
+            continue
+        with written(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / f"{task}.yaml", text.replace(REAL, str(data.absolute())))
+    return str(folder)
+
+
+def write_study(study: StudySpec, store: Store) -> Path:
+    """The study file in the study's folder, written if it says something else than what is there."""
+    folder = study_path(store.root, study)
+    path = folder / FILE
+    with written(store.root):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or read_study(path) != study:
+        write_text(path, study.yaml_text())
+    return path
+
+
+def refuse_absent(own: Scale, study: StudySpec) -> None:
+    """Raises BadInput with one sentence where what the study needs from outside is not there: models, data."""
+    needed = [own.base, *(str(spec.task) for spec in plan(study).runs)]
+    if any("${" + VARIABLE + "}" in text for text in needed) or own.name == "small":
+        real = os.environ.get(VARIABLE, "")
+        asks = "${" + VARIABLE + "}" in own.base or own.folder == scale(own.name).folder
+        if asks and not Path(real or os.devnull).is_dir():
+            raise BadInput(
+                f"the scale {own.name} needs real models and data: set {VARIABLE} to the folder that has models/ and "
+                "data/, or give --base and --data."
+            )
+
+
+def beside(row: Experiment, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """The test scores of a study's methods, ours and the published value of the same task, method and metric.
+
+    Shares 0 to 1, with intervals over examples and seeds where there are predictions, else over seeds. The published
+    model, data and sizes differ: every size stands beside the same value, which is missing where none is printed.
+    """
+    ours = tables.get("scores")
+    if ours is None or ours.empty:
+        return pd.DataFrame(columns=list(SHOWN))
+    ours = ours[(ours["split"] == "test") & ours["metric"].isin(["accuracy", "f1", "ece", "agreement"])]
+    pooled = ours["pooled_low"].notna()
+    ends = {end: ours[f"pooled_{end}"].where(pooled, ours[end]) for end in ("low", "high")}
+    found = ours.assign(**ends)[list(SHOWN[:-2])].reset_index(drop=True)
+    values = [_printed(row) for row in _known(row)]
+    known = pd.DataFrame(values, columns=[*KEYS, "published", "std"]).drop_duplicates(list(KEYS))
+    keyed = found.assign(key_id=found["id_task"].map(stands_for), key_task=found["task"].map(stands_for))
+    named = known.rename(columns={"id_task": "key_id", "task": "key_task"})
+    return keyed.merge(named, how="left", on=["key_id", "key_task", "method", "metric"])[list(SHOWN)]
+
+
+def _known(row: Experiment) -> list[dict[str, Any]]:
+    """The published rows of the experiment's tables."""
+    tables = [_largest(published(name)) for name in row.published if name.startswith("table")]
+    return [values for table in tables for values in table.to_dict("records")]
+
+
+def _printed(values: dict[str, Any]) -> tuple[Any, ...]:
+    return (*(values[key] for key in KEYS), float(values["value"]), float(values["std"]))
+
+
+def _largest(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the paper's main setting, 4096-shot, before any other; averages are left out."""
+    rows = table[table["kind"] == "row"]
+    return pd.concat([rows[rows["setting"] == "4096-shot"], rows[rows["setting"] != "4096-shot"]])
+
+
+def _suffix(own: Scale, asked: Asked) -> str:
+    """What tells a study of other tasks, seeds or models from the scale's: short words, or nothing."""
+    words = [f"-{asked.seeds}-seeds"] if asked.seeds and asked.seeds > 1 else []
+    every = own.chosen == own.roles.get(EVERY)
+    named = [asked.base, asked.data, asked.readout, asked.finetuned, *(() if every else own.chosen)]
+    if every:
+        words.insert(0, f"-{EVERY}")
+    if any(named):
+        words.append("-" + sha256("\0".join(map(str, named)).encode()).hexdigest()[:6])
+    return "".join(words)
