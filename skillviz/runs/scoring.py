@@ -56,6 +56,7 @@ class Scoring:
             split: scores(z, self.data[split].labels, self.task, temperature, known[split])
             for split, z in logits.items()
         }
+        metrics = {split: self.told(found) for split, found in metrics.items()}
         self.folder.write_region(region, header)
         self.folder.write_ranking(ranking, table.d)
         others = list(scored_others(self.session, self.spec, region, self.task, temperature, self.heard))
@@ -65,7 +66,12 @@ class Scoring:
         movement = self.session.movement(self.spec)
         self.folder.write_table("layers", layers_table(region, table, movement, pair.base, pair.finetuned))
         self.write_grid(ranking, tuple(found.orders))
-        return Scored(self.checks(region, found, ranking), metrics, tuple(note for note, _ in others), temperature)
+        notes = tuple(note.model_copy(update={"scores": self.told(note.scores)}) for note, _ in others)
+        return Scored(self.checks(region, found, ranking), metrics, notes, temperature)
+
+    def told(self, found: Scores) -> Scores:
+        """The scores without a recovered gain where the rest is zero: that would be measured from the zeroed model."""
+        return found if self.pair.rest == "base" else found.model_copy(update={"recovered": None})
 
     def states(self, split: str, region: Region) -> dict[str, np.ndarray]:
         """Logits [n, label] of all four states on one split."""
@@ -98,7 +104,8 @@ class Scoring:
         """The metrics of one of the other sizes."""
         grafted = predict(self.pair, self.data[split], "grafted", found.region(size, self.pair.table.shapes))
         self.heard(len(grafted), f"{size:,} entries, {split}")
-        return graft_row({**self.ends[split], "grafted": grafted}, self.data[split].labels, self.task)
+        row = graft_row({**self.ends[split], "grafted": grafted}, self.data[split].labels, self.task)
+        return row if self.pair.rest == "base" else {name: value for name, value in row.items() if name != "recovered"}
 
     def write_grid(self, ranking: np.ndarray, sizes: tuple[int, ...]) -> None:
         """Both tables of the WiSE grid, where it is asked for and there is a test set."""

@@ -46,6 +46,13 @@ def test_it_says_that_it_is_a_control(control: Run) -> None:
     assert localizer_style("lottery").title.endswith("(control: the rest is zero)")
 
 
+def test_it_recovers_no_gain(control: Run) -> None:
+    """A share of the way from the zeroed model would be read as one from the pre-trained."""
+    assert all(scores.recovered is None and scores.agreement for scores in control.record.metrics.values())
+    assert set(control.curve()["size"]) == set(control.record.sizes) and len(control.record.sizes) == 2
+    assert "recovered" not in set(control.curve()["metric"])
+
+
 def test_an_ordinary_run_says_nothing_of_it(world: Path, shared: Session, control: Run, store: Store) -> None:
     """Also in a session that has just made a control: the two never share a base."""
     run = produce(spec_of(world), store, session=shared)
@@ -53,6 +60,7 @@ def test_an_ordinary_run_says_nothing_of_it(world: Path, shared: Session, contro
     assert run.record.metrics["test"].states["pretrained"] == alone.record.metrics["test"].states["pretrained"]
     assert "rest" not in Region.header(run.path / "region.safetensors")
     assert not any("control" in note for note in run.record.notes)
+    assert run.record.metrics["test"].recovered is not None and "recovered" in set(run.curve()["metric"])
     assert "gives the base" in next(c.detail for c in run.record.checks if c.name == "ends")
     assert all(check.passed for check in run.record.checks)
     assert run.record.metrics["test"].states["finetuned"] == control.record.metrics["test"].states["finetuned"]
