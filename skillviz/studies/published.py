@@ -23,6 +23,19 @@ NAMES = (*TABLES, FIGURES)
 METHODS = {"continual_ft": "continual_naive"}
 OF_TABLE = {"table4": {"ft": "independent"}}  # one model a task
 
+# Numbers of the text, which name no table or figure, by what they are about.
+TOPICS = {
+    "table1": ("generalization",),
+    "table2": ("localization", "calibration", "agreement"),
+    "table4": ("continual",),
+    "table5": ("large data",),
+    "figure4": ("baseline", "lottery"),
+    "figure6": ("calibration",),
+    "figure7": ("ood",),
+    "figure8": ("multitask",),
+    "sensitivity": ("mask",),
+}
+
 # The tasks of the demo world and the data here, each with the task of the paper that it stands for.
 STANDS_FOR = {
     "film-sentiment": "sst2",
@@ -54,6 +67,15 @@ def published(name: str) -> pd.DataFrame:
     if name not in NAMES:
         raise BadInput(f"'{name}' is no published table; known: {', '.join(NAMES)}.")
     return (_read(FIGURES) if name == FIGURES else _table(name)).copy()
+
+
+def numbers(name: str) -> pd.DataFrame:
+    """The single numbers that text and captions state of a table or figure; see `figures.csv` for the columns."""
+    rows = _read(FIGURES)
+    word, number = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
+    named = rows["where"].str.contains(rf"\b{word} {number}\b") if number else rows["where"].str.contains("$^")
+    elsewhere = rows["where"].str.contains(r"\b(?:table|figure) \d")
+    return rows[named | (rows["topic"].isin(TOPICS.get(name, ())) & ~elsewhere)].reset_index(drop=True).copy()
 
 
 def slips(name: str) -> list[str]:

@@ -67,6 +67,20 @@ GLOSSARY = {
     "equal regions, 0 % for regions apart; two large random regions share some by chance.",
     "overlap": "Of one region's entries, the share that the other region has too. It is not the same both ways: a "
     "small region can lie wholly inside a large one.",
+    "gain": "How much of the way from the pre-trained to the multi-task model a graft goes on a task: 0 % is the "
+    "pre-trained model, 100 % the multi-task model. It can be below 0 or above 100, and is not defined where the "
+    "multi-task model is no better than the pre-trained one.",
+    "multitask": "One model, fine-tuned on several tasks at once: each step takes a batch of one of them. Every task "
+    "has a region of its own in it, found on that task's examples alone.",
+    "union": "The entries that any of several regions has, with the multi-task model's values. As all come of one "
+    "model no two values conflict.",
+    "purified": "The union after a few steps on its mask, on the sum of its tasks' losses: entries that hurt leave, "
+    "entries that help come in. No weight is trained.",
+    "stability": "How much two regions of one task share when they were found with another seed or other examples. "
+    "What a region shares with itself found anew is the most that regions of two tasks can be expected to share.",
+    "continual": "Tasks are learned one after the other. Naive: each goes on from the last model. Grafting: a task may "
+    "move only entries of its own region that no earlier task owns, and is answered by the base with the values of the "
+    "regions up to it; what came later cannot change its answers.",
     "touched": "Graftable parameters whose value differs from the pre-trained model's: the region of a graft, the "
     "biases of BitFit, every one of a whole fine-tune.",
     "retrain": "Training from the pre-trained model in which only the region's entries may move. A graft copies values "
@@ -74,6 +88,10 @@ GLOSSARY = {
     "bitfit": "Fine-tuning that changes the bias terms only: about one parameter in a thousand.",
     "lora": "Fine-tuning that adds a low-rank change to the query and value matrices; merged into them, it touches "
     "every entry of these matrices, though few numbers were learned.",
+    "published": "As printed in the paper (arXiv 2302.06600, ICML 2023). The number in brackets is taken as the "
+    "standard deviation over five samples of the data; the paper does not say.",
+    "verdict": "A comparison supports a claim, or speaks against it, only where its whole 95 % interval does. A claim "
+    "agrees where at least half of its comparisons support it and fewer speak against it, and the other way round.",
     "chance": "Chance is 1 / number of classes; majority always answers with the most frequent class.",
 }
 
@@ -86,6 +104,9 @@ def about(*words: str) -> str:
 
 
 NAMES = {
+    "gain": "relative gain",
+    "multitask": "multi-task model",
+    "continual": "continual learning",
     "mcnemar": "McNemar's test",
     "touched": "parameters touched",
     "retrain": "re-training a region",

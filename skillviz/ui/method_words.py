@@ -30,7 +30,8 @@ def summary(differences: pd.DataFrame, asked: Asked, share: float, metric: str) 
     if not held:
         return f"On **{name}** no other method was scored on the examples of a graft of this size."
     first, *others = [_one(differences[differences["method"] == m], m, metric) for m in held]
-    head = f"On **{name}**, against a graft of **{text.share(share)}** of the parameters: {first}."
+    begin = first if held[0] not in NAMES else f"{first[:1].lower()}{first[1:]}"
+    head = f"On **{name}**, against a graft of **{text.share(share)}** of the parameters, {begin}."
     return "\n".join([head, "", *(f"- {said[:1].upper()}{said[1:]}." for said in others)])
 
 

@@ -1,0 +1,103 @@
+"""Published values beside those of a study here: filled marks are measured here, hollow ones are published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, require
+from skillviz.plots.methods import STYLES, method_style
+
+COLUMNS = ("task", "method", "source", "value", "low", "high")
+HERE, PUBLISHED = SOURCES = ("here", "published")
+NOTHING = "There is no value of this metric."
+LINE, HEAD, LEAST = 15, 110, 46  # pixels of a mark's line, of axes and legend, and of a task at least
+
+
+def beside(
+    rows: pd.DataFrame,
+    tasks: Sequence[str] = (),
+    metric: str = "accuracy",
+    *,
+    theme: str = "light",
+    height: int | None = None,
+) -> go.Figure:
+    """One band a task; in it one line a method and source, with its interval.
+
+    `rows` are of one metric: task, method, source ("here" or "published"), value, low, high (shares 0..1). Intervals
+    here are 95 %, published ones a standard deviation to each side.
+    """
+    require(rows, COLUMNS, "rows")
+    words = metric_words(metric)
+    held = rows[rows["value"].notna()]
+    shown = [t for t in tasks if t in set(held["task"])] if tasks else sorted(set(held["task"]))
+    sides = [
+        (method, source)
+        for method in ordered(held["method"].astype(str), STYLES)
+        for source in SOURCES
+        if ((held["method"] == method) & (held["source"] == source)).any()
+    ]
+    tall = height or HEAD + 22 * ((len(sides) + 1) // 2) + len(shown) * max(LEAST, LINE * (len(sides) + 1))
+    if not shown:
+        return blank(NOTHING, theme, height or 300, words.axis, "task")
+    figure = canvas(theme, tall, words.axis, "task")
+    for number, (method, source) in enumerate(sides):
+        offset = ((len(sides) - 1) / 2 - number) * 0.8 / len(sides)
+        own = held[(held["method"] == method) & (held["source"] == source) & held["task"].isin(shown)]
+        figure.add_trace(_marks(method, source, own, shown, offset, words))
+    _bands(figure, shown)
+    return figure
+
+
+def _marks(
+    method: str, source: str, rows: pd.DataFrame, shown: Sequence[str], offset: float, words: Metric
+) -> go.Scatter:
+    style = method_style(method)
+    is_ours = source == HERE
+    value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+    symbol = style.symbol if is_ours else f"{style.symbol.removesuffix('-open')}-open"
+    marker = {**style.marker(10), "symbol": symbol, "line": {"color": style.color, "width": 2 if is_ours else 1.5}}
+    hover = [
+        f"{words.text(r['value'])} {words.title} on {r['task']}<br>{_ends(r, words, is_ours)}"
+        for r in rows.astype({"low": float, "high": float}).to_dict("records")
+    ]
+    return go.Scatter(
+        x=value,
+        y=np.array([-shown.index(str(task)) for task in rows["task"]], dtype=float) + offset,
+        mode="markers",
+        name=f"{style.title}, {source}",
+        marker=marker if is_ours else {**marker, "color": style.color},
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": high - value,
+            "arrayminus": value - low,
+            "thickness": 2 if is_ours else 1,
+            "width": 4 if is_ours else 2,
+        },
+        hovertext=hover,
+        hovertemplate=f"<b>{style.title}, {source}</b><br>%{{hovertext}}<extra></extra>",
+    )
+
+
+def _ends(row: dict, words: Metric, is_ours: bool) -> str:
+    if is_ours:
+        return words.interval(row["low"], row["high"])
+    if np.isnan(row["low"]):
+        return "no deviation is printed"
+    return f"± standard deviation: {words.text(row['low'])} to {words.text(row['high'])}"
+
+
+def _bands(figure: go.Figure, shown: Sequence[str]) -> None:
+    """The tasks' names at their bands, and a hairline between two."""
+    places = [-float(number) for number in range(len(shown))]
+    names = [name.replace(" to ", "<br>to ").replace(" (", "<br>(") for name in shown]
+    figure.update_yaxes(
+        range=[places[-1] - 0.55, 0.55], tickmode="array", tickvals=places, ticktext=names, showgrid=False
+    )
+    figure.update_xaxes(showgrid=True)
+    for place in places[1:]:
+        figure.add_hline(y=place + 0.5, line={"width": 0.5, "color": "#808080"}, layer="below")
