@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+from skillviz.core.localizers.linearized import LinearizedOptions
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.problem import Problem
+from skillviz.core.purify import PurifyOptions, purify
+from skillviz.core.region import Region
+from skillviz.core.stability import bootstrap_regions, stability
 from tests.core.localizers.test_every_localizer import finish, start
 from tests.core.problems import examples, model_of, problem_of
 
@@ -39,3 +44,30 @@ def test_every_localizer(name: str, dtype: torch.dtype) -> None:
         assert torch.equal(problem.flat.theta, problem.base)
     problem.set_region(torch.from_numpy(order).to("cuda"))
     assert not torch.equal(problem.flat.theta, problem.base)
+
+
+def test_the_same_entries_as_on_the_processor_where_no_search_is_needed() -> None:
+    for name in ("biases", "layers", "kinds", "movement"):
+        orders = [finish(start(name, on(device), 50))[1].order for device in ("cuda", "cpu")]
+        assert np.array_equal(*orders), name
+    both = [set(finish(start("fisher", on(device), 200))[1].order.tolist()) for device in ("cuda", "cpu")]
+    assert len(both[0] & both[1]) > 190
+
+
+@pytest.mark.parametrize("within", ["all", "biases"])
+def test_purification_and_the_mask_within_the_biases(within: str) -> None:
+    problem = on("cuda")
+    order = finish(start("learned-ranked", problem, 40, within=within))[1].order
+    union = Region.from_flat(order, problem.table.shapes)
+    found = purify([problem, Problem(problem.flat, problem.base, problem.finetuned, problem.train)], union)
+    assert len(found.history) == 10 and found.lr > 0
+    mended = purify([problem], union, options=PurifyOptions(delete_only=True))
+    assert not mended.added
+    assert torch.equal(problem.flat.theta, problem.base)
+
+
+def test_bootstrap_regions() -> None:
+    problem = on("cuda")
+    found = bootstrap_regions(problem, 40, resamples=3, options=LinearizedOptions(iterations=20))
+    assert {region.size for region in found.regions} == {40} and stability(found.regions).pairs == 3
+    assert torch.equal(problem.flat.theta, problem.base)
