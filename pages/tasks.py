@@ -1,7 +1,22 @@
-"""Do the skills of several tasks share parameters?"""
+"""Do the skills of several tasks share parameters? Regions in one multi-task model, what each gives, and any union."""
+
+import streamlit as st
 
 from skillviz.ui import page
+from skillviz.ui import tasks_view as view
 from skillviz.ui.glossary import about
 
-study = page.begin_studies("tasks", ("figure8",))
-about("graft")
+study = page.begin_studies("tasks", view.EXPERIMENTS)
+found = view.read(study)
+sentence = st.empty()
+kind = view.kind_of()
+
+sentence.markdown(view.summary(found, kind), help=about("multitask", "overlap", "gain"))
+left, right = st.columns(2)
+with left:
+    view.overlap(found, kind)
+with right:
+    view.gains(found)
+view.union(found)
+view.stability(found)
+view.notes(found)

@@ -176,15 +176,16 @@ def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: s
     tasks, groups = ordered(frame["task"].astype(str), ()), ordered(frame["group"].astype(str), styles)
     figure = canvas(theme, height or 150 + 54 * len(tasks), title, "task")
     for number, group in enumerate(groups):
-        own = frame[frame["group"] == group].set_index("task").reindex(tasks)
+        own = frame[frame["group"] == group]
+        own = own.assign(place=own["task"].map(tasks.index)).sort_values("place", kind="stable")
         offset = 0.22 * (number - (len(groups) - 1) / 2)
         style = styles[group] if group in styles else Style(group, INK[theme], "circle", "solid")
         value, low, high = (100 * own[c].to_numpy(float) for c in ("value", "low", "high"))
         bars = {"array": np.nan_to_num(high - value), "arrayminus": np.nan_to_num(value - low)}
         figure.add_trace(
             go.Scatter(
-                x=value, y=[place + offset for place in range(len(tasks))], mode="markers", name=style.title,
-                marker=style.marker(9), customdata=np.column_stack([low, high]), text=tasks,
+                x=value, y=own["place"] + offset, mode="markers", name=style.title,
+                marker=style.marker(9), customdata=np.column_stack([low, high]), text=own["task"],
                 error_x={"type": "data", "symmetric": False, "color": style.color, "thickness": 1.5, **bars},
                 hovertemplate=f"<b>%{{text}}</b>, {style.title}<br>%{{x:.1f}} % "
                 "(95 %: %{customdata[0]:.1f} to %{customdata[1]:.1f})<extra></extra>",

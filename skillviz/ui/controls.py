@@ -12,6 +12,7 @@ from skillviz.ui import address
 T = TypeVar("T")
 LINKED = 400  # characters of a typed text that still go into the address
 WHOLE = "all"
+BETWEEN, NONE = "~", "none"
 
 
 def select(
@@ -112,6 +113,29 @@ def switch(name: str, label: str, default: bool, *, help: str | None = None) -> 
     """Whether a switch is on."""
     key = _seeded(name, (True, False), default, _yes)
     return _kept(name, st.toggle(label, key=key, help=help), default, _yes)
+
+
+def several(
+    name: str,
+    label: str,
+    options: Sequence[str],
+    default: Sequence[str],
+    *,
+    shown: Callable[[str], Any] = str,
+    help: str | None = None,
+) -> tuple[str, ...]:
+    """The options that are on, in their order; none may be. In the address they are joined by `~`."""
+    key = _key(name)
+    held = st.session_state.get(key)
+    if held is None or any(value not in options for value in held) or address.asked(name) is not None:
+        told = address.current(name)
+        wanted = default if told is None else told.split(BETWEEN)
+        st.session_state[key] = [option for option in options if option in wanted]
+    chosen = st.pills(label, options, selection_mode="multi", key=key, format_func=shown, help=help)
+    address.drew(key, chosen)
+    found = tuple(option for option in options if option in chosen)
+    address.keep(name, BETWEEN.join(found) or NONE)
+    return found
 
 
 def assign(name: str, value: Any) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.runs.library import Library, library
+from skillviz.runs.run import Run
 from skillviz.studies.store import FOLDER, RECORD, StudyFolder, list_studies
 
 TABLES = 64  # of studies, kept in memory
@@ -25,6 +26,11 @@ def study_table(study: StudyFolder, name: str) -> pd.DataFrame:
     if name not in study.tables():
         return pd.DataFrame()
     return _table(name, str(study.path), study.record.finished, study)
+
+
+def study_runs(study: StudyFolder) -> Sequence[Run]:
+    """The finished runs that the study's file asks for, from all stores, in the order of the file."""
+    return _runs(str(study.path), study.record.finished, len(library().list()), study)
 
 
 def _stamp(found: Library) -> tuple[tuple[str, int], ...]:
@@ -46,3 +52,11 @@ def _studies(stamp: tuple[tuple[str, int], ...]) -> Sequence[StudyFolder]:
 @st.cache_data(show_spinner=False, max_entries=TABLES)
 def _table(name: str, path: str, finished: str | None, _study: StudyFolder) -> pd.DataFrame:
     return _study.table(name)
+
+
+@st.cache_resource(show_spinner=False, max_entries=16)
+def _runs(path: str, finished: str | None, count: int, _study: StudyFolder) -> Sequence[Run]:
+    from skillviz.studies.plan import plan
+
+    by_key = {run.record.key: run for run in reversed(library().list())}
+    return [by_key[spec.key()] for spec in plan(_study.study).runs if spec.key() in by_key]

@@ -1,0 +1,68 @@
+"""The continual page's parts: the stages of a study, the metric that is shown, and what the study says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.studies.store import StudyFolder
+from skillviz.ui import cache, continual_words, controls, page, study_words, text
+from skillviz.ui.chart import show, theme
+from skillviz.ui.exhibits import continual as exhibits
+from skillviz.ui.glossary import about
+from skillviz.ui.sentences import metric_title
+
+EXPERIMENTS = ("table4",)
+TABLES = ("stages", "scores", "differences", "note")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The study and its tables; an empty frame stands for a table that it has not."""
+
+    study: StudyFolder
+    stages: pd.DataFrame
+    scores: pd.DataFrame
+    differences: pd.DataFrame
+    note: pd.DataFrame
+
+
+def read(study: StudyFolder) -> Found:
+    """The study's tables; explains and stops where no stage is finished."""
+    from skillviz.studies.tables import empty
+
+    with page.explained():
+        found = {n: cache.study_table(study, n) if n in study.tables() else empty(n) for n in TABLES}
+    if found["stages"].empty:
+        st.info("No stage of this study is finished, so nothing can be shown. Its command goes on where it stopped:")
+        st.code(study.record.command or study_words.commands(EXPERIMENTS), language="bash", wrap_lines=True)
+        st.stop()
+    return Found(study, **found)
+
+
+def metric_of(found: Found) -> str:
+    """The metric that the figure shows."""
+    offered = list(dict.fromkeys(found.stages["metric"]))
+    offered.sort(key=lambda metric: metric == "ece")
+    return controls.segments("metric", "Chart shows", offered, offered[0], shown=metric_title, help=about("ece"))
+
+
+def summary(found: Found, metric: str) -> str:
+    """The page's sentence."""
+    return continual_words.summary(found.stages, found.differences, metric)
+
+
+def stages(found: Found, metric: str) -> None:
+    """Every task after every stage."""
+    rows = found.scores[(found.scores["method"] == "pretrained") & (found.scores["metric"] == metric)]
+    start = {str(row["task"]): float(row["mean"]) for row in rows.to_dict("records")}
+    show(exhibits.stages(found.stages, metric, start, theme()), found.study.name)
+
+
+def notes(found: Found) -> None:
+    """What the study says of itself."""
+    if len(found.note):
+        with st.expander("What this study says of itself"):
+            st.markdown("\n".join(f"- {text.with_code(note)}" for note in found.note["text"]))

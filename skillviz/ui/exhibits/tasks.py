@@ -1,0 +1,92 @@
+"""The tasks page's exhibits: shared entries, relative gain of regions, what a union gives, stability."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.plots import tasks as plots
+from skillviz.ui import text
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
+
+TITLES = {"overlap": "Shared entries, of one region", "iou": "Shared entries (IoU)"}
+READS = {
+    "overlap": "of the entries of the column's region, the percentage that the row's region has too.",
+    "iou": "of all entries that either region has, the percentage that both have.",
+}
+
+
+@kept
+def overlap(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
+    """How much every two tasks' regions share."""
+    rows = table[table["kind"] == kind]
+    said = [
+        f"{row['row']} and {row['column']} {text.percent(row['value'])}"
+        for row in rows.to_dict("records")
+        if (row["row"] < row["column"] if kind == "iou" else row["row"] != row["column"])
+    ]
+    return Exhibit(
+        name=f"tasks_{kind}",
+        title=TITLES[kind],
+        figure=plots.overlap_of_tasks(table, kind, theme=theme),
+        reads=f"{READS[kind]} Means over pairs of mask seeds, in brackets 95 % intervals over seeds. On the diagonal, "
+        "two regions of one task found with different seeds: the most that could be expected. The colours end at the "
+        "largest share here.",
+        alt=f"{TITLES[kind]}. {'; '.join(said)}.",
+        table=rows.reset_index(drop=True),
+        words=("overlap", "iou", "stability"),
+    )
+
+
+@kept
+def gain(table: pd.DataFrame, theme: str) -> Exhibit:
+    """What every region gives every task."""
+    said = [
+        f"{plots.region_name(row['of'], row['purified']).replace('<br>', ' ')} on {row['task']} "
+        f"{text.percent(row['value'], 0)}"
+        for row in table.to_dict("records")
+    ]
+    return Exhibit(
+        name="tasks_gain",
+        title="What a region gives each task",
+        figure=plots.gain_of_regions(table, theme=theme),
+        reads="each row is a region grafted onto the pre-trained model, each column a task it is asked: 0 % is the "
+        "pre-trained, 100 % the multi-task model. Bold: the region was found for this task. In brackets 95 % intervals "
+        "over test examples and mask seeds.",
+        alt=f"Relative gain. {'; '.join(said)}.",
+        table=table.reset_index(drop=True),
+        words=("gain", "multitask", "union", "purified"),
+    )
+
+
+@kept
+def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
+    """What the union of the chosen tasks' regions gives each task."""
+    said = [f"{row['task']}, {row['what']}: {text.percent(row['value'], 0)}" for row in table.to_dict("records")]
+    named = " + ".join(chosen)
+    return Exhibit(
+        name="tasks_union",
+        title="What their union gives" if len(chosen) > 1 else "What this region gives",
+        figure=plots.union_gain(table, theme=theme),
+        reads=f"the regions of {named}, grafted together, on every task; beside them the task's own region alone. "
+        "Lines are 95 % intervals over test examples and mask seeds.",
+        alt=f"Relative gain of the union of {named}. {'; '.join(said)}.",
+        table=table.reset_index(drop=True),
+        words=("union", "purified", "gain"),
+    )
+
+
+@kept
+def stability(table: pd.DataFrame, theme: str) -> Exhibit:
+    """How steady each task's region is."""
+    said = [f"{row['task']}, {row['source']}: {text.percent(row['iou'])}" for row in table.to_dict("records")]
+    return Exhibit(
+        name="tasks_stability",
+        title="How steady is a region?",
+        figure=plots.stability_of_regions(table, theme=theme),
+        reads="the IoU of two regions of one task that differ in what is named; the tick is what random regions share. "
+        "Lines are 95 % jackknife intervals over the regions. Bootstrap samples share two fifths of their draws, so "
+        "their regions agree more than those of two data sets would.",
+        alt=f"Stability of regions, IoU. {'; '.join(said)}.",
+        table=table.reset_index(drop=True),
+        words=("stability", "iou"),
+    )
