@@ -21,11 +21,12 @@ sys.path.insert(0, str(ROOT))
 
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.runs import aggregate
-from skillviz.runs import study as engine
 from skillviz.runs.pooled import compare
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.studies.spec import read_study
+from skillviz.studies.store import finished
 
 BEGIN, END = "<!-- results: written by benchmarks/report.py -->", "<!-- end of results -->"
 CONSTANTS_BEGIN, CONSTANTS_END = "<!-- constants: written by benchmarks/report.py -->", "<!-- end of constants -->"
@@ -151,7 +152,7 @@ def others(runs: list[Run]) -> str:
 
 def runs_of(study: Path, store: Store) -> list[Run]:
     """The study's finished runs."""
-    return list(engine.finished(engine.read_study(study).specs(), store).values())
+    return list(finished(read_study(study).specs(), store).values())
 
 
 def main(studies: list[Path], runs_dir: Annotated[Path, typer.Option()] = ROOT / "cached_runs") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from skillviz.jobs.devices import automatic
 from skillviz.runs.folder import WORK
-from skillviz.runs.store import is_awaited
+from skillviz.runs.store import is_awaited, written
 
 SLOTS = ".slots"
 LOCK = "lock"
@@ -81,6 +81,26 @@ def held(root: Path, slot: str, run_id: str, waits: Callable[[int], None]) -> It
     finally:
         lock.release()
         give_up_ticket(root, run_id)
+
+
+@contextmanager
+def occupied(root: Path, slots: Sequence[str], waits: Callable[[str], None]) -> Iterator[None]:
+    """These devices are a study's inside, as a whole: jobs wait. Until then `waits` hears of the one that is taken.
+
+    A study stands in no queue: it takes a device between two jobs.
+    """
+    locks = [FileLock(root / SLOTS / slot / LOCK) for slot in sorted(set(slots))]
+    try:
+        for slot, lock in zip(sorted(set(slots)), locks, strict=True):
+            with written(root):
+                (root / SLOTS / slot).mkdir(parents=True, exist_ok=True)
+            while not _acquired(lock, 0):
+                waits(slot)
+                time.sleep(POLL)
+        yield
+    finally:
+        for lock in locks:
+            lock.release()
 
 
 def _acquired(lock: FileLock, before: int) -> bool:

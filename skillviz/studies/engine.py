@@ -17,6 +17,7 @@ from skillviz.runs.failure import failure_of
 from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import Failure
 from skillviz.runs.store import Store
+from skillviz.studies.check import check
 from skillviz.studies.estimate import Estimates, estimates
 from skillviz.studies.execute import FINISHED, SKIPPED, Executor, Known
 from skillviz.studies.generic import tables_of
@@ -70,9 +71,11 @@ def run_study(
     """Does the steps that the store does not hold finished and current; started again, it goes on where it stopped.
 
     A step that fails takes along only what needs it (with `partial` the tables are made of what there is); a full
-    disk and Ctrl-C end the study. Raises BadInput where another process works on it.
+    disk and Ctrl-C end the study. Raises BadInput where another process works on it, and before anything is computed
+    what `check` finds.
     """
     at = Snapshot(plan(study), store)
+    check(at, deep=True)
     journal = Journal(at, estimates(at), workers, command)
     with journal.open():
         course = _Course(at, journal, on_step or (lambda *_: None), partial)

@@ -123,7 +123,7 @@ class _Clock:
         if facts is None:
             return UNKNOWN
         batch = spec.batch_size or BATCH
-        steps = spec.steps or default_steps(facts.labels, spec.k_shot)
+        steps: float = spec.steps or default_steps(facts.labels, spec.k_shot)
         if spec.steps is not None and spec.recipe == "multi-task":
             steps = spec.steps / len(spec.tasks)
         grid = grid_of(recipe_row(spec.recipe), spec.grid, batch, spec.optimizer)
@@ -159,7 +159,7 @@ class _Clock:
         """How much longer finished fine-tunings of these bases took than was thought, on the same kind of device."""
         bases = {spec.base for spec in self.plan.members}
         devices = {kind_of(step.device) for step in self.plan.steps if step.kind == FINETUNE}
-        found = []
+        found: list[float] = []
         for path in sorted(member_root().glob(f"*/{RECORD}"), key=lambda p: p.stat().st_mtime, reverse=True):
             record = member_record(path.parent) if bases and len(found) < MEASURES else None
             if record is None or record["spec"]["base"] not in bases:
@@ -176,7 +176,7 @@ class _Clock:
 
     def a_row(self) -> float:
         """Seconds that tables take for each run and score."""
-        found = []
+        found: list[float] = []
         for record in (folder.record for folder in list_studies(self.now.store)):
             note = record.steps.get(TABLE)
             count = sum(s.kind in (LOCALIZE, SCORE) for s in record.steps.values())

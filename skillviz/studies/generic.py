@@ -1,4 +1,4 @@
-"""The tables of a study, and which of them are made where no experiment of the paper says."""
+"""The tables of a study: stored ones, and those of its runs alone, which can be had at any moment."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ SCORES, DIFFERENCES = "scores", "differences"
 
 
 def tables_of(study: StudySpec, results: Results) -> dict[str, pd.DataFrame]:
-    """The tables of a study by name: its experiment's, or means over seeds and paired differences of its runs."""
-    if study.experiment is None:
-        return generic(results)
+    """The tables of a study by name: its experiment's, or those that any study has."""
     from skillviz.studies.tables import make_tables
 
     return dict(make_tables(study, results))
 
 
 def generic(results: Results) -> dict[str, pd.DataFrame]:
-    """`scores` and `differences` of all runs, as runs.aggregate makes them."""
+    """`scores` and `differences` of all runs, pair by pair, as runs.aggregate makes them; nothing need be stored."""
     runs = results.runs()
     return {SCORES: aggregate.table(runs), DIFFERENCES: aggregate.differences(runs)}

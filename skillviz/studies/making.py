@@ -3,6 +3,7 @@ were made of has changed."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -14,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from filelock import FileLock
 
 from skillviz.core.region import Region
@@ -23,7 +25,7 @@ from skillviz.models.fetch import resolve
 from skillviz.runs.atomic import write_text
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library, library
-from skillviz.runs.run import REGION, Run
+from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
 from skillviz.studies.member import CONTINUAL, MULTI, RETRAIN, MemberSpec, folder_of, member_root
@@ -44,7 +46,7 @@ Heard = Callable[["TrainStep"], None]
 
 
 class Made(NamedTuple):
-    """What a member was made of: fingerprints of the base and of each task's data, sha256 of each run's region."""
+    """What a member was made of: fingerprints of the base and of each task's data, a hash of each run's region."""
 
     base: str
     data: dict[str, str]
@@ -120,8 +122,12 @@ def run_of(spec: RunSpec, found: Library) -> Run:
 
 
 def region_sha256(run: Run) -> str:
-    """The hash of the run's main region."""
-    return run.record.files[REGION].sha256
+    """A hash of the entries of the run's main region; equal regions of other runs have the same."""
+    region, digest = run.region(), hashlib.sha256()
+    for name in sorted(region.indices):
+        digest.update(f"{name} {region.shapes[name]}\n".encode())
+        digest.update(np.sort(np.asarray(region.indices[name], dtype=np.int64)).tobytes())
+    return digest.hexdigest()
 
 
 def member_record(folder: Path) -> dict[str, Any] | None:

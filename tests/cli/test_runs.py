@@ -104,10 +104,17 @@ def test_a_study_goes_on_where_it_stopped(pair, task_file, tmp_path, own_runs):
 
 
 def test_a_study_with_a_run_that_fails_makes_the_others(pair, task_file, tmp_path, own_runs):
-    runs = [{"localizer": "movement", "size": "10%"}, {"localizer": "movement", "size": "999999999"}]
+    runs = [{"localizer": "movement", "size": "10%"}, {"localizer": "recipe", "options": {"recipe": {"layers": []}}}]
     said = call("study", "run", study_file(tmp_path, pair, task_file, runs=runs), "--json")
     assert said.code == 2 and len(said.json["finished"]) == 1 and len(said.json["failed"]) == 1
-    assert "BadSize" in said.err
+    assert "a region without entries" in said.err and said.json["steps"]["not_reached"] == 1  # the tables
+
+
+def test_a_study_that_cannot_be_made_says_which_entry_before_anything_is_made(pair, task_file, tmp_path, own_runs):
+    runs = [{"localizer": "movement", "size": "10%"}, {"localizer": "movement", "size": "999999999"}]
+    said = call("study", "run", study_file(tmp_path, pair, task_file, runs=runs), "--json")
+    assert (said.code, said.err.count("\n")) == (2, 1) and "BadSize" in said.err and "entry 2" in said.err
+    assert not own_runs.exists()
 
 
 def test_a_study_without_runs_yet_says_so(pair, task_file, tmp_path, own_runs):

@@ -9,13 +9,18 @@ import pytest
 
 from skillviz.errors import BadInput, DiskFull
 from skillviz.runs import produce as engine
-from skillviz.runs import study as studies
 from skillviz.runs.progress import Progress
 from skillviz.runs.record import Failure
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.runs.study import StudySpec, differences, read_study, run, table
+from skillviz.studies.engine import run_study
+from skillviz.studies.generic import generic
+from skillviz.studies.plan import plan
+from skillviz.studies.results import Results
+from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.step import Step
+from skillviz.studies.store import finished
 from tests.tiny import tiny_pair, tiny_task
 
 FILE = """
@@ -56,6 +61,17 @@ def only(study: StudySpec, count: int) -> StudySpec:
     """The first entries of a study, as explicit specs."""
     runs = tuple(s.model_dump(exclude_defaults=True) for s in study.specs()[:count])
     return StudySpec(name=study.name, runs=runs)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store whose root does not exist yet."""
+    return Store(tmp_path / "runs")
+
+
+def runs(steps: list[Step]) -> int:
+    """How many of the steps are runs."""
+    return sum(step.kind == "localize" for step in steps)
 
 
 def test_lists_stand_for_one_run_each(study: StudySpec) -> None:
@@ -111,13 +127,15 @@ def test_a_wrong_entry_is_named_by_its_number() -> None:
 
 def test_finished_runs_are_skipped_and_the_rest_is_made(study: StudySpec, store: Store) -> None:
     few, session = only(study, 3), Session()
-    one = run(only(study, 2), store, session=session)
-    assert (len(one.finished), len(one.skipped)) == (2, 0)
+    one = run_study(only(study, 2), store, session=session)
+    assert (runs(one.finished), len(one.skipped)) == (2, 0)
     told: list[tuple[int, str]] = []
-    two = run(few, store, on_run=lambda number, count, spec, what: told.append((number, what)), session=session)
-    assert [r.id for r in two.skipped] == [r.id for r in one.finished]
-    assert [r.spec.localizer for r in two.finished] == ["random"]
-    assert told == [(1, "skipped"), (2, "skipped"), (3, "started"), (3, "finished")]
+    two = run_study(few, store, on_step=lambda number, count, step, what: told.append((number, what)), session=session)
+    assert [step.key for step in two.skipped] == [step.key for step in one.finished[:-1]]
+    assert [step.spec.localizer for step in two.finished if isinstance(step.spec, RunSpec)] == ["random"]
+    assert [word for number, word in told if number < 4] == [
+        "started", "skipped", "started", "skipped", "started", "finished"
+    ]  # fmt: skip
     assert len(store.list()) == 3
 
 
@@ -132,20 +150,23 @@ def test_an_interrupted_study_goes_on_where_it_stopped(study: StudySpec, store: 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(few, store, stop)
+        run_study(few, store, progress=stop)
     assert len(store.list()) == 1
     assert [e.record.status for e in store.unfinished()] == ["cancelled"]
-    outcome = run(few, store)
-    assert (len(outcome.skipped), len(outcome.finished)) == (1, 2)
+    outcome = run_study(few, store)
+    assert (runs(outcome.skipped), runs(outcome.finished)) == (1, 2)
+    assert not store.unfinished()  # the interrupted one was finished, not begun beside it
 
 
 def test_a_run_that_fails_does_not_stop_the_others(study: StudySpec, store: Store) -> None:
     first = only(study, 1).runs[0]
-    broken = StudySpec(name="s", runs=({**first, "sizes": ["0"]}, first))
-    outcome = run(broken, store)
-    assert len(outcome.finished) == 1
-    ((spec, failure),) = outcome.failed
-    assert isinstance(spec, RunSpec) and isinstance(failure, Failure) and failure.kind == "BadSize"
+    empty = {**first, "localizer": "recipe", "options": {"recipe": {"layers": []}}}
+    outcome = run_study(StudySpec(name="s", runs=(empty, first)), store)
+    assert runs(outcome.finished) == 1 and [step.kind for step in outcome.not_reached] == ["table"]
+    ((step, failure),) = outcome.failed
+    assert step.kind == "localize" and isinstance(failure, Failure) and failure.kind == "BadInput"
+    partly = run_study(StudySpec(name="s", runs=(empty, first)), store, partial=True)
+    assert len(partly.failed) == 1 and [step.kind for step in partly.finished] == ["table"]
 
 
 def test_a_full_disk_stops_a_study(study: StudySpec, store: Store, monkeypatch: Any) -> None:
@@ -157,7 +178,7 @@ def test_a_full_disk_stops_a_study(study: StudySpec, store: Store, monkeypatch: 
 
     monkeypatch.setattr(engine, "produce", full)
     with pytest.raises(DiskFull):
-        run(study, store)
+        run_study(study, store)
     assert len(calls) == 1
 
 
@@ -166,32 +187,32 @@ def test_a_run_of_a_model_that_has_changed_is_made_again(store: Store, tmp_path:
     tiny_task(tmp_path, rows=8)
     (tmp_path / "study.yaml").write_text(FILE.format(folder=tmp_path))
     one = only(read_study(tmp_path / "study.yaml"), 1)
-    run(one, store)
-    assert len(run(one, store).skipped) == 1
+    run_study(one, store)
+    assert runs(run_study(one, store).skipped) == 1
     tiny_pair(tmp_path, seed=7)
-    assert len(run(one, store).finished) == 1
+    assert runs(run_study(one, store).finished) == 1
     (tmp_path / "test.jsonl").write_text((tmp_path / "validation.jsonl").read_text())
-    assert len(run(one, store).finished) == 1
+    assert runs(run_study(one, store).finished) == 1
     for name in ("base", "finetuned"):
         (tmp_path / name).rename(tmp_path / f"{name}-gone")
-    assert len(run(one, store).skipped) == 1  # without the model the run stands
+    assert runs(run_study(one, store).skipped) == 1  # without the model the run stands
     assert len(store.list()) == 3
 
 
 def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
-    outcome = run(study, store)
-    assert len(outcome.finished) == 10 and not outcome.failed
-    frame = table(study, store)
+    outcome = run_study(study, store)
+    assert runs(outcome.finished) == 10 and outcome.is_whole
+    made = generic(Results(plan(study), store))
+    frame, pairs = made["scores"], made["differences"]
     accuracy = frame[frame["metric"] == "accuracy"].set_index(["localizer", "size"])
     assert sorted(accuracy.index) == sorted((n, k) for n in ("movement", "random", "stagewise") for k in (44, 222))
     assert accuracy["seeds"].to_dict()["stagewise", 44] == 2
     assert accuracy["sd"].isna().groupby(level=0).all().to_dict() == {
         "movement": True, "random": False, "stagewise": False,
     }  # fmt: skip
-    pairs = differences(study, store)
     assert len(pairs[pairs["metric"] == "accuracy"]) == 2 * 3 * 2
-    assert len(table(study, Store(store.root / "none"))) == 0
-    assert studies.finished(study.specs(), store).keys() == {s.key() for s in study.specs()}
+    assert all(len(frame) == 0 for frame in generic(Results(plan(study), Store(store.root / "none"))).values())
+    assert finished(study.specs(), store).keys() == {s.key() for s in study.specs()}
 
 
 def test_a_plain_list_of_runs_is_a_study(tmp_path: Path) -> None:
@@ -205,6 +226,6 @@ def test_without_its_data_a_finished_run_stands(store: Store, tmp_path: Path) ->
     tiny_task(tmp_path, rows=8)
     (tmp_path / "study.yaml").write_text(FILE.format(folder=tmp_path))
     one = only(read_study(tmp_path / "study.yaml"), 1)
-    run(one, store)
+    run_study(one, store)
     (tmp_path / "task.yaml").unlink()
-    assert len(run(one, store).skipped) == 1
+    assert runs(run_study(one, store).skipped) == 1

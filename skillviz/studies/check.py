@@ -1,0 +1,173 @@
+"""What can be said against a study before anything is computed: specs, tasks, bases, sizes, regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from skillviz.errors import BadInput, RunNotFound, SkillvizError
+from skillviz.models.checkpoint import read_info
+from skillviz.models.fetch import resolve
+from skillviz.models.heads import missing_head, supported
+from skillviz.models.preflight import Preflight, preflight
+from skillviz.models.recipes import check_use
+from skillviz.runs.library import Library, library
+from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.transfer import refuse_unfit
+from skillviz.studies.member import RETRAIN, MemberSpec, member_root, task_name
+from skillviz.studies.plan import Plan
+from skillviz.studies.regions import regions_of
+from skillviz.studies.score import ScoreSpec
+from skillviz.studies.status import Snapshot
+from skillviz.studies.step import TABLE, Step
+from skillviz.tasks import registry
+from skillviz.tasks.task import Task
+
+
+def check(at: Snapshot, deep: bool = False) -> None:
+    """Raises the first thing that stands against the steps that are missing, with the number of their entry.
+
+    Reads headers and task files, no weights and no data. A model that the study makes is judged by its base. `deep`
+    looks at the localizers' options too, for which torch is imported.
+    """
+    member_root()
+    checker = _Checker(at.plan, library(at.store.root))
+    if at.plan.study.experiment is not None:
+        _experiment(at.plan.study.experiment)
+    for step in at.plan.steps:
+        if step.kind != TABLE and not at.is_there(step):
+            with _entry(at.plan, step):
+                checker.step(step)
+                if deep and isinstance(step.spec, RunSpec):
+                    _options(step.spec)
+
+
+@dataclass
+class _Checker:
+    """What was read already, so that each model and task file is read once."""
+
+    plan: Plan
+    library: Library
+    tasks: dict[str, Task] = field(default_factory=dict)
+    pairs: dict[Any, Preflight] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.made = {spec.name() for spec in self.plan.members}
+
+    def step(self, step: Step) -> None:
+        """Raises what stands against a step."""
+        spec = step.spec
+        if isinstance(spec, MemberSpec):
+            self.member(spec)
+        elif isinstance(spec, RunSpec):
+            self.run(spec)
+        elif isinstance(spec, ScoreSpec):
+            self.pair(spec.base, spec.finetuned, spec.task, spec.readout)
+            if spec.on:
+                refuse_unfit(self.task(spec.task), {spec.on: self.task(spec.on)})
+        for key in regions_of(spec):
+            self.region(key)
+
+    def member(self, spec: MemberSpec) -> None:
+        """A model to make: its tasks, and a base that can be asked so."""
+        several = len(spec.tasks) if spec.regions and spec.recipe != RETRAIN else 0
+        check_use(
+            spec.recipe, tasks=len(spec.tasks), rank=spec.rank, region=spec.recipe == RETRAIN, regions=several,
+            mode="grafting" if several else None, grid=spec.grid, lr=spec.lr, optimizer=spec.optimizer,
+        )  # fmt: skip
+        names = [task_name(task) for task in spec.tasks]
+        if len(set(names)) < len(names):
+            raise BadInput(f"two of the tasks {', '.join(spec.tasks)} have the same name; each needs one of its own.")
+        for task in spec.tasks:
+            self.pair(spec.base, None, task, spec.readout)
+
+    def run(self, spec: RunSpec) -> None:
+        """A run: the pair, its other tasks, the localizer's options where they can be told, and the sizes."""
+        found = self.pair(spec.base, spec.finetuned, spec.task, spec.readout)
+        if spec.others:
+            refuse_unfit(self.task(spec.task), {name: self.task(name) for name in spec.others})
+        if spec.localizer != "recipe" and found.d is not None:
+            for size in spec.sizes:
+                parse_size(size, found.d)
+
+    def pair(self, base: str, finetuned: str | None, task: str, readout: str | None) -> Preflight:
+        """The headers of a pair; of the base alone where the fine-tuned model is made by the study."""
+        if finetuned is not None and _member_of(finetuned) in self.made:
+            finetuned = None
+        key = base, finetuned, task, readout
+        if key not in self.pairs:
+            found = self.task(task)
+            if finetuned is None:
+                _refuse_unasked(base, found, readout or "head")
+                self.pairs[key] = preflight(base, base, found, readout)
+            else:
+                self.pairs[key] = preflight(base, finetuned, found, readout)
+                self.pairs[key].raise_first()
+        return self.pairs[key]
+
+    def task(self, name: str) -> Task:
+        """A task whose files are there."""
+        if name not in self.tasks:
+            self.tasks[name] = registry.task(name)
+        return self.tasks[name]
+
+    def region(self, key: str) -> None:
+        """A region that something is trained on or made of: of a run of this study, or of one that is finished."""
+        if key in self.plan.by_key:
+            return
+        try:
+            self.library.newest(key)
+        except RunNotFound as error:
+            raise RunNotFound(
+                f"the region 'key:{key[:12]}...' is of a run that is neither in this study nor finished; add the run "
+                "to the study."
+            ) from error
+
+
+def _refuse_unasked(base: str, task: Task, readout: str) -> None:
+    """Raises where a base cannot be fine-tuned with this readout."""
+    info = read_info(resolve(base))
+    if not supported(info.model_type, readout):
+        raise BadInput(f"the base '{base}' ({info.model_type}) has no {readout} readout; choose another one.")
+    if readout != "head":
+        task.asked(readout)
+        if lost := missing_head(info, readout):
+            raise BadInput(
+                f"the base '{base}' has no '{lost[0]}', which the {readout} readout needs; choose readout: head, or a "
+                "base with its language-model head."
+            )
+
+
+def _options(spec: RunSpec) -> None:
+    """Raises where a localizer does not take the options given."""
+    from skillviz.core.localizers.table import localizer
+    from skillviz.runs.search import base_region_of, options_of
+
+    row = localizer(spec.localizer)
+    if spec.localizer != "recipe":
+        options_of(spec, row, base_region_of(spec, row))
+
+
+def _member_of(finetuned: str) -> str:
+    """The name of the member's folder in a path below ${SKILLVIZ_MEMBERS}; empty for other paths."""
+    first, _, rest = finetuned.partition("/")
+    return rest.split("/")[0] if first == "${SKILLVIZ_MEMBERS}" else ""
+
+
+def _experiment(name: str) -> None:
+    from skillviz.studies.experiments import EXPERIMENTS
+
+    if name not in EXPERIMENTS:
+        raise BadInput(f"'{name}' is not an experiment; known: {', '.join(EXPERIMENTS)}.")
+
+
+@contextmanager
+def _entry(found: Plan, step: Step) -> Iterator[None]:
+    """Says of an error which entry of the study it belongs to."""
+    try:
+        yield
+    except SkillvizError as error:
+        place = f"study '{found.study.name}', entry {step.entry.get('entry', '?')} of runs ({step.title})"
+        raise type(error)(f"{place}: {error.args[0]}") from error

@@ -1,0 +1,85 @@
+"""What a study has made, copied into another store: its runs, its scores and its own folder, without the models."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from skillviz.errors import BadInput
+from skillviz.runs.folder import record_text
+from skillviz.runs.run import RANKING, RECORD, Run
+from skillviz.runs.store import Store, written
+from skillviz.studies.plan import plan
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.status import Snapshot
+from skillviz.studies.store import FOLDER, open_study, study_path
+
+
+@dataclass(frozen=True)
+class Packed:
+    """How many runs and scores were copied, how many were there already, and the bytes written."""
+
+    runs: int
+    scores: int
+    there: int
+    bytes: int
+    path: Path
+
+
+def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) -> Packed:
+    """Copies the finished runs, scores and tables of a study into another store, each whole or not at all.
+
+    Without `rankings` runs go without ranking.safetensors, which is most of their bytes: their main region stays, and
+    other sizes can no longer be cut from it. Raises BadInput where the study has no tables yet.
+    """
+    found, source = Snapshot(plan(study), store), study_path(store.root, study)
+    folder = open_study(source)
+    if folder is None or not folder.record.files:
+        raise BadInput(f"the study '{study.name}' has no tables in {store.root}; make them with `study run`.")
+    if to.root.resolve() == store.root.resolve():
+        raise BadInput(f"{to.root} is the store that the study is in; name another folder to pack it to.")
+    counts = {"runs": 0, "scores": 0, "there": 0, "bytes": 0}
+    with written(to.root):
+        for run in found.runs.values():
+            _count(counts, "runs", _copied_run(run, to.root, rankings))
+        for score in found.scores.values():
+            names = ("score.json", *score.record.files)
+            _count(counts, "scores", _copied(score.path, to.root / score.path.relative_to(store.root), names))
+        names = ("study.yaml", "study.json", *folder.record.files)
+        target = to.root / FOLDER / source.name
+        shutil.rmtree(target, ignore_errors=True)
+        counts["bytes"] += _copied(source, target, names)
+    return Packed(**counts, path=target)
+
+
+def _copied_run(run: Run, root: Path, rankings: bool) -> int:
+    """The bytes written for a run; 0 where it is there."""
+    kept = {name: note for name, note in run.record.files.items() if rankings or name != RANKING}
+    record = record_text(run.record.model_copy(update={"files": kept}))
+    return _copied(run.path, root / run.id, tuple(kept), {RECORD: record})
+
+
+def _copied(source: Path, target: Path, names: tuple[str, ...], texts: dict[str, str] | None = None) -> int:
+    """The bytes written to a new folder `target`: these files of `source`, and texts; 0 where it is there."""
+    if target.exists():
+        return 0
+    part = target.parent / f".new-{target.name}-{secrets.token_hex(3)}"
+    try:
+        part.mkdir(parents=True)
+        for name in names:
+            shutil.copyfile(source / name, part / name)
+        for name, text in (texts or {}).items():
+            (part / name).write_text(text, encoding="utf-8")
+        size = sum(path.stat().st_size for path in part.iterdir())
+        os.rename(part, target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return size
+
+
+def _count(counts: dict[str, int], kind: str, written_bytes: int) -> None:
+    counts[kind if written_bytes else "there"] += 1
+    counts["bytes"] += written_bytes
