@@ -5,9 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForMaskedLM
 
 from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
@@ -15,15 +13,16 @@ from skillviz.errors import BadInput, BadModel
 from skillviz.models import training as loop
 from skillviz.models.finetune import finetune
 from skillviz.models.grid import Attempt, points, search
-from skillviz.models.low_rank import Adapter
+from skillviz.models.lessons import DataPlan, Material
 from skillviz.models.pair import load_pair
 from skillviz.models.penalty import add_l1_gradient, movement
 from skillviz.models.recipe import make_recipe
 from skillviz.models.recipes import GRIDS, RECIPES, check_use, grid_of, paper_steps, recipe_row
 from skillviz.models.retrain import Hold, MovedOutside
+from skillviz.models.trainee import open_trainee
 from skillviz.models.training import Diverged, TrainStep
 from skillviz.tasks.registry import task
-from tests.tiny import tiny_model, tiny_pair, tiny_task
+from tests.tiny import tiny_pair, tiny_task
 
 
 @pytest.fixture(scope="module")
@@ -150,10 +149,8 @@ def test_graft_retrain_changes_only_the_region(bare, tiny, tmp_path):
         outside = ~torch.from_numpy(region.mask(name))
         assert torch.equal(old[outside].view(torch.int32), new[outside].view(torch.int32)), name
         assert name not in region.indices or name.endswith("key.bias") or not torch.equal(old, new), name
-    assert not torch.equal(after["classifier.weight"], torch.zeros_like(after["classifier.weight"]))
     record = told(tmp_path / "out")
-    assert record["trained"] == found.trained == region.size
-    assert 0 < record["touched"] <= region.size
+    assert 0 < record["touched"] <= record["trained"] == found.trained == region.size
     assert record["region"] == {"size": region.size, "d": region.d}
     pair = load_pair(bare, tmp_path / "out")
     assert int((pair.base != pair.finetuned).sum()) == record["touched"]
@@ -196,8 +193,9 @@ def test_the_l1_gradient_is_autograd_s():
     assert torch.equal(theta.grad[:10], (3 * theta**2).detach()[:10])
     assert movement([(theta, pre)]) == pytest.approx(float((theta - pre).detach().abs().sum()))
     # and against differences, where nothing is at its kink
-    away = theta.detach()[10:].clone().requires_grad_(True)
-    assert torch.autograd.gradcheck(lambda x: 0.001 * (x - pre[10:]).abs().sum(), (away,))
+    away, eps = theta.detach()[10:], 1e-6
+    sums = [movement([(away + sign * eps * torch.eye(40, dtype=torch.float64)[0], pre[10:])]) for sign in (1, -1)]
+    assert (sums[0] - sums[1]) / (2 * eps) == pytest.approx(float(torch.sign(away - pre[10:])[0]), rel=1e-6)
 
 
 @pytest.mark.parametrize(("name", "weight"), [("adamw", 0.0), ("adamw-l1", 0.001)])
@@ -212,9 +210,6 @@ def test_adamw_is_torch_s_with_a_linear_rate(name, weight, bare, tiny, tmp_path)
 
 
 def loop_trainee(bare, tiny, recipe):
-    from skillviz.models.lessons import DataPlan, Material
-    from skillviz.models.trainee import open_trainee
-
     trainee = open_trainee(str(bare), tiny, recipe, torch.device("cpu"))
     plan = DataPlan()
     return trainee, Material(tiny, plan.load(tiny), plan, "head").lesson(trainee.tokenizer)
@@ -241,66 +236,9 @@ def test_the_penalty_keeps_entries_near_the_base(bare, tiny, tmp_path):
     options = {"steps": 150, "lr": 0.003, "device": "cpu"}
     distances = {}
     for name in ("adamw", "adamw-l1"):
-        finetune(str(bare), tiny, out=tmp_path / name, recipe=name, **options)
-        pair = load_pair(bare, tmp_path / name)
+        pair = load_pair(bare, finetune(str(bare), tiny, out=tmp_path / name, recipe=name, **options).path)
         distances[name] = float((pair.finetuned - pair.base).abs().sum())
     assert distances["adamw-l1"] < distances["adamw"]
-
-
-@pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("gpt2", "head"), ("llama", "causal")])
-def test_lora_is_merged_into_an_ordinary_folder(family, readout, tiny, tmp_path):
-    base = tiny_pair(tmp_path, family, readout)[0]
-    found = finetune(
-        str(base), tiny, out=tmp_path / "out", recipe="lora", rank=2, readout=readout, steps=30, lr=0.05, device="cpu"
-    )
-    assert not any("lora" in name for name in load_file(found.path / "model.safetensors"))
-    pair = load_pair(base, found.path)
-    table = pair.table
-    fused = {"bert": ("query", "value"), "gpt2": ("c_attn",), "llama": ("q_proj", "v_proj")}[family]
-    targets = [p for p in table.parameters if p.name.endswith(tuple(f"{n}.weight" for n in fused))]
-    assert told(found.path)["trained"] == sum(2 * sum(p.shape) for p in targets)
-    for name, mask in zip(table.names, pair.flat.views(pair.base != pair.finetuned), strict=True):
-        assert bool(mask.any()) == (name in {p.name for p in targets}), name
-    assert told(found.path)["touched"] <= sum(p.size for p in targets)
-
-
-@pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_merged_logits_are_peft_s(family):
-    model, twin = tiny_model(family, "head"), tiny_model(family, "head")
-    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    table = graftable(family, shapes, model.config.to_dict())
-    adapter = Adapter(model, table, rank=2, seed=0)
-    targets = {"bert": ["query", "value"], "gpt2": ["c_attn"]}[family]
-    joined = get_peft_model(
-        twin, LoraConfig(r=2, lora_alpha=8, target_modules=targets, fan_in_fan_out=family == "gpt2")
-    )
-    theirs = {n: p for n, p in joined.named_parameters() if ".lora_" in n}
-    generator = torch.Generator().manual_seed(1)
-    for (_, mine), other in zip(sorted(adapter.parameters.items()), (theirs[n] for n in sorted(theirs)), strict=True):
-        assert mine.shape == other.shape
-        mine.data.normal_(0, 0.2, generator=generator)
-        other.data.copy_(mine.data)
-    ids = torch.arange(5, 15)[None]
-    model.config.pad_token_id = twin.config.pad_token_id = 0
-    with torch.inference_mode():
-        wanted = joined.eval()(input_ids=ids).logits
-        merged = adapter.merge().eval()
-        assert torch.allclose(merged(input_ids=ids).logits, wanted, rtol=1e-4, atol=1e-5)
-    assert {name: tuple(p.shape) for name, p in merged.named_parameters()} == shapes
-
-
-def test_rank_one_on_roberta_base_trains_36864_entries():
-    config = AutoConfig.for_model("roberta")
-    with torch.device("meta"):
-        model = AutoModelForMaskedLM.from_config(config)
-    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    assert Adapter(model, graftable("roberta", shapes), rank=1, seed=0).size == 36_864
-
-
-def test_a_family_without_known_modules_is_refused():
-    table = graftable("strange", {"layers.0.w.weight": (2, 2)})
-    with pytest.raises(BadModel, match="not in the table"):
-        Adapter(tiny_model("bert", "head"), table, rank=1, seed=0)
 
 
 def test_the_grid_keeps_the_best_on_validation(bare, tiny, tmp_path):
@@ -343,7 +281,7 @@ def test_sgd_is_the_plain_loop(bare, tiny):
     """The paper's loop written out with torch.optim.SGD gives the same bits."""
     recipe = make_recipe("head", 2, steps=5, lr=0.1)
     ours, twin = (loop_trainee(bare, tiny, recipe) for _ in range(2))
-    list(loop.training(*(ours[0], ours[1].train, ours[1].validation, recipe, "accuracy")))
+    list(loop.training(ours[0], ours[1].train, ours[1].validation, recipe, "accuracy"))
     pupil = loop.Pupil(*twin, recipe)
     optimizer = torch.optim.SGD(twin[0].groups(1e-4), lr=0.1)
     for step in range(1, 6):

@@ -1,0 +1,83 @@
+"""LoRA in training: what it trains, and that merging it leaves an ordinary model with peft's own logits."""
+
+import json
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForMaskedLM
+
+from skillviz.core.parameters import graftable
+from skillviz.errors import BadModel
+from skillviz.models.finetune import finetune
+from skillviz.models.low_rank import Adapter
+from skillviz.models.pair import load_pair
+from skillviz.tasks.registry import task
+from tests.tiny import tiny_model, tiny_pair, tiny_task
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """The tiny task of two labels."""
+    return task(tiny_task(tmp_path_factory.mktemp("data"), rows=64))
+
+
+def told(folder):
+    return json.loads((folder / "finetune.json").read_text())
+
+
+@pytest.mark.parametrize(("family", "readout"), [("bert", "head"), ("gpt2", "head"), ("llama", "causal")])
+def test_lora_is_merged_into_an_ordinary_folder(family, readout, tiny, tmp_path):
+    base = tiny_pair(tmp_path, family, readout)[0]
+    found = finetune(
+        str(base), tiny, out=tmp_path / "out", recipe="lora", rank=2, readout=readout, steps=30, lr=0.05, device="cpu"
+    )
+    assert not any("lora" in name for name in load_file(found.path / "model.safetensors"))
+    pair = load_pair(base, found.path)
+    table = pair.table
+    fused = {"bert": ("query", "value"), "gpt2": ("c_attn",), "llama": ("q_proj", "v_proj")}[family]
+    targets = [p for p in table.parameters if p.name.endswith(tuple(f"{n}.weight" for n in fused))]
+    assert told(found.path)["trained"] == sum(2 * sum(p.shape) for p in targets)
+    for name, mask in zip(table.names, pair.flat.views(pair.base != pair.finetuned), strict=True):
+        assert bool(mask.any()) == (name in {p.name for p in targets}), name
+    assert told(found.path)["touched"] <= sum(p.size for p in targets)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_merged_logits_are_peft_s(family):
+    model, twin = tiny_model(family, "head"), tiny_model(family, "head")
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    table = graftable(family, shapes, model.config.to_dict())
+    adapter = Adapter(model, table, rank=2, seed=0)
+    targets = {"bert": ["query", "value"], "gpt2": ["c_attn"]}[family]
+    joined = get_peft_model(
+        twin, LoraConfig(r=2, lora_alpha=8, target_modules=targets, fan_in_fan_out=family == "gpt2")
+    )
+    theirs = {n: p for n, p in joined.named_parameters() if ".lora_" in n}
+    generator = torch.Generator().manual_seed(1)
+    for (_, mine), other in zip(sorted(adapter.parameters.items()), (theirs[n] for n in sorted(theirs)), strict=True):
+        assert mine.shape == other.shape
+        mine.data.normal_(0, 0.2, generator=generator)
+        other.data.copy_(mine.data)
+    ids = torch.arange(5, 15)[None]
+    model.config.pad_token_id = twin.config.pad_token_id = 0
+    with torch.inference_mode():
+        wanted = joined.eval()(input_ids=ids).logits
+        merged = adapter.merge().eval()
+        assert torch.allclose(merged(input_ids=ids).logits, wanted, rtol=1e-4, atol=1e-5)
+    assert {name: tuple(p.shape) for name, p in merged.named_parameters()} == shapes
+
+
+def test_rank_one_on_roberta_base_trains_36864_entries():
+    config = AutoConfig.for_model("roberta")
+    with torch.device("meta"):
+        model = AutoModelForMaskedLM.from_config(config)
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    assert Adapter(model, graftable("roberta", shapes), rank=1, seed=0).size == 36_864
+
+
+def test_a_family_without_known_modules_is_refused():
+    table = graftable("strange", {"layers.0.w.weight": (2, 2)})
+    with pytest.raises(BadModel, match="not in the table"):
+        Adapter(tiny_model("bert", "head"), table, rank=1, seed=0)
