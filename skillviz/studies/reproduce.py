@@ -142,13 +142,13 @@ def beside(row: Experiment, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     return keyed.merge(named, how="left", on=["key_id", "key_task", "method", "metric"])[list(SHOWN)]
 
 
-def _known(row: Experiment) -> list[dict[str, Any]]:
+def _known(row: Experiment) -> list[dict[Any, Any]]:
     """The published rows of the experiment's tables."""
     tables = [_largest(published(name)) for name in row.published if name.startswith("table")]
     return [values for table in tables for values in table.to_dict("records")]
 
 
-def _printed(values: dict[str, Any]) -> tuple[Any, ...]:
+def _printed(values: dict[Any, Any]) -> tuple[Any, ...]:
     return (*(values[key] for key in KEYS), float(values["value"]), float(values["std"]))
 
 

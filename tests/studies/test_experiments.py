@@ -1,0 +1,197 @@
+"""Experiments as study files: every one can be planned at both scales, and does what its question needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillviz.errors import BadInput
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.studies.experiments import EXPERIMENTS, experiment
+from skillviz.studies.member import MemberSpec
+from skillviz.studies.plan import Plan, plan
+from skillviz.studies.published import NAMES
+from skillviz.studies.reproduce import Asked, beside, refuse_absent, study_of, write_study
+from skillviz.studies.scales import SCALES, asked_tasks, scale
+from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.tables import TABLES
+from tests.studies.fake_tables import scores as fake_scores
+
+HERE = ("table1", "table2", "table3", "table8", "figure2", "figure3", "figure4", "figure5", "figure6", "sensitivity")
+SEARCHED = ("stagewise", "learned", "learned-ranked", "fisher", "random", "lottery")
+WANTED = ("table1", "table2", "table3", "table4", "table8", *(f"figure{n}" for n in range(2, 11)), "sensitivity")
+
+
+def planned(name: str, at: str = "demo") -> Plan:
+    return plan(StudySpec(**EXPERIMENTS[name].build(scale(at))))
+
+
+def keys(found: Plan) -> set[str]:
+    return {step.key for step in found.steps if step.key != "table"}
+
+
+def test_every_experiment_has_a_row() -> None:
+    assert set(EXPERIMENTS) == set(WANTED)
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_a_row_says_what_it_makes_of_which_published_values(name: str) -> None:
+    row = EXPERIMENTS[name]
+    assert set(row.makes) <= set(TABLES) and set(row.published) <= set(NAMES)
+    assert row.question.endswith("?") and row.finding.endswith(".")
+    for own in SCALES.values():
+        assert all(sentence.endswith(".") for sentence in row.differences(own))
+        assert row.differences(own)[0].startswith("Model: ")
+
+
+@pytest.mark.parametrize("at", SCALES)
+@pytest.mark.parametrize("name", WANTED)
+def test_every_experiment_can_be_planned(name: str, at: str) -> None:
+    study = StudySpec(**EXPERIMENTS[name].build(scale(at)))
+    found = plan(study)
+    assert found.steps[-1].key == "table" and len(found.steps) > 1
+    assert (study.experiment, study.scale) == (name, at)
+    assert plan(StudySpec(**EXPERIMENTS[name].build(scale(at)))).key == found.key
+
+
+@pytest.mark.parametrize("at", SCALES)
+@pytest.mark.parametrize("name", HERE)
+def test_every_search_has_three_mask_seeds(name: str, at: str) -> None:
+    seeds: dict[tuple[object, ...], set[int]] = {}
+    for spec in planned(name, at).runs:
+        if spec.localizer in SEARCHED:
+            asked = spec.model_copy(update={"seed": 0}).key()
+            seeds.setdefault((spec.localizer, asked), set()).add(spec.seed)
+    assert all(own == {0, 1, 2} for own in seeds.values())
+
+
+def test_experiments_share_what_they_have_in_common() -> None:
+    assert keys(planned("figure6")) <= keys(planned("figure2"))
+    regions = {step.key for step in planned("table1").of("localize")}
+    assert regions <= keys(planned("table2"))
+    table1, table3 = planned("table1"), planned("table3")
+    shared = keys(table1) & keys(table3)
+    assert {step.kind for step in table1.steps if step.key in shared} == {"finetune", "localize", "score"}
+
+
+@pytest.mark.parametrize("at", SCALES)
+def test_a_region_is_retrained_once_a_mask_seed(at: str) -> None:
+    found = planned("table1", at)
+    retrained = [m for m in found.members if m.recipe == "graft-retrain"]
+    assert len(retrained) == 3 * len(scale(at).some("four"))
+    known = {spec.key() for spec in found.runs}
+    for member in retrained:
+        assert [region.key() in known for region in member.regions] == [True]
+    assert {spec.recipe for spec in found.members} == {"bitfit", "graft-retrain"} | (
+        {"sgd"} if at == "small" else set()
+    )
+
+
+def test_the_demo_scale_stands_on_stored_pairs_and_the_small_one_fine_tunes() -> None:
+    assert not planned("table2").members
+    assert all(spec.finetuned.startswith("demo_world/pairs/") for spec in planned("table2").runs)
+    members = planned("table2", "small").members
+    assert {(m.head, m.readout, m.recipe) for m in members} == {("linear", "head", "sgd")} and len(members) == 6
+
+
+def test_seeds_and_tasks_of_the_user_take_the_place_of_the_scale_s() -> None:
+    own = scale("small").with_own(tasks=asked_tasks(scale("small"), ["all"]), seeds=3)
+    members = [step.spec for step in plan(StudySpec(**EXPERIMENTS["table2"].build(own))).of("finetune")]
+    assert len(members) == 39
+    assert {m.seed for m in members if isinstance(m, MemberSpec)} == {0, 1, 2}
+
+
+def test_figure3_asks_both_readouts() -> None:
+    assert {spec.readout for spec in planned("figure3").runs} == {"prompt", "head"}
+
+
+def test_another_base_has_models_of_its_own() -> None:
+    own = scale("demo").with_own(base="org/other", tasks=("film-sentiment",))
+    found = plan(StudySpec(**EXPERIMENTS["table2"].build(own)))
+    assert {spec.base for spec in found.runs} == {"org/other"} and len(found.members) == 1
+    assert EXPERIMENTS["table2"].differences(own)[0] == "Model: org/other instead of RoBERTa-base."
+    pair = scale("demo").with_own(finetuned="mine", tasks=("film-sentiment",))
+    assert {spec.finetuned for spec in plan(StudySpec(**EXPERIMENTS["table2"].build(pair))).runs} == {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda: experiment("tabel2"), "'tabel2' is not an experiment; known: table1"),
+        (lambda: scale("large"), "'large' is not a scale; known: demo, small."),
+        (lambda: asked_tasks(scale("small"), ["sst3"]), "'sst3' is not a task of the scale small; known: sst2_sent"),
+        (lambda: scale("demo").with_own(seeds=0), "fine-tuning seeds is 0"),
+        (lambda: scale("demo").with_own(finetuned="m"), "belongs to one task"),
+    ],
+)
+def test_wrong_names_end_in_one_sentence(wrong: object, sentence: str) -> None:
+    with pytest.raises(BadInput) as error:
+        wrong()  # type: ignore[operator]
+    assert sentence in error.value.args[0]
+
+
+def test_the_study_file_reads_as_the_same_study(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    _, _, study = study_of(Asked("table1", tasks=("film-sentiment",)), store)
+    path = write_study(study, store)
+    assert read_study(path) == study and path.parent.parent == tmp_path / "studies"
+    assert study.name != "table1-demo"  # a study of fewer tasks is not the scale's
+    assert study.command == "python -m skillviz reproduce table1 --scale demo --tasks film-sentiment"
+    written = path.stat().st_mtime_ns
+    assert write_study(study, store).stat().st_mtime_ns == written
+
+
+def test_data_of_the_user_are_read_by_copies_of_the_task_files(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "cr").mkdir(parents=True)
+    _, _, study = study_of(Asked("table2", "small", base="org/m", data=str(data), tasks=("cr",)), Store(tmp_path))
+    task = {spec.task for spec in plan(study).runs}
+    (file,) = (Path(name) for name in task)
+    assert str(data / "cr" / "train.jsonl") in file.read_text() and "SKILLVIZ_REAL" not in file.read_text()
+    with pytest.raises(BadInput, match="no folder 'qnli' for the task qnli"):
+        study_of(Asked("table2", "small", data=str(data), tasks=("qnli",)), Store(tmp_path))
+    with pytest.raises(BadInput, match="has data of its own"):
+        study_of(Asked("table2", "demo", data=str(data)), Store(tmp_path))
+
+
+def test_real_data_that_are_absent_are_asked_for_in_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
+    _, own, study = study_of(Asked("table2", "small"), Store(tmp_path))
+    with pytest.raises(BadInput, match="set SKILLVIZ_REAL"):
+        refuse_absent(own, study)
+    _, own, study = study_of(Asked("table2"), Store(tmp_path))
+    refuse_absent(own, study)
+
+
+def test_ours_stand_beside_the_published_value_of_the_same_method() -> None:
+    import numpy as np
+
+    from skillviz.studies.tables import check
+
+    ours = check(fake_scores(("film-sentiment", "news-topic"), np.random.default_rng(0)), "scores")
+    frame = beside(EXPERIMENTS["table2"], {"scores": ours})
+    tuned = frame.query("id_task == 'film-sentiment' and task == id_task and method == 'ft' and metric == 'accuracy'")
+    assert tuned["published"].tolist() == [pytest.approx(0.923)]  # SST-2, 4096-shot; not the 64-shot 90.5
+    assert frame.query("method == 'graft_random'")["published"].isna().all()  # table 2 prints none
+    assert len(frame) == len(ours.query("split == 'test' and metric in ('accuracy', 'ece', 'agreement')"))
+    assert beside(EXPERIMENTS["table2"], {}).empty
+
+
+def test_experiments_are_planned_without_torch() -> None:
+    code = (
+        "import sys; from skillviz.studies.experiments import EXPERIMENTS; from skillviz.studies.scales import scale; "
+        "from skillviz.studies.spec import StudySpec; from skillviz.studies.plan import plan; "
+        f"[plan(StudySpec(**EXPERIMENTS[n].build(scale('demo')))) for n in {HERE!r}]; "
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_specs_are_runs() -> None:
+    """Guards against plans whose runs are not runs: the checks above would hold of nothing."""
+    assert all(isinstance(spec, RunSpec) for name in HERE for spec in planned(name).runs)
+    assert all(planned(name).runs for name in HERE)

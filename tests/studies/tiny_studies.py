@@ -1,0 +1,89 @@
+"""A scale of tiny models, at which every experiment takes seconds; and observations written down by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from skillviz.core.calibration import score
+from skillviz.runs.record import TaskNote
+from skillviz.studies.observed import Answers, Observed
+from skillviz.studies.scales import Scale
+
+LABELS = ("negative", "positive")
+D = 1000.0
+
+
+def tiny_scale(world: Path) -> Scale:
+    """Two tasks of one kind on a tiny prompt model; members are fine-tuned in a few steps, two mask seeds."""
+    task, other = str(world / "task.yaml"), str(world / "other.yaml")
+    few: dict[str, Any] = {"steps": 2, "batch_size": 16}
+    return Scale(
+        "tiny", "Tiny models", str(world / "base"), "prompt", str(world),
+        tasks=(task,), sizes=("5%", "1%", "20%"), training={"steps": 20, "batch_size": 16, "lr": 0.05},
+        roles={"all": (task, other)}, near={task: (other,)}, device="cpu", mask_seeds=(0, 1),
+        options={
+            **{name: few for name in ("stagewise", "learned", "learned-ranked", "lottery")},
+            "fisher": {"options": {"examples": 4}},
+        },
+        ladder=("1%", "5%", "20%"), curve=("1%", "5%", "20%"), within_biases=("1%",),
+        adamw={"steps": 10, "batch_size": 16, "lr": 1e-3},
+    )  # fmt: skip
+
+
+def write_world(folder: Path) -> Path:
+    """A tiny masked model as `base`, and two task files with the same labels and other data."""
+    from tests.tiny import tiny_pair, tiny_rows, tiny_task
+
+    tiny_pair(folder, readout="prompt")
+    tiny_task(folder, rows=32)
+    content = yaml.safe_load((folder / "task.yaml").read_text())
+    lines = [yaml.safe_dump(row, default_flow_style=True, width=1000).strip() for row in tiny_rows(20, seed=9)]
+    (folder / "other-test.jsonl").write_text("\n".join(_json(line) for line in lines) + "\n")
+    content["name"], content["data"]["test"] = "other", "other-test.jsonl"
+    (folder / "other.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return folder
+
+
+def _json(line: str) -> str:
+    import json
+
+    return json.dumps(yaml.safe_load(line))
+
+
+def seen(
+    method: str = "graft",
+    *,
+    right: str = "",
+    sure: float = 2.0,
+    values: dict[str, float] | None = None,
+    size: float = np.nan,
+    asked: str = "",
+    seed: int = 0,
+    member: str = "m0",
+    split: str = "test",
+    localizer: str = "",
+    metric: str = "accuracy",
+    **fields: Any,
+) -> Observed:
+    """One observation. `right` says for each example (`1` or `0`) whether it is answered rightly, each with logits
+    (+-sure); without it there are only `values` and no answers."""
+    note = TaskNote(name="sst2", labels=LABELS, metric=metric)
+    answers, found = None, dict(values or {})
+    if right:
+        labels = np.arange(len(right)) % 2
+        chosen = np.where([letter == "1" for letter in right], labels, 1 - labels)
+        logits = sure * (2.0 * np.eye(2)[chosen] - 1.0)
+        answers = Answers(logits, labels, f"examples-{len(right)}")
+        found = {**score(logits, labels), **found}
+    common: dict[str, Any] = {
+        "base": "b", "recipe": "given", "setting": "all", "id_task": "sst2", "task": "sst2", "readout": "head",
+        "touched": 0.0 if np.isnan(size) else size, "variant": "{}", **fields,
+    }  # fmt: skip
+    return Observed(
+        method=method, localizer=localizer, size=size, share=size / D, asked=asked, seed=seed, member=member,
+        split=split, n=len(right) or 10, note=note, values=found, answers=answers, **common,
+    )  # fmt: skip
