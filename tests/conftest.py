@@ -59,7 +59,8 @@ def real() -> Path:
 
 @pytest.fixture(autouse=True)
 def own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of runs for this test alone, so that nobody's own runs are read or written."""
+    """An empty folder of runs for this test alone, so that nobody's own runs or models are read or written."""
     folder = tmp_path / "runs"
+    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
     monkeypatch.setenv("SKILLVIZ_RUNS", str(folder))
     return folder

@@ -16,7 +16,7 @@ from skillviz.models.recipes import check_use
 from skillviz.runs.library import Library, library
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.transfer import refuse_unfit
-from skillviz.studies.member import RETRAIN, MemberSpec, member_root, task_name
+from skillviz.studies.member import ENVIRONMENT, RETRAIN, MemberSpec, member_root, task_name
 from skillviz.studies.plan import Plan
 from skillviz.studies.regions import regions_of
 from skillviz.studies.score import ScoreSpec
@@ -153,7 +153,7 @@ def _options(spec: RunSpec) -> None:
 def _member_of(finetuned: str) -> str:
     """The name of the member's folder in a path below ${SKILLVIZ_MEMBERS}; empty for other paths."""
     first, _, rest = finetuned.partition("/")
-    return rest.split("/")[0] if first == "${SKILLVIZ_MEMBERS}" else ""
+    return rest.split("/")[0] if first == f"${{{ENVIRONMENT}}}" else ""
 
 
 def _experiment(name: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from skillviz.errors import BadInput, UnknownTask
 from skillviz.runs.spec import Readout, RunSpec
 from skillviz.tasks.paper import TASKS
-from skillviz.tasks.project import located, project_root
+from skillviz.tasks.project import MEMBERS as ENVIRONMENT
+from skillviz.tasks.project import located, member_root
 
-ENVIRONMENT = "SKILLVIZ_MEMBERS"
 RETRAIN, MULTI, CONTINUAL = "graft-retrain", "multi-task", "continual"
 RECIPES = ("sgd", "adamw", "adamw-l1", "bitfit", "lora", RETRAIN, MULTI, CONTINUAL)
 """The names of models.recipes.RECIPES, which imports torch; a test keeps the two equal."""
@@ -129,15 +128,6 @@ def read_member(values: dict[str, Any]) -> MemberSpec:
         raise BadInput(f"'{field}' of the fine-tuned model: {said}." if field else f"{said}.") from error
 
 
-def member_root() -> Path:
-    """Where fine-tuned models of studies are kept: $SKILLVIZ_MEMBERS, else models/members of the project.
-
-    Sets the variable where it is not set, so that the paths of specs expand everywhere.
-    """
-    default = str(project_root() / "models" / "members")
-    return Path(os.environ.setdefault(ENVIRONMENT, default)).expanduser()
-
-
 def folder_of(spec: MemberSpec) -> Path:
     """The folder that the member has, or will have."""
     return member_root() / spec.name()
@@ -162,3 +152,9 @@ def slug(text: str) -> str:
 
 def _is_file(task: str) -> bool:
     return task.lower().endswith((".yaml", ".yml"))
+
+
+__all__ = [
+    "CONTINUAL", "ENVIRONMENT", "MULTI", "RECIPES", "RETRAIN", "SEVERAL", "MemberSpec", "folder_of", "member_root",
+    "read_member", "slug", "task_name",
+]  # fmt: skip

@@ -6,12 +6,22 @@ import os
 from pathlib import Path
 
 NOWHERE = Path(os.devnull, "nowhere")
+MEMBERS = "SKILLVIZ_MEMBERS"
 
 
 def project_root() -> Path:
     """The project's folder: that of the package's source, or the current folder once installed."""
     project = Path(__file__).resolve().parents[2]
     return project if (project / "pyproject.toml").is_file() else Path.cwd()
+
+
+def member_root() -> Path:
+    """Where fine-tuned models of studies are kept: $SKILLVIZ_MEMBERS, else models/members of the project.
+
+    Sets the variable where it is not set, so that the names of such models, which begin with it, expand everywhere.
+    """
+    default = str(project_root() / "models" / "members")
+    return Path(os.environ.setdefault(MEMBERS, default)).expanduser()
 
 
 def located(text: str) -> Path:
