@@ -14,10 +14,12 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from skillviz.core.compact import index_dtype, packed, unpacked
 from skillviz.errors import BadInput, CorruptFile
 
 Shapes = Mapping[str, tuple[int, ...]]
-INT32_LIMIT = 2**31
+VERSIONS = (1, 2)
+"""Of region files that are read: 2 holds indices in the forms of core.compact."""
 
 
 class Region:
@@ -152,18 +154,21 @@ class Region:
         mask = self.mask(name)
         return mask.reshape(len(mask) if mask.ndim > 1 else 1, -1).sum(axis=0)
 
-    def save(self, path: Path | str, header: Mapping[str, Any] | None = None) -> None:
+    def save(self, path: Path | str, header: Mapping[str, Any] | None = None, compact: bool = False) -> None:
         """Write `<name>` -> sorted indices as safetensors, with the shapes, size, d and `header` as JSON.
 
-        Indices are stored as int32, and as int64 only for a parameter of more than 2^31 entries.
+        Indices are stored as int32, and as int64 only for a parameter of more than 2^31 entries. A `compact` file
+        (version 2) holds each parameter in the smallest form of `core.compact`, named in the header's `encodings`.
         """
-        meta = {"format": "skillviz.region", "version": 1, "size": self.size, "d": self.d, **(header or {})}
-        meta["shapes"] = {n: list(s) for n, s in self.shapes.items()}
-        save_file(
-            {n: np.ascontiguousarray(i, dtype=index_dtype(prod(self.shapes[n]))) for n, i in self.indices.items()},
-            path,
-            {"skillviz": json.dumps(meta)},
-        )
+        meta = {**(header or {}), "format": "skillviz.region", "version": 2 if compact else 1, "size": self.size}
+        meta |= {"d": self.d, "shapes": {n: list(s) for n, s in self.shapes.items()}}
+        counts = {n: prod(self.shapes[n]) for n in self.indices}
+        arrays = {n: np.ascontiguousarray(i, dtype=index_dtype(counts[n])) for n, i in self.indices.items()}
+        if compact:
+            forms = {n: packed(i, counts[n]) for n, i in self.indices.items()}
+            arrays = {n: array for n, (_, array) in forms.items()}
+            meta["encodings"] = {n: encoding for n, (encoding, _) in forms.items()}
+        save_file(arrays, path, {"skillviz": json.dumps(meta)})
 
     @classmethod
     def load(cls, path: Path | str) -> Region:
@@ -172,7 +177,9 @@ class Region:
         with safe_open(path, framework="numpy") as file:
             indices = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         try:
-            region = cls(indices, {n: tuple(s) for n, s in header["shapes"].items()})
+            shapes = {n: tuple(s) for n, s in header["shapes"].items()}
+            forms = header.get("encodings", {})
+            region = cls({n: unpacked(forms.get(n, "indices"), i, prod(shapes[n])) for n, i in indices.items()}, shapes)
             claimed = int(header["size"])
         except (BadInput, KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptFile(f"{path} is not a sound region file ({error}); make it again.") from error
@@ -194,6 +201,8 @@ class Region:
             raise CorruptFile(f"{path} cannot be read as safetensors ({error}).") from error
         if not isinstance(meta, dict) or meta.get("format") != "skillviz.region":
             raise CorruptFile(f"{path} is not a region file: it has no skillviz.region header.")
+        if meta.get("version", 1) not in VERSIONS:
+            raise CorruptFile(f"{path} is a region file of version {meta['version']}; this skillviz reads {VERSIONS}.")
         return meta
 
     def _combined(self, other: Region, operation: Any) -> Region:
@@ -203,11 +212,6 @@ class Region:
         names = [n for n in self.shapes if n in self.indices or n in other.indices]
         pairs = {n: (self.indices.get(n, none), other.indices.get(n, none)) for n in names}
         return Region({n: operation(a, b) for n, (a, b) in pairs.items()}, self.shapes)
-
-
-def index_dtype(count: int) -> type[np.int32] | type[np.int64]:
-    """The narrowest type in which the indices of `count` entries are stored."""
-    return np.int32 if count <= INT32_LIMIT else np.int64
 
 
 def _offsets(shapes: Shapes) -> np.ndarray:

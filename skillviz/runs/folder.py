@@ -17,7 +17,8 @@ import pandas as pd
 import psutil
 from safetensors.numpy import save_file
 
-from skillviz.core.region import Region, index_dtype
+from skillviz.core.compact import index_dtype
+from skillviz.core.region import Region
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
 from skillviz.runs.alive import is_alive

@@ -1,0 +1,71 @@
+"""Indices in few bytes: every form gives the same indices back, the smallest is taken, files of it are regions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillviz.core.compact import packed, unpacked
+from skillviz.core.region import Region
+from skillviz.errors import BadInput, CorruptFile
+
+
+@given(st.integers(1, 5000), st.data())
+def test_what_was_packed_comes_back(count: int, data: st.DataObject) -> None:
+    chosen = data.draw(st.sets(st.integers(0, count - 1), max_size=200))
+    indices = np.array(sorted(chosen), dtype=np.int64)
+    encoding, stored = packed(indices, count)
+    found = unpacked(encoding, stored, count)
+    assert found.dtype == np.int64 and np.array_equal(found, indices)
+    assert stored.nbytes <= 4 * len(indices)
+
+
+@pytest.mark.parametrize(
+    ("indices", "count", "encoding", "nbytes"),
+    [
+        ([0], 10, "gaps", 1),
+        ([299, 600], 1000, "gaps", 4),
+        ([0, 70_000], 100_000, "indices", 8),
+        (list(range(0, 64, 2)), 64, "bits", 8),
+        ([], 64, "indices", 0),
+        ([255], 10_000, "gaps", 1),
+        ([256], 10_000, "gaps", 2),
+        ([65_535], 100_000, "gaps", 2),
+        ([65_536], 100_000, "indices", 4),
+    ],
+)
+def test_the_smallest_form_is_taken(indices: list[int], count: int, encoding: str, nbytes: int) -> None:
+    found, stored = packed(np.array(indices, dtype=np.int64), count)
+    assert (found, stored.nbytes) == (encoding, nbytes)
+    assert unpacked(found, stored, count).tolist() == indices
+
+
+def test_a_form_that_is_none_is_refused() -> None:
+    for encoding, stored in (("zip", np.zeros(8, np.uint8)), ("bits", np.zeros(7, np.uint8))):
+        with pytest.raises(BadInput, match="does not hold the indices of 64 entries"):
+            unpacked(encoding, stored, 64)
+
+
+def test_a_compact_file_is_the_same_region_in_fewer_bytes(tmp_path: Path) -> None:
+    shapes = {"a": (300, 300), "b": (40,), "c": (8,)}
+    region = Region.from_flat(np.sort(np.random.default_rng(0).permutation(90_048)[:9000]), shapes)
+    region.save(tmp_path / "plain", {"seed": 3})
+    region.save(tmp_path / "compact", {"seed": 3}, compact=True)
+    assert Region.load(tmp_path / "compact") == region == Region.load(tmp_path / "plain")
+    assert (tmp_path / "compact").stat().st_size < 0.4 * (tmp_path / "plain").stat().st_size
+    header = Region.header(tmp_path / "compact")
+    assert (header["version"], header["seed"], header["size"]) == (2, 3, 9000)
+    assert Region.header(tmp_path / "plain")["version"] == 1
+
+
+def test_a_file_of_a_later_version_says_so(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    meta = '{"format": "skillviz.region", "version": 3, "size": 1, "d": 2, "shapes": {"a": [2]}}'
+    save_file({"a": np.array([0], np.int32)}, tmp_path / "new", {"skillviz": meta})
+    with pytest.raises(CorruptFile, match="version 3"):
+        Region.load(tmp_path / "new")
