@@ -9,14 +9,15 @@ from skillviz.ui.glossary import about
 study = page.begin_studies("tasks", view.EXPERIMENTS)
 found = view.read(study)
 sentence = st.empty()
-kind = view.kind_of()
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    kind, which = view.kind_of(), view.which_of(found)
 
 sentence.markdown(view.summary(found, kind), help=about("multitask", "overlap", "gain"))
 left, right = st.columns(2)
 with left:
     view.overlap(found, kind)
 with right:
-    view.gains(found)
+    view.gains(found, which)
 view.union(found)
 view.stability(found)
 view.notes(found)

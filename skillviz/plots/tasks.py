@@ -39,18 +39,23 @@ SOURCE_STYLES = {
 
 
 def overlap_of_tasks(
-    overlap: pd.DataFrame, kind: str = "overlap", *, theme: str = "light", height: int | None = None
+    overlap: pd.DataFrame,
+    kind: str = "overlap",
+    *,
+    order: Sequence[str] = (),
+    theme: str = "light",
+    height: int | None = None,
 ) -> go.Figure:
     """One cell a pair of tasks: the share in percent, its interval, and in the hover what chance would give.
 
-    `overlap` as the study's table. The colour goes from 0 to the largest share, as regions share little.
+    `overlap` as the study's table; tasks in `order`, then by alphabet. The colour goes from 0 to the largest share, as regions share little.
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known; it is {' or '.join(map(repr, KINDS))}")
     require(overlap, OVERLAP, "overlap")
     title, y, x = KINDS[kind]
     rows = overlap[overlap["kind"] == kind]
-    names = ordered(rows["row"].astype(str), ())
+    names = ordered(rows["row"].astype(str), order)
     if not names:
         return blank(NO_REGIONS, theme, height or 300, x, y)
     value, low, high, chance = (_square(rows, names, c) for c in ("value", "low", "high", "chance"))
@@ -64,18 +69,20 @@ def overlap_of_tasks(
     return figure
 
 
-def gain_of_regions(gain: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
+def gain_of_regions(
+    gain: pd.DataFrame, *, order: Sequence[str] = (), theme: str = "light", height: int | None = None
+) -> go.Figure:
     """One row a region or union, one column a task: the relative gain; bold where the region was made for the task.
 
-    `gain` as the study's table. Colours end at 0 and 100 %; the numbers do not.
+    `gain` as the study's table; tasks in `order`, then by alphabet. Colours end at 0 and 100 %; the numbers do not.
     """
     require(gain, GAIN, "gain")
     x, y = "task", "region of"
     if gain.empty:
         return blank(NO_GAIN, theme, height or 300, x, y)
-    tasks = ordered(gain["task"].astype(str), ())
+    tasks = ordered(gain["task"].astype(str), order)
     table = gain.assign(of=gain["of"].astype(str) + np.where(gain["purified"], "+", ""))
-    regions = sorted(set(table["of"]), key=lambda of: (of.count("+") - of.endswith("+"), of))
+    regions = sorted(set(table["of"]), key=lambda of: _place(of, tasks))
     square = {
         c: table.pivot_table(index="of", columns="task", values=c, dropna=False) for c in ("value", "low", "high")
     }
@@ -136,6 +143,12 @@ def region_name(of: str, purified: bool = False) -> str:
     """`a +<br>b` of "a+b", as an axis can hold it; with `(purified)` below."""
     words = " +<br>".join(shown(task, 28) for task in of.split("+"))
     return f"{words}<br>(purified)" if purified else words
+
+
+def _place(of: str, tasks: Sequence[str]) -> tuple[int, list[int], str]:
+    """Single regions first, in the order of the tasks, then unions by how many they unite."""
+    names = of.rstrip("+").split("+")
+    return len(names), [tasks.index(name) if name in tasks else len(tasks) for name in names], of
 
 
 def _cells(

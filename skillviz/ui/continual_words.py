@@ -3,6 +3,8 @@ a task; each claim from its paired interval."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from skillviz.plots.continual import order_of
@@ -36,7 +38,7 @@ def _mode(rows: pd.DataFrame, differences: pd.DataFrame, metric: str, mode: str,
     return f"{line}. {rivals}" if rivals else f"{line}."
 
 
-def _change(task: str, row: pd.Series, metric: str) -> str:
+def _change(task: str, row: Any, metric: str) -> str:
     """What training after a task's own stage did to it."""
     name, change, low, high = text.plain(task), row["change"], row["change_low"], row["change_high"]
     if text.missing(change):

@@ -11,7 +11,7 @@ import streamlit as st
 
 from skillviz.plots.tasks import PURIFIED, SINGLE, UNION_OF
 from skillviz.runs.run import Run
-from skillviz.studies.family import relation
+from skillviz.studies.family import family, relation
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, live, page, study_words, tasks_words, text
 from skillviz.ui.chart import show, theme
@@ -33,8 +33,8 @@ class Found:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The tasks whose regions are known."""
-        return tuple(sorted(set(self.tables["overlap"]["row"])))
+        """The tasks whose regions are known, those of one family together."""
+        return tuple(sorted(set(self.tables["overlap"]["row"]), key=lambda task: (family(task), task)))
 
     @property
     def gain(self) -> pd.DataFrame:
@@ -69,23 +69,34 @@ def kind_of() -> str:
 
 def overlap(found: Found, kind: str) -> None:
     """The map of shared entries."""
-    show(exhibits.overlap(found.tables["overlap"], kind, theme()), found.study.name)
+    show(exhibits.overlap(found.tables["overlap"], kind, found.tasks, theme()), found.study.name)
 
 
-def gains(found: Found) -> None:
-    """The map of relative gain, of single regions, unions or purified unions."""
-    if found.gain.empty:
+def which_of(found: Found) -> str:
+    """Whose gains are shown: single regions, unions or purified unions; empty where there are none."""
+    offered = [name for name, rows in _parts(found).items() if len(rows)]
+    if not offered:
+        return ""
+    return controls.segments(
+        "regions", "Gains of regions", offered, offered[0], shown=WHICH.get, help=about("purified")
+    )
+
+
+def gains(found: Found, which: str) -> None:
+    """The map of relative gain."""
+    if not which:
         st.info("This study has no gains yet: they need the weights of its multi-task model.", icon=":material/info:")
         return
+    show(exhibits.gain(_parts(found)[which], found.tasks, theme()), found.study.name)
+
+
+def _parts(found: Found) -> dict[str, pd.DataFrame]:
     joint = found.gain["of"].str.contains("+", regex=False)
-    parts = {
+    return {
         "single": found.gain[~joint & ~found.gain["purified"]],
         "unions": found.gain[joint & ~found.gain["purified"]],
         "purified": found.gain[found.gain["purified"]],
     }
-    offered = [name for name, rows in parts.items() if len(rows)]
-    which = controls.segments("regions", "Regions", offered, offered[0], shown=WHICH.get, help=about("purified"))
-    show(exhibits.gain(parts[which], theme()), found.study.name)
 
 
 def union(found: Found) -> None:

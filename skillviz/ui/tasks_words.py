@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -34,7 +35,7 @@ def isolation(table: pd.DataFrame, kind: str) -> str:
     return f"{shared}; random regions of these sizes would share {text.share(chance)}. {_gap(rows.get(GAP))}".strip()
 
 
-def _gap(row: Mapping[str, float] | None) -> str:
+def _gap(row: Mapping[Any, Any] | None) -> str:
     """Whether related tasks share more."""
     if row is None:
         return "No two of these tasks are of one family, so nothing can be said of kinship."
@@ -81,7 +82,7 @@ def union(rows: pd.DataFrame, chosen: Sequence[str]) -> str:
     return f"{said}; of tasks outside it, {text.listed(outside, 8)}." if outside else f"{said}."
 
 
-def _one(task: str, row: Mapping[str, float]) -> str:
+def _one(task: str, row: Any) -> str:
     if text.missing(row["value"]):
         return f"n/a on {text.plain(task)}, where the multi-task model gains nothing"
     interval = text.percent_interval(row["low"], row["high"], 0)
@@ -93,7 +94,7 @@ def not_stored(chosen: Sequence[str]) -> str:
     return f"The union of {text.listed([text.plain(task) for task in chosen], 8)} is not stored; the models are asked."
 
 
-def _share(row: Mapping[str, float]) -> str:
+def _share(row: Mapping[Any, Any]) -> str:
     """`21.4 % (18.0–24.9)`."""
     value = text.percent(row["value"])
     ends = "" if text.missing(row["low"]) else f" ({text.percent_interval(row['low'], row['high'])})"

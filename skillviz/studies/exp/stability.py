@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from skillviz.runs.session import Session
 
 MASK, DATA, BOOTSTRAP = SOURCES = ("mask seeds", "data seeds", "bootstrap")
-RESAMPLES, EXAMPLES = 10, 256
+RESAMPLES, EXAMPLES = 8, 192
 
 
 def stability_rows(session: Session | None, runs: Iterable[Run]) -> list[dict[str, Any]]:

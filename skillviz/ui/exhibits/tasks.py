@@ -16,7 +16,7 @@ READS = {
 
 
 @kept
-def overlap(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
+def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) -> Exhibit:
     """How much every two tasks' regions share."""
     rows = table[table["kind"] == kind]
     said = [
@@ -27,7 +27,7 @@ def overlap(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     return Exhibit(
         name=f"tasks_{kind}",
         title=TITLES[kind],
-        figure=plots.overlap_of_tasks(table, kind, theme=theme),
+        figure=plots.overlap_of_tasks(table, kind, order=order, theme=theme),
         reads=f"{READS[kind]} Means over pairs of mask seeds, in brackets 95 % intervals over seeds. On the diagonal, "
         "two regions of one task found with different seeds: the most that could be expected. The colours end at the "
         "largest share here.",
@@ -38,7 +38,7 @@ def overlap(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
 
 
 @kept
-def gain(table: pd.DataFrame, theme: str) -> Exhibit:
+def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
     """What every region gives every task."""
     said = [
         f"{plots.region_name(row['of'], row['purified']).replace('<br>', ' ')} on {row['task']} "
@@ -48,7 +48,7 @@ def gain(table: pd.DataFrame, theme: str) -> Exhibit:
     return Exhibit(
         name="tasks_gain",
         title="What a region gives each task",
-        figure=plots.gain_of_regions(table, theme=theme),
+        figure=plots.gain_of_regions(table, order=order, theme=theme),
         reads="each row is a region grafted onto the pre-trained model, each column a task it is asked: 0 % is the "
         "pre-trained, 100 % the multi-task model. Bold: the region was found for this task. In brackets 95 % intervals "
         "over test examples and mask seeds.",
