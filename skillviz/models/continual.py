@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from skillviz.core.region import Region
+from skillviz.errors import BadInput
 from skillviz.models.card import write_folder
 from skillviz.models.device import pick
 from skillviz.models.finetune import Finetuned, report_of
@@ -96,9 +97,13 @@ class Course:
         self.scores: dict[str, dict[str, float]] = {}
         self.notes: dict[str, None] = {}
         self.touched = self.trained = 0
-        if regions is not None:  # all are looked at before the first is trained
-            for region in regions:
-                check_region(trainees[0].table, region)
+        for stage, region in enumerate(regions or (), start=1):  # all are looked at before the first is trained
+            check_region(trainees[0].table, region)
+            if not trainees[stage - 1].head and not self._free(stage).size:
+                raise BadInput(
+                    f"every entry of the region of '{learned[stage - 1].task.name}' is owned by an earlier task, so "
+                    "there is nothing to train; give smaller regions, or another order."
+                )
 
     def learn(self, stage: int, recipe: Recipe, tell: Tell) -> None:
         """Trains the task of this stage (from 1) from the current values; its best check is then in the model."""
@@ -148,15 +153,19 @@ class Course:
         trainee = self.trainees[stage - 1]
         if self.regions is None:
             return trainee
-        free = self.regions[stage - 1]
-        if stage > 1:
-            free = free - union(self.regions[: stage - 1])
+        free = self._free(stage)
         parameters = dict(trainee.model.named_parameters())
         guard = hold(parameters, trainee.table, free)
         for name in trainee.table.names:
             parameters[name].requires_grad_(name in free.indices)
         moving = [p for name, p in parameters.items() if name in free.indices or name in trainee.head]
         return replace(trainee, trained=moving, hold=guard)
+
+    def _free(self, stage: int) -> Region:
+        """The entries of the stage's region that no earlier stage owns."""
+        assert self.regions is not None
+        own = self.regions[stage - 1]
+        return own - union(self.regions[: stage - 1]) if stage > 1 else own
 
     def _about(self, stage: int, number: int) -> dict[str, Any]:
         return {

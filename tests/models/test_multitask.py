@@ -239,6 +239,21 @@ def test_wrong_sequences_are_refused_at_once(bare, tasks, regions, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+def test_label_words_need_no_head_and_adamw_leaves_owned_entries_too(tasks, tmp_path):
+    base = tiny_pair(tmp_path, "bert", "prompt")[0]
+    tuned = finetune(str(base), tasks[0], out=tmp_path / "m", readout="prompt", steps=1, **CPU).path
+    shapes = load_pair(base, tuned, device="cpu").table.shapes
+    full = Region.full(shapes).flat()
+    given = [Region.from_flat(full[::3], shapes), Region.from_flat(full[::2], shapes)]
+    options = {"readout": "prompt", "optimizer": "adamw", "lr": 0.01, "steps": 10, **CPU}
+    finetune_sequence(str(base), tasks, out=tmp_path / "s", regions=given, **options)
+    early, late = (weights(tmp_path / "s" / stage / "one") for stage in ("1", "2"))
+    assert all(torch.equal(early[name], late[name]) for name in early)
+    assert not all(torch.equal(early[name], t) for name, t in weights(tmp_path / "s" / "2" / "two").items())
+    with pytest.raises(BadInput, match="'two' is owned by an earlier task"):
+        finetune_sequence(str(base), tasks, out=tmp_path / "t", regions=[given[0]] * 2, **options)
+
+
 @pytest.mark.gpu
 def test_several_tasks_on_cuda(bare, tasks, regions, tmp_path):
     if not torch.cuda.is_available():

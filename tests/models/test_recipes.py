@@ -17,7 +17,7 @@ from skillviz.models.lessons import DataPlan, Material
 from skillviz.models.pair import load_pair
 from skillviz.models.penalty import add_l1_gradient, movement
 from skillviz.models.recipe import make_recipe
-from skillviz.models.recipes import GRIDS, RECIPES, check_use, grid_of, paper_steps, recipe_row
+from skillviz.models.recipes import RECIPES, check_use, grid_of, paper_steps, recipe_row
 from skillviz.models.retrain import Hold, MovedOutside
 from skillviz.models.trainee import open_trainee
 from skillviz.models.training import Diverged, TrainStep
@@ -79,7 +79,6 @@ def test_presets_are_the_paper_s():
     assert grid_of(recipe_row("sgd"), "quick", 16).batch_sizes == (16,)
     assert grid_of(recipe_row("sgd"), "none", 8) is None
     assert len(points(make_recipe("head", 2), "paper")) == 9
-    assert GRIDS == ("none", "quick", "paper")
 
 
 def test_the_linear_rate_ends_near_zero_and_warms_up():
@@ -87,7 +86,6 @@ def test_the_linear_rate_ends_near_zero_and_warms_up():
     assert [recipe.rate(s) for s in (1, 2, 10)] == pytest.approx([1.0, 0.9, 0.1])
     warm = make_recipe("head", 2, steps=100, lr=1.0, name="lora")
     assert [warm.rate(s) for s in (3, 6, 7, 100)] == pytest.approx([0.5, 1.0, 1.0, 1 / 94])
-    assert make_recipe("head", 2).rate(1999) == 1e-2
 
 
 @pytest.mark.parametrize(
