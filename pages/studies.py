@@ -1,7 +1,15 @@
-"""Which experiments have been made, and how to make one."""
+"""Which experiments have been made? The stored studies, what came out of each, and a form that starts one."""
 
-from skillviz.ui import page
+import streamlit as st
+
+from skillviz.ui import cache, page, studies_words, study_running, study_start
+from skillviz.ui import studies_view as view
 from skillviz.ui.glossary import about
 
 page.begin_without_run("studies")
-about("graft")
+studies = cache.studies()
+st.markdown(studies_words.summary(studies), help=about("study", "localizer", "graft"))
+study_running.panel()
+view.listing(studies, study_running.states())
+study_start.form()
+view.details(view.choose(studies))

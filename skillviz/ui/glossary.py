@@ -90,6 +90,8 @@ GLOSSARY = {
     "every entry of these matrices, though few numbers were learned.",
     "published": "As printed in the paper (arXiv 2302.06600, ICML 2023). The number in brackets is taken as the "
     "standard deviation over five samples of the data; the paper does not say.",
+    "study": "Fine-tunes and localizations that belong together, made from one file, with tables of means and "
+    "intervals over seeds. What is finished is not made twice.",
     "verdict": "A comparison supports a claim, or speaks against it, only where its whole 95 % interval does. A claim "
     "agrees where at least half of its comparisons support it and fewer speak against it, and the other way round.",
     "chance": "Chance is 1 / number of classes; majority always answers with the most frequent class.",

@@ -48,7 +48,24 @@ def points(scores: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
     rows = scores[(scores["id_task"] == asked.task) & (scores["task"] == task) & (scores["split"] == "test")]
     rows = rows[(rows["setting"] == asked.setting) & rows["method"].isin(SHOWN)]
     rows = rows[(rows["method"] != GRAFT) | (rows["localizer"] == asked.localizer)]
-    d = _graftable(scores)
+    return _as_points(rows, _graftable(scores))
+
+
+def every_point(scores: pd.DataFrame, id_task: str, task: str) -> pd.DataFrame:
+    """The same of every method and localizer of a study, whatever was asked; a localizer beside the first is named."""
+    rows = scores[(scores["id_task"] == id_task) & (scores["task"] == task) & (scores["split"] == "test")]
+    rows = rows[rows["method"] != "complement"]
+    first = rows[rows["method"] == GRAFT]["localizer"]
+    main = first.iloc[0] if len(first) else ""
+    is_other = (rows["method"] == GRAFT) & (rows["localizer"] != main)
+    named = rows["method"].where(~is_other, "graft, " + rows["localizer"].astype(str))
+    settings = rows["setting"].astype(str)
+    if settings.nunique() > 1:
+        named = named.where(settings == settings.iloc[0], named + ", " + settings)
+    return _as_points(rows.assign(method=named), _graftable(scores))
+
+
+def _as_points(rows: pd.DataFrame, d: float) -> pd.DataFrame:
     found = pd.DataFrame(
         {
             "method": [_series(m, r) for m, r in zip(rows["method"], rows["recipe"], strict=True)],

@@ -10,10 +10,14 @@ import streamlit as st
 
 from skillviz.runs.library import Library, library
 from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from skillviz.studies.outlook import Outlook, outlook
+from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FOLDER, RECORD, StudyFolder, list_studies
 
 TABLES = 64  # of studies, kept in memory
 SCAN_SECONDS = 5
+OUTLOOK_SECONDS = 60  # fine-tuned models are made without a run or study.json
 
 
 def studies() -> Sequence[StudyFolder]:
@@ -31,6 +35,11 @@ def study_table(study: StudyFolder, name: str) -> pd.DataFrame:
 def study_runs(study: StudyFolder) -> Sequence[Run]:
     """The finished runs that the study's file asks for, from all stores, in the order of the file."""
     return _runs(str(study.path), study.record.finished, len(library().list()), study)
+
+
+def study_outlook(study: StudySpec, store: Store, workers: int) -> Outlook:
+    """What a study would do and how long it would take, by what is stored now; raises a SkillvizError."""
+    return _outlook(study.yaml_text(), workers, _stamp(library()), len(library().list()), study, store)
 
 
 def _stamp(found: Library) -> tuple[tuple[str, int], ...]:
@@ -60,3 +69,10 @@ def _runs(path: str, finished: str | None, count: int, _study: StudyFolder) -> S
 
     by_key = {run.record.key: run for run in reversed(library().list())}
     return [by_key[spec.key()] for spec in plan(_study.study).runs if spec.key() in by_key]
+
+
+@st.cache_data(show_spinner=False, max_entries=16, ttl=OUTLOOK_SECONDS)
+def _outlook(
+    study_text: str, workers: int, stamp: tuple[tuple[str, int], ...], runs: int, _study: StudySpec, _store: Store
+) -> Outlook:
+    return outlook(_study, _store, workers)

@@ -1,0 +1,86 @@
+"""Pictures of a study's tables, whatever its experiment: methods by size, shared entries, confidence, reliability."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from skillviz.plots.calibration import confidence_histogram
+from skillviz.plots.methods import against_touched, method_style
+from skillviz.plots.overlap import overlap_map
+from skillviz.ui import text
+from skillviz.ui.exhibits.exhibit import Exhibit, kept
+from skillviz.ui.method_tables import every_point
+from skillviz.ui.sentences import METRIC_WORDS, metric_title, metric_value
+
+
+@kept
+def scores(table: pd.DataFrame, id_task: str, task: str, metric: str, theme: str) -> Exhibit:
+    """One metric of all methods of a task by the parameters that they touch."""
+    points = every_point(table, id_task, task)
+    shown = points[points["metric"] == metric].reset_index(drop=True)
+    before = shown.loc[shown["method"] == "pretrained", "value"]
+    levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
+    name = task if task == id_task else f"{task} after training on {id_task}"
+    words = [
+        f"{method_style(row['method']).title} {text.share(row['touched'])} {metric_value(metric, row['value'])}"
+        for row in shown.to_dict("records")
+    ]
+    return Exhibit(
+        name=f"study_scores_{metric}",
+        title=f"{metric_title(metric)} on {name}",
+        figure=against_touched(points, metric, references=levels, theme=theme),
+        reads="one mark a method and size, a line where a method has several; further left touches fewer parameters. "
+        "Vertical lines are 95 % intervals over examples and seeds.",
+        alt=f"{METRIC_WORDS.get(metric, metric)} on {name} by parameters touched: {'; '.join(words)}.",
+        table=shown,
+        words=("touched", "graft"),
+    )
+
+
+@kept
+def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
+    """What regions share: `overlap` or `iou`."""
+    rows = table[table["kind"] == kind].reset_index(drop=True)
+    names = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}
+    said = [
+        f"{row['row']} and {row['column']} {text.percent(row['value'])}"
+        for row in rows.to_dict("records")
+        if row["row"] != row["column"]
+    ]
+    return Exhibit(
+        name=f"study_{kind}",
+        title=names[kind],
+        figure=overlap_map(rows, kind, theme=theme),
+        reads="of all entries that either region has, the percentage that both have; in brackets, what random regions "
+        "of these sizes would share. Means over mask seeds."
+        if kind == "iou"
+        else "of the entries of the column's region, the percentage that the row's has too; in brackets, what a random "
+        "region would have. Means over mask seeds.",
+        alt=f"{names[kind]}: {'; '.join(said)}.",
+        table=rows,
+        words=(kind,),
+    )
+
+
+@kept
+def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
+    """How sure the models are on one task."""
+    rows = table[table["task"] == task].reset_index(drop=True)
+    bins = rows.rename(columns={"low_edge": "lower", "high_edge": "upper"}).assign(
+        bin=rows.groupby("state").cumcount(), confidence=np.nan, accuracy=np.nan, low=np.nan, high=np.nan
+    )
+    said = []
+    for state, own in rows.groupby("state", sort=False):
+        top = own[own["high_edge"] == own["high_edge"].max()]
+        said.append(f"{state} {text.percent(float(top['count'].sum() / own['count'].sum()))} in the highest bin")
+    return Exhibit(
+        name="study_histogram",
+        title=f"How sure the models are, on {task}",
+        figure=confidence_histogram(bins, theme=theme, height=380),
+        reads="share of test examples by the probability of the predicted class. A model that piles up at the right is "
+        "sure of nearly everything. Counts are means over mask seeds.",
+        alt=f"Confidence on {task}: {'; '.join(said)}.",
+        table=rows,
+        words=("confidence",),
+    )

@@ -1,0 +1,170 @@
+"""The studies page's parts: the list, and one study with its verdicts, pictures, tables, steps and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.studies.claims import verdicts
+from skillviz.studies.store import StudyFolder
+from skillviz.studies.tables import TABLES
+from skillviz.ui import (
+    cache,
+    controls,
+    exports,
+    page,
+    pages,
+    paper_words,
+    studies_words,
+    study_choice,
+    study_running,
+    study_words,
+    text,
+)
+from skillviz.ui.chart import COLUMNS, show, theme
+from skillviz.ui.exhibits import studies as exhibits
+from skillviz.ui.glossary import about
+from skillviz.ui.method_tables import own_metric
+
+LIST = {
+    "runs": st.column_config.NumberColumn("runs", help="Localizations that the study's tables were made from."),
+    "estimated, min": st.column_config.NumberColumn("estimated, min", format="%.1f", help="Told before it started."),
+    "taken, min": st.column_config.NumberColumn("taken, min", format="%.1f", help="In all attempts together."),
+}
+
+
+def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
+    """All studies as a table; nothing where there are none."""
+    if not studies:
+        return
+    table = studies_words.listing(studies, states)
+    st.dataframe(table, hide_index=True, column_config=LIST, alt="The stored studies")
+
+
+def choose(studies: Sequence[StudyFolder]) -> StudyFolder | None:
+    """The study that is looked at; None where there are none."""
+    if not studies:
+        return None
+    st.markdown("## A study", help=about("study"))
+    with page.explained():
+        return study_choice.choose(sorted(studies, key=lambda one: (not one.tables(), one.name)), "Study")
+
+
+def details(study: StudyFolder | None) -> None:
+    """Everything about one study."""
+    if study is None:
+        return
+    st.caption(study_words.caption(study))
+    if study_words.is_demo(study):
+        st.caption(study_words.caution())
+    _problems(study)
+    if not study.tables():
+        st.info("It has no tables yet: they are made when its other steps have ended.", icon=":material/table:")
+    _verdicts(study)
+    with page.explained():
+        tables = {name: cache.study_table(study, name) for name in study.tables()}
+    _pictures(study, tables)
+    _tables(study, tables)
+    _steps(study)
+    study_choice.notes((study,))
+
+
+def _problems(study: StudyFolder) -> None:
+    """The steps that failed, in words, and how to go on."""
+    lines = studies_words.failed(study)
+    if not lines:
+        return
+    lost = studies_words.not_reached(study)
+    more = f" {text.counted(lost, 'step')} could not be reached." if lost else ""
+    st.error(f"{text.counted(len(lines), 'step')} failed.{more}", icon=":material/error:")
+    st.markdown("\n".join(f"- {line}" for line in lines))
+    study_running.go_on_button(study.name)
+
+
+def _verdicts(study: StudyFolder) -> None:
+    """What it says of the paper's claims, and the pages that show it best."""
+    name = study.record.experiment
+    if not study.tables() or not name:
+        return
+    found = verdicts(name, {table: cache.study_table(study, table) for table in study.tables()}, study.record.scale)
+    if found:
+        st.markdown(paper_words.counted(found), help=about("verdict"))
+    with st.container(horizontal=True):
+        told = {study_choice.STUDY: study.name, "item": name}
+        st.page_link(
+            pages.PAGES["paper"].link(), label="Beside the paper", icon=":material/menu_book:", query_params=told
+        )
+        if shown := studies_words.PAGES.get(name):
+            entry = pages.PAGES[shown]
+            st.page_link(
+                entry.link(), label=f"On the page {entry.title}", icon=":material/bar_chart:",
+                query_params={study_choice.STUDY: study.name},
+            )  # fmt: skip
+
+
+def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Pictures of those of its tables that have one whatever the experiment."""
+    scores = tables.get("scores", pd.DataFrame())
+    if len(scores):
+        _scores(study, scores)
+    if len(tables.get("overlap", ())):
+        for place, kind in zip(st.columns(2), ("overlap", "iou"), strict=True):
+            if (tables["overlap"]["kind"] == kind).any():
+                with place:
+                    show(exhibits.shared(tables["overlap"], kind, theme()), study.name)
+    if len(tables.get("histogram", ())):
+        tasks = list(dict.fromkeys(tables["histogram"]["task"]))
+        task = controls.select("sure-of", "Confidence on", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
+        show(exhibits.histogram(tables["histogram"], task, theme()), study.name)
+
+
+def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:
+    pairs = list(dict.fromkeys(zip(scores["id_task"], scores["task"], strict=True)))
+    names = {f"{a} to {b}" if a != b else a: (a, b) for a, b in pairs}
+    name = controls.select("pair", "Task", list(names), next(iter(names)), width=320)
+    id_task, task = names[name]
+    left, right = st.columns(2)
+    with left:
+        show(exhibits.scores(scores, id_task, task, own_metric(scores, task), theme()), study.name)
+    with right:
+        show(exhibits.scores(scores, id_task, task, "ece", theme()), study.name)
+
+
+def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
+    """One of its tables at a time, with its columns explained and its download."""
+    shown = [name for name in TABLES if name in tables and name != "note"]
+    if not shown:
+        return
+    with st.container(border=True):
+        st.markdown("### Tables")
+        name = controls.segments("table", "Table", shown, shown[0])
+        table = tables[name]
+        st.dataframe(table, hide_index=True, column_config=COLUMNS, alt=f"The table {name} of the study")
+        with st.container(horizontal=True, vertical_alignment="center"):
+            stem = exports.file_name(study.name, name)
+            st.download_button(
+                "Table (CSV)", partial(exports.csv, table), f"{stem}.csv", "text/csv", key="study.csv",
+                icon=":material/download:", on_click="ignore",
+            )  # fmt: skip
+            st.caption(f"{text.counted(len(table), 'row')}.")
+        with st.expander("What the columns mean"):
+            lines = [f"- `{c.name}`: {text.plain(c.meaning)}{_unit(c.unit)}" for c in TABLES[name].columns]
+            st.markdown("\n".join(lines))
+
+
+def _unit(unit: str) -> str:
+    return f" ({text.plain(unit)})" if unit else ""
+
+
+def _steps(study: StudyFolder) -> None:
+    """Its command, and every step with its seconds."""
+    if study.record.command:
+        st.caption("The command that made it; it goes on where it was cut:")
+        st.code(study.record.command, language="bash", wrap_lines=True)
+    table = studies_words.steps(study)
+    if len(table):
+        with st.expander(f"Its {text.counted(len(table), 'step')}"):
+            st.dataframe(table, hide_index=True, alt="The steps of the study")

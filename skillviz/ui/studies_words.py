@@ -1,0 +1,113 @@
+"""What the studies page says: how many there are, what a plan will do and take, how a study under way is doing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.plan import Plan
+from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE
+from skillviz.studies.store import StudyFolder
+from skillviz.ui import study_words, text
+
+KINDS = {FINETUNE: "fine-tuning", LOCALIZE: "localization", SCORE: "scoring"}
+STATUS = {
+    "running": ("blue", ":material/play_arrow:"),
+    "finished": ("green", ":material/check:"),
+    "failed": ("red", ":material/error:"),
+    "stopped": ("orange", ":material/pause_circle:"),
+}
+# the page that shows an experiment's tables best, beside the page Paper
+PAGES = {
+    "table1": "methods", "table3": "methods", "table8": "methods", "figure4": "methods", "figure5": "methods",
+    "figure8": "tasks", "table4": "continual",
+}  # fmt: skip
+OPENING = (
+    "A **study** is a set of fine-tunes and localizations that belong together, with tables of means and intervals "
+    "over seeds. What is finished is never made twice: a study that was cut goes on where it stopped."
+)
+
+
+def summary(studies: Sequence[StudyFolder]) -> str:
+    """How many studies are stored, and of how many of the paper's experiments."""
+    if not studies:
+        return f"{OPENING} **None is stored yet.**"
+    whole = [study for study in studies if study.tables()]
+    held = {study.record.experiment for study in whole} & set(EXPERIMENTS)
+    of = f"{len(held)} of {len(EXPERIMENTS)} experiments"
+    ready = "all with tables" if len(whole) == len(studies) else f"{len(whole)} of them with tables"
+    return f"{OPENING} **{text.counted(len(studies), 'study')}** stored here, {ready}; {of} have one."
+
+
+def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.DataFrame:
+    """One row a study, for the eye."""
+    rows = []
+    for study in studies:
+        record = study.record
+        steps = list(record.steps.values())
+        rows.append(
+            {
+                "study": study.name,
+                "experiment": study_words.experiment_title(record.experiment),
+                "scale": study_words.scale_words(record.scale),
+                "state": states.get(study.name, record.status),
+                "runs": sum(step.kind == LOCALIZE for step in steps) or None,
+                "estimated, min": record.estimated / 60 if record.estimated is not None else None,
+                "taken, min": record.seconds / 60 if record.seconds else None,
+                "made": text.day(record.finished) if record.finished else "",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def counted(plan: Plan, left: int) -> str:
+    """What a plan holds: `3 fine-tunings, 27 localizations, 9 scorings; 39 steps, 12 to do`."""
+    parts = [
+        text.counted(count, noun) for kind, noun in KINDS.items() if (count := sum(s.kind == kind for s in plan.steps))
+    ]
+    total = len(plan.steps)
+    todo = "all of them done before" if not left else f"**{left}** to do" if left < total else "none done before"
+    return f"{text.listed(parts, 3)}, then the tables: {total} steps, {todo}."
+
+
+def minutes(said: str, left: int) -> str:
+    """How long it will take, or that nothing is left."""
+    return f"It will take **{said}** on this machine." if left else "Nothing is left to do but to look at it."
+
+
+def progress(step: int, of: int, title: str, seconds: float | None) -> str:
+    """`step 4 of 31: localize sst2 with stagewise, about 3 min left`."""
+    rest = "" if seconds is None else f", about {left(seconds)} left"
+    return f"step {step} of {of}: {title}{rest}"
+
+
+def left(seconds: float) -> str:
+    """Rough time: `40 s`, `3 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def failed(study: StudyFolder) -> list[str]:
+    """One sentence a failed step: what it was, and why it failed."""
+    return [
+        f"**{text.plain(step.title)}**: {text.plain(step.error.message if step.error else 'no reason was stored.')}"
+        for step in study.record.steps.values()
+        if step.state == "failed"
+    ]
+
+
+def not_reached(study: StudyFolder) -> int:
+    """How many steps were not reached, as one that they need had failed or the study was cut."""
+    return sum(step.state not in ("finished", "failed") for step in study.record.steps.values())
+
+
+def steps(study: StudyFolder) -> pd.DataFrame:
+    """Every step with its state and seconds."""
+    rows = [
+        {"kind": s.kind, "step": s.title, "state": s.state, "seconds": s.seconds, "estimated": s.estimated}
+        for s in study.record.steps.values()
+    ]
+    return pd.DataFrame(rows, columns=["kind", "step", "state", "seconds", "estimated"])
