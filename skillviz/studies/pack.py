@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillviz.core.region import Region
 from skillviz.errors import BadInput
+from skillviz.runs.atomic import sha256
 from skillviz.runs.folder import record_text
-from skillviz.runs.run import RANKING, RECORD, Run
+from skillviz.runs.record import FileNote
+from skillviz.runs.run import RANKING, RECORD, REGION, Run
 from skillviz.runs.store import Store, written
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
@@ -33,8 +37,10 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
     """Copies the finished runs, scores and tables of a study into another store, each whole or not at all.
 
     Without `rankings` runs go without ranking.safetensors, which is most of their bytes: their main region stays, and
-    other sizes can no longer be cut from it. Raises BadInput where the study has no tables yet.
+    other sizes can no longer be cut from it. Region files are written compact. A run that `to` holds already, under
+    whatever id, is not copied again. Raises BadInput where the study has no tables yet.
     """
+    there = Snapshot(plan(study), to).runs
     found, source = Snapshot(plan(study), store), study_path(store.root, study)
     folder = open_study(source)
     if folder is None or not folder.record.files:
@@ -43,8 +49,8 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
         raise BadInput(f"{to.root} is the store that the study is in; name another folder to pack it to.")
     counts = {"runs": 0, "scores": 0, "there": 0, "bytes": 0}
     with written(to.root):
-        for run in found.runs.values():
-            _count(counts, "runs", _copied_run(run, to.root, rankings))
+        for key, run in found.runs.items():
+            _count(counts, "runs", 0 if key in there else _copied_run(run, to.root, rankings))
         for score in found.scores.values():
             names = ("score.json", *score.record.files)
             _count(counts, "scores", _copied(score.path, to.root / score.path.relative_to(store.root), names))
@@ -58,12 +64,26 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
 def _copied_run(run: Run, root: Path, rankings: bool) -> int:
     """The bytes written for a run; 0 where it is there."""
     kept = {name: note for name, note in run.record.files.items() if rankings or name != RANKING}
-    record = record_text(run.record.model_copy(update={"files": kept}))
-    return _copied(run.path, root / run.id, tuple(kept), {RECORD: record})
+
+    def compacted(part: Path) -> None:
+        """Writes the region anew, and the record that vouches for it."""
+        path = part / REGION
+        if REGION in kept:
+            region = run.region()
+            own = ("format", "version", "size", "d", "shapes", "encodings")
+            said = {name: value for name, value in run.region_header().items() if name not in own}
+            region.save(path, said, compact=True)
+            if Region.load(path) != region:
+                raise BadInput(f"the region of {run.id} could not be written compact; nothing was copied.")
+            kept[REGION] = FileNote(sha256=sha256(path), size=path.stat().st_size)
+        record = run.record.model_copy(update={"files": kept})
+        (part / RECORD).write_text(record_text(record), encoding="utf-8")
+
+    return _copied(run.path, root / run.id, tuple(kept), compacted)
 
 
-def _copied(source: Path, target: Path, names: tuple[str, ...], texts: dict[str, str] | None = None) -> int:
-    """The bytes written to a new folder `target`: these files of `source`, and texts; 0 where it is there."""
+def _copied(source: Path, target: Path, names: tuple[str, ...], changed: Callable[[Path], None] | None = None) -> int:
+    """The bytes written to a new folder `target`: these files of `source`, changed in place; 0 where it is there."""
     if target.exists():
         return 0
     part = target.parent / f".new-{target.name}-{secrets.token_hex(3)}"
@@ -71,8 +91,8 @@ def _copied(source: Path, target: Path, names: tuple[str, ...], texts: dict[str,
         part.mkdir(parents=True)
         for name in names:
             shutil.copyfile(source / name, part / name)
-        for name, text in (texts or {}).items():
-            (part / name).write_text(text, encoding="utf-8")
+        if changed is not None:
+            changed(part)
         size = sum(path.stat().st_size for path in part.iterdir())
         os.rename(part, target)
     finally:
