@@ -128,7 +128,9 @@ def form_of(spec: RunSpec) -> dict[str, str]:
 
 
 def _typed(value: Any) -> Any:
-    """An option as a person types it: an object as JSON."""
+    """An option as a person types it: an object as JSON, a list with commas."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
     return json.dumps(value) if isinstance(value, dict) else value
 
 

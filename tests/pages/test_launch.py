@@ -21,6 +21,7 @@ from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.ui import launch_view
+from skillviz.ui.job_words import form_of
 from skillviz.ui.pages import PAGES
 from tests.fake_run import fake_run
 from tests.runs.test_others import other_task
@@ -254,6 +255,21 @@ def test_data_of_the_hub_are_read_only_when_asked(small: Path, monkeypatch: pyte
 def test_every_field_explains_itself(small: Path, source: str, method: str) -> None:
     test = opened(**chosen(small, source=source, method=method))
     assert len(fields(test)) > 12 and [field.label for field in fields(test) if not field.help] == []
+
+
+def test_layers_are_typed_and_what_cannot_be_read_is_refused(small: Path, own_runs: Path, paper: list[str]) -> None:
+    test = opened(**chosen(small, method="layers"))
+    box(test, "Layers").input("nought").run()
+    assert "Layers: 'nought' cannot be read." in said(test) and button(test, "Start").disabled
+    box(test, "Layers").input("1, 0").run()
+    button(test, "Start").click().run()
+    (spec,) = [job.spec for job in jobs.list(Store(own_runs))]
+    assert (spec.localizer, spec.options) == ("layers", {"layers": "0,1"})
+
+
+def test_a_list_in_a_spec_comes_back_as_it_is_typed() -> None:
+    spec = RunSpec(base="b", finetuned="f", task="sst2", localizer="layers", options={"layers": [0, 1]})
+    assert form_of(spec)["new.layers.layers"] == "0,1"
 
 
 @pytest.fixture
