@@ -48,7 +48,8 @@ def overlap_of_tasks(
 ) -> go.Figure:
     """One cell a pair of tasks: the share in percent, its interval, and in the hover what chance would give.
 
-    `overlap` as the study's table; tasks in `order`, then by alphabet. The colour goes from 0 to the largest share, as regions share little.
+    `overlap` as the study's table; tasks in `order`, then by alphabet. The colour goes from 0 to the largest share, as
+    regions share little.
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known; it is {' or '.join(map(repr, KINDS))}")
