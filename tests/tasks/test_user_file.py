@@ -45,6 +45,18 @@ def test_label_words_by_name_are_put_in_the_order_of_the_labels(tmp_path: Path) 
     assert (words.masked, words.causal) == (("bad", "great"), ("sad", "glad"))
 
 
+def test_source_labels_are_mapped_by_classes_and_others_dropped(tmp_path: Path) -> None:
+    """Three source labels, of which one is left out and the last is the second of two."""
+    lines = [f'{{"text": "row {n}", "label": {n % 3}}}' for n in range(12)]
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    data = {"train": "a.jsonl", "test": "b.jsonl"}
+    path = write_task(tmp_path, data=data, labels=["yes", "no"], classes={"0": "yes", "2": "no"}, drop=["1"],
+                      label_words={"masked": ["great", "terrible"]}, metric="accuracy")  # fmt: skip
+    found = load(task(path))
+    assert found.test["label"].tolist() == [0, 1] * 4 and "4 rows with the label '1' left out" in "".join(found.notes)
+
+
 def test_labels_may_be_called_masked_and_causal(tmp_path: Path) -> None:
     words = {"masked": "hidden", "causal": "open"}
     found = task(write_task(tmp_path, labels=["masked", "causal"], label_words=words))

@@ -1,0 +1,54 @@
+"""`reproduce`: the study file it writes, what it says, and how wrong names end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.spec import read_study
+from tests.cli.calls import call
+
+
+def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
+    said = call("reproduce", "figure6", "--write-only", "--runs-dir", tmp_path, "--json")
+    assert said.code == 0 and "steps" in said.out and "about" in said.out
+    study = read_study(tmp_path / "studies" / "figure6-demo" / "study.yaml")
+    assert study.experiment == "figure6" and said.json["name"] == study.name
+    assert "RoBERTa of 0.97 million parameters" in said.err  # what differs from the paper
+    assert not list(tmp_path.glob("*/run.json"))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("tabel2",), f"'tabel2' is not an experiment; known: {', '.join(EXPERIMENTS)}."),
+        (("table2", "--scale", "big"), "'big' is not a scale; known: demo, small."),
+        (("table2", "--tasks", "sst2"), "'sst2' is not a task of the scale demo; known: film-sentiment"),
+        (("table2", "--data", "here"), "has data of its own"),
+        (("table2", "--finetuned", "mine"), "belongs to one task"),
+    ],
+)
+def test_wrong_words_end_in_one_sentence(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    said = call("reproduce", *words, "--runs-dir", tmp_path)
+    assert said.code == 2 and sentence in said.err and "Traceback" not in said.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_pair_of_the_user_is_asked_from_end_to_end(
+    pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figure 6 of a tiny pair: run, told, and run again without doing anything twice."""
+    from skillviz.studies import scales
+
+    few = {"stagewise": {"steps": 2, "batch_size": 16}}
+    own = scales.replace(scales.DEMO, options=few, mask_seeds=(0,), ladder=("10%", "20%"))
+    monkeypatch.setitem(scales.SCALES, "demo", own)
+    base, tuned = pair
+    words = ("reproduce", "figure6", "--base", base, "--finetuned", tuned, "--tasks", task_file, "--readout", "head")
+    first = call(*words, "--runs-dir", tmp_path, "--json")
+    assert first.code == 0 and first.json["finished"] == 3 and "grafted 10%" in first.out
+    assert f"Model: {base} instead of RoBERTa-base." in first.err
+    again = call(*words, "--runs-dir", tmp_path, "--json")
+    assert again.json["finished"] == 0 and again.json["rows"] == first.json["rows"]

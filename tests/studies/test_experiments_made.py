@@ -1,0 +1,142 @@
+"""Every experiment from end to end on tiny models: planned, run and told; one store and one set of members for all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.runs.store import Store
+from skillviz.studies.engine import run_study
+from skillviz.studies.exp import figure4, sensitivity
+from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.scales import Scale
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.store import StudyFolder, open_study
+from tests.studies.tiny_studies import tiny_scale, write_world
+
+METHODS = {
+    "table1": {"ft", "graft", "graft_retrain", "bitfit"},
+    "table2": {"pretrained", "ft", "ft_scaled", "graft", "complement", "graft_movement"},
+    "table3": {"graft", "graft_retrain", "bitfit"},
+    "table8": {"graft", "graft_fish", "graft_random", "graft_movement"},
+    "figure2": {"graft", "graft_random", "graft_movement"},
+    "figure3": {"graft", "graft_movement", "ft"},
+    "figure4": {"graft", "graft_biases", "graft_lottery"},
+    "figure5": {"graft", "ft", "adamw", "adamw_l1"},
+    "figure6": {"graft", "ft"},
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny base and its tasks."""
+    return write_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of runs and members of all tests of this file."""
+    return tmp_path_factory.mktemp("stored")
+
+
+@pytest.fixture
+def small(world: Path, stored: Path, monkeypatch: pytest.MonkeyPatch) -> Scale:
+    """The tiny scale, with shorter lists of constants, and members kept in `stored`."""
+    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(stored / "members"))
+    monkeypatch.setattr(sensitivity, "RATES", (1e7,))
+    monkeypatch.setattr(sensitivity, "STEPS", (2, 3))
+    monkeypatch.setattr(sensitivity, "BATCHES", (8,))
+    monkeypatch.setattr(figure4, "LOTTERY", ("20%", "90%"))
+    return tiny_scale(world)
+
+
+def made(name: str, small: Scale, stored: Path) -> StudyFolder:
+    """The finished study of an experiment; every step of it must have been done."""
+    study = StudySpec(**EXPERIMENTS[name].build(small))
+    outcome = run_study(study, Store(stored / "runs"))
+    assert [failure.message for _, failure in outcome.failed] == [] and outcome.is_whole
+    folder = open_study(outcome.path)
+    assert folder is not None
+    return folder
+
+
+def of_own_task(folder: StudyFolder) -> pd.DataFrame:
+    """The test scores on the model's own task."""
+    frame = folder.table("scores")
+    return frame[(frame["split"] == "test") & (frame["id_task"] == frame["task"])]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_experiment_from_end_to_end(name: str, small: Scale, stored: Path) -> None:
+    folder = made(name, small, stored)
+    assert set(EXPERIMENTS[name].makes) <= set(folder.tables())
+    scores = of_own_task(folder)
+    assert METHODS[name] <= set(scores["method"])
+    shares = scores[scores["metric"].isin(["accuracy", "ece", "agreement"])]["mean"]
+    assert shares.between(0, 1).all() and len(folder.table("note"))
+    if "differences" in folder.tables():
+        rows = folder.table("differences")
+        assert len(rows) and (rows["value"] >= rows["low"] - 1e-9)[rows["low"].notna()].all()
+
+
+def test_table1_touches_what_each_method_trains(small: Scale, stored: Path) -> None:
+    scores = of_own_task(made("table1", small, stored)).query("metric == 'accuracy'")
+    touched = scores.groupby("method")["touched"].mean()
+    main = scores.query("method == 'graft'")["size"]
+    assert 0 < touched["graft_retrain"] <= main.min() * 6 and touched["pretrained"] == 0
+    assert touched["bitfit"] < touched["ft"] and touched["graft_retrain"] < touched["ft"]
+    assert scores.query("method == 'graft_retrain'")["seeds"].tolist() == [2]
+    assert scores.query("method == 'bitfit'")["seeds"].tolist() == [3]
+
+
+def test_table2_tells_what_recovers_the_gain_and_where_it_lies(small: Scale, stored: Path) -> None:
+    folder = made("table2", small, stored)
+    assert set(folder.table("recovered")["localizer"]) <= {"stagewise", "movement", "learned"}
+    parts = folder.table("makeup").query("localizer == 'stagewise'")
+    assert np.allclose(parts.groupby("seed")["share"].sum(), 1.0)
+
+
+def test_table3_scores_other_data(small: Scale, stored: Path) -> None:
+    scores = made("table3", small, stored).table("scores").query("task == 'other'")
+    assert METHODS["table3"] <= set(scores["method"])
+
+
+def test_table8_compares_regions_at_every_size(small: Scale, stored: Path) -> None:
+    overlap = made("table8", small, stored).table("overlap")
+    rivals = overlap[overlap["column"].str.contains("fisher")]
+    assert len(rivals) == 3 and rivals["value"].between(0, 1).all() and (rivals["chance"] > 0).all()
+    itself = overlap[overlap["row"] == overlap["column"]]
+    assert len(itself) == 3 and (itself["seeds"] == 1).all()
+
+
+def test_figure2_pairs_every_size_of_its_curve(small: Scale, stored: Path) -> None:
+    rows = made("figure2", small, stored).table("differences")
+    rows = rows[(rows["task"] == rows["id_task"]) & (rows["localizer"] == "stagewise")]
+    rows = rows.query("a == 'graft' and b == 'graft_movement' and metric == 'accuracy'")
+    assert len(rows) == len(small.curve) and set(rows["over"]) == {"examples and seeds"}
+
+
+def test_figure3_tells_the_readouts_apart(small: Scale, stored: Path) -> None:
+    assert set(of_own_task(made("figure3", small, stored))["setting"]) == {"all, prompt", "all, head"}
+
+
+def test_figure6_counts_every_test_example(small: Scale, stored: Path) -> None:
+    frame = made("figure6", small, stored).table("histogram")
+    assert set(frame["state"]) == {"finetuned", "grafted 1%", "grafted 20%"}
+    assert np.allclose(frame.groupby("state")["count"].sum(), 16)
+
+
+def test_sensitivity_tells_every_setting(small: Scale, stored: Path) -> None:
+    frame = made("sensitivity", small, stored).table("sensitivity").query("metric == 'accuracy'")
+    learned = frame[frame["localizer"] == "learned"]
+    assert len(learned) == 2 * 2 * 2 and set(learned["bias"]) == {5.0, 10.0} and set(learned["steps"]) == {2, 3}
+    assert set(frame["localizer"]) == {"learned", "learned-ranked", "stagewise"}
+
+
+def test_a_second_asking_does_nothing_again(small: Scale, stored: Path) -> None:
+    made("figure6", small, stored)
+    study = StudySpec(**EXPERIMENTS["figure6"].build(small))
+    assert not run_study(study, Store(stored / "runs")).finished
