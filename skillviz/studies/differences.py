@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.intervals import percentile_interval
-from skillviz.studies.means import TEST, by_unit, over_seeds, sides
+from skillviz.studies.means import TEST, by_unit, mean_of, over_seeds, sides
 from skillviz.studies.observed import OUTCOME, Observed
 from skillviz.studies.resampled import Resampled, difference_draws
 from skillviz.studies.tables import OVER, check
@@ -61,8 +61,8 @@ def _row(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any]:
     region = a if np.isfinite(one.size) else b
     return {
         "id_task": one.id_task, "task": one.task, "setting": one.setting, "recipe": one.recipe,
-        "localizer": region[0].localizer, "size": float(np.mean([o.size for o in region])),
-        "share": float(np.mean([o.share for o in region])), "a": one.method, "b": other.method, "metric": metric,
+        "localizer": region[0].localizer, "size": mean_of(o.size for o in region),
+        "share": mean_of(o.share for o in region), "a": one.method, "b": other.method, "metric": metric,
         **difference(a, b, metric, drawn), "n": one.n,
     }  # fmt: skip
 
@@ -115,7 +115,7 @@ def _of_size(a: Side, rivals: Sequence[Side]) -> Side | None:
 
 
 def _size(side: Side) -> float:
-    return float(np.mean([one.size for one in side]))
+    return mean_of(one.size for one in side)
 
 
 def _is_outcome(side: Side) -> bool:

@@ -65,8 +65,8 @@ def _row(side: Sequence[Observed], metric: str, drawn: Resampled) -> dict[str, A
     low, high = _pooled(side, metric, drawn)
     return {
         **{key: getattr(first, key) for key in KEYS if key != "asked"},
-        "size": _mean(one.size for one in side), "share": _mean(one.share for one in side),
-        "touched": _mean(one.touched for one in side), "metric": metric,
+        "size": mean_of(one.size for one in side), "share": mean_of(one.share for one in side),
+        "touched": mean_of(one.touched for one in side), "metric": metric,
         "mean": over.value, "sd": over.sd, "low": over.low, "high": over.high,
         "pooled_low": low, "pooled_high": high, "seeds": over.n, "n": first.n,
     }  # fmt: skip
@@ -85,5 +85,7 @@ def _pooled(side: Sequence[Observed], metric: str, drawn: Resampled) -> tuple[fl
     return ends.low, ends.high
 
 
-def _mean(values: Iterable[float]) -> float:
-    return float(np.mean(list(values)))
+def mean_of(values: Iterable[float]) -> float:
+    """The mean; exactly the value where all are equal."""
+    found = list(values)
+    return found[0] if len(set(found)) == 1 else float(np.mean(found))

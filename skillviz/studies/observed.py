@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.temperature import scaled
+from skillviz.errors import SkillvizError
 from skillviz.runs.evaluate import SCALED, positive
 from skillviz.runs.record import Estimate, Scores, TaskNote
 from skillviz.runs.run import Run
@@ -128,11 +129,13 @@ def of_run(run: Run, recipe: str = GIVEN, touched: float | None = None) -> Itera
     assert record.task is not None
     d = float(record.d or 0)
     lottery = spec.localizer == "lottery"
-    common = {
+    common: dict[str, Any] = {
         "base": spec.base, "recipe": recipe, "setting": setting(spec.k_shot), "id_task": record.task.name,
         "readout": record.readout or "", "member": spec.finetuned, "variant": _variant(run),
     }  # fmt: skip
-    sets = [(record.task.name, split, scores, ()) for split, scores in record.metrics.items()]
+    sets: list[tuple[str, str, Scores, tuple[str, ...]]] = [
+        (record.task.name, split, scores, ()) for split, scores in record.metrics.items()
+    ]
     sets += [(t.name, "test", t.scores, _leak(t, record.task.name)) for t in record.transfers]
     for task, split, scores, told in sets:
         answers = _answers(run.predictions(task), split, run.labels, record.temperature)
@@ -196,14 +199,10 @@ def _touched(results: Results, of: Run | Score) -> float | None:
     if member is None:
         return None
     entry = results.entry(of)
-    several = {"task": of.spec.task, "stage": entry.get("stage")} if len(member.tasks) > 1 else {}
+    task, stage = (of.spec.task, entry.get("stage")) if len(member.tasks) > 1 else (None, None)
     try:
-        value = results.member(member, **several)["finetune"].get("touched")
-    except Exception as error:  # the folder of a member may be gone while its scores stay
-        from skillviz.errors import SkillvizError
-
-        if not isinstance(error, SkillvizError | KeyError):
-            raise
+        value = results.member(member, task, stage)["finetune"].get("touched")
+    except (SkillvizError, KeyError):  # the folder of a member may be gone while its scores stay
         return None
     return None if value is None else float(value)
 

@@ -9,13 +9,14 @@ import numpy as np
 import pandas as pd
 
 from skillviz.studies.differences import SEEDS, Side, difference
-from skillviz.studies.means import TEST, by_unit, over_seeds, sides
+from skillviz.studies.means import TEST, by_unit, mean_of, over_seeds, sides
 from skillviz.studies.observed import Observed
 from skillviz.studies.resampled import Resampled
 from skillviz.studies.tables import check
 
 VALIDATION = "validation"
 GAIN_SHARE = 0.95
+ROUNDING = 1e-9
 GRAFTS = ("graft", "graft_movement", "graft_random")
 
 
@@ -32,7 +33,7 @@ def recovered(found: Sequence[Observed], share: float = GAIN_SHARE, resampled: R
         gains = _gains(group)
         if not gains:
             continue
-        reached = [side for size, side, gain in gains if gain >= share]
+        reached = [side for size, side, gain in gains if gain >= share - ROUNDING]
         chosen = reached[0] if reached else gains[-1][1]
         rows.append(_row(chosen, group, bool(reached), share, drawn))
     return check(pd.DataFrame(rows), "recovered")
@@ -72,7 +73,7 @@ def _gains(group: Sequence[Observed]) -> list[tuple[float, Side, float]]:
     found = []
     for side in sides(one for one in checked if one.method in GRAFTS):
         if _key(side) in tested:
-            size = float(np.mean([one.size for one in side]))
+            size = mean_of(one.size for one in side)
             found.append((size, tested[_key(side)], (_mean(side, metric) - ends["pretrained"]) / gained))
     return sorted(found, key=lambda row: row[0])
 
@@ -95,8 +96,8 @@ def _row(side: Side, group: Sequence[Observed], reached: bool, share: float, dra
     scaled = [o for o in tested if o.method == "ft_scaled"]
     row: dict[str, Any] = {
         "id_task": one.id_task, "setting": one.setting, "recipe": one.recipe, "localizer": one.localizer,
-        "gain_share": share, "size": float(np.mean([o.size for o in side])),
-        "share": float(np.mean([o.share for o in side])), "reached": reached, "reached_on": VALIDATION,
+        "gain_share": share, "size": mean_of(o.size for o in side),
+        "share": mean_of(o.share for o in side), "reached": reached, "reached_on": VALIDATION,
         "metric": metric, "n": one.n, "seeds": len(by_unit(side, metric)),
     }  # fmt: skip
     row |= _seeds(side, metric, "value") | _seeds(tuned, metric, "value_ft") | _seeds(side, "recovered", "gain")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from skillviz.core.resample import resampled_values, statistic
+from skillviz.core.resample import Statistic, resampled_values, statistic
 from skillviz.studies.observed import Observed
 
 RESAMPLES = 1000
@@ -38,23 +38,25 @@ class Resampled:
         return {one.unit: self._draws[id(one), metric] for one in side}
 
     def _draw(self, block: Sequence[Observed]) -> None:
-        asked, statistics = [], []
+        asked: list[tuple[int, str]] = []
+        statistics: list[Statistic] = []
         for one in block:
-            assert one.answers is not None
-            for metric in METRICS:
-                if metric == "agreement":
-                    if one.answers.agrees is None:
-                        continue
-                    same = one.answers.agrees
-                    statistics.append(lambda weights, same=same: weights @ same / len(same))
-                elif metric == "f1" and one.note.metric != "f1":
-                    continue
-                else:
-                    statistics.append(statistic(metric, one.answers.logits, one.answers.labels, one.positive))
+            for metric, own in _statistics(one).items():
                 asked.append((id(one), metric))
-        assert block[0].answers is not None
-        n = len(block[0].answers.labels)
+                statistics.append(own)
+        n = len(block[0].answers.labels) if block[0].answers else 0
         self._draws |= dict(zip(asked, resampled_values(statistics, n, RESAMPLES, 0), strict=True))
+
+
+def _statistics(one: Observed) -> dict[str, Statistic]:
+    """The metrics of one observation as functions of weights."""
+    answers = one.answers
+    if answers is None:
+        return {}
+    names = [m for m in METRICS if m != "agreement" and (m != "f1" or one.note.metric == "f1")]
+    found = {name: statistic(name, answers.logits, answers.labels, one.positive) for name in names}
+    same = answers.agrees
+    return found if same is None else {**found, "agreement": lambda weights: weights @ same / len(same)}
 
 
 def mean_draws(draws: Draws, number: int = 0) -> np.ndarray:

@@ -28,16 +28,13 @@ def makeup(runs: Sequence[Run]) -> pd.DataFrame:
     for run in runs:
         frame = run.layers()
         size, d = int(frame["selected"].sum()), int(frame["total"].sum())
-        named = {"task": _task(run), "localizer": run.spec.localizer, "seed": run.spec.seed}
+        named: dict[Any, Any] = {"task": _task(run), "localizer": run.spec.localizer, "seed": run.spec.seed}
         parts = frame.groupby(["layer", "kind", "is_bias"], dropna=False, sort=False)[["selected", "total"]].sum()
-        for (layer, kind, is_bias), part in parts.iterrows():
+        for part in parts.reset_index().to_dict("records"):
             selected, total = int(part["selected"]), int(part["total"])
             density = (selected / total) / (size / d) if size and total else np.nan
             share = selected / size if size else 0.0
-            rows.append(
-                {**named, "layer": layer, "kind": kind, "is_bias": bool(is_bias), "selected": selected, "total": total,
-                 "share": share, "density_ratio": density}
-            )  # fmt: skip
+            rows.append({**named, **part, "share": share, "density_ratio": density})
     return check(pd.DataFrame(rows), "makeup")
 
 
@@ -51,9 +48,9 @@ def histogram(found: Sequence[Observed], bins: int = 20) -> pd.DataFrame:
             state = "finetuned" if one.method == "ft" else f"grafted {one.asked or f'{one.share:.2%}'}"
             counted = confidence_histogram(one.answers.logits, one.answers.labels, bins)
             groups.setdefault((one.task, state), []).append(counted)
-    frames = []
-    for (task, state), counted in groups.items():
-        mean = pd.concat(counted).groupby("bin")[["lower", "upper", "count", "correct"]].mean()
+    frames: list[pd.DataFrame] = []
+    for (task, state), same in groups.items():
+        mean = pd.concat(same).groupby("bin")[["lower", "upper", "count", "correct"]].mean()
         named = mean.rename(columns={"lower": "low_edge", "upper": "high_edge"})
         n = round(float(named["count"].sum()))
         frames.append(named.assign(task=task, state=state, n=n))
@@ -123,7 +120,7 @@ def _iou(own: dict[int, Region], rivals: dict[int, Region], is_same: bool) -> di
     pairs = [(a, b) for a, b in itertools.product(own, rivals) if not is_same or a != b]
     if not pairs:
         return None
-    values = {pair: float(iou_matrix({"a": own[pair[0]], "b": rivals[pair[1]]}).loc["a", "b"]) for pair in pairs}
+    values = {(a, b): float(iou_matrix({"a": own[a], "b": rivals[b]}).to_numpy()[0, 1]) for a, b in pairs}
     means = [float(np.mean([v for (a, _), v in values.items() if a == seed])) for seed in own]
     found = over_seeds(means)
     chance = [chance_iou(own[a].size, rivals[b].size, own[a].d) for a, b in pairs]

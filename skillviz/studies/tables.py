@@ -198,10 +198,10 @@ def notes(*texts: str) -> pd.DataFrame:
 def make_tables(study: StudySpec, results: Results) -> dict[str, pd.DataFrame]:
     """The tables of a study by name, each checked: the experiment's own, or the generic ones without an experiment."""
     from skillviz.studies.experiments import EXPERIMENTS
-    from skillviz.studies.generic import tables as generic
+    from skillviz.studies.ordinary import tables as ordinary
 
     experiment = EXPERIMENTS.get(study.experiment or "")
-    made = experiment.tables(results) if experiment else generic(results)
+    made = experiment.tables(results) if experiment else ordinary(results)
     return {name: check(frame, name) for name, frame in made.items()}
 
 
