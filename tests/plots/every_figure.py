@@ -15,6 +15,7 @@ from skillviz.plots import (
     calibration,
     classes,
     compare,
+    continual,
     examples,
     history,
     interpolation,
@@ -23,12 +24,14 @@ from skillviz.plots import (
     overview,
     region,
     sparsity,
+    tasks,
     tensor,
     transfer,
 )
 from tests.plots import compare_frames as several
 from tests.plots import example_frames as single
 from tests.plots import frames
+from tests.plots import task_frames as several_tasks
 from tests.plots import wise_frames as wise
 
 Draw = Callable[..., go.Figure]
@@ -88,6 +91,14 @@ FIGURES |= {
     "zero_shot": (transfer.zero_shot, wise.tasks, {"references": {"chance": {"task-0": 0.5}}}),
     "zero_shot_14": (transfer.zero_shot, lambda: wise.tasks(14), {}),
     "graft_minus_finetuned": (transfer.graft_minus_finetuned, wise.differences, {}),
+}
+FIGURES |= {
+    "overlap_of_tasks": (tasks.overlap_of_tasks, several_tasks.overlap, {}),
+    "iou_of_tasks": (tasks.overlap_of_tasks, several_tasks.overlap, {"kind": "iou"}),
+    "gain_of_regions": (tasks.gain_of_regions, several_tasks.gain, {}),
+    "union_gain": (tasks.union_gain, several_tasks.union, {}),
+    "stability_of_regions": (tasks.stability_of_regions, several_tasks.stability, {}),
+    "by_stage": (continual.by_stage, several_tasks.stages, {"start": {"film-sentiment": 0.52}}),
 }
 NAMES = sorted(FIGURES)
 

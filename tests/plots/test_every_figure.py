@@ -26,6 +26,9 @@ CATEGORIES = {
     "run",
     "entries of run",
     "also in run",
+    "region of",
+    "entries of region of",
+    "also in region of",
 }
 
 

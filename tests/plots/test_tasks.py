@@ -1,0 +1,78 @@
+"""What stands on the cells and marks of the figures about several tasks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.plots import tasks
+from tests.plots import task_frames as frames
+from tests.plots.every_figure import draw
+
+ONE, TWO = frames.TASKS[:2]
+
+
+def test_a_cell_has_its_share_its_interval_and_chance_in_the_hover() -> None:
+    frame = frames.overlap()
+    figure = tasks.overlap_of_tasks(frame, order=frames.TASKS)
+    (cells,) = figure.data
+    row = frame[(frame["row"] == ONE) & (frame["column"] == TWO) & (frame["kind"] == "overlap")].iloc[0]
+    assert cells.z[0][1] == pytest.approx(100 * row["value"])
+    assert cells.text[0][1].startswith(f"{100 * row['value']:.1f}<br>(")
+    assert "by chance: 1 %" in cells.hovertext[0][1] and f"of the entries of {TWO}'s region" in cells.hovertext[0][1]
+    assert "other mask seeds" in cells.hovertext[0][0]
+    assert cells.colorscale[0][1] == "#00224e", "Cividis"
+
+
+def test_tasks_stand_in_the_order_asked_for() -> None:
+    order = tuple(reversed(frames.TASKS))
+    figure = tasks.overlap_of_tasks(frames.overlap(), order=order)
+    assert list(figure.layout.yaxis.ticktext) == list(order)
+    alphabet = tasks.overlap_of_tasks(frames.overlap())
+    assert list(alphabet.layout.yaxis.ticktext) == sorted(frames.TASKS)
+
+
+def test_many_tasks_leave_the_intervals_to_the_hover() -> None:
+    frame = frames.overlap()
+    wide = frame.assign(row=frame["row"] + "2", column=frame["column"] + "2")
+    both = pd.concat([frame, wide], ignore_index=True)
+    many = tasks.overlap_of_tasks(both)
+    assert "<br>" not in many.data[0].text[0][0]
+
+
+def test_an_unknown_kind_is_named() -> None:
+    with pytest.raises(ValueError, match="'cosine' is not known"):
+        tasks.overlap_of_tasks(frames.overlap(), "cosine")
+
+
+def test_gains_are_bold_where_the_region_was_made_for_the_task() -> None:
+    figure = draw("gain_of_regions")
+    (cells,) = figure.data
+    names, columns = list(figure.layout.yaxis.ticktext), list(cells.x)
+    assert len(columns) == len(frames.TASKS) and names[0] == sorted(frames.TASKS)[0]
+    bold = np.array([[str(text).startswith("<b>") for text in row] for row in cells.text])
+    assert bold[: len(frames.TASKS)].sum() == len(frames.TASKS), "a single region is one task's"
+    assert bold[names.index(" +<br>".join((ONE, TWO)))].sum() == 2
+    assert (cells.zmin, cells.zmax) == (0, 100)
+
+
+def test_a_gain_that_is_not_defined_says_so() -> None:
+    frame = frames.gain().assign(value=np.nan)
+    (cells,) = tasks.gain_of_regions(frame).data
+    assert cells.text[0][0] == "n/a" and "gains nothing there" in cells.hovertext[0][0]
+
+
+def test_a_union_stands_between_the_two_models() -> None:
+    figure = draw("union_gain")
+    assert {trace.name for trace in figure.data} == {
+        "union", "union, purified", "the task's own region alone"
+    }  # fmt: skip
+    assert {shape.x0 for shape in figure.layout.shapes} == {0, 100}
+    assert {"pre-trained", "multi-task"} == {note.text for note in figure.layout.annotations}
+
+
+def test_stability_has_chance_as_a_tick() -> None:
+    figure = draw("stability_of_regions")
+    assert figure.data[-1].name == "by chance" and list(figure.data[-1].x) == pytest.approx([1.5] * 4)
+    assert figure.data[0].error_x.array[0] == pytest.approx(5)
