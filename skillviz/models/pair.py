@@ -147,8 +147,6 @@ def load_pair(
     values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing. `rest`
     zero puts zeros in place of the base's graftable values, once the pair is checked.
     """
-    if rest not in RESTS:
-        raise BadInput(f"'{rest}' is nothing that the rest of a graft can be; allowed: {', '.join(RESTS)}.")
     if dtype not in PAIR_DTYPES:
         raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
     where = pick(device)
@@ -169,8 +167,15 @@ def load_pair(
         )
     if check.readout == "head":
         pair.class_order = class_order(check.finetuned, task)
+    return _resting_at(rest, pair)
+
+
+def _resting_at(rest: str, pair: ModelPair) -> ModelPair:
+    """The pair with this rest: its own base, or zero in every graftable entry."""
+    if rest not in RESTS:
+        raise BadInput(f"'{rest}' is nothing that the rest of a graft can be; allowed: {', '.join(RESTS)}.")
+    pair.rest = rest
     if rest == "zero":
-        pair.rest = rest
         pair.base.zero_()
         pair.flat.theta.zero_()
     return pair
