@@ -23,6 +23,7 @@ NOTHING = "No method has been scored here."
 NO_RIVAL = "No method was scored on the same examples."
 TOUCHED = "parameters touched, % of the graftable ones (log scale)"
 APART = 1.16  # factor between two marks that would stand on each other
+PLOT, LEGEND = 300, 19  # pixels of the plot, and of a method in the legend of a narrow page
 ROW, PANEL = 36, 84  # pixels of a method's row, and of the axis
 
 STYLES = {
@@ -65,7 +66,7 @@ def against_touched(
     *,
     references: Mapping[str, float] | None = None,
     theme: str = "light",
-    height: int = 450,
+    height: int | None = None,
 ) -> go.Figure:
     """One mark with its interval a method and size, by the share of parameters touched, on a log axis.
 
@@ -74,9 +75,10 @@ def against_touched(
     require(points, POINTS, "points")
     words = metric_words(metric)
     shown = points[(points["metric"] == metric) & (points["touched"] > 0) & points["value"].notna()]
+    tall = height or PLOT + LEGEND * shown["method"].nunique()
     if shown.empty:
-        return blank(NOTHING, theme, height, TOUCHED, words.axis)
-    figure = canvas(theme, height, TOUCHED, words.axis)
+        return blank(NOTHING, theme, tall, TOUCHED, words.axis)
+    figure = canvas(theme, tall, TOUCHED, words.axis)
     placed = _placed(shown)
     for method in ordered(placed["method"].astype(str), STYLES):
         figure.add_trace(_marks(method, placed[placed["method"] == method].sort_values("touched"), words))

@@ -81,7 +81,7 @@ def gains(limit: float, several: bool, purified: bool) -> Compare:
         ]  # fmt: skip
         return [
             Comparison(
-                f"{r['task']} of {r['region']}", r["value"], r["low"], r["high"],
+                f"{r['task']} from {r['region']}", r["value"], r["low"], r["high"],
                 beyond(r["low"], r["high"], limit), "percent",
             )
             for r in own

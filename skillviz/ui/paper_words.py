@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.store import StudyFolder
 from skillviz.studies.verdicts import AGREES, DISAGREES, UNDECIDED, UNTESTED, Comparison, Verdict
 from skillviz.ui import text
 
@@ -58,6 +59,12 @@ def items() -> dict[str, str]:
     """The titles of all tables and figures by name, in the paper's order: tables, figures, then what is ours."""
     titles = {name: row.title for name, row in EXPERIMENTS.items()} | {name: told[0] for name, told in WITHOUT.items()}
     return {name: titles[name] for name in sorted(titles, key=_place)}
+
+
+def place_of(study: StudyFolder) -> tuple[int, int, str]:
+    """Where a study comes in a list: by its experiment as in the paper, then by name."""
+    word, number, _ = _place(study.record.experiment or "")
+    return word, number, study.name
 
 
 def _place(name: str) -> tuple[int, int, str]:

@@ -40,7 +40,7 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
     """All studies as a table; nothing where there are none."""
     if not studies:
         return
-    table = studies_words.listing(studies, states)
+    table = studies_words.listing(sorted(studies, key=paper_words.place_of), states)
     st.dataframe(table, hide_index=True, column_config=LIST, alt="The stored studies")
 
 
@@ -50,7 +50,9 @@ def choose(studies: Sequence[StudyFolder]) -> StudyFolder | None:
         return None
     st.markdown("## A study", help=about("study"))
     with page.explained():
-        return study_choice.choose(sorted(studies, key=lambda one: (not one.tables(), one.name)), "Study")
+        return study_choice.choose(
+            sorted(studies, key=lambda one: (not one.tables(), paper_words.place_of(one))), "Study"
+        )
 
 
 def details(study: StudyFolder | None) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from skillviz.studies.store import StudyRecord, write_record
 from skillviz.studies.tables import check
@@ -68,3 +72,18 @@ def _yaml(name: str, experiment: str, scale: str) -> str:
         "runs:\n"
         "- {task: film-sentiment, finetuned: demo_world/pairs/film-sentiment, localizer: [movement], size: ['1%']}\n"
     )
+
+
+def fake_running(root: Path, name: str = "table2-demo", *, step: int = 4, of: int = 31, pid: int | None = None) -> Path:
+    """A study that a living process (this one) works on, or a dead one where `pid` is none that lives."""
+    folder = fake_study(root, "table2", name=name, tables=(), status="running")
+    work = folder / "work"
+    work.mkdir()
+    started = psutil.Process().create_time()
+    own = {"pid": pid or os.getpid(), "started": started, "host": os.uname().nodename}
+    (work / "process.json").write_text(json.dumps(own), encoding="utf-8")
+    told = {"step": step, "of": of, "key": "x", "kind": "localize", "title": "localize film-sentiment with stagewise"}
+    line = {"time": time.time(), **told, "what": "started", "left": 150.0}
+    (work / "events.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    (work / "log.txt").write_text("3 of 31 finished: fine-tune film-sentiment\n", encoding="utf-8")
+    return folder
