@@ -169,8 +169,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             {
                 "demo": ("Tasks: four of the demo world instead of eight; one head, the language model's.",),
                 "small": (
-                    "Tasks: SST-2, CR, QNLI and MNLI instead of eight (--tasks takes more); each has a head of its own, "
-                    "which the pre-trained state has too.",
+                    "Tasks: SST-2, CR, QNLI and MNLI instead of eight (--tasks takes more); each has a head of its "
+                    "own, which the pre-trained state has too.",
                 ),
             },
         ),

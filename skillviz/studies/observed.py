@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from skillviz.core.temperature import scaled
 from skillviz.errors import SkillvizError
 from skillviz.runs.evaluate import SCALED, positive
 from skillviz.runs.record import Estimate, Scores, TaskNote
 from skillviz.runs.run import Run
-from skillviz.runs.tables import logit_columns
+from skillviz.studies.answers import Answers, answers_of
 from skillviz.studies.score import Score
 
 if TYPE_CHECKING:
@@ -34,17 +31,6 @@ OF_LOCALIZER = {
 }  # fmt: skip
 OUTCOME = ("learned", "biases", "layers", "kinds", "recipe")
 """Localizers whose size is what comes out, not what was asked for."""
-
-
-@dataclass(frozen=True)
-class Answers:
-    """Logits [n, label] of one state on examples in the order of their ids, and whether it answers as the fine-tuned
-    model does [n] (grafts only). Equal `examples` are the same examples."""
-
-    logits: np.ndarray
-    labels: np.ndarray
-    examples: str
-    agrees: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +124,7 @@ def of_run(run: Run, recipe: str = GIVEN, touched: float | None = None) -> Itera
     ]
     sets += [(t.name, "test", t.scores, _leak(t, record.task.name)) for t in record.transfers]
     for task, split, scores, told in sets:
-        answers = _answers(run.predictions(task), split, run.labels, record.temperature)
+        answers = answers_of(run.predictions(task), split, run.labels, record.temperature)
         for state, method, size in _states(run, recipe, touched, d):
             if state not in scores.states or (lottery and state != "grafted"):
                 continue
@@ -157,7 +143,7 @@ def of_score(score: Score, recipe: str = GIVEN, touched: float | None = None, se
     frame = score.predictions()
     for split, scores in record.splits.items():
         rows = frame[frame["dataset"] == score.dataset] if "dataset" in frame else frame
-        answers = _answers(rows, split, record.task.labels, record.temperature)
+        answers = answers_of(rows, split, record.task.labels, record.temperature)
         for state, method, size in _ends(recipe, touched, d):
             if state not in scores.states:
                 continue
@@ -270,27 +256,6 @@ def _other_sizes(run: Run, common: Mapping[str, Any]) -> Iterator[Observed]:
                 size=float(size), share=size / record.d if record.d else np.nan, touched=float(size), seed=spec.seed,
                 n=scores.n if scores else 0, note=record.task, asked=asked, values=values, ends=ends,
             )  # fmt: skip
-
-
-def _answers(frame: pd.DataFrame, split: str, labels: Sequence[str], temperature: float | None) -> dict[str, Answers]:
-    """The answers by state, in the order of the example ids."""
-    frame = frame[frame["split"] == split]
-    found: dict[str, Answers] = {}
-    for state, rows in frame.groupby("state", sort=False):
-        rows = rows.sort_values("example_id", kind="stable")
-        ids = "\n".join(rows["example_id"].astype(str)) + "\n" + ",".join(map(str, rows["label"]))
-        logits = rows[logit_columns(labels)].to_numpy(dtype=np.float64)
-        examples = hashlib.sha256(ids.encode()).hexdigest()
-        found[str(state)] = Answers(logits, rows["label"].to_numpy(), examples)
-    if "finetuned" in found:
-        tuned = found["finetuned"]
-        for state in ("grafted", "complement"):
-            if state in found:
-                same = found[state].logits.argmax(1) == tuned.logits.argmax(1)
-                found[state] = replace(found[state], agrees=same.astype(np.float64))
-        if temperature is not None:
-            found[SCALED] = replace(tuned, logits=scaled(tuned.logits, temperature))
-    return found
 
 
 def _leak(transfer: Any, trained_on: str) -> tuple[str, ...]:
