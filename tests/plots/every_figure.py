@@ -20,8 +20,10 @@ from skillviz.plots import (
     history,
     interpolation,
     makeup,
+    methods,
     overlap,
     overview,
+    paper,
     region,
     sparsity,
     tasks,
@@ -30,7 +32,7 @@ from skillviz.plots import (
 )
 from tests.plots import compare_frames as several
 from tests.plots import example_frames as single
-from tests.plots import frames
+from tests.plots import frames, study_frames
 from tests.plots import task_frames as several_tasks
 from tests.plots import wise_frames as wise
 
@@ -99,6 +101,13 @@ FIGURES |= {
     "union_gain": (tasks.union_gain, several_tasks.union, {}),
     "stability_of_regions": (tasks.stability_of_regions, several_tasks.stability, {}),
     "by_stage": (continual.by_stage, several_tasks.stages, {"start": {"film-sentiment": 0.52}}),
+}
+FIGURES |= {
+    "against_touched": (methods.against_touched, study_frames.points, {"references": {"pretrained": 0.6}}),
+    "against_touched_sizes": (methods.against_touched, lambda: study_frames.points(3), {"metric": "ece"}),
+    "rivals": (methods.rivals, study_frames.differences, {}),
+    "rivals_ece": (methods.rivals, study_frames.differences, {"metric": "ece"}),
+    "published_beside": (paper.beside, study_frames.published, {}),
 }
 NAMES = sorted(FIGURES)
 

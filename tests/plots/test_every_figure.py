@@ -24,6 +24,7 @@ CATEGORIES = {
     "token",
     "task",
     "run",
+    "method",
     "entries of run",
     "also in run",
     "region of",

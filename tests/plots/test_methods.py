@@ -1,0 +1,70 @@
+"""Methods against parameters touched: places on the log axis, marks apart, differences about zero."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from skillviz.plots.methods import STYLES, against_touched, method_style, rivals
+from skillviz.plots.theme import GROUND
+from tests.plots import study_frames as frames
+from tests.plots.test_theme import contrast
+
+
+def test_a_method_stands_at_the_share_that_it_touches_with_its_interval() -> None:
+    figure = against_touched(frames.points())
+    mark = next(t for t in figure.data if t.name == "BitFit")
+    row = frames.points().query("method == 'bitfit' and metric == 'accuracy'").iloc[0]
+    assert mark.x[0] / (100 * row["touched"]) == pytest.approx(1, rel=0.2)
+    assert mark.y[0] == pytest.approx(100 * row["value"])
+    assert mark.error_y.array[0] == pytest.approx(100 * (row["high"] - row["value"]))
+    assert figure.layout.xaxis.type == "log"
+    low, high = figure.layout.xaxis.range
+    assert low < math.log10(0.1) and high > 2
+
+
+def test_methods_that_touch_equally_many_stand_side_by_side() -> None:
+    marks = {t.name: t.x[0] for t in against_touched(frames.points()).data}
+    assert marks["fine-tuned"] != marks["AdamW"] and abs(marks["fine-tuned"] / marks["AdamW"] - 1) < 0.3
+    assert math.sqrt(marks["fine-tuned"] * marks["AdamW"]) == pytest.approx(100)
+
+
+def test_several_sizes_are_a_line_and_the_untouched_model_is_a_level() -> None:
+    figure = against_touched(frames.points(3), references={"pretrained": 0.6})
+    graft = next(t for t in figure.data if t.name == "graft")
+    assert len(graft.x) == 3 and list(graft.x) == sorted(graft.x) and graft.mode == "lines+markers"
+    assert "pre-trained" not in [t.name for t in figure.data]
+    assert [shape.y0 for shape in figure.layout.shapes] == [60]
+
+
+def test_ticks_are_written_without_exponents() -> None:
+    ticks = against_touched(frames.points(3)).layout.xaxis
+    assert {"0.1", "1", "10", "100"} <= set(ticks.ticktext)
+    assert all("e" not in word for word in ticks.ticktext)
+
+
+def test_every_method_is_told_apart_by_more_than_colour_and_seen_on_both_grounds() -> None:
+    for one, style in STYLES.items():
+        assert all(contrast(style.color, ground) >= 3 for ground in GROUND.values()), one
+    assert len({style.symbol for style in STYLES.values()}) == len(STYLES)
+
+
+def test_a_graft_of_another_recipe_keeps_the_colour_and_says_so() -> None:
+    style = method_style("graft@adamw-l1")
+    assert style.title == "graft of AdamW + L1" and style.color == STYLES["graft"].color
+    assert style.symbol != STYLES["graft"].symbol
+
+
+def test_differences_stand_about_a_line_at_zero_in_the_order_of_the_styles() -> None:
+    figure = rivals(frames.differences())
+    assert list(figure.layout.yaxis.categoryarray) == ["AdamW", "fine-tuned", "LoRA", "BitFit", "region re-trained"]
+    assert figure.layout.xaxis.title.text == "accuracy: method − graft, points"
+    low, high = figure.layout.xaxis.range
+    assert low < 0 < high and figure.layout.shapes[0].x0 == 0
+    assert "points" in figure.data[0].hovertext[0] and "95 %" in figure.data[0].hovertext[0]
+
+
+def test_an_interval_that_is_missing_is_said() -> None:
+    table = frames.differences().assign(low=float("nan"), high=float("nan"))
+    assert rivals(table, "ece").data[0].hovertext[0].endswith("no interval")

@@ -1,0 +1,34 @@
+"""Published values stay apart from measured ones: hollow marks, named in the legend, deviations told as such."""
+
+from __future__ import annotations
+
+from skillviz.plots.paper import beside
+from tests.plots import study_frames as frames
+
+
+def test_published_marks_are_hollow_and_measured_ones_filled() -> None:
+    figure = beside(frames.published(), ["SST-2", "QNLI to MNLI (0/1)", "AGNews"])
+    symbols = {t.name: t.marker.symbol for t in figure.data}
+    assert symbols == {
+        "graft, here": "diamond", "graft, published": "diamond-open", "fine-tuned, here": "circle",
+        "fine-tuned, published": "circle-open",
+    }  # fmt: skip
+
+
+def test_tasks_stand_in_the_order_that_was_asked_for() -> None:
+    figure = beside(frames.published(), ["AGNews", "SST-2"])
+    assert list(figure.layout.yaxis.ticktext) == ["AGNews", "SST-2"]
+    assert [len(t.x) for t in figure.data] == [1, 2, 1, 2]
+
+
+def test_marks_of_a_task_do_not_hide_each_other() -> None:
+    figure = beside(frames.published(), ["SST-2"])
+    assert len({round(float(t.y[0]), 6) for t in figure.data}) == 4
+    assert all(-0.5 < t.y[0] < 0.5 for t in figure.data)
+
+
+def test_a_published_bracket_is_told_as_a_deviation_and_its_absence_too() -> None:
+    figure = beside(frames.published(), ["SST-2", "QNLI to MNLI (0/1)"])
+    printed = next(t for t in figure.data if t.name == "graft, published")
+    assert "standard deviation" in printed.hovertext[0] and "no deviation is printed" in printed.hovertext[1]
+    assert "95 %" in next(t for t in figure.data if t.name == "graft, here").hovertext[0]
