@@ -102,7 +102,7 @@ def _parts(found: Found) -> dict[str, pd.DataFrame]:
 def union(found: Found) -> None:
     """Any set of tasks, and what the union of their regions gives every task."""
     st.markdown("## Any set of tasks", help=about("union", "gain"))
-    chosen = controls.several("union", "Unite the regions of", found.tasks, found.tasks[:2])
+    chosen = controls.several("union", "Unite the regions of", found.tasks, _first_union(found))
     if not chosen:
         st.info("Choose one task or more: the regions of all of them are grafted together.")
         return
@@ -113,6 +113,13 @@ def union(found: Found) -> None:
         return
     st.markdown(tasks_words.union(rows, chosen))
     show(exhibits.union(rows, chosen, theme()), found.study.name)
+
+
+def _first_union(found: Found) -> tuple[str, ...]:
+    """The smallest stored union, of one family where there is one; the first two tasks where none is stored."""
+    unions = [tuple(str(of).split("+")) for of in found.gain["of"].unique() if "+" in str(of)]
+    unions.sort(key=lambda names: (len({family(name) for name in names}) > 1, len(names)))
+    return unions[0] if unions else found.tasks[:2]
 
 
 def stored(found: Found, chosen: Sequence[str]) -> pd.DataFrame:

@@ -1,0 +1,72 @@
+"""The page of several tasks on a made-up study: maps, any union, an empty state, and what the address keeps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pages.test_pages import charts, opened, words
+from tests.studies.fake_study import fake_study
+
+FOUR = ("cr", "sst2_sentences", "qnli", "ag_news")
+
+
+@pytest.fixture
+def study(empty: Path) -> Path:
+    """A study of figure 8 in the user's folder; no runs."""
+    return fake_study(empty, "figure8", tables=("overlap", "isolation", "gain", "stability", "scores", "note"))
+
+
+def figure(test: Any, number: int) -> dict[str, Any]:
+    return json.loads(charts(test)[number].proto.spec)
+
+
+def test_maps_sentences_and_notes(study: Path) -> None:
+    test = opened("tasks")
+    assert not test.exception and not test.error and len(charts(test)) == 4
+    said = words(test)
+    assert "Related tasks share more" in said and "of the multi-task model's gain on its own task" in said
+    assert "The union of film-sentiment and gadget-sentiment brings back" in said
+    assert len([e for e in test.expander if e.label == "Table"]) == 4
+    assert all(chart.proto.alt for chart in charts(test))
+
+
+def test_choices_stand_in_the_address(study: Path) -> None:
+    test = opened("tasks", kind="iou", regions="purified", union="news-inference~news-topic")
+    assert test.query_params["kind"] == "iou" and test.query_params["union"] == "news-inference~news-topic"
+    assert "(purified)" in json.dumps(figure(test, 1)["layout"]["yaxis"]["ticktext"])
+    assert "The union of news-inference and news-topic brings back" in words(test)
+
+
+def test_tasks_of_one_family_stand_together(empty: Path) -> None:
+    fake_study(empty, "figure8", tasks=FOUR)
+    test = opened("tasks")
+    names = figure(test, 0)["layout"]["yaxis"]["ticktext"]
+    assert abs(names.index("cr") - names.index("sst2_sentences")) == 1
+
+
+def test_no_task_chosen_asks_for_one(study: Path) -> None:
+    test = opened("tasks", union="none")
+    assert not test.exception and "Choose one task or more" in words(test) and len(charts(test)) == 3
+
+
+def test_a_union_that_is_not_stored_says_what_makes_it(study: Path) -> None:
+    test = opened("tasks", union="film-sentiment~news-topic")
+    assert not test.exception and len(charts(test)) == 3
+    assert "This union is not stored" in words(test)
+    assert any("reproduce figure8" in code.value for code in test.code)
+
+
+def test_a_study_without_gains_shows_the_regions(empty: Path) -> None:
+    fake_study(empty, "figure8", tables=("overlap", "isolation", "note"))
+    test = opened("tasks", union="film-sentiment")
+    assert not test.exception and len(charts(test)) == 1 and "need the weights" in words(test)
+
+
+def test_without_a_study_the_command_is_shown(empty: Path) -> None:
+    test = opened("tasks")
+    assert not test.exception and not charts(test)
+    assert any("reproduce figure8 --scale demo" in code.value for code in test.code)

@@ -1,0 +1,66 @@
+"""Sentences about isolation, transfer and unions: a claim only where its interval leaves out nought."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from skillviz.plots.tasks import SINGLE, UNION_OF
+from skillviz.ui import tasks_words as words
+from tests.ui.test_interpolation_words import plain
+
+
+def isolation(gap: tuple[float, float, float] | None, **changes: float) -> pd.DataFrame:
+    rows = [("related", 0.3, 0.25, 0.35), ("unrelated", 0.1, 0.08, 0.12)]
+    if gap is not None:
+        rows.append(("related - unrelated", *gap))
+    told = {"kind": "overlap", "chance": 0.03, "pairs": 4, "seeds": 3, **changes}
+    return pd.DataFrame([{"relation": r, "value": v, "low": a, "high": b, **told} for r, v, a, b in rows])
+
+
+def test_more_less_or_open_is_read_off_the_interval() -> None:
+    more = plain(words.isolation(isolation((0.2, 0.1, 0.3)), "overlap"))
+    assert (
+        "**related** tasks **30.0 % (25.0–35.0)**" in more and "random regions of these sizes would share 3 %" in more
+    )
+    assert "Related tasks share more: +20.0 points (95 %: 10.0–30.0) over 3 mask seeds." in more
+    assert "share less, other than in the paper" in plain(words.isolation(isolation((-0.2, -0.3, -0.1)), "overlap"))
+    assert "cannot be told" in plain(words.isolation(isolation((0.2, -0.1, 0.5)), "overlap"))
+
+
+def test_one_seed_or_no_kin_decides_nothing() -> None:
+    assert "one mask seed" in plain(words.isolation(isolation((0.2, np.nan, np.nan)), "overlap"))
+    alone = isolation(None)
+    said = plain(words.isolation(alone[alone["relation"] == "unrelated"], "overlap"))
+    assert "not related **10.0 %" in said and "No two of these tasks are of one family" in said
+    assert plain(words.isolation(alone, "iou")) == "No two regions were compared."
+
+
+GAIN = pd.DataFrame(
+    [
+        ("a", "a", 0.9, 0.8, 1.0), ("b", "b", 0.6, 0.5, 0.7), ("a", "b", 0.3, 0.1, 0.5), ("b", "a", 0.1, -0.1, 0.3),
+        ("a", "c", -0.3, -0.5, -0.1), ("a+b", "a", 1.0, 0.9, 1.1), ("c", "c", np.nan, np.nan, np.nan),
+    ],
+    columns=["of", "task", "value", "low", "high"],
+)  # fmt: skip
+
+
+def test_transfer_counts_what_leaves_out_nought() -> None:
+    kin = {("a", "b"): "related", ("b", "a"): "related", ("a", "c"): "unrelated"}
+    said = plain(words.transfer(GAIN, kin))
+    assert "brings back **60.0 %** to **90.0 %** of the multi-task model's gain on its own task" in said
+    assert "of 2 pairs of related tasks the region of one helps the other beyond chance in 1 and harms it in 0" in said
+    assert "of 1 pair of unrelated tasks the region of one helps the other beyond chance in 0 and harms it in 1" in said
+    assert plain(words.transfer(GAIN.iloc[:0], kin)) == ""
+
+
+def test_a_union_is_told_inside_and_outside() -> None:
+    rows = pd.DataFrame(
+        [("a", UNION_OF, 0.9, 0.8, 1.0), ("b", UNION_OF, 0.2, -0.1, 0.5), ("c", UNION_OF, np.nan, np.nan, np.nan)],
+        columns=["task", "what", "value", "low", "high"],
+    )
+    said = plain(words.union(rows, ("a", "b")))
+    assert "The union of a and b brings back **90 %** (80–100) on a and **20 %** (−10 to 50) on b" in said
+    assert "of tasks outside it, n/a on c, where the multi-task model gains nothing." in said
+    single = rows.assign(what=SINGLE)
+    assert plain(words.union(single, ("a",))).startswith("The region of a brings back")
