@@ -196,7 +196,7 @@ DEMO = Scale(
         "film-sentiment", "gadget-sentiment", "film-subjectivity", "news-topic", "question-type",
         "news-inference", "scene-inference", "news-paraphrase", "question-paraphrase",
     ),
-    sizes=("3%", "1%", "10%", "30%"),
+    sizes=("3%", "1%", "10%"),
     training={"steps": 800, "batch_size": 16, "lr": 0.05},
     roles={
         "four": ("film-sentiment", "news-topic", "scene-inference"),

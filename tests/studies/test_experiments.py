@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ SEARCHED = ("stagewise", "learned", "learned-ranked", "fisher", "random", "lotte
 WANTED = ("table1", "table2", "table3", "table4", "table8", *(f"figure{n}" for n in range(2, 11)), "sensitivity")
 
 
+@cache
 def planned(name: str, at: str = "demo") -> Plan:
     return plan(StudySpec(**EXPERIMENTS[name].build(scale(at))))
 

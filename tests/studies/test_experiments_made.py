@@ -47,7 +47,7 @@ def small(world: Path, stored: Path, monkeypatch: pytest.MonkeyPatch) -> Scale:
     """The tiny scale, with shorter lists of constants, and members kept in `stored`."""
     monkeypatch.setenv("SKILLVIZ_MEMBERS", str(stored / "members"))
     monkeypatch.setattr(sensitivity, "RATES", (1e7,))
-    monkeypatch.setattr(sensitivity, "STEPS", (2, 3))
+    monkeypatch.setattr(sensitivity, "MORE_STEPS", (2, 3))
     monkeypatch.setattr(sensitivity, "BATCHES", (8,))
     monkeypatch.setattr(figure4, "LOTTERY", ("20%", "90%"))
     return tiny_scale(world)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 RATES = (1e6, 1e7, 1e8)
 BIASES = (5.0, 10.0)
-STEPS = (25, 50, 100)
+STEPS = {"demo": (25, 100)}
+MORE_STEPS = (25, 50, 100)
 BATCHES = (32, 128)
 FIELDS = ("steps", "batch_size")  # of a run, not of its localizer's options
 
@@ -24,13 +25,13 @@ FIELDS = ("steps", "batch_size")  # of a run, not of its localizer's options
 def build(scale: Scale) -> list[dict[str, Any]]:
     """One task: the learned mask by rate, steps and bias, its ranked form by rate, steps by batch of the others."""
     member = scale.first(scale.some("one", 1)[0])
-    size = scale.sizes[:1]
+    size, tried = scale.sizes[:1], STEPS.get(scale.name, MORE_STEPS)
     learned = scale.options.get("learned", {}).get("batch_size", 128) // 2
     entries = [
         scale.search(member, "learned", size, batch_size=learned, steps=steps, options={"lr": lr, "bias": bias})
-        for lr, steps, bias in itertools.product(RATES, STEPS, BIASES)
+        for lr, steps, bias in itertools.product(RATES, tried, BIASES)
     ]
-    for name, steps, batch in itertools.product(("stagewise", "learned-ranked"), STEPS, BATCHES):
+    for name, steps, batch in itertools.product(("stagewise", "learned-ranked"), tried, BATCHES):
         entries.append(scale.search(member, name, size, steps=steps, batch_size=batch))
     return entries
 
