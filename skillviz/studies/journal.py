@@ -92,11 +92,11 @@ class Journal:
         self.log("".join(traceback.format_exception(error)))
 
     def note(self, step: Step, state: str, seconds: float | None = None, error: Failure | None = None) -> None:
-        """Keeps what came of a step; study.json follows within EVERY seconds, at once where it failed."""
+        """Keeps what came of a step; study.json follows within EVERY seconds, at once where it began or failed."""
         known = self.notes[step.key]
         update = {"state": state, "error": error, "seconds": known.seconds if seconds is None else round(seconds, 3)}
         self.notes[step.key] = known.model_copy(update=update)
-        if error is not None or time.monotonic() - self.written > EVERY:
+        if error is not None or state == "running" or time.monotonic() - self.written > EVERY:
             self.save()
 
     def save(self, **fields: Any) -> None:

@@ -1,0 +1,297 @@
+"""Running studies: whole, interrupted anywhere, by several processes, with steps that fail; equal tables in the end."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from skillviz.errors import BadInput, SkillvizError
+from skillviz.runs.child import environment
+from skillviz.runs.progress import Progress
+from skillviz.runs.store import Store
+from skillviz.studies.engine import Outcome, run_study
+from skillviz.studies.estimate import estimate
+from skillviz.studies.member import MemberSpec, folder_of, member_root
+from skillviz.studies.plan import plan
+from skillviz.studies.results import Results
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.status import status
+from skillviz.studies.step import Step
+from skillviz.studies.store import StudyFolder, list_studies
+from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks
+
+Whole = tuple[StudySpec, Store, Path, Outcome]
+Small = tuple[StudySpec, Store]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    """A study with entries of every kind, run through; its store and the folder of its members."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    study, store = every_kind(tiny), Store(folder / "runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
+        yield study, store, folder / "members", run_study(study, store, command="the command")
+
+
+@pytest.fixture
+def whole(undisturbed: Whole, monkeypatch: pytest.MonkeyPatch) -> Whole:
+    """The study that was run through, with its members at hand."""
+    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(undisturbed[2]))
+    return undisturbed
+
+
+@pytest.fixture(scope="module")
+def small(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Small:
+    """A small study, run through in one process."""
+    study, store = few(tiny, seed=[0, 1]), Store(tmp_path_factory.mktemp("small") / "runs")
+    assert run_study(study, store).is_whole
+    return study, store
+
+
+def only_study(store: Store) -> StudyFolder:
+    """The one study of a store."""
+    (found,) = list_studies(store)
+    return found
+
+
+def same_tables(a: Store, b: Store) -> None:
+    """Asserts that the studies of two stores have equal tables."""
+    one, two = only_study(a), only_study(b)
+    assert sorted(one.tables()) == sorted(two.tables()) != []
+    for name in one.tables():
+        pd.testing.assert_frame_equal(one.table(name), two.table(name))
+
+
+def made(store: Store) -> dict[str, str]:
+    """When each member was made, by its folder's name."""
+    return {p.parent.name: json.loads(p.read_text())["created"] for p in member_root().glob("*/member.json")}
+
+
+def test_a_study_of_every_kind_runs_through(whole: Whole) -> None:
+    study, store, _, outcome = whole
+    assert outcome.is_whole and len(outcome.finished) == len(plan(study).steps) and not outcome.skipped
+    frame = status(study, store)
+    assert set(frame["state"]) == {"finished"} and (frame["seconds"] > 0).all()
+    assert estimate(study, store) == 0
+    record = only_study(store).record
+    assert (record.status, record.command, record.workers) == ("finished", "the command", 1)
+    assert record.seconds > 0 and record.estimated is not None and record.estimated > 0
+    assert all(note.state == "finished" and note.estimated is not None for note in record.steps.values())
+    assert {"scores", "differences"} <= set(only_study(store).tables())
+
+
+def test_results_are_found_by_labels(whole: Whole) -> None:
+    study, store, _, _ = whole
+    results = Results(plan(study), store)
+    runs = results.runs(task_name="two", recipe="sgd", localizer="random")
+    assert [run.spec.seed for run in runs] == [0, 1] and results.entry(runs[0])["member_seed"] == 0
+    (score,) = results.scores(recipe="graft-retrain", on="two")
+    assert score.dataset == "two" and 0 <= (score.metrics["finetuned"]["accuracy"] or 0) <= 1
+    assert set(score.metrics) == {"pretrained", "finetuned", "finetuned_scaled"} == set(score.intervals)
+    frame = score.predictions()
+    assert set(frame["state"]) == {"pretrained", "finetuned"} and set(frame["dataset"]) == {"two"}
+    spec = results.member_of(score)
+    assert spec is not None and spec.recipe == "graft-retrain"
+    assert results.member(spec)["finetune"]["recipe"]
+    several = results.member_of(results.scores(mode="naive", stage=2)[0])
+    assert several is not None and set(results.member(several)["finetune"]) == {"1/one", "2/one", "2/two"}
+    assert results.member(several, "two", 2)["finetune"]["task"] == "two"
+
+
+def test_an_earlier_task_is_answered_alike_after_later_training(whole: Whole) -> None:
+    results = Results(plan(whole[0]), whole[1])
+    first, second = results.scores(mode="grafting", task="one")
+    pd.testing.assert_frame_equal(first.predictions(), second.predictions())
+
+
+def test_nothing_is_repeated(whole: Whole) -> None:
+    study, store, _, _ = whole
+    before, told = made(store), []
+    again = run_study(study, store, on_step=lambda number, count, step, what: told.append(what))
+    assert again.is_whole and not again.finished and set(told) == {"started", "skipped"}
+    assert made(store) == before and len(store.list()) == len(plan(study).runs)
+    assert only_study(store).record.command == "the command" or only_study(store).record.command is None
+
+
+class Crash(BaseException):
+    """What nobody catches, as the end of the process."""
+
+
+def crashing(study: StudySpec, store: Store, draw: random.Random) -> bool:
+    """Runs a study that ends at a random word of what it tells; whether it came through before."""
+    left = draw.randint(1, 25)
+
+    def told(*_: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Crash
+
+    try:
+        run_study(study, store, progress=told, on_step=told)
+    except Crash:
+        return False
+    return True
+
+
+def test_a_study_that_ends_at_random_points_comes_to_the_same_tables(small: Small, tmp_path: Path) -> None:
+    study, store, draw, attempts = small[0], Store(tmp_path / "again"), random.Random(4), 1
+    while not crashing(study, store, draw):
+        attempts += 1
+        assert attempts < 60
+    assert attempts > 3
+    same_tables(small[1], store)
+    assert len(store.list()) == len(plan(study).runs) and not store.unreadable()
+
+
+def test_a_study_that_is_killed_comes_to_the_same_tables(small: Small, tmp_path: Path) -> None:
+    (study, two), one = small, Store(tmp_path / "one")
+    file = tmp_path / "study.yaml"
+    file.write_text(study.yaml_text())
+    words = [sys.executable, "-m", "skillviz", "study", "run", str(file), "--runs-dir", str(one.root)]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(words, env=environment(), stdout=log, stderr=log, start_new_session=True)
+        events = one.root / "studies" / "tiny" / "work" / "events.jsonl"
+        ends = time.monotonic() + 60
+        while time.monotonic() < ends and process.poll() is None:
+            told = events.read_text() if events.is_file() else ""
+            if told.count('"finished"') >= 2:
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert process.returncode == -signal.SIGKILL, (tmp_path / "log").read_text()
+    kept = made(one)
+    assert set(status(study, one)["state"]) >= {"finished", "missing"}
+    outcome = run_study(study, one)
+    assert outcome.is_whole and len(outcome.skipped) >= 2
+    assert {name: made(one)[name] for name in kept} == kept
+    same_tables(one, two)
+
+
+def test_two_workers_come_to_the_same_tables(small: Small, store: Store) -> None:
+    study, told = small[0], list[tuple[str, str]]()
+    outcome = run_study(study, store, workers=2, on_step=lambda n, c, step, what: told.append((step.key, what)))
+    assert outcome.is_whole and not outcome.failed, outcome.failed
+    finished: set[str] = set()
+    needs = {step.key: step.needs for step in plan(study).steps}
+    for key, what in told:
+        if what == "started":
+            assert finished.issuperset(needs[key])
+        finished |= {key} if what == "finished" else set()
+    same_tables(small[1], store)
+    assert only_study(store).record.workers == 2
+
+
+def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
+    from tests.studies.tiny_study import tiny_world
+
+    tiny_world(tmp_path / "world")
+    study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
+    run_study(study, store)
+    tables = only_study(store).record.made_of
+    train = tmp_path / "world" / "one" / "train.jsonl"
+    train.write_text("".join(train.read_text().splitlines(keepends=True)[:-2]))
+    outcome = run_study(study, store)
+    assert outcome.is_whole and not outcome.skipped
+    assert only_study(store).record.made_of != tables
+
+
+def test_a_retrained_member_is_made_anew_with_its_region(whole: Whole) -> None:
+    from skillviz.studies.making import made as is_made
+
+    study, store, _, _ = whole
+    spec = next(member for member in plan(study).members if member.recipe == "graft-retrain")
+    assert is_made(spec, store) == folder_of(spec)
+    record = json.loads((folder_of(spec) / "member.json").read_text())
+    assert list(record["regions"]) == [spec.regions[0].key()]
+    record["regions"] = {spec.regions[0].key(): "of another region"}
+    kept = (folder_of(spec) / "member.json").read_text()
+    (folder_of(spec) / "member.json").write_text(json.dumps(record))
+    assert is_made(spec, store) is None
+    (folder_of(spec) / "member.json").write_text(kept)
+
+
+def test_a_member_that_fails_takes_along_only_what_needs_it(tiny: Path, store: Store) -> None:
+    one, two = tasks(tiny)
+    entry = {"recipe": "sgd", "localizer": "movement", "size": "5%"}
+    broken = study_of(
+        tiny,
+        {**entry, "task": one, "finetune": {"lr": 1e30}},
+        {"task": one, "recipe": "graft-retrain", "region": {**REGION, "finetune": {"lr": 1e30}}, "localizer": "none"},
+        {**entry, "task": two},
+    )
+    told: list[tuple[str, str]] = []
+    outcome = run_study(broken, store, on_step=lambda n, c, step, what: told.append((step.kind, what)))
+    ((step, failure),) = outcome.failed
+    assert step.kind == "finetune" and "the loss became" in failure.message
+    assert [s.kind for s in outcome.not_reached] == ["localize", "finetune", "score", "table"]
+    assert [s.kind for s in outcome.finished] == ["finetune", "localize"]
+    record = only_study(store).record
+    assert record.status == "failed" and record.steps[step.key].error == failure
+    frame = status(broken, store).set_index("title")
+    assert frame.loc[step.title, "state"] == "failed" and "the loss became" in frame.loc[step.title, "error"]
+    assert isinstance(step.spec, MemberSpec)
+    root = folder_of(step.spec).parent
+    assert [path.name for path in root.glob(".*")] == [".locks"] and len(list(root.glob("[!.]*"))) == 1
+    again = run_study(broken, store)
+    assert [s.key for s, _ in again.failed] == [step.key] and len(again.skipped) == 2
+
+
+def test_what_cannot_be_done_is_said_before_anything_is_made(tiny: Path, store: Store) -> None:
+    one, two = tasks(tiny)
+    good = {"task": one, "recipe": "sgd", "localizer": "movement", "size": "5%"}
+    by_key = {"recipe": {"run": f"key:{'0' * 64}"}}
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({**good, "task": str(tiny / "none.yaml")}, "there is no task file"),
+        ({**good, "base": str(tiny / "none")}, "none"),
+        ({**good, "size": "9999999"}, "9,999,999 entries"),
+        ({**good, "options": {"colour": 1}}, "no option 'colour'"),
+        ({**good, "readout": "prompt"}, "readout"),
+        ({**good, "localizer": "recipe", "options": by_key}, "neither in this study nor finished"),
+        ({**good, "recipe": "lora", "finetune": {"grid": "tiny"}}, "'tiny' is not a grid"),
+    ]
+    for entry, words in wrong:
+        with pytest.raises(SkillvizError) as caught:
+            run_study(study_of(tiny, good, entry), store)
+        assert "entry 2" in str(caught.value) and words in str(caught.value) and "\n" not in str(caught.value)
+    with pytest.raises(BadInput, match="'table99' is not an experiment"):
+        run_study(few(tiny).model_copy(update={"experiment": "table99"}), store)
+    assert not store.root.exists()
+
+
+def test_a_study_under_way_is_not_begun_twice(tiny: Path, store: Store) -> None:
+    caught: list[str] = []
+
+    def inside(number: int, count: int, step: Step, what: str) -> None:
+        if not caught:
+            with pytest.raises(BadInput) as error:
+                run_study(few(tiny), store)
+            caught.append(str(error.value))
+            assert status(few(tiny), store)["state"].tolist()[0] == "running"
+
+    assert run_study(few(tiny), store, on_step=inside).is_whole
+    assert "being made by another process" in caught[0]
+
+
+def test_ctrl_c_leaves_a_study_that_goes_on(tiny: Path, store: Store) -> None:
+    def stop(progress: Progress) -> None:
+        if progress.phase == "search":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(few(tiny), store, progress=stop)
+    assert only_study(store).record.status == "cancelled"
+    assert [entry.record.status for entry in store.unfinished()] == ["cancelled"]
+    assert run_study(few(tiny), store).is_whole and not store.unfinished()

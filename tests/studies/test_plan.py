@@ -1,0 +1,218 @@
+"""What a study's file stands for: steps, their order, keys and labels; and what is wrong with a file, in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from skillviz.errors import BadInput
+from skillviz.models.recipes import OPTIMIZERS as OF_RECIPES
+from skillviz.models.recipes import RECIPES as ROWS
+from skillviz.runs.spec import RunSpec
+from skillviz.studies.member import OPTIMIZERS, RECIPES, MemberSpec, read_member
+from skillviz.studies.plan import Plan, plan
+from skillviz.studies.regions import keys_in
+from skillviz.studies.score import ScoreSpec
+from skillviz.studies.spec import StudySpec, read_study
+from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def whole(tiny: Path) -> Plan:
+    """The plan of a study with entries of every kind."""
+    return plan(every_kind(tiny))
+
+
+def titles(found: Plan, kind: str) -> list[str]:
+    """The titles of the steps of a kind."""
+    return [step.title for step in found.steps if step.kind == kind]
+
+
+def test_names_of_recipes_are_those_of_their_table() -> None:
+    assert tuple(ROWS) == RECIPES and OPTIMIZERS == OF_RECIPES
+
+
+def test_every_kind_of_entry_has_its_steps(whole: Plan) -> None:
+    assert titles(whole, "finetune") == [
+        "fine-tune one (sgd, seed 0)",
+        "fine-tune two (sgd, seed 0)",
+        "fine-tune one (graft-retrain, seed 0)",
+        "fine-tune one+two (continual, grafting, seed 0)",
+        "fine-tune one+two (continual, naive, seed 0)",
+        "fine-tune one+two (multi-task, seed 0)",
+        "fine-tune one (bitfit, seed 0)",
+        "fine-tune one (lora, seed 0)",
+    ]
+    assert len(titles(whole, "localize")) == 2 * 4 + 2 + 1
+    assert titles(whole, "score") == [
+        "score one (graft-retrain, seed 0)",
+        "score one (graft-retrain, seed 0) on two",
+        "score one (continual, seed 0) after stage 1 (grafting)",
+        "score one (continual, seed 0) after stage 2 (grafting)",
+        "score two (continual, seed 0) after stage 2 (grafting)",
+        "score one (continual, seed 0) after stage 1 (naive)",
+        "score one (continual, seed 0) after stage 2 (naive)",
+        "score two (continual, seed 0) after stage 2 (naive)",
+        "score one (bitfit, seed 0)",
+        "score one (lora, seed 0)",
+    ]
+    assert [step.kind for step in whole.steps][-1] == "table"
+
+
+def test_each_step_comes_after_what_it_needs(whole: Plan) -> None:
+    seen: set[str] = set()
+    for step in whole.steps:
+        assert seen.issuperset(step.needs), step.title
+        seen.add(step.key)
+    assert set(whole.steps[-1].needs) == seen - {"table"}
+
+
+def test_what_needs_a_region_needs_its_run_and_that_its_model(whole: Plan) -> None:
+    retrained = next(step for step in whole.steps if "graft-retrain" in step.title)
+    (run,) = retrained.needs
+    assert isinstance(retrained.spec, MemberSpec) and [r.key() for r in retrained.spec.regions] == [run]
+    assert whole.by_key[run].title.startswith("movement 5%")
+    assert whole.by_key[whole.by_key[run].needs[0]].title == "fine-tune one (sgd, seed 0)"
+    by_hand = next(spec for spec in whole.runs if spec.localizer == "recipe")
+    assert keys_in(by_hand.options["recipe"]) == [run] and run in whole.by_key[by_hand.key()].needs
+
+
+def test_the_steps_of_a_pair_stand_together(whole: Plan) -> None:
+    pairs = [step.pair for step in whole.steps if step.pair is not None]
+    changes = sum(a != b for a, b in zip(pairs, pairs[1:], strict=False))
+    assert changes == len(set(pairs)) - 1
+
+
+def test_members_of_several_tasks_have_a_folder_for_each_stage_and_task(whole: Plan) -> None:
+    paths = {spec.finetuned.removeprefix("${SKILLVIZ_MEMBERS}/") for spec in whole.scores}
+    grafting = next(spec for spec in whole.members if spec.recipe == "continual" and spec.regions)
+    assert {f"{grafting.name()}/1/one", f"{grafting.name()}/2/one", f"{grafting.name()}/2/two"} <= paths
+    multi = next(spec for spec in whole.members if spec.recipe == "multi-task")
+    assert multi.path(multi.tasks[1]).endswith(f"{multi.name()}/two")
+    assert multi.name().startswith("task+task-multi-task-")
+
+
+def test_labels_find_steps_again(whole: Plan) -> None:
+    assert len(whole.of("localize", task_name="two")) == 4 + 1
+    assert len(whole.of("localize", task="two", recipe="sgd", localizer="random")) == 2
+    assert [step.spec.on is None for step in whole.of("score", recipe="graft-retrain")] == [True, False]
+    assert len(whole.of("score", mode="naive", stage=2)) == 2
+    assert len(whole.of("score", label="small")) == 2
+    assert len(whole.of("localize", role="region")) == 2  # asked for as runs and as regions: one step each
+    assert whole.of("localize", colour="red") == []
+
+
+def test_lists_stand_for_every_combination(tiny: Path) -> None:
+    one, two = tasks(tiny)
+    entry = {"task": [one, two], "k_shot": [4, None], "recipe": ["sgd", "adamw"], "localizer": "none"}
+    found = plan(study_of(tiny, {**entry, "finetune": {"seed": [0, 1, 2]}}))
+    assert len(found.members) == 2 * 2 * 2 * 3 == len(found.scores)
+    assert {(m.k_shot, m.seed) for m in found.members} == {(k, s) for k in (4, None) for s in range(3)}
+    assert all(spec.steps == 6 for spec in found.members)  # the defaults of finetune are kept
+
+
+def test_keys_are_those_of_the_specs_and_stay() -> None:
+    member = MemberSpec(base="b", tasks=("sst2",))
+    assert member.key() == MemberSpec(base="b", tasks="sst2", seed=0, regions=()).key()  # type: ignore[arg-type]
+    assert member.json_text() == '{"base":"b","tasks":["sst2"]}'
+    assert member.name() == "sst2-sgd-b3662fa1c0" and member.path() == "${SKILLVIZ_MEMBERS}/sst2-sgd-b3662fa1c0"
+    assert ScoreSpec(base="b", finetuned="f", task="t").json_text() == '{"base":"b","finetuned":"f","task":"t"}'
+    changed = {member.model_copy(update={name: 3}).key() for name in ("seed", "data_seed", "k_shot", "steps", "rank")}
+    assert len(changed | {member.key()}) == 6
+
+
+def test_a_plan_is_the_same_from_the_file_it_writes(tiny: Path, tmp_path: Path) -> None:
+    study = every_kind(tiny)
+    (tmp_path / "study.yaml").write_text(study.yaml_text())
+    again = plan(read_study(tmp_path / "study.yaml"))
+    assert again.key == plan(study).key and [s.key for s in again.steps] == [s.key for s in plan(study).steps]
+
+
+def test_studies_that_ship_are_read() -> None:
+    files = sorted((PROJECT / "benchmarks" / "studies").glob("minilm*.yaml"))
+    assert files and all(len(read_study(file).specs()) == len(plan(read_study(file)).steps) - 1 for file in files)
+
+
+def test_a_region_on_a_model_of_its_own(tiny: Path) -> None:
+    one, _ = tasks(tiny)
+    region = {**REGION, "recipe": "adamw", "finetune": {"lr": 0.01, "seed": 7}, "seed": 3}
+    entry = {"task": one, "recipe": "graft-retrain", "region": region, "localizer": "none", "finetune": {"seed": 1}}
+    found = plan(study_of(tiny, entry))
+    tuned, retrained = found.members
+    assert (tuned.recipe, tuned.lr, tuned.seed, tuned.steps) == ("adamw", 0.01, 7, 6)
+    assert (retrained.recipe, retrained.seed, retrained.regions[0].seed) == ("graft-retrain", 1, 3)
+
+
+def test_without_a_size_or_seed_of_its_own_a_region_has_the_entrys(tiny: Path) -> None:
+    one, _ = tasks(tiny)
+    entry = {"task": one, "recipe": "graft-retrain", "region": {"localizer": "movement"}, "localizer": "none"}
+    found = plan(study_of(tiny, {**entry, "size": ["1%", "5%"], "seed": [0, 1]}))
+    assert [(spec.sizes, spec.seed) for spec in found.runs] == [
+        (("1%",), 0), (("1%",), 1), (("5%",), 0), (("5%",), 1)
+    ]  # fmt: skip
+    assert len(found.scores) == 4 and found.of("score", seed=1)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"recipe": "sdg"}, "'sdg' is not a recipe; known: sgd"),
+    ({"recipe": "sgd", "localizer": "stagewize"}, "'stagewize' is not a localizer; known: "),
+    ({"recipe": "sgd", "colour": 1}, "'colour' is not a field of a run"),
+    ({"recipe": "sgd", "localizer": "none", "colour": 1}, "'colour' is not a field of a run"),
+    ({"recipe": "sgd", "finetune": {"colour": 1}}, "'colour' is not a field of a fine-tuned model; known: base"),
+    ({"recipe": "sgd", "finetuned": "x"}, "not both"),
+    ({"recipe": "sgd", "finetune": 3}, "'finetune' takes fields"),
+    ({"recipe": "sgd", "tasks": ["a", "b"]}, "'tasks' goes with recipe: multi-task or continual"),
+    ({"recipe": "multi-task", "tasks": ["a"]}, "two tasks or more"),
+    ({"recipe": "multi-task"}, "takes several tasks"),
+    ({"recipe": "multi-task", "tasks": ["a", "b"], "task": "c"}, "'c' is not among the tasks"),
+    ({"recipe": "multi-task", "tasks": ["a", "a"]}, "named once"),
+    ({"recipe": "sgd", "mode": "naive"}, "'mode' is naive or grafting"),
+    ({"recipe": "continual", "tasks": ["a", "b"], "mode": "greedy"}, "'mode' is naive or grafting"),
+    ({"recipe": "continual", "tasks": ["a", "b"], "mode": "grafting"}, "needs `region`"),
+    ({"recipe": "graft-retrain"}, "needs `region`"),
+    ({"recipe": "sgd", "finetune": {"rank": 2}}, "rank goes with the recipe lora"),
+    ({"recipe": "sgd", "finetune": {"optimizer": "adamw"}}, "optimizer is one of"),
+    ({"recipe": "sgd", "readout": "prompt", "finetune": {"head": "linear"}}, "readout: head"),
+    ({"recipe": "sgd", "finetune": {"lr": -1}}, "'lr' of the fine-tuned model"),
+    ({"recipe": "sgd", "seed": []}, "the list of 'seed' is empty"),
+    ({"recipe": "sgd", "task": 3}, "'task' names tasks"),
+    ({"recipe": "sgd", "size": "1%", "sizes": ["1%"]}, "not both"),
+]
+
+
+@pytest.mark.parametrize(("entry", "words"), WRONG, ids=[words for _, words in WRONG])
+def test_a_wrong_entry_is_one_sentence_with_its_number(entry: dict[str, Any], words: str) -> None:
+    good = {"base": "b", "task": "sst2", "recipe": "sgd"}
+    several = {} if "tasks" in entry and "task" not in entry else {"task": "sst2"}
+    with pytest.raises(BadInput) as caught:
+        plan(StudySpec(name="s", runs=(good, {"base": "b", **several, **entry})))
+    said = str(caught.value)
+    assert "study 's', entry 2 of runs: " in said and words in said and "\n" not in said, said
+
+
+def test_a_name_that_can_name_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({"name": "--", "runs": [{"base": "b"}]}))
+    with pytest.raises(BadInput, match="letters or digits"):
+        read_study(tmp_path / "s.yaml")
+    assert StudySpec(name="Table 2: demo", runs=({},)).folder == "table-2-demo"
+
+
+def test_a_member_of_a_file_says_what_is_wrong() -> None:
+    with pytest.raises(BadInput, match="one task; several go with"):
+        read_member({"base": "b", "tasks": ("a", "b")})
+    with pytest.raises(BadInput, match="takes one region; got 0"):
+        read_member({"base": "b", "tasks": ("a",), "recipe": "graft-retrain"})
+    with pytest.raises(BadInput, match="no region, or one a task"):
+        run = RunSpec(base="b", finetuned="f", task="a")
+        read_member({"base": "b", "tasks": ("a", "b"), "recipe": "continual", "regions": (run,)})
+
+
+def test_what_is_lost_with_a_step(tiny: Path) -> None:
+    found = plan(few(tiny))
+    model = next(step for step in found.steps if step.kind == "finetune")
+    assert [step.kind for step in found.needed_by(model.key)] == [s.kind for s in found.steps if s is not model]
