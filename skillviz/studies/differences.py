@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.intervals import percentile_interval
-from skillviz.studies.means import TEST, by_unit, mean_of, over_seeds, sides
+from skillviz.studies.means import by_unit, mean_of, over_seeds, sides
 from skillviz.studies.observed import OUTCOME, Observed
-from skillviz.studies.resampled import Resampled, difference_draws
+from skillviz.studies.resampled import TEST, Resampled, difference_draws, of_test
 from skillviz.studies.tables import OVER, check
 
 EXAMPLES_AND_SEEDS, SEEDS = OVER
@@ -32,7 +32,7 @@ def paired(
     has no stored predictions at that size, the interval is over seeds alone, as `over` says.
     """
     tested = [one for one in found if one.split == TEST]
-    drawn = resampled or Resampled(tested)
+    drawn = resampled or of_test(tested)
     groups = sides(tested)
     rows = []
     for a_name, b_name in pairs:

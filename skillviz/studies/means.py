@@ -11,10 +11,9 @@ import pandas as pd
 
 from skillviz.core.intervals import SeedsInterval, percentile_interval, seeds_interval
 from skillviz.studies.observed import Observed
-from skillviz.studies.resampled import Resampled, mean_draws
+from skillviz.studies.resampled import Resampled, mean_draws, of_test
 from skillviz.studies.tables import check
 
-TEST = "test"
 KEYS = ("base", "recipe", "setting", "id_task", "task", "split", "method", "localizer", "asked")
 SORTED = ["id_task", "setting", "task", "split", "metric", "method", "recipe", "localizer", "size"]
 
@@ -26,7 +25,7 @@ def scores(found: Sequence[Observed], resampled: Resampled | None = None) -> pd.
     one model they are its mask seeds. `low` and `high` speak of seeds alone and are missing for a single one;
     `pooled_low` and `pooled_high` of test examples and seeds, and are missing at sizes without stored predictions.
     """
-    drawn = resampled or Resampled([one for one in found if one.split == TEST])
+    drawn = resampled or of_test(found)
     rows = [_row(side, metric, drawn) for side in sides(found) for metric in side[0].metrics]
     frame = pd.DataFrame(rows)
     return check(frame.sort_values(SORTED, kind="stable") if len(frame) else frame, "scores")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.studies import differences, means, observed, shapes
+from skillviz.studies import differences, means, observed, resampled, shapes
 from skillviz.studies.recovered import recovered
 from skillviz.studies.tables import notes
 
@@ -25,10 +25,11 @@ PAIRS = (
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """The tables that any study has, from what of it is finished."""
     found = observed.of_results(results)
+    drawn = resampled.of_test(found)
     return {
-        "scores": means.scores(found),
-        "differences": differences.paired(found, PAIRS),
-        "recovered": recovered(found),
+        "scores": means.scores(found, drawn),
+        "differences": differences.paired(found, PAIRS, drawn),
+        "recovered": recovered(found, resampled=drawn),
         "makeup": shapes.makeup(results.runs()),
         "note": notes(*observed.told(found)),
     }

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from skillviz.studies.differences import SEEDS, Side, difference
-from skillviz.studies.means import TEST, by_unit, mean_of, over_seeds, sides
+from skillviz.studies.means import by_unit, mean_of, over_seeds, sides
 from skillviz.studies.observed import Observed
-from skillviz.studies.resampled import Resampled
+from skillviz.studies.resampled import TEST, Resampled, of_test
 from skillviz.studies.tables import check
 
 VALIDATION = "validation"
@@ -27,7 +27,7 @@ def recovered(found: Sequence[Observed], share: float = GAIN_SHARE, resampled: R
     `reached` is False; where fine-tuning gains nothing on validation, no row is made.
     """
     own = [one for one in found if one.task == one.id_task]
-    drawn = resampled or Resampled([one for one in own if one.split == TEST])
+    drawn = resampled or of_test(own)
     rows = []
     for group in _pairs(own):
         gains = _gains(group)

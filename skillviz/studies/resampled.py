@@ -10,6 +10,7 @@ from skillviz.core.resample import Statistic, resampled_values, statistic
 from skillviz.studies.observed import Observed
 
 RESAMPLES = 1000
+TEST = "test"
 METRICS = ("accuracy", "f1", "ece", "nll", "agreement")
 """Those that are resampled."""
 
@@ -57,6 +58,11 @@ def _statistics(one: Observed) -> dict[str, Statistic]:
     found = {name: statistic(name, answers.logits, answers.labels, one.positive) for name in names}
     same = answers.agrees
     return found if same is None else {**found, "agreement": lambda weights: weights @ same / len(same)}
+
+
+def of_test(found: Sequence[Observed]) -> Resampled:
+    """The draws of what was observed on test sets, for all tables of a study."""
+    return Resampled([one for one in found if one.split == TEST])
 
 
 def mean_draws(draws: Draws, number: int = 0) -> np.ndarray:

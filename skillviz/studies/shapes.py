@@ -14,8 +14,9 @@ from skillviz.core.overlap import chance_iou, iou_matrix
 from skillviz.core.region import Region
 from skillviz.runs.estimate import METHODS
 from skillviz.runs.run import RANKING, Run
-from skillviz.studies.means import TEST, over_seeds
+from skillviz.studies.means import over_seeds
 from skillviz.studies.observed import Observed, searched
+from skillviz.studies.resampled import TEST
 from skillviz.studies.tables import check
 
 SAME = "same"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skillviz.studies import differences, means, observed
+from skillviz.studies import differences, means, observed, resampled
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ def build(scale: Scale) -> list[dict[str, Any]]:
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores of every size, and what the searched region is better by at equal size."""
     found = observed.of_results(results)
+    drawn = resampled.of_test(found)
     return {
-        "scores": means.scores(found),
-        "differences": differences.paired(found, PAIRS),
+        "scores": means.scores(found, drawn),
+        "differences": differences.paired(found, PAIRS, drawn),
         "note": notes(*observed.told(found)),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skillviz.studies import differences, means, observed
+from skillviz.studies import differences, means, observed, resampled
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ def build(scale: Scale) -> list[dict[str, Any]]:
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores and differences by readout: `setting` names the readout beside the training data."""
     found = [one.named_by_readout() for one in observed.of_results(results) if one.task == one.id_task]
+    drawn = resampled.of_test(found)
     return {
-        "scores": means.scores(found),
-        "differences": differences.paired(found, PAIRS),
+        "scores": means.scores(found, drawn),
+        "differences": differences.paired(found, PAIRS, drawn),
         "note": notes(
             "The head readout's pre-trained state has the fine-tuned head: its accuracy is not that of chance.",
             *observed.told(found),

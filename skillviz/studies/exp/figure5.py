@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skillviz.studies import differences, means, observed
+from skillviz.studies import differences, means, observed, resampled
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ def build(scale: Scale) -> list[dict[str, Any]]:
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores and differences by recipe."""
     found = [one for one in observed.of_results(results) if one.task == one.id_task]
+    drawn = resampled.of_test(found)
     return {
-        "scores": means.scores(found),
-        "differences": differences.paired(found, PAIRS),
+        "scores": means.scores(found, drawn),
+        "differences": differences.paired(found, PAIRS, drawn),
         "note": notes(
             "A share of the gain is of the gain of the recipe's own model, as each reaches another accuracy.",
             *observed.told(found),

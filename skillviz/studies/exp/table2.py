@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skillviz.studies import differences, means, observed, shapes
+from skillviz.studies import differences, means, observed, resampled, shapes
 from skillviz.studies.recovered import recovered
 from skillviz.studies.tables import notes
 
@@ -38,10 +38,11 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores, recovered, differences and makeup of every task."""
     runs = results.runs()
     found = observed.of_results(results)
+    drawn = resampled.of_test(found)
     return {
-        "scores": means.scores(found),
-        "recovered": recovered(found),
-        "differences": differences.paired(found, PAIRS),
+        "scores": means.scores(found, drawn),
+        "recovered": recovered(found, resampled=drawn),
+        "differences": differences.paired(found, PAIRS, drawn),
         "makeup": shapes.makeup(runs),
         "note": notes(*observed.told(found)),
     }

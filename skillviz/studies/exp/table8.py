@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skillviz.studies import differences, means, observed, shapes
+from skillviz.studies import differences, means, observed, resampled, shapes
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
@@ -33,9 +33,10 @@ def build(scale: Scale) -> list[dict[str, Any]]:
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores, differences, and the IoU of the searched region with each rival by task and size."""
     found = observed.of_results(results)
+    drawn = resampled.of_test(found)
     return {
-        "scores": means.scores(found),
+        "scores": means.scores(found, drawn),
         "overlap": shapes.overlap_of_localizers(results.runs()),
-        "differences": differences.paired(found, PAIRS),
+        "differences": differences.paired(found, PAIRS, drawn),
         "note": notes(*observed.told(found)),
     }
