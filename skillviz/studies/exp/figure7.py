@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LOCALIZER = "stagewise"
 PAIRS = (("graft", "ft"), ("graft", "pretrained"))
 MOST_SIZES = 4
+METRICS = ("accuracy", "ece", "nll")
 
 
 def build(scale: Scale) -> list[dict[str, Any]]:
@@ -55,7 +56,8 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     for run in runs:
         grid = run.interpolation()
         grid = grid[(grid["size"].isna()) | (grid["size"] == run.record.size)]
-        grid = grid[~grid["metric"].str.endswith("_difference")]
+        own = run.record.task.metric if run.record.task else METRICS[0]
+        grid = grid[grid["metric"].isin({own, *METRICS})]
         for row in grid.to_dict("records"):
             key = (row["path"], round(float(row["alpha"]), 6), _name(run), row["dataset"], row["metric"])
             kept.setdefault(key, []).append(row)
