@@ -1,0 +1,157 @@
+"""`study run`, `status`, `table`, `pack` and the jobs of studies: what they print, write and leave alone."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from skillviz.errors import BadInput, RunNotFound, StoreError
+from skillviz.jobs import study_jobs as jobs
+from skillviz.runs.store import Store
+from skillviz.studies.engine import run_study
+from skillviz.studies.estimate import estimate, estimates, spoken
+from skillviz.studies.pack import pack
+from skillviz.studies.plan import plan
+from skillviz.studies.results import Results
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.status import Snapshot, status
+from skillviz.studies.store import list_studies
+from tests.cli.calls import call
+from tests.studies.tiny_study import few, study_of, tasks
+
+Done = tuple[StudySpec, Store]
+
+
+@pytest.fixture(scope="module")
+def done(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """A small study, run through; not to be changed."""
+    folder = tmp_path_factory.mktemp("done")
+    study, store = few(tiny), Store(folder / "runs")
+    (folder / "study.yaml").write_text(study.yaml_text())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
+        assert run_study(study, store).is_whole
+    return study, store
+
+
+@pytest.fixture
+def file(done: Done, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the small study, with its members and runs at hand."""
+    folder = done[1].root.parent
+    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
+    monkeypatch.setenv("SKILLVIZ_RUNS", str(done[1].root))
+    return folder / "study.yaml"
+
+
+def test_a_dry_run_tells_steps_and_minutes_and_writes_nothing(tiny: Path, tmp_path: Path, own_runs: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(few(tiny).yaml_text())
+    before = sorted(tmp_path.rglob("*"))
+    said = call("study", "run", path, "--dry-run", "--json")
+    assert said.code == 0, said.err
+    assert "fine-tune one (sgd, seed 0)" in said.out and "6 of 6 steps left, about" in said.out
+    assert {step["state"] for step in said.json["steps"]} == {"missing"}
+    assert all(step["estimated"] > 0 for step in said.json["steps"])
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_status_and_run_of_a_finished_study(file: Path, done: Done) -> None:
+    said = call("study", "status", file, "--json")
+    assert said.code == 0 and said.json["states"] == {"finished": 6} and said.json["left"] == "nothing is left"
+    again = call("study", "run", file, "--json")
+    assert again.code == 0 and again.json["steps"] == {"finished": 0, "skipped": 6, "failed": 0, "not_reached": 0}
+    assert sorted(again.json["skipped"]) == sorted(run.id for run in done[1].list())
+
+
+def test_tables_of_a_study(file: Path, tmp_path: Path) -> None:
+    live = call("study", "table", file, "--json")
+    assert {row["localizer"] for row in live.json["rows"]} == {"movement", "random"}
+    stored = call("study", "table", file, "--name", "scores", "--out", tmp_path / "scores.csv", "--json")
+    assert stored.code == 0 and (tmp_path / "scores.csv").read_text().startswith("base,recipe,setting")
+    assert {"ft", "graft_retrain"} <= {row["method"] for row in stored.json["rows"]}
+    missing = call("study", "table", file, "--name", "overlap")
+    assert (missing.code, missing.err.count("\n")) == (2, 1) and "it has: " in missing.err
+
+
+def test_a_wrong_study_ends_with_one_sentence(tiny: Path, tmp_path: Path, own_runs: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(study_of(tiny, {"task": tasks(tiny)[0], "recipe": "sdg"}).yaml_text())
+    for command in ("run", "status", "table"):
+        said = call("study", command, path)
+        assert (said.code, said.err.count("\n")) == (2, 1) and "entry 1" in said.err and "'sdg'" in said.err
+    assert not own_runs.exists()
+
+
+def test_a_study_is_packed_without_rankings(file: Path, done: Done, tmp_path: Path) -> None:
+    said = call("study", "pack", file, "--to", tmp_path / "packed", "--no-rankings", "--json")
+    assert said.code == 0 and (said.json["runs"], said.json["scores"]) == (2, 1), said.err
+    study, packed = done[0], Store(tmp_path / "packed")
+    assert len(packed.list()) == 2 and not packed.unreadable()
+    for run in packed.list():
+        assert not packed.verify(run.id) and "ranking.safetensors" not in run.files and len(run.ranking()) == 0
+        assert run.region() == done[1].open(run.id).region()
+    (folder,) = list_studies(packed)
+    assert folder.table("scores").equals(list_studies(done[1])[0].table("scores"))
+    assert not (folder.path / "work").exists()
+    assert set(status(study, packed).query("kind != 'finetune'")["state"]) == {"finished"}
+    assert len(Results(plan(study), packed).scores()) == 1
+    again = pack(study, done[1], packed)
+    assert (again.runs, again.scores, again.there) == (0, 0, 3)
+
+
+def test_what_cannot_be_packed(done: Done, tiny: Path, store: Store) -> None:
+    with pytest.raises(BadInput, match="has no tables"):
+        pack(few(tiny), store, Store(store.root / "to"))
+    with pytest.raises(BadInput, match="another folder"):
+        pack(*done, done[1])
+
+
+def test_estimates_come_before_and_from_what_was_measured(done: Done, tiny: Path, store: Store) -> None:
+    fresh = Snapshot(plan(few(tiny)), store)
+    rough = estimates(fresh)
+    assert rough.measured == 0 and set(rough.steps) == {step.key for step in fresh.plan.steps}
+    assert all(seconds > 0 for seconds in rough.steps.values()) and "rough" in rough.words(fresh.plan.steps)
+    assert estimate(few(tiny), store) == pytest.approx(sum(rough.steps.values()))
+    assert estimate(few(tiny), store, workers=2) == pytest.approx(sum(rough.steps.values()) / 2)
+    assert estimates(Snapshot(plan(done[0]), done[1])).measured >= 3
+    longer = few(tiny, finetune={"steps": 600})
+    slow = next(s for s in plan(longer).steps if s.kind == "finetune")
+    assert estimates(Snapshot(plan(longer), store)).steps[slow.key] > max(rough.steps.values())
+    assert [spoken(seconds) for seconds in (5, 600, 9000)] == ["5 s", "10 min", "2.5 h"]
+
+
+def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: Store) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(few(tiny).yaml_text())
+    assert jobs.study_jobs(store) == []
+    job = jobs.start_study(path, store)
+    assert (job.name, job.state) == ("tiny", "running")
+    with pytest.raises(StoreError, match="is running"):
+        jobs.start_study(path, store)
+    seen = {job.state}
+    ends = time.monotonic() + 120
+    while (job := jobs.study_job(store, "tiny")).state == "running" and time.monotonic() < ends:
+        seen |= {job.title} if job.step else set()
+        time.sleep(0.05)
+    assert job.state == "finished", jobs.study_log(store, "tiny")
+    assert "fine-tune one (sgd, seed 0)" in seen and job.finished_steps == 6 and not job.failed
+    assert [found.path.name for found in jobs.study_jobs(store)] == ["tiny"]
+    with pytest.raises(StoreError, match="finished: only a running"):
+        jobs.cancel_study(store, "tiny")
+    with pytest.raises(RunNotFound, match="no study 'none'"):
+        jobs.study_job(store, "none")
+
+
+def test_a_study_that_is_cancelled_is_stopped_and_goes_on(tiny: Path, tmp_path: Path, store: Store) -> None:
+    path, long = tmp_path / "study.yaml", few(tiny, finetune={"steps": 100_000})
+    path.write_text(long.yaml_text())
+    jobs.start_study(path, store)
+    ends = time.monotonic() + 60
+    while jobs.study_job(store, "tiny").step is None and time.monotonic() < ends:
+        time.sleep(0.05)
+    job = jobs.cancel_study(store, "tiny")
+    assert job.state == "stopped" and job.finished_steps == 0
+    assert set(status(long, store)["state"]) == {"missing"}
+    assert "fine-tune one" in jobs.study_log(store, "tiny")
