@@ -51,8 +51,9 @@ def isolation_rows(regions: Regions) -> list[dict[str, Any]]:
         found = {}
         for which in (SAME, RELATED, UNRELATED):
             own = [_by_seed(shares, a, b) for a, b in pairs if relation(a, b) == which]
-            if own and min(map(len, own)):
-                found[which] = np.mean([values[: min(map(len, own))] for values in own], axis=0)
+            if own:
+                least = min(len(values) for values in own)
+                found[which] = np.mean([values[:least] for values in own], axis=0)
                 chance = [_chance(kind, *two) for a, b in pairs if relation(a, b) == which
                           for two in _region_pairs(regions, a, b)]  # fmt: skip
                 told = {"pairs": len(own), "chance": float(np.mean(chance))}

@@ -35,14 +35,14 @@ def stability_rows(session: Session | None, runs: Iterable[Run]) -> list[dict[st
     return rows
 
 
-def resampled(session: Session, run: Run) -> Sequence[Region]:
+def resampled(session: Session, run: Run) -> list[Region]:
     """The linearized regions of bootstrap samples of the run's training examples, of the run's size."""
     from skillviz.core.localizers.linearized import LinearizedOptions
     from skillviz.core.stability import bootstrap_regions
 
     pair, encoded = session.pair(run.spec), session.encoded(run.spec)
     problem, options = pair.problem(encoded["train"]), LinearizedOptions(examples=EXAMPLES)
-    return bootstrap_regions(problem, run.record.size or 1, resamples=RESAMPLES, options=options).regions
+    return list(bootstrap_regions(problem, run.record.size or 1, resamples=RESAMPLES, options=options).regions)
 
 
 def row(task: str, source: str, localizer: str, regions: Sequence[Region], found: Stability) -> dict[str, Any]:
