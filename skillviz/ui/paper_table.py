@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -106,7 +107,7 @@ def _theirs(asked: Asked) -> pd.DataFrame:
     whole = rows["id_task"].str.contains(">")  # a sequence of tasks
     id_task = np.where(whole, rows["task"], rows["id_task"])
     is_other = id_task != rows["task"]
-    tuned = published(asked.name).drop_duplicates("task").set_index("task")["task_as_printed"]
+    tuned = published("table2").drop_duplicates("task").set_index("task")["task_as_printed"]
     names = [
         f"{tuned.get(one, str(one).upper())} to {printed}" if other else printed
         for one, printed, other in zip(id_task, rows["task_as_printed"], is_other, strict=True)
@@ -181,11 +182,11 @@ def _iou(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     share = words.str[-1].str.rstrip("%").astype(float) / 100
     rows = rows.assign(here=words.str[0], share=share)[_of_size(share, asked.ours)]
     task = [stands_for(name) for name in rows["here"]]
-    told = {"id_task": task, "score_task": task, "method": "graft", "metric": "overlap_iou", "n": np.nan}
+    told: dict[str, Any] = {"id_task": task, "score_task": task, "method": "graft", "metric": "overlap_iou", "n": np.nan}
     return rows.assign(**told)[list(OURS)]
 
 
-def _ours(row: Mapping[str, float]) -> str:
+def _ours(row: Mapping[Any, Any]) -> str:
     """`87.0 % (85.1–88.9)`; empty where there is none."""
     if pd.isna(row["value"]):
         return ""

@@ -74,13 +74,13 @@ def _yaml(name: str, experiment: str, scale: str) -> str:
     )
 
 
-def fake_running(root: Path, name: str = "table2-demo", *, step: int = 4, of: int = 31, pid: int | None = None) -> Path:
-    """A study that a living process (this one) works on, or a dead one where `pid` is none that lives."""
+def fake_running(root: Path, pid: int, name: str = "table2-demo", *, step: int = 4, of: int = 31) -> Path:
+    """A study that a process works on, which whoever cancels it ends; stopped, where none of this number lives."""
     folder = fake_study(root, "table2", name=name, tables=(), status="running")
     work = folder / "work"
     work.mkdir()
-    started = psutil.Process().create_time()
-    own = {"pid": pid or os.getpid(), "started": started, "host": os.uname().nodename}
+    started = psutil.Process(pid).create_time() if psutil.pid_exists(pid) else 0.0
+    own = {"pid": pid, "started": started, "host": os.uname().nodename}
     (work / "process.json").write_text(json.dumps(own), encoding="utf-8")
     told = {"step": step, "of": of, "key": "x", "kind": "localize", "title": "localize film-sentiment with stagewise"}
     line = {"time": time.time(), **told, "what": "started", "left": 150.0}

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from skillviz.errors import BadInput
-from skillviz.studies.published import FOLDER, NAMES, TABLES, is_stand_in, published, slips, stands_for
+from skillviz.studies.published import FOLDER, NAMES, TABLES, is_stand_in, numbers, published, slips, stands_for
 from skillviz.tasks.registry import TASKS
 
 ROWS = {"table1": 32, "table2": 129, "table3": 12, "table4": 9, "table5": 32, "table6": 160, "table7": 128}
@@ -112,3 +112,11 @@ def test_what_a_caller_does_to_its_copy_stays_there() -> None:
     own = published("table1")
     own.loc[:, "value"] = 0.0
     assert published("table1")["value"].max() > 0.9
+
+
+def test_numbers_of_text_and_captions_go_to_the_table_or_figure_that_they_are_about() -> None:
+    seven = numbers("figure7")
+    assert {"80.5", "79.6", "84.2", "80.0"} <= set(seven["value"]) and set(seven["topic"]) == {"wise", "ood"}
+    assert set(numbers("figure15")["where"]) == {"figure 15"}
+    assert len(numbers("figure1")) == 0 and len(numbers("table8")) == 2
+    assert "figure 11" not in set(numbers("figure8")["where"])

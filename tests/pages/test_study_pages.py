@@ -1,0 +1,232 @@
+"""Methods, studies and paper on stored studies: what is shown, started, compared; empty, running and failed states."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz.jobs import study_jobs
+from skillviz.ui.pages import PAGES
+from tests.pages.test_pages import charts, opened, words
+from tests.studies.fake_study import fake_running, fake_study
+
+CHARTS = {"methods": 6, "studies": 5, "paper": 1}
+NOBODY = 2**22 - 1  # the number of no process
+BROKEN = {"kind": "BadModel", "message": "the model members/x cannot be read.", "hint": ""}
+
+
+@pytest.fixture
+def store(own_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder without runs; nothing ships."""
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    return own_runs
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that may be cancelled."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    yield child
+    child.kill()
+    child.wait()
+
+
+def said(test: AppTest) -> str:
+    return words(test).replace("\\", "")
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, store: Path) -> None:
+    fake_study(store, "table1")
+    test = opened(name)
+    assert not test.exception and not test.error and not test.warning
+    assert [title.value for title in test.title] == [PAGES[name].question]
+    figures = charts(test)
+    assert len(figures) == CHARTS[name] and all(figure.proto.alt for figure in figures)
+    assert len([c for c in test.caption if c.value.startswith("How to read this:")]) == len(figures)
+    assert len([e for e in test.get("popover") if e.proto.popover.label == "Download"]) == len(figures)
+    assert test.query_params["study"] == "table1-demo"
+    assert "no evidence about the paper's models" in said(test)
+
+
+def test_without_a_study_a_page_says_what_it_needs_and_how_to_make_it(store: Path) -> None:
+    test = opened("methods")
+    assert not test.exception and not charts(test)
+    assert "No study of this is stored yet" in said(test)
+    assert "python -m skillviz reproduce table1 --scale demo" in test.code[0].value
+
+
+def test_a_study_without_tables_is_named_and_not_shown(store: Path) -> None:
+    fake_running(store, NOBODY, "table1-demo")
+    record = store / "studies" / "table1-demo" / "study.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "experiment": "table1"}))
+    test = opened("methods")
+    assert "`table1-demo` (running) has no tables yet" in test.info[0].value and not charts(test)
+
+
+def test_real_data_come_first_and_the_address_chooses(store: Path) -> None:
+    fake_study(store, "table1")
+    fake_study(store, "table3", "small")
+    assert opened("methods").query_params["study"] == "table3-small"
+    assert opened("methods", study="table1-demo").query_params["study"] == "table1-demo"
+
+
+def test_a_study_that_the_page_does_not_show_is_explained(store: Path) -> None:
+    fake_study(store, "table1")
+    fake_study(store, "figure9")
+    other = opened("methods", study="figure9-demo")
+    assert "which this page does not show" in other.warning[0].value and len(charts(other)) == CHARTS["methods"]
+    assert "cannot be found here" in opened("methods", study="gone").warning[0].value
+
+
+def test_methods_are_compared_with_the_graft_by_paired_differences(store: Path) -> None:
+    fake_study(store, "table1")
+    test = opened("methods", task="film-sentiment", size="0.01")
+    sentence = test.markdown[0].value
+    assert sentence.startswith("On **film-sentiment**, against a graft of **1\N{NO-BREAK SPACE}%**")
+    assert "re-training the region" in sentence and "BitFit" in sentence and "LoRA" in sentence
+    test.selectbox(key="control.task").select("news-topic").run()
+    assert "On **news-topic**" in test.markdown[0].value and test.query_params["task"] == "news-topic"
+    assert "has scored these methods on other data" in said(test)
+
+
+def test_studies_of_one_scale_are_put_together(store: Path) -> None:
+    fake_study(store, "table1", tables=("scores", "differences"))
+    fake_study(store, "table3", tables=("scores", "differences", "note"), seed=1)
+    fake_study(store, "figure5", "small", tables=("scores",))
+    test = opened("methods", study="table1-demo")
+    assert "Put together from 2 studies of one scale: `table1-demo` and `table3-demo`" in said(test)
+
+
+def test_the_list_tells_scale_state_and_minutes(store: Path) -> None:
+    fake_study(store, "table1")
+    fake_study(store, "figure2", "small", status="failed", tables=())
+    table = opened("studies").dataframe[0].value
+    assert list(table["study"]) == ["table1-demo", "figure2-small"]
+    assert list(table["state"]) == ["finished", "failed"]
+    assert list(table["taken, min"])[0] == 5.0 and table["estimated, min"].iloc[0] == pytest.approx(280 / 60)
+
+
+def test_a_failed_study_names_its_steps_and_can_go_on(store: Path) -> None:
+    step = {"kind": "localize", "title": "localize news-topic", "state": "failed", "error": BROKEN}
+    rest = {"kind": "table", "title": "make the tables", "state": "missing"}
+    fake_study(store, "table1", status="failed", tables=(), steps={"a": step, "table": rest})
+    test = opened("studies")
+    assert "1 step failed. 1 step could not be reached." in test.error[0].value
+    assert "**localize news-topic**: the model members/x cannot be read." in said(test)
+    assert [button.label for button in test.button if button.label == "Go on with it"]
+    assert "no tables yet" in test.info[0].value
+
+
+def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
+    store: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    fake_running(store, sleeper.pid)
+    test = opened("studies")
+    assert not test.exception
+    (bar,) = test.get("progress")
+    assert "step 4 of 31: localize film-sentiment with stagewise, about 2 min left" in bar.proto.text
+    next(button for button in test.button if button.label == "Cancel").click().run()
+    assert sleeper.wait(10) < 0 and not test.exception
+    assert list(test.dataframe[0].value["state"]) == ["stopped"] and not test.get("progress")
+    assert "It goes on from there" in said(test)
+
+
+def test_a_study_that_ended_early_says_so(store: Path) -> None:
+    fake_running(store, NOBODY)
+    test = opened("studies")
+    assert not test.get("progress") and list(test.dataframe[0].value["state"]) == ["stopped"]
+
+
+def test_the_form_tells_question_plan_and_minutes_before_the_start(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[str, int]] = []
+
+    def start(file: Path, where: object, workers: int = 1) -> study_jobs.StudyJob:
+        started.append((Path(file).name, workers))
+        return study_jobs.StudyJob("table2-demo", Path(file).parent, "running")
+
+    monkeypatch.setattr(study_jobs, "start_study", start)
+    test = opened("studies")
+    text = said(test)
+    assert "None is stored yet" in text and "Does a tiny region hold the fine-tuned skill" in text
+    assert "localizations, then the tables:" in text and "It will take **about" in text
+    assert "python -m skillviz reproduce table2 --scale demo" in "\n".join(code.value for code in test.code)
+    test.button(key="study.start").click().run()
+    assert not test.exception and started == [("study.yaml", 1)]
+    assert (store / "studies" / "table2-demo" / "study.yaml").is_file()
+
+
+def test_real_data_that_are_absent_are_told_instead_of_a_start(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
+    test = opened("studies", **{"new.scale": "small"})
+    assert "set SKILLVIZ_REAL to the folder" in test.error[0].value.replace("\\", "")
+    assert "study.start" not in [button.key for button in test.button]
+
+
+def test_a_file_of_ones_own_is_read_and_its_fault_is_a_sentence(store: Path, tmp_path: Path) -> None:
+    assert "study.start" not in [b.key for b in opened("studies", **{"new.study": "file"}).button]
+    path = tmp_path / "own.yaml"
+    path.write_text("name: own\nruns: []\n")
+    wrong = opened("studies", **{"new.study": "file", "new.file": str(path)})
+    assert not wrong.exception and "must have a name and a list of runs" in wrong.error[0].value
+    path.write_text(
+        "name: own\ndefaults: {base: demo_world/base, task: demo_world/tasks/film-sentiment.yaml}\n"
+        "runs:\n- {finetuned: demo_world/pairs/film-sentiment, localizer: [movement, random], sizes: ['1%']}\n"
+    )
+    right = opened("studies", **{"new.study": "file", "new.file": str(path)})
+    assert not right.error and "2 localizations, then the tables: 3 steps, none done before." in said(right)
+    assert f"python -m skillviz study run {store}" in right.code[0].value
+
+
+def test_a_table_of_a_study_can_be_chosen_and_its_columns_are_explained(store: Path) -> None:
+    fake_study(store, "table1")
+    test = opened("studies", table="recovered")
+    assert "gain_share" in list(next(d.value for d in test.dataframe if "gain_share" in d.value.columns).columns)
+    assert "the share of the fine-tuning gain that was to be recovered" in said(test)
+
+
+def test_published_values_stand_beside_ours_and_the_claims_are_judged(store: Path) -> None:
+    fake_study(store, "table2")
+    test = opened("paper")
+    assert not test.exception and test.query_params["item"] == "table2"
+    assert "Of the paper's 2 claims here" in test.markdown[0].value
+    assert "The graft is better calibrated than the fine-tuned model. (4 of 4 comparisons support it)" in said(test)
+    table = [d.value for d in test.dataframe if "published (± sd)" in d.value.columns][-1]
+    row = table[(table["task"] == "SST-2") & (table["method"] == "graft") & (table["metric"] == "ECE")].iloc[0]
+    assert row["published (± sd)"] == "3.1 (0.4)" and row["measured on"] == "film-sentiment"
+    assert "points" in row["difference"]
+    assert "A difference is no error" in said(test) and "instead of RoBERTa-base" in said(test)
+
+
+@pytest.mark.parametrize("item", ["table1", "table4", "table8", "figure8", "figure6", "sensitivity"])
+def test_every_kind_of_item_opens_on_its_study(item: str, store: Path) -> None:
+    fake_study(store, item)
+    test = opened("paper", item=item)
+    assert not test.exception and not test.error
+    assert len(charts(test)) == (1 if item.startswith("table") else 0)
+
+
+@pytest.mark.parametrize("item", ["table2", "figure9"])
+def test_without_a_study_the_published_stands_alone_with_the_command(item: str, store: Path) -> None:
+    test = opened("paper", item=item)
+    assert not test.exception and f"reproduce {item} --scale demo" in test.code[0].value
+    assert "Nothing is stored here" in test.markdown[0].value
+
+
+@pytest.mark.parametrize("item", ["table5", "table7", "figure15"])
+def test_what_no_experiment_asks_is_said_with_its_reason(item: str, store: Path) -> None:
+    test = opened("paper", item=item)
+    assert not test.exception and "There is no experiment of this here." in test.info[0].value
+
+
+def test_the_papers_own_slips_are_told_where_they_concern(store: Path) -> None:
+    assert "its row averages 72.7" in said(opened("paper", item="table7"))
+    assert "disagrees with itself" not in "".join(e.label for e in opened("paper", item="table3").expander)

@@ -1,0 +1,166 @@
+"""A claim is judged from intervals alone: what supports it, what speaks against it, and what leaves it open."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.studies.claims import CLAIMS, verdicts
+from skillviz.studies.comparing import far, near
+from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.verdicts import (
+    AGREES,
+    DISAGREES,
+    UNDECIDED,
+    UNTESTED,
+    Comparison,
+    Verdict,
+    at_main,
+    beyond,
+    main_share,
+    own_metric,
+    within,
+)
+from tests.studies.fake_tables import MADE, TASKS
+
+NAN = float("nan")
+
+
+def row(task: str = "cr", value: float = 0.05, half: float = 0.02, **changed: object) -> dict[str, object]:
+    """A row of `differences`: graft - ft in accuracy."""
+    told = {
+        "id_task": task, "task": task, "setting": "all", "recipe": "sgd", "localizer": "stagewise", "size": 100.0,
+        "share": 0.001, "a": "graft", "b": "ft", "metric": "accuracy", "value": value, "low": value - half,
+        "high": value + half, "over": "seeds", "n": 100, "seeds": 3,
+    }  # fmt: skip
+    return {**told, **changed}
+
+
+def outcome(experiment: str, number: int, *rows: dict[str, object]) -> Verdict:
+    """What `differences` of these rows say of one claim."""
+    return verdicts(experiment, {"differences": pd.DataFrame(rows)}, None)[number]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "sign", "said"),
+    [(0.1, 0.2, 1, True), (-0.1, 0.2, 1, None), (-0.2, -0.1, 1, False), (-0.2, -0.1, -1, True), (0.1, 0.2, -1, False)],
+)
+def test_an_interval_decides_only_as_a_whole(low: float, high: float, sign: int, said: bool | None) -> None:
+    assert beyond(low, high, 0.0, sign) is said
+
+
+def test_what_has_no_interval_decides_nothing() -> None:
+    assert beyond(NAN, 0.2) is None and beyond(0.1, 0.1) is None and within(NAN, 0.0, 0.03) is None
+
+
+def test_alike_is_an_interval_inside_the_margin() -> None:
+    assert within(-0.02, 0.01, 0.03) is True
+    assert within(-0.02, 0.05, 0.03) is None
+    assert within(0.04, 0.09, 0.03) is False
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ((True, True, None), AGREES),
+        ((True, None), AGREES),
+        ((True, None, None), UNDECIDED),
+        ((True, False), UNDECIDED),
+        ((False, False, None), DISAGREES),
+        ((None, None), UNDECIDED),
+        ((), UNTESTED),
+    ],
+)
+def test_a_claim_goes_with_half_of_its_comparisons(said: tuple[bool | None, ...], wanted: str) -> None:
+    found = Verdict("claim", tuple(Comparison("here", 0.1, 0.0, 0.2, one) for one in said))
+    assert found.outcome == wanted
+    assert (found.supporting, found.against, found.open) == tuple(said.count(one) for one in (True, False, None))
+
+
+def test_the_sign_of_a_difference_decides() -> None:
+    better, worse = outcome("table2", 1, row(metric="ece", value=-0.05)), outcome("table2", 1, row(metric="ece"))
+    assert (better.outcome, worse.outcome) == (AGREES, DISAGREES)
+    assert outcome("table2", 1, row(metric="ece", value=-0.01)).outcome == UNDECIDED
+
+
+def test_a_row_the_other_way_round_is_turned() -> None:
+    turned = outcome("table1", 0, row(a="graft", b="graft_retrain", value=-0.05))
+    straight = outcome("table1", 0, row(a="graft_retrain", b="graft", value=0.05))
+    assert turned.comparisons == straight.comparisons and turned.outcome == AGREES
+
+
+def test_f1_stands_for_a_task_that_has_it() -> None:
+    rows = [row("mrpc", -0.05), row("mrpc", 0.05, metric="f1"), row("cr", -0.05)]
+    assert list(own_metric(pd.DataFrame(rows))["value"]) == [0.05, -0.05]
+
+
+def test_each_task_is_judged_at_the_size_nearest_to_the_main_one() -> None:
+    rows = pd.DataFrame([row(share=share, value=share) for share in (0.0001, 0.002, 0.1)] + [row("mr", share=0.1)])
+    assert list(at_main(rows, 0.001)["share"]) == [0.002, 0.1]
+    assert main_share("demo") == pytest.approx(0.03) and main_share("own") is None
+
+
+def test_the_default_search_stands_for_the_papers_where_there_are_several() -> None:
+    rows = [row(metric="ece", value=-0.05), row(metric="ece", value=0.05, localizer="learned")]
+    assert len(outcome("table2", 1, *rows).comparisons) == 1
+    assert len(outcome("table2", 1, rows[1]).comparisons) == 1
+
+
+def test_a_large_shift_is_what_the_paper_calls_so() -> None:
+    assert far("qnli", "mnli_01") and far("scene-inference", "restaurant-inference")
+    assert near("sst2", "imdb") and near("mnli", "snli")
+    assert not far("qnli", "qnli") and not near("qnli", "qnli")
+
+
+def test_only_tasks_that_something_was_learned_after_can_be_forgotten() -> None:
+    tables = {name: MADE[name](TASKS, np.random.default_rng(0)) for name in ("stages", "differences")}
+    naive = verdicts("table4", tables, "demo")[0]
+    assert [one.where for one in naive.comparisons] == list(TASKS[:2]) and naive.outcome == AGREES
+
+
+def test_the_claims_are_those_of_known_experiments_and_none_is_left_out() -> None:
+    assert set(CLAIMS) <= set(EXPERIMENTS)
+    assert set(EXPERIMENTS) - set(CLAIMS) == {"sensitivity"}
+    assert verdicts("sensitivity", {}, "demo") == [] and verdicts(None, {}, None) == []
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_every_claim_is_judged_or_says_that_it_was_not_tested(name: str) -> None:
+    tables = {table: made(TASKS, np.random.default_rng(0)) for table, made in MADE.items()}
+    assert all(one.outcome == UNTESTED for one in verdicts(name, {}, "demo"))
+    for one in verdicts(name, tables, "demo"):
+        assert all(np.isfinite((c.value, c.low, c.high)).all() for c in one.comparisons)
+
+
+def test_a_planted_result_turns_the_verdict() -> None:
+    tables = {table: made(TASKS, np.random.default_rng(0)) for table, made in MADE.items()}
+    gap = tables["isolation"].assign(value=lambda t: -t["value"], low=-0.2, high=-0.1)
+    before, after = (
+        verdicts("figure8", {**tables, "isolation": table}, "demo")[0] for table in (tables["isolation"], gap)
+    )
+    assert (before.outcome, after.outcome) == (AGREES, DISAGREES)
+
+
+def test_confidence_near_one_is_counted_from_the_histogram() -> None:
+    edges = [(0.5, 0.95), (0.95, 1.0)]
+    told = {"tuned": ("finetuned", (100, 500)), "graft": ("grafted 1%", (400, 200))}
+    rows = [
+        {"task": "qnli", "state": s, "low_edge": lo, "high_edge": hi, "count": c, "correct": c, "n": 600}
+        for s, counts in told.values()
+        for (lo, hi), c in zip(edges, counts, strict=True)
+    ]
+    (found,) = verdicts("figure6", {"histogram": pd.DataFrame(rows)}, None)
+    assert found.comparisons[0].value == pytest.approx(500 / 600 - 200 / 600) and found.outcome == AGREES
+
+
+def test_the_middle_and_kinds_are_measured_against_the_fair_share() -> None:
+    rows = [
+        {"task": "cr", "localizer": "stagewise", "seed": seed, "layer": layer, "kind": "value", "is_bias": False,
+         "selected": (90 if layer in (1, 2) else 10) + seed, "total": 1000, "share": 0.0, "density_ratio": 0.0}
+        for seed in range(3)
+        for layer in range(4)
+    ]  # fmt: skip
+    middle, norm = verdicts("figure9", {"makeup": pd.DataFrame(rows)}, None)
+    assert middle.comparisons[0].value == pytest.approx(1.79, abs=0.02) and middle.outcome == AGREES
+    assert norm.outcome != AGREES

@@ -1,0 +1,110 @@
+"""The methods page's tables: touched as a share, differences turned to 'method less graft', sizes, several studies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.studies.tables import check
+from skillviz.ui import method_tables, method_words
+from skillviz.ui.method_tables import Asked
+from tests.studies.fake_tables import MADE, SIZES, TASKS, D
+
+ASKED = Asked("film-sentiment", "all", "stagewise")
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, pd.DataFrame]:
+    names = ("scores", "differences")
+    return {name: check(MADE[name](TASKS, np.random.default_rng(0)), name) for name in names}
+
+
+def test_touched_is_a_share_of_the_graftable_parameters(tables: dict[str, pd.DataFrame]) -> None:
+    points = method_tables.points(tables["scores"], ASKED, ASKED.task)
+    touched = points.drop_duplicates(["method", "share"]).set_index(["method"])["touched"]
+    assert (
+        touched["pretrained"] == 0 and touched["ft"] == pytest.approx(1) and touched["bitfit"] == pytest.approx(0.004)
+    )
+    assert sorted(points.loc[points["method"] == "graft", "touched"].unique()) == pytest.approx(SIZES)
+    assert set(points["method"]) <= set(method_tables.SHOWN)
+
+
+def test_a_temperature_is_no_method_of_its_own_in_accuracy(tables: dict[str, pd.DataFrame]) -> None:
+    points = method_tables.points(tables["scores"], ASKED, ASKED.task)
+    assert set(points.loc[points["method"] == "ft_scaled", "metric"]) == {"ece", "nll"}
+
+
+def test_the_interval_over_examples_and_seeds_comes_before_the_one_over_seeds(tables: dict[str, pd.DataFrame]) -> None:
+    scores = tables["scores"].copy()
+    before = method_tables.points(scores, ASKED, ASKED.task)
+    scores[["pooled_low", "pooled_high"]] = np.nan
+    after = method_tables.points(scores, ASKED, ASKED.task)
+    assert (after["low"] > before["low"]).all() and (after["high"] < before["high"]).all()
+
+
+def test_differences_are_turned_to_method_less_graft(tables: dict[str, pd.DataFrame]) -> None:
+    rows = tables["differences"]
+    asked = (rows["id_task"] == ASKED.task) & (rows["task"] == ASKED.task) & (rows["metric"] == "ece")
+    graft_less_ft = rows[asked & (rows["a"] == "graft") & (rows["b"] == "ft") & (rows["share"] == 0.01)].iloc[0]
+    found = method_tables.against_graft(rows, ASKED, ASKED.task, 0.01).set_index(["method", "metric"])
+    turned = found.loc[("ft", "ece")]
+    assert turned["value"] == -graft_less_ft["value"] and turned["low"] == -graft_less_ft["high"]
+    bitfit = rows[asked & (rows["a"] == "bitfit") & (rows["share"] == 0.01)].iloc[0]
+    assert found.loc[("bitfit", "ece")]["value"] == bitfit["value"]
+
+
+def test_the_main_size_is_taken_among_equals(tables: dict[str, pd.DataFrame]) -> None:
+    rows = tables["differences"]
+    assert method_tables.sizes(rows, ASKED) == pytest.approx(SIZES)
+    assert method_tables.main_size(rows, ASKED, 0.1) == 0.1 and method_tables.main_size(rows, ASKED, None) == 0.001
+    fewer = rows[~((rows["share"] == 0.1) & (rows["a"] != "graft"))]
+    assert method_tables.main_size(fewer, ASKED, 0.1) == 0.001
+    assert method_tables.sizes(pd.DataFrame(), ASKED) == []
+
+
+def test_rows_that_two_studies_share_count_once(tables: dict[str, pd.DataFrame]) -> None:
+    scores = tables["scores"]
+    both = method_tables.joined([scores, scores.assign(mean=0.0), pd.DataFrame()], method_tables.KEYS)
+    assert len(both) == len(scores) and (both["mean"] == scores["mean"]).all()
+    assert method_tables.joined([], method_tables.KEYS).empty
+
+
+def test_a_graft_of_another_recipe_is_a_method_of_its_own(tables: dict[str, pd.DataFrame]) -> None:
+    scores = tables["scores"]
+    other = scores[scores["method"] == "graft"].assign(recipe="adamw")
+    points = method_tables.points(pd.concat([scores, other]), ASKED, ASKED.task)
+    assert {"graft", "graft@adamw"} <= set(points["method"])
+
+
+def test_every_point_names_further_localizers(tables: dict[str, pd.DataFrame]) -> None:
+    scores = tables["scores"]
+    other = scores[scores["method"] == "graft"].assign(localizer="learned")
+    points = method_tables.every_point(pd.concat([scores, other]), ASKED.task, ASKED.task)
+    assert {"graft", "graft, learned", "graft_random"} <= set(points["method"]) and "complement" not in set(
+        points["method"]
+    )
+
+
+def test_transfer_goes_to_the_tasks_that_were_not_trained_on(tables: dict[str, pd.DataFrame]) -> None:
+    assert method_tables.other_tasks(tables["scores"], ASKED) == ["gadget-sentiment", "restaurant-sentiment"]
+    assert method_tables.own_metric(tables["scores"], ASKED.task) == "accuracy"
+
+
+def difference(method: str, metric: str, value: float) -> dict[str, object]:
+    told = {"method": method, "metric": metric, "value": value, "low": value - 0.01, "high": value + 0.01}
+    return {**told, "n": 100, "seeds": 3}
+
+
+def test_the_sentence_claims_only_what_an_interval_allows() -> None:
+    rows = [difference("graft_retrain", "accuracy", 0.02), difference("graft_retrain", "ece", 0.005)]
+    rows += [difference("bitfit", "accuracy", -0.03), difference("bitfit", "ece", 0.04)]
+    said = method_words.summary(pd.DataFrame(rows), ASKED, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
+    assert "against a graft of **0.1 %** of the parameters, re-training the region **gains** in accuracy" in said
+    assert "+2.0 points, 95 %: 1.0–3.0" in said and "shows **no difference in ECE**" in said
+    assert "- BitFit **loses** in accuracy" in said and "is **worse calibrated**" in said
+
+
+def test_nothing_to_compare_is_said() -> None:
+    rows = pd.DataFrame(columns=["method", "metric", "value", "low", "high", "n", "seeds"])
+    assert "no other method was scored" in method_words.summary(rows, ASKED, 0.001, "accuracy")

@@ -1,0 +1,91 @@
+"""Published rows find ours: by the task that stands for theirs, at one size each, in the task's own metric."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skillviz.studies.tables import check
+from skillviz.ui import paper_table, paper_words
+from skillviz.ui.paper_table import OWN, Asked
+from tests.studies.fake_tables import MADE, TASKS
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, pd.DataFrame]:
+    return {name: check(made(TASKS, np.random.default_rng(0)), name) for name, made in MADE.items()}
+
+
+def test_settings_and_sizes_are_those_that_are_printed(tables: dict[str, pd.DataFrame]) -> None:
+    assert paper_table.settings("table2") == ["4096-shot", "64-shot"] and paper_table.settings("table5") == ["50k-shot"]
+    assert paper_table.shares("table8") == [0.0001, 0.001, 0.01] and paper_table.shares("table4") == []
+    assert paper_table.our_shares(tables["scores"]) == [0.001, 0.01, 0.1]
+    assert paper_table.our_shares(pd.DataFrame()) == []
+
+
+def test_ours_stand_at_the_chosen_size_with_the_difference(tables: dict[str, pd.DataFrame]) -> None:
+    rows = paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01), tables)
+    found = rows[(rows["here"] == "film-sentiment") & (rows["method"] == "graft") & (rows["metric"] == OWN)].iloc[0]
+    scores = tables["scores"]
+    wanted = scores[
+        (scores["id_task"] == scores["task"]) & (scores["task"] == "film-sentiment") & (scores["method"] == "graft")
+        & (scores["metric"] == "accuracy") & (scores["share"] == 0.01)
+    ].iloc[0]  # fmt: skip
+    assert found["value"] == wanted["mean"] and found["low"] == wanted["pooled_low"]
+    assert found["difference"] == pytest.approx(wanted["mean"] - 0.924) and found["task"] == "SST-2"
+
+
+def test_every_published_row_is_there_once_and_averages_are_not(tables: dict[str, pd.DataFrame]) -> None:
+    rows = paper_table.rows_beside(Asked("table2", "64-shot", None, 0.01), tables)
+    assert not rows.duplicated(["task", "method", "metric"]).any()
+    assert not rows["task"].str.contains("vg|verage").any() and len(set(rows["task"])) == 13
+    empty = paper_table.rows_beside(Asked("table2", "64-shot", None, None), {})
+    assert len(empty) == len(rows) and empty["value"].isna().all()
+
+
+def test_other_data_are_named_with_what_was_tuned_on(tables: dict[str, pd.DataFrame]) -> None:
+    rows = paper_table.rows_beside(Asked("table3", "4096-shot", None, 0.01), tables)
+    here = dict(zip(rows["task"], rows["here"], strict=True))
+    assert here["SST-2 to Yelp"] == "film-sentiment to restaurant-sentiment"
+    assert "QNLI to MNLI(0/1)" in here
+
+
+def test_of_a_sequence_each_task_is_a_row(tables: dict[str, pd.DataFrame]) -> None:
+    rows = paper_table.rows_beside(Asked("table4", "4096-shot", None, 0.01), tables)
+    assert set(rows["task"]) == {"QNLI", "AGNews", "SST-2"}
+    naive = rows[(rows["method"] == "continual_naive") & (rows["task"] == "SST-2")].iloc[0]
+    assert naive["here"] == "film-sentiment" and naive["printed"] == "92.0 (0.5)"
+
+
+def test_the_iou_with_the_fish_mask_is_found_by_task_and_size() -> None:
+    rows = [
+        {"row": f"film-sentiment stagewise {size}", "column": f"film-sentiment {rival} {size}", "kind": "iou",
+         "value": value, "low": value - 0.01, "high": value + 0.01, "chance": 0.01, "seeds": 3, "relation": "same"}
+        for size, rival, value in (("1%", "fisher", 0.09), ("1%", "random", 0.01), ("10%", "fisher", 0.2))
+    ]  # fmt: skip
+    asked = Asked("table8", "4096-shot", 0.0001, 0.01)
+    found = paper_table.rows_beside(asked, {"overlap": pd.DataFrame(rows)})
+    (one,) = found[found["metric"] == "overlap_iou"].dropna(subset=["value"]).to_dict("records")
+    assert one["value"] == 0.09 and one["task"] == "SST-2" and one["published"] == pytest.approx(0.092)
+
+
+def test_the_words_keep_the_printed_digits(tables: dict[str, pd.DataFrame]) -> None:
+    rows = paper_table.rows_beside(Asked("table1", "4096-shot", None, 0.01), tables)
+    shown = paper_table.shown(rows)
+    assert shown["published (± sd)"].iloc[0] == "92.3 (0.3)" and "–" in shown["here (95 %)"].iloc[0]
+    qnli = shown[shown["task"] == "QNLI"].iloc[0]
+    assert qnli["here (95 %)"] == "" and qnli["difference"] == "n/a"
+
+
+def test_marks_have_both_sources_and_a_published_value_once(tables: dict[str, pd.DataFrame]) -> None:
+    rows = paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01), tables)
+    marks = paper_table.marks(rows, "ece")
+    assert set(marks["source"]) == {"here", "published"}
+    assert not marks[marks["source"] == "published"].duplicated(["task", "method"]).any()
+
+
+def test_items_stand_in_the_order_of_the_paper() -> None:
+    names = list(paper_words.items())
+    assert names[:9] == [f"table{number}" for number in range(1, 10)]
+    assert names[9] == "figure2" and names[-1] == "sensitivity" and names.index("figure9") < names.index("figure10")
