@@ -182,7 +182,8 @@ def _iou(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     share = words.str[-1].str.rstrip("%").astype(float) / 100
     rows = rows.assign(here=words.str[0], share=share)[_of_size(share, asked.ours)]
     task = [stands_for(name) for name in rows["here"]]
-    told: dict[str, Any] = {"id_task": task, "score_task": task, "method": "graft", "metric": "overlap_iou", "n": np.nan}
+    told: dict[str, Any] = {"id_task": task, "score_task": task, "method": "graft", "metric": "overlap_iou"}
+    told["n"] = np.nan
     return rows.assign(**told)[list(OURS)]
 
 
