@@ -10,8 +10,6 @@ from skillviz.errors import BadInput
 
 Entry = dict[str, Any]
 
-BITFIT_RATE = 5.0  # times the rate of plain SGD, as in models/recipes.py
-
 
 @dataclass(frozen=True)
 class Scale:
@@ -48,6 +46,8 @@ class Scale:
     """Sizes of a search among the biases."""
     adamw: Mapping[str, Any] = field(default_factory=dict)
     """Fields of members that are fine-tuned with AdamW."""
+    bitfit_rate: float = 5.0
+    """BitFit's learning rate as a multiple of plain SGD's; 5 as in models/recipes.py."""
     chosen: tuple[str, ...] = ()
     """The tasks that the user asked for, in place of all roles."""
     own: Mapping[str, Any] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Scale:
             return {**fields, "finetuned": given}
         values: dict[str, Any] = {"seed": list(range(self.seeds)), **self.training, **training}
         if recipe == "bitfit" and "lr" not in training and values.get("lr"):
-            values["lr"] = BITFIT_RATE * values["lr"]
+            values["lr"] = round(self.bitfit_rate * values["lr"], 6)
         if fields["readout"] == "head" and self.head:
             values.setdefault("head", self.head)
         values.pop("readout", None)
@@ -228,6 +228,7 @@ DEMO = Scale(
     curve=("0.3%", "1%", "3%", "10%"),
     within_biases=("0.3%", "0.1%"),
     adamw={"steps": 800, "batch_size": 16, "lr": 1e-3},
+    bitfit_rate=12.0,
 )  # fmt: skip
 
 SMALL = Scale(
