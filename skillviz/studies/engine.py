@@ -22,6 +22,7 @@ from skillviz.studies.estimate import Estimates, estimates
 from skillviz.studies.execute import FINISHED, SKIPPED, Executor, Known
 from skillviz.studies.generic import tables_of
 from skillviz.studies.journal import Journal
+from skillviz.studies.making import device_name
 from skillviz.studies.member import ENVIRONMENT, member_root
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.results import Results
@@ -87,9 +88,14 @@ def run_study(
         except BaseException as error:
             journal.finish("cancelled" if isinstance(error, KeyboardInterrupt) else FAILED)
             raise
-        journal.finish("finished" if course.outcome.is_whole else FAILED)
+        journal.finish("finished" if course.outcome.is_whole else FAILED, device=device_name(_device(at)))
     course.outcome.seconds = journal.record.seconds
     return course.outcome
+
+
+def _device(at: Snapshot) -> str:
+    """The device that the steps of a study ask for: that of the first of them."""
+    return next((step.device for step in at.plan.steps if step.kind != TABLE), "auto")
 
 
 def _session(session: Session | None) -> Session:

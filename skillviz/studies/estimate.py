@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from statistics import median
@@ -34,6 +34,8 @@ MEASURES = 40  # finished runs or members at the most that are taken as the meas
 BATCH, CHECK_EVERY, CHECKED = 8, 100, 512  # of models.recipe.Recipe
 INTERVALS = 0.7  # seconds of the intervals of one data set's scores
 UNKNOWN = 60.0  # seconds of a step of which nothing can be told
+_FACTS: dict[Any, Facts] = {}
+"""Of this process: a study is timed twice, before it is begun and for its record."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,6 @@ class _Clock:
     """What is known of pairs and tasks, each read once, and how fast this machine was."""
 
     now: Snapshot
-    known: dict[Any, Facts | None] = field(default_factory=dict)
 
     def told(self) -> Estimates:
         """The estimates of all steps."""
@@ -145,13 +146,12 @@ class _Clock:
         """What is known of a run; of the base alone where the fine-tuned model has yet to be made."""
         key = spec.base, spec.task, spec.k_shot, spec.data_seed, spec.max_train, spec.max_test, spec.others, device
         try:
-            if key not in self.known:
-                self.known[key] = None
+            if key not in _FACTS:
                 base = preflight(spec.base, spec.base, registry.task(spec.task), spec.readout)
                 plain = spec.model_copy(update={"sizes": ("1",)})
-                self.known[key] = of_runs.facts_of(plain, device, base)
-            found = self.known[key]
-            return found and replace(found, sizes=tuple(parse_size(size, found.d) for size in spec.sizes))
+                _FACTS[key] = of_runs.facts_of(plain, device, base)
+            found = _FACTS[key]
+            return replace(found, sizes=tuple(parse_size(size, found.d) for size in spec.sizes))
         except SkillvizError:
             return None
 
