@@ -20,7 +20,8 @@ STYLES = {
     "grafting": Style("within regions (grafting)", STATES["grafted"].color, "diamond", "solid"),
     "naive": Style("naive", STATES["finetuned"].color, "circle", "dash"),
 }
-ALONE = "a model of its own"
+ALONE, PRETRAINED = "a model of its own", "pre-trained"
+LOW = {"color": STATES["pretrained"].color, "width": 1.5, "dash": "2px,5px"}
 
 
 def by_stage(
@@ -54,15 +55,13 @@ def by_stage(
             found = own[own["mode"] == mode].sort_values("stage")
             if len(found):
                 figure.add_trace(_line(found, style, words, mode, place == 1), row=1, col=place)
-        _level(figure, own, words, place, last, theme)
+        alone = own[own["mode"] == "independent"]
+        if len(alone):
+            row = alone.iloc[0]
+            said = f"{words.text(row['value'])}<br>{words.interval(row['low'], row['high'])}"
+            _level(figure, row["value"], said, ALONE, words, place, last, theme)
         if start and np.isfinite(start.get(task, np.nan)):
-            figure.add_hline(
-                y=words.scale * start[task],
-                line={"color": STATES["pretrained"].color, "width": 1.5, "dash": "2px,4px"},
-                row=1,
-                col=place,
-                annotation={"text": "pre-trained", "font": {"size": 11, "color": SOFT_INK[theme]}},
-            )
+            _level(figure, start[task], words.text(start[task]), PRETRAINED, words, place, last, theme)
     ticks = {"tickvals": list(range(1, last + 1)), "range": [0.7, last + 0.3]}
     figure.update_xaxes(title_text=STAGE, **ticks)
     figure.update_yaxes(title_text=words.axis, col=1)
@@ -96,18 +95,15 @@ def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str, first: boo
     )  # fmt: skip
 
 
-def _level(figure: go.Figure, own: pd.DataFrame, words: Metric, place: int, last: int, theme: str) -> None:
-    """The model of this task alone, as a dotted line across its panel."""
-    alone = own[own["mode"] == "independent"]
-    if alone.empty:
-        return
-    row = alone.iloc[0]
+def _level(
+    figure: go.Figure, value: float, said: str, name: str, words: Metric, place: int, last: int, theme: str
+) -> None:
+    """A line across a task's panel: the model of this task alone, or the pre-trained one."""
     figure.add_trace(
         go.Scatter(
-            x=[0.7, last + 0.3], y=[words.scale * row["value"]] * 2, mode="lines", name=ALONE, legendgroup=ALONE,
-            showlegend=place == 1, line={"color": SOFT_INK[theme], "width": 2, "dash": "dot"},
-            hovertemplate=f"<b>{ALONE}</b>: {words.text(row['value'])}<br>{words.interval(row['low'], row['high'])}"
-            "<extra></extra>",
+            x=[0.7, last + 0.3], y=[words.scale * value] * 2, mode="lines", name=name, legendgroup=name,
+            showlegend=place == 1, hovertemplate=f"<b>{name}</b>: {said}<extra></extra>",
+            line={"color": SOFT_INK[theme], "width": 2, "dash": "dot"} if name == ALONE else LOW,
         ),
         row=1,
         col=place,

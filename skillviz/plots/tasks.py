@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from plotly.colors import get_colorscale
 
-from skillviz.plots.cells import shown
+from skillviz.plots.cells import blended, ink_on, shown
 from skillviz.plots.figure import blank, canvas, colour_bar, ordered, percent, require
 from skillviz.plots.theme import DENSITY, INK, SOFT_INK, STATES, Style
 
@@ -21,6 +22,7 @@ NO_GAIN = "No relative gain is stored here."
 NO_STABILITY = "No region was found twice, so nothing can be said of its stability."
 GAIN_TITLE = "relative gain, % (0 = pre-trained, 100 = multi-task)"
 FRAME, CELL, FEW = 120, 56, 5
+SCALE = [(float(place), str(colour)) for place, colour in get_colorscale(DENSITY)]
 KINDS = {
     "overlap": ("share of the column's entries, %", "also in region of", "entries of region of"),
     "iou": ("shared entries over all entries of both, %", "region of", "region of"),
@@ -66,7 +68,7 @@ def overlap_of_tasks(
     ]
     most = max(float(np.nanmax(value)), 1e-6) if np.isfinite(value).any() else 1.0
     figure = canvas(theme, height or FRAME + CELL * len(names), x, y)
-    _cells(figure, value, low, high, hover, names, names, (0, 100 * most), title)
+    _cells(figure, value, low, high, hover, names, names, (0, 100 * most), title, theme)
     return figure
 
 
@@ -96,7 +98,7 @@ def gain_of_regions(
     names = [region_name(of.rstrip("+"), of.endswith("+")) for of in regions]
     tall = FRAME + sum(CELL if "<br>" not in name else 18 * (name.count("<br>") + 2) for name in names)
     figure = canvas(theme, height or tall, x, y)
-    _cells(figure, value, low, high, hover, names, tasks, (0, 100), GAIN_TITLE, own)
+    _cells(figure, value, low, high, hover, names, tasks, (0, 100), GAIN_TITLE, theme, own)
     return figure
 
 
@@ -162,6 +164,7 @@ def _cells(
     columns: Sequence[str],
     ends: tuple[float, float],
     title: str,
+    theme: str,
     bold: list[list[bool]] | None = None,
 ) -> None:
     """A heatmap of shares in percent with their numbers, and their intervals where there is room."""
@@ -174,15 +177,28 @@ def _cells(
     figure.add_trace(
         go.Heatmap(
             z=100 * value, x=list(range(len(columns))), y=list(range(len(rows))), zmin=ends[0], zmax=ends[1],
-            colorscale=DENSITY, colorbar=colour_bar(figure, title), xgap=2, ygap=2, name="cells", text=texts,
-            texttemplate="%{text}", textfont={"size": 12}, hovertext=hover, hovertemplate="%{hovertext}<extra></extra>",
+            colorscale=DENSITY, colorbar=colour_bar(figure, title), xgap=2, ygap=2, name="cells", hovertext=hover,
+            hovertemplate="%{hovertext}<extra></extra>",
         )
     )  # fmt: skip
+    figure.add_trace(_numbers(100 * value, texts, ends, theme))
     words = [column.replace("-", "-<br>") if len(columns) > 3 else column for column in columns]
     figure.update_xaxes(tickvals=list(range(len(columns))), ticktext=words, showgrid=False, showline=False)
     figure.update_yaxes(
         tickvals=list(range(len(rows))), ticktext=list(rows), autorange="reversed", showgrid=False, zeroline=False
     )
+
+
+def _numbers(z: np.ndarray, texts: Sequence[Sequence[str]], ends: tuple[float, float], theme: str) -> go.Scatter:
+    """The cells' numbers, each in ink that can be read on its colour; on the ground where there is no number."""
+    places = [(row, column) for row in range(z.shape[0]) for column in range(z.shape[1])]
+    shares = [(z[place] - ends[0]) / ((ends[1] - ends[0]) or 1.0) for place in places]
+    inks = [INK[theme] if np.isnan(share) else ink_on(blended(SCALE, share)) for share in shares]
+    return go.Scatter(
+        x=[column for _, column in places], y=[row for row, _ in places], mode="text", name="numbers",
+        text=[texts[row][column] for row, column in places], textfont={"size": 12, "color": inks}, hoverinfo="skip",
+        showlegend=False,
+    )  # fmt: skip
 
 
 def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: str, height: int | None) -> go.Figure:
@@ -220,15 +236,21 @@ def _square(rows: pd.DataFrame, names: list[str], column: str) -> np.ndarray:
 def _cell(value: float, low: float, high: float, bold: bool, many: bool) -> str:
     if np.isnan(value):
         return "n/a"
-    number = f"{100 * value:.0f}" if many else f"{100 * value:.1f}"
+    number = _number(value, 0 if many else 1)
     number = f"<b>{number}</b>" if bold else number
     if many or np.isnan(low) or np.isnan(high):
         return number
-    return f"{number}<br>({100 * low:.0f} to {100 * high:.0f})"
+    return f"{number}<br>({_number(low, 0)} to {_number(high, 0)})"
+
+
+def _number(share: float, digits: int) -> str:
+    """A share in percent without its sign, with a true minus and no minus nought."""
+    rounded = round(100 * share, digits) + 0.0
+    return f"{rounded:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _ends(low: float, high: float) -> str:
-    return "no interval" if np.isnan(low) or np.isnan(high) else f"95 %: {100 * low:.1f} to {100 * high:.1f} %"
+    return "no interval" if np.isnan(low) or np.isnan(high) else f"95 %: {_number(low, 1)} to {_number(high, 1)} %"
 
 
 def _shares_words(kind: str, a: str, b: str, value: float, low: float, high: float, chance: float) -> str:
@@ -248,4 +270,4 @@ def _gain_words(of: str, task: str, value: float, low: float, high: float) -> st
     named = what + ", ".join(of.rstrip("+").split("+"))
     if np.isnan(value):
         return f"{named} on {task}: n/a, as the multi-task model gains nothing there"
-    return f"{named} on {task}: {100 * value:.1f} % of the multi-task model's gain<br>{_ends(low, high)}"
+    return f"{named} on {task}: {_number(value, 1)} % of the multi-task model's gain<br>{_ends(low, high)}"

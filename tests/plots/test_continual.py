@@ -31,8 +31,8 @@ def test_a_model_of_its_own_and_the_pretrained_one_are_levels() -> None:
     figure = continual.by_stage(frames.stages(), start={ORDER[0]: 0.5})
     levels = [trace for trace in figure.data if trace.name == continual.ALONE]
     assert len(levels) == 3 and list(levels[0].y) == [90, 90]
-    assert [shape.y0 for shape in figure.layout.shapes] == [50]
-    assert "pre-trained" in {note.text for note in figure.layout.annotations}
+    (pretrained,) = [trace for trace in figure.data if trace.name == continual.PRETRAINED]
+    assert list(pretrained.y) == [50, 50] and pretrained.line.dash != levels[0].line.dash
 
 
 def test_a_study_of_one_mode_has_one_line_a_task() -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from skillviz.plots import tasks
+from skillviz.plots.cells import blended, contrast
 from tests.plots import task_frames as frames
 from tests.plots.every_figure import draw
 
@@ -16,10 +17,10 @@ ONE, TWO = frames.TASKS[:2]
 def test_a_cell_has_its_share_its_interval_and_chance_in_the_hover() -> None:
     frame = frames.overlap()
     figure = tasks.overlap_of_tasks(frame, order=frames.TASKS)
-    (cells,) = figure.data
+    cells, numbers = figure.data
     row = frame[(frame["row"] == ONE) & (frame["column"] == TWO) & (frame["kind"] == "overlap")].iloc[0]
     assert cells.z[0][1] == pytest.approx(100 * row["value"])
-    assert cells.text[0][1].startswith(f"{100 * row['value']:.1f}<br>(")
+    assert numbers.text[1].startswith(f"{100 * row['value']:.1f}<br>(")
     assert "by chance: 1 %" in cells.hovertext[0][1] and f"of the entries of {TWO}'s region" in cells.hovertext[0][1]
     assert "other mask seeds" in cells.hovertext[0][0]
     assert cells.colorscale[0][1] == "#00224e", "Cividis"
@@ -38,7 +39,7 @@ def test_many_tasks_leave_the_intervals_to_the_hover() -> None:
     wide = frame.assign(row=frame["row"] + "2", column=frame["column"] + "2")
     both = pd.concat([frame, wide], ignore_index=True)
     many = tasks.overlap_of_tasks(both)
-    assert "<br>" not in many.data[0].text[0][0]
+    assert not any("<br>" in text for text in many.data[1].text)
 
 
 def test_an_unknown_kind_is_named() -> None:
@@ -48,19 +49,32 @@ def test_an_unknown_kind_is_named() -> None:
 
 def test_gains_are_bold_where_the_region_was_made_for_the_task() -> None:
     figure = draw("gain_of_regions")
-    (cells,) = figure.data
+    cells, numbers = figure.data
     names, columns = list(figure.layout.yaxis.ticktext), list(cells.x)
     assert len(columns) == len(frames.TASKS) and names[0] == sorted(frames.TASKS)[0]
-    bold = np.array([[str(text).startswith("<b>") for text in row] for row in cells.text])
+    bold = np.array([text.startswith("<b>") for text in numbers.text]).reshape(len(names), len(columns))
     assert bold[: len(frames.TASKS)].sum() == len(frames.TASKS), "a single region is one task's"
     assert bold[names.index(" +<br>".join((ONE, TWO)))].sum() == 2
     assert (cells.zmin, cells.zmax) == (0, 100)
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_number_can_be_read_on_its_colour(theme: str) -> None:
+    cells, numbers = tasks.gain_of_regions(frames.gain(), theme=theme).data
+    shares = np.clip(np.asarray(cells.z).ravel() / 100, 0, 1)
+    for share, ink in zip(shares, numbers.textfont.color, strict=True):
+        assert contrast(ink, blended(tasks.SCALE, float(share))) >= 4.5
+
+
+def test_minus_nought_is_nought() -> None:
+    frame = frames.gain().assign(value=-0.0004, low=-0.12, high=0.2)
+    assert tasks.gain_of_regions(frame).data[1].text[0] in ("<b>0.0</b><br>(−12 to 20)", "0.0<br>(−12 to 20)")
+
+
 def test_a_gain_that_is_not_defined_says_so() -> None:
     frame = frames.gain().assign(value=np.nan)
-    (cells,) = tasks.gain_of_regions(frame).data
-    assert cells.text[0][0] == "n/a" and "gains nothing there" in cells.hovertext[0][0]
+    cells, numbers = tasks.gain_of_regions(frame).data
+    assert numbers.text[0] == "n/a" and "gains nothing there" in cells.hovertext[0][0]
 
 
 def test_a_union_stands_between_the_two_models() -> None:
