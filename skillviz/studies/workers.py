@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -134,6 +135,7 @@ def main(connection: Connection, setup: Setup) -> None:
             with gently(silent) as executor.report:
                 reply = _reply(executor, steps[key], known)
             connection.send(reply)
+    gc.freeze()  # the process ends: to go through all that torch has made once more takes two seconds
 
 
 def _reply(executor: Any, step: Step, known: Known) -> Reply:

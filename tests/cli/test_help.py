@@ -27,8 +27,10 @@ NAMED = {
     "apply": "base graft out force",
     "preflight": "base finetuned task",
     "dashboard": "runs-dir port",
-    "study run": "runs-dir",
-    "study table": "runs-dir",
+    "study run": "runs-dir workers dry-run partial json",
+    "study status": "runs-dir json",
+    "study table": "runs-dir name differences out json",
+    "study pack": "to no-rankings runs-dir json",
 }
 
 
