@@ -16,6 +16,7 @@ from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE, Step, name_of, titl
 
 NONE = "none"  # the localizer of entries that only fine-tune and score
 MODES = ("naive", "grafting")
+LORA = "lora"
 SHARED = ("base", "readout", "k_shot", "data_seed", "max_train", "max_validation")  # of an entry and its models
 INHERITED = (*SHARED, "task", "sizes", "seed", "device", "dtype", "autocast", "max_test")  # of an entry and its region
 OF_SCORES = ("k_shot", "data_seed", "max_train", "max_validation", "max_test")
@@ -48,7 +49,7 @@ def built(study: StudySpec) -> Built:
             values = merged(study.defaults, entry)
             own = study.defaults.get("finetune") or {}
             for chosen in expanded(values):
-                _Entry(chosen, number, own, found).add()
+                _Entry(_of_recipe(chosen, values), number, own, found).add()
         except BadInput as error:
             raise BadInput(f"study '{study.name}', entry {number} of runs: {error.args[0]}") from error
     _need_regions(found)
@@ -263,6 +264,14 @@ def _need_regions(found: Built) -> None:
         if known:
             needs = (*step.needs, *dict.fromkeys(known))
             found.steps[place] = Step(step.key, step.kind, step.title, step.spec, needs, step.entry)
+
+
+def _of_recipe(chosen: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """The values without a rank, where several recipes are asked for and this one is not LoRA."""
+    tuned, recipes = chosen.get("finetune"), asked.get("recipe")
+    if not isinstance(recipes, list) or LORA not in recipes or chosen["recipe"] == LORA or not isinstance(tuned, dict):
+        return chosen
+    return {**chosen, "finetune": {name: value for name, value in tuned.items() if name != "rank"}}
 
 
 def _told(values: dict[str, Any]) -> dict[str, Any]:

@@ -116,6 +116,11 @@ def test_lists_stand_for_every_combination(tiny: Path) -> None:
     assert all(spec.steps == 6 for spec in found.members)  # the defaults of finetune are kept
 
 
+def test_a_rank_is_of_lora_alone(tiny: Path) -> None:
+    entry = {"task": tasks(tiny)[0], "recipe": ["bitfit", "lora"], "localizer": "none", "finetune": {"rank": 1}}
+    assert [member.rank for member in plan(study_of(tiny, entry)).members] == [None, 1]
+
+
 def test_keys_are_those_of_the_specs_and_stay() -> None:
     member = MemberSpec(base="b", tasks=("sst2",))
     assert member.key() == MemberSpec(base="b", tasks="sst2", seed=0, regions=()).key()  # type: ignore[arg-type]
