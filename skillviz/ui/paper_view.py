@@ -14,7 +14,18 @@ from skillviz.studies.published import TABLES, numbers, slips
 from skillviz.studies.scales import SCALES
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.verdicts import Verdict, main_share
-from skillviz.ui import cache, controls, exports, page, paper_table, paper_words, study_choice, study_words, text
+from skillviz.ui import (
+    cache,
+    controls,
+    exports,
+    page,
+    paper_table,
+    paper_words,
+    study_choice,
+    study_links,
+    study_words,
+    text,
+)
 from skillviz.ui.chart import show, theme
 from skillviz.ui.exhibits import paper as exhibits
 from skillviz.ui.glossary import about
@@ -76,6 +87,7 @@ def study(found: Found) -> None:
         st.caption(study_words.caption(found.study))
         if study_words.is_demo(found.study):
             st.caption(study_words.caution())
+        study_links.links(found.study, "paper")
     elif found.experiment is None:
         st.info(f"There is no experiment of this here. {paper_words.WITHOUT[found.name][1]}")
     else:

@@ -16,10 +16,10 @@ from skillviz.ui import (
     controls,
     exports,
     page,
-    pages,
     paper_words,
     studies_words,
     study_choice,
+    study_links,
     study_running,
     study_words,
     text,
@@ -94,17 +94,7 @@ def _verdicts(study: StudyFolder) -> None:
     found = verdicts(name, {table: cache.study_table(study, table) for table in study.tables()}, study.record.scale)
     if found:
         st.markdown(paper_words.counted(found), help=about("verdict"))
-    with st.container(horizontal=True):
-        told = {study_choice.STUDY: study.name, "item": name}
-        st.page_link(
-            pages.PAGES["paper"].link(), label="Beside the paper", icon=":material/menu_book:", query_params=told
-        )
-        if shown := studies_words.PAGES.get(name):
-            entry = pages.PAGES[shown]
-            st.page_link(
-                entry.link(), label=f"On the page {entry.title}", icon=":material/bar_chart:",
-                query_params={study_choice.STUDY: study.name},
-            )  # fmt: skip
+    study_links.links(study, "studies")
 
 
 def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:

@@ -19,11 +19,6 @@ STATUS = {
     "failed": ("red", ":material/error:"),
     "stopped": ("orange", ":material/pause_circle:"),
 }
-# the page that shows an experiment's tables best, beside the page Paper
-PAGES = {
-    "table1": "methods", "table3": "methods", "table8": "methods", "figure4": "methods", "figure5": "methods",
-    "figure8": "tasks", "table4": "continual",
-}  # fmt: skip
 OPENING = (
     "A **study** is a set of fine-tunes and localizations that belong together, with tables of means and intervals "
     "over seeds. What is finished is never made twice: a study that was cut goes on where it stopped."
