@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.intervals import percentile_interval
-from skillviz.studies.means import by_unit, mean_of, over_seeds, sides
+from skillviz.studies.means import by_unit, halves, mean_of, over_seeds, sides
 from skillviz.studies.observed import OUTCOME, Observed
 from skillviz.studies.resampled import TEST, Resampled, difference_draws, of_test
 from skillviz.studies.tables import OVER, check
 
-EXAMPLES_AND_SEEDS, SEEDS = OVER
+PAIRED, UNPAIRED, SEEDS = OVER
 OTHER_MODELS = ("graft_retrain", "bitfit", "lora", "multi_task")
 """Methods that are models of their own: compared with those of another recipe."""
 COMPARED = ("accuracy", "ece", "nll")
@@ -29,7 +29,7 @@ def paired(
 
     A region whose size is an outcome is compared with the other side's next larger one where it is a, and with the
     next smaller one where it is b: never to its own advantage as the first, nor to a's as the second. Where one side
-    has no stored predictions at that size, the interval is over seeds alone, as `over` says.
+    has no stored predictions at that size, its own interval over examples is taken, and the difference is not paired.
     """
     tested = [one for one in found if one.split == TEST]
     drawn = resampled or of_test(tested)
@@ -51,9 +51,14 @@ def difference(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any
     left, right = drawn.of(a, metric), drawn.of(b, metric)
     if left is not None and right is not None and _same_examples(a, b):
         ends = percentile_interval(value, difference_draws(left, right))
-        return {"value": value, "low": ends.low, "high": ends.high, "over": EXAMPLES_AND_SEEDS, "seeds": seeds}
+        return {"value": value, "low": ends.low, "high": ends.high, "over": PAIRED, "seeds": seeds}
     found = over_seeds(_by_seed(a, b, metric))
-    return {"value": value, "low": found.low, "high": found.high, "over": SEEDS, "seeds": seeds}
+    (a_low, a_high), (b_low, b_high) = halves(a, metric), halves(b, metric)
+    if not np.isfinite([a_low, a_high, b_low, b_high]).all():
+        return {"value": value, "low": found.low, "high": found.high, "over": SEEDS, "seeds": seeds}
+    half = found.high - found.value if np.isfinite(found.high) else 0.0
+    low, high = value - np.sqrt(half**2 + a_low**2 + b_high**2), value + np.sqrt(half**2 + a_high**2 + b_low**2)
+    return {"value": value, "low": low, "high": high, "over": UNPAIRED, "seeds": seeds}
 
 
 def _row(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any]:

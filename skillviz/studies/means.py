@@ -23,7 +23,8 @@ def scores(found: Sequence[Observed], resampled: Resampled | None = None) -> pd.
 
     Where there are several fine-tuned models, `seeds` are those, and each counts by the mean over its mask seeds; with
     one model they are its mask seeds. `low` and `high` speak of seeds alone and are missing for a single one;
-    `pooled_low` and `pooled_high` of test examples and seeds, and are missing at sizes without stored predictions.
+    `pooled_low` and `pooled_high` of examples and seeds: drawn again together, or at sizes without stored predictions
+    (and on validation) the mean reach of the runs' own intervals and that over seeds, added as squares.
     """
     drawn = resampled or of_test(found)
     rows = [_row(side, metric, drawn) for side in sides(found) for metric in side[0].metrics]
@@ -77,11 +78,19 @@ def _pooled(side: Sequence[Observed], metric: str, drawn: Resampled) -> tuple[fl
         return side[0].ends.get(metric, (np.nan, np.nan))
     draws = drawn.of(side, metric)
     values = [one.values.get(metric, np.nan) for one in side]
-    if draws is None or not np.isfinite(values).all():
-        return np.nan, np.nan
-    value = over_seeds(by_unit(side, metric).values()).value
-    ends = percentile_interval(value, mean_draws(draws))
-    return ends.low, ends.high
+    over = over_seeds(by_unit(side, metric).values())
+    if draws is not None and np.isfinite(values).all():
+        ends = percentile_interval(over.value, mean_draws(draws))
+        return ends.low, ends.high
+    low, high = halves(side, metric)
+    half = over.high - over.value if np.isfinite(over.high) else 0.0
+    return over.value - float(np.hypot(half, low)), over.value + float(np.hypot(half, high))
+
+
+def halves(side: Sequence[Observed], metric: str) -> tuple[float, float]:
+    """How far the stored intervals over examples reach below and above their values, mean over the side."""
+    rows = [(one.values.get(metric, np.nan), *one.ends.get(metric, (np.nan, np.nan))) for one in side]
+    return mean_of(value - low for value, low, _ in rows), mean_of(high - value for value, _, high in rows)
 
 
 def mean_of(values: Iterable[float]) -> float:

@@ -35,8 +35,9 @@ METHODS = {
     "independent": "one fine-tuned model a task",
 }
 """What `method` may hold, and the words for it."""
-OVER = ("examples and seeds", "seeds")
-"""What an interval of a difference speaks of: examples and seeds drawn again together, or seeds alone (t)."""
+OVER = ("examples and seeds", "examples and seeds, unpaired", "seeds")
+"""What an interval of a difference speaks of: examples and seeds drawn again together, paired; each side's own interval
+over examples and the deviation over seeds put together, which is wider (sizes without predictions); or seeds alone."""
 
 ID_TASK = Column("id_task", "str", "", "the task the model was fine-tuned on")
 TASK = Column("task", "str", "", "the task it is scored on")

@@ -135,6 +135,20 @@ def test_without_predictions_a_difference_speaks_of_seeds_alone() -> None:
     assert (row["value"], row["low"], row["high"]) == pytest.approx(by_hand[:3])
 
 
+def test_without_predictions_intervals_over_examples_are_taken_unpaired() -> None:
+    """Three seeds of equal value 0.8 +- 0.03 against 0.7 +- 0.04: 0.1 +- 0.05, and not the nothing that seeds say."""
+    ends = {"accuracy": (0.77, 0.83)}
+    a = [seen(**GRAFT, seed=seed, values={"accuracy": 0.8}, ends=ends) for seed in range(3)]
+    other = {"localizer": "movement", "size": 100.0, "asked": "10%"}
+    b = seen("graft_movement", values={"accuracy": 0.7}, ends={"accuracy": (0.66, 0.74)}, **other)
+    row = row_of(paired([*a, b], [("graft", "graft_movement")]), metric="accuracy")
+    assert row["over"] == "examples and seeds, unpaired"
+    assert (row["value"], row["low"], row["high"]) == pytest.approx((0.1, 0.05, 0.15))
+    level = row_of(scores(a), metric="accuracy")
+    assert (level["low"], level["high"]) == pytest.approx((0.8, 0.8))
+    assert (level["pooled_low"], level["pooled_high"]) == pytest.approx((0.77, 0.83))
+
+
 def test_models_that_both_sides_have_are_drawn_together() -> None:
     """A graft that is a tenth better on each of two very different models is better for certain."""
     draws = {("m0", 0): np.full(200, 0.9), ("m1", 0): np.full(200, 0.3)}
