@@ -26,7 +26,7 @@ from skillviz.studies.experiments import EXPERIMENTS, Experiment
 from skillviz.studies.published import SOURCE
 from skillviz.studies.scales import SCALES
 from skillviz.studies.store import StudyFolder, list_studies
-from skillviz.studies.verdicts import AGREES, UNTESTED, Verdict, main_share
+from skillviz.studies.verdicts import AGREES, DISAGREES, Verdict, main_share
 from skillviz.ui import paper_words, text
 
 PAGE, WORDS = PROJECT / "docs" / "results.md", PROJECT / "docs" / "results_words.yaml"
@@ -72,16 +72,21 @@ def _leaves(values: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 def page(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> str:
     """The whole page."""
-    by_name = {(study.record.experiment, study.record.scale): study for study in reversed(whole(studies))}
-    parts = [*opening(studies), *headlines(studies, words), *overview(by_name, words)]
+    held = whole(studies)
+    parts = [*opening(held), *headlines(held, words), *overview(held)]
     for row in EXPERIMENTS.values():
-        parts += experiment(row, by_name, words)
+        parts += experiment(row, held, words)
     return "\n".join(parts).rstrip() + "\n"
 
 
 def whole(studies: Sequence[StudyFolder]) -> list[StudyFolder]:
-    """The studies with tables; of two of one experiment and scale the one that asks for most, then by name."""
+    """The studies with tables, those that ask for most first: of runs that several have, theirs are told."""
     return sorted((s for s in studies if s.tables()), key=lambda s: (-len(s.record.steps), s.name))
+
+
+def of(studies: Sequence[StudyFolder], row: Experiment, scale: str) -> list[StudyFolder]:
+    """The studies of an experiment at a scale."""
+    return [study for study in studies if (study.record.experiment, study.record.scale) == (row.name, scale)]
 
 
 def opening(studies: Sequence[StudyFolder]) -> list[str]:
@@ -93,7 +98,7 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
         "Written by `python docs/results.py` from the stored studies; no number is typed. Each study says the command "
         "that made it; the page Paper of the dashboard shows the same beside the published values.",
         "",
-        f"Stored: {text.counted(len(whole(studies)), 'study')}. A claim **agrees** where at least half of its "
+        f"Stored: {text.counted(len(studies), 'study')}. A claim **agrees** where at least half of its "
         "comparisons support it and fewer speak against it, by their 95 % intervals; **does not agree** the other way "
         "round; else it is **undecided**.",
         "",
@@ -106,7 +111,7 @@ def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Itera
     for title, how, make in HEADLINES:
         yield from (f"### {title}", "", how, "")
         for name, scale in SCALES.items():
-            lines = make([study for study in whole(studies) if study.record.scale == name])
+            lines = make([study for study in studies if study.record.scale == name])
             yield from (f"**{scale.title}**", "")
             yield from (lines or [f"No result: {_reason(words, 'headlines', title, name)}"])
             yield ""
@@ -114,8 +119,8 @@ def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Itera
             yield from (said, "")
 
 
-def overview(by_name: Mapping[tuple[str | None, str | None], StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
-    """Every experiment in one line."""
+def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
+    """Every experiment in one line, or in one a study."""
     yield from (
         "## All experiments",
         "",
@@ -124,38 +129,34 @@ def overview(by_name: Mapping[tuple[str | None, str | None], StudyFolder], words
     )
     for row in EXPERIMENTS.values():
         for scale in SCALES:
-            study = by_name.get((row.name, scale))
-            command = f"`{study.record.command or row.name}`" if study else f"`{_command(row, scale)}`"
-            if study is None:
-                yield f"| {row.title} | {scale} | {command} | not stored | |"
-                continue
-            found = _verdicts(study)
-            agree = f"{sum(v.outcome == AGREES for v in found)} of {len(found)}" if found else "none in the paper"
-            yield f"| {row.title} | {scale} | {command} | {agree} | {text.seconds(study.record.seconds)} |"
+            found = of(studies, row, scale)
+            if not found:
+                yield f"| {row.title} | {scale} | `{_command(row, scale)}` | not stored | |"
+            for study in found:
+                said = _verdicts(study)
+                agree = f"{sum(v.outcome == AGREES for v in said)} of {len(said)}" if said else "none in the paper"
+                command = study.record.command or _command(row, scale)
+                yield f"| {row.title} | {scale} | `{command}` | {agree} | {text.seconds(study.record.seconds)} |"
     yield ""
 
 
-def experiment(
-    row: Experiment, by_name: Mapping[tuple[str | None, str | None], StudyFolder], words: Mapping[str, Any]
-) -> Iterator[str]:
+def experiment(row: Experiment, studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
     """One experiment at every scale."""
     yield from (f"## {row.title}", "", f"{row.question} The paper: {row.finding}", "")
     for name, scale in SCALES.items():
         yield from (f"### {row.title.partition(':')[0]}, {scale.title[:1].lower()}{scale.title[1:]}", "")
-        study = by_name.get((row.name, name))
-        if study is None:
-            yield from (
-                f"Not stored: {_reason(words, 'missing', row.name, name)} `{_command(row, name)}` makes it.",
-                "",
-            )
-            continue
-        yield from told(study, row, words)
+        found = of(studies, row, name)
+        if not found:
+            yield f"Not stored: {_reason(words, 'missing', row.name, name)} `{_command(row, name)}` makes it."
+            yield ""
+        for study in found:
+            yield from told(study, row, words)
 
 
 def told(study: StudyFolder, row: Experiment, words: Mapping[str, Any]) -> Iterator[str]:
     """Command, time, main table, verdicts with the likely reason, notes of one study."""
     record = study.record
-    yield from (f"    {record.command}", "")
+    yield from (f"    {record.command or _command(row, record.scale or '')}", "")
     localized = sum(step.kind == "localize" for step in record.steps.values())
     spent = f"{text.seconds(record.seconds)} (estimated {text.seconds(record.estimated)})"
     yield from (f"{text.counted(localized, 'localization')}; {spent} on {record.device or 'an unnamed device'}.", "")
@@ -166,9 +167,9 @@ def told(study: StudyFolder, row: Experiment, words: Mapping[str, Any]) -> Itera
     for verdict in found:
         yield verdict_line(verdict)
     yield from ([""] if found else [])
-    doubtful = [verdict for verdict in found if verdict.outcome not in (AGREES, UNTESTED)]
-    said = _get(words, "reasons", study.name) or (_get(words, "reasons", row.name) if doubtful else "")
-    yield from ([f"Likely reason of what does not come out: {said}", ""] if said else [])
+    is_otherwise = any(verdict.outcome == DISAGREES for verdict in found)
+    said = _get(words, "reasons", study.name) or (_get(words, "reasons", row.name) if is_otherwise else "")
+    yield from ([f"Likely reason of what does not agree: {said}", ""] if said else [])
     notes = study.table("note")["text"] if "note" in study.tables() else ()
     yield from (f"- {note}" for note in notes)
     yield from ([""] if len(notes) else [])

@@ -45,7 +45,7 @@ def scores(table: pd.DataFrame, main: float | None) -> list[str]:
     for (id_task, task, setting, method, localizer, recipe), own in rows.groupby(keys, sort=True):
         where = task if id_task == task else f"{id_task} to {task}"
         where += "" if setting == "all" else f" ({setting})"
-        name = method_style(str(method)).title + (f", {localizer}" if localizer else "")
+        name = method_style(str(method)).title + (f", {localizer}" if localizer and method == "graft" else "")
         name += f" ({recipe})" if localizer and recipe not in ("sgd", "given", "graft-retrain") else ""
         size = text.share(float(own["share"].iloc[0])) if own["share"].notna().any() else ""
         first = own.iloc[0]
@@ -108,18 +108,23 @@ def gain(table: pd.DataFrame, main: float | None) -> list[str]:
 
 
 def makeup(table: pd.DataFrame, main: float | None) -> list[str]:
-    """How dense regions are in each module kind, mean over seeds: times the fair share."""
+    """How dense regions are in each layer and module kind, mean over seeds: times the fair share."""
     rows = table[table["localizer"].isin(SEARCHED[:1])] if (table["localizer"] == SEARCHED[0]).any() else table
-    grouped = rows.groupby(["task", "seed", "kind"], sort=True)[["selected", "total"]].sum()
+    layers = rows.dropna(subset=["layer"])
+    layers = layers.assign(layer=["layer " + str(int(number) + 1) for number in layers["layer"]])
+    said = "Times the fair share, mean over mask seeds; layers counted from the input."
+    return [*_dense(layers, "layer"), "", *_dense(rows, "kind"), "", said]
+
+
+def _dense(rows: pd.DataFrame, by: str) -> list[str]:
+    grouped = rows.groupby(["task", "seed", by], sort=False)[["selected", "total"]].sum()
     whole = rows.groupby(["task", "seed"])[["selected", "total"]].sum()
     density = grouped["selected"] / grouped["total"]
     ratio = density / (whole["selected"] / whole["total"])
-    mean = ratio.groupby(level=["task", "kind"]).mean().unstack("kind")
-    lines = [
-        [str(task), *(text.number(value, 2) for value in row)]
-        for task, row in zip(mean.index, mean.to_numpy(), strict=True)
-    ]
-    return [*markdown(("task", *map(str, mean.columns)), lines), "", "Times the fair share, mean over mask seeds."]
+    mean = ratio.groupby(level=["task", by]).mean().unstack(by)[list(dict.fromkeys(rows[by]))]
+    values = zip(mean.index, mean.to_numpy(), strict=True)
+    lines = [[str(task), *(text.number(value, 2) for value in row)] for task, row in values]
+    return markdown(("task", *map(str, mean.columns)), lines)
 
 
 def histogram(table: pd.DataFrame, main: float | None) -> list[str]:
@@ -127,7 +132,8 @@ def histogram(table: pd.DataFrame, main: float | None) -> list[str]:
     made = []
     for (task, state), own in table.groupby(["task", "state"], sort=True):
         sure = own[own["low_edge"] >= SURE - 1e-9]["count"].sum() / max(float(own["n"].max()), 1.0)
-        made.append([str(task), str(state), percent(float(sure)), text.count(int(own["n"].max()))])
+        name = "fine-tuned" if state == "finetuned" else str(state).replace("grafted", "graft of")
+        made.append([str(task), name, percent(float(sure)), text.count(int(own["n"].max()))])
     return markdown(("task", "model", f"top probability above {text.percent(SURE, 0)}, % of examples", "n"), made)
 
 
@@ -179,7 +185,7 @@ def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
         rows.groupby(["localizer", "near"]), key=lambda g: (g[0][0], g[1]["share"].min())
     ):
         counts = [str(sum(one is wanted for one in _beyond(own))) for wanted in (True, False, None)]
-        ends = f"{text.points(own['value'].min())} to {text.points(own['value'].max())}"
+        ends = _range(text.points(own["value"].min()), text.points(own["value"].max()))
         made.append([str(localizer), _sizes(own["share"]), *counts, ends])
     if not made:
         return []
@@ -201,7 +207,10 @@ def _beyond(rows: pd.DataFrame) -> list[bool | None]:
 
 
 def _sizes(shares: pd.Series) -> str:
-    low, high = text.share(float(shares.min())), text.share(float(shares.max()))
+    return _range(text.share(float(shares.min())), text.share(float(shares.max())))
+
+
+def _range(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
@@ -236,7 +245,7 @@ def calibration(studies: Sequence[StudyFolder]) -> list[str]:
         found = [beyond(low, high, 0.0, -1) for low, high in ends]
         better, worse = sum(one is True for one in found), sum(one is False for one in found)
         said.append(f"against {name} better in {better}, worse in {worse}, open in {len(found) - better - worse}")
-    told = f"Of {text.counted(len(reached), 'graft')} that reach it: {'; '.join(said)}."
+    told = f"Grafts that reach it: {len(reached)} of {len(rows)}; ECE {'; '.join(said)}."
     return [told, "", *markdown(head, made)]
 
 

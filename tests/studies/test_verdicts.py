@@ -161,6 +161,7 @@ def test_the_middle_and_kinds_are_measured_against_the_fair_share() -> None:
         for seed in range(3)
         for layer in range(4)
     ]  # fmt: skip
-    middle, norm = verdicts("figure9", {"makeup": pd.DataFrame(rows)}, None)
+    (middle,) = verdicts("figure9", {"makeup": pd.DataFrame(rows)}, None)
     assert middle.comparisons[0].value == pytest.approx(1.79, abs=0.02) and middle.outcome == AGREES
-    assert norm.outcome != AGREES
+    value, feedforward, _ = verdicts("figure10", {"makeup": pd.DataFrame(rows)}, None)
+    assert value.comparisons[0].value == pytest.approx(1) and AGREES not in (value.outcome, feedforward.outcome)
