@@ -8,6 +8,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from skillviz.plots.theme import localizer_style
 from skillviz.studies.claims import verdicts
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.tables import TABLES
@@ -111,6 +112,20 @@ def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
         tasks = list(dict.fromkeys(tables["histogram"]["task"]))
         task = controls.select("sure-of", "Confidence on", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
         show(exhibits.histogram(tables["histogram"], task, theme()), study.name)
+    if len(tables.get("makeup", ())):
+        _makeup(study, tables["makeup"])
+
+
+def _makeup(study: StudyFolder, table: pd.DataFrame) -> None:
+    """Where the regions of one task lie, by layer and by kind."""
+    pairs = list(dict.fromkeys(zip(table["task"], table["localizer"], strict=True)))
+    names = {f"{task}, {localizer_style(localizer).title}": (task, localizer) for task, localizer in pairs}
+    task, localizer = names[controls.select("made-of", "Regions of", list(names), next(iter(names)), width=320)]
+    left, right = st.columns(2)
+    with left:
+        show(exhibits.makeup_by_layer(table, task, localizer, theme()), study.name)
+    with right:
+        show(exhibits.makeup_by_kind(table, task, localizer, theme()), study.name)
 
 
 def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.plots.calibration import confidence_histogram
+from skillviz.plots.makeup import shares_by_kind, shares_by_layer
 from skillviz.plots.methods import against_touched, method_style
 from skillviz.plots.overlap import overlap_map
 from skillviz.ui import text
@@ -84,3 +85,45 @@ def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
         table=rows,
         words=("confidence",),
     )
+
+
+@kept
+def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, theme: str) -> Exhibit:
+    """In which layers the entries of a task's regions lie, all seeds together."""
+    rows = _summed(table, task, localizer)
+    layers = rows.groupby("layer")["selected"].sum() / max(int(rows["selected"].sum()), 1)
+    said = [f"layer {int(number)} {text.percent(share)}" for number, share in layers.items()]
+    return Exhibit(
+        name="study_layers",
+        title=f"Where the regions of {task} lie, by layer",
+        figure=shares_by_layer(rows, within="kind", theme=theme),
+        reads="each line is one kind of module and adds up to 100 %: in which layers its chosen entries lie. The line "
+        "of all kinds is the whole region. All mask seeds together.",
+        alt=f"Share of the chosen entries by layer: {', '.join(said)}.",
+        table=rows,
+        words=("region",),
+    )
+
+
+@kept
+def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, theme: str) -> Exhibit:
+    """In which kinds of modules they lie."""
+    rows = _summed(table, task, localizer)
+    kinds = rows.groupby("kind", sort=False)["selected"].sum() / max(int(rows["selected"].sum()), 1)
+    return Exhibit(
+        name="study_kinds",
+        title=f"What the regions of {task} are made of",
+        figure=shares_by_kind(rows, theme=theme),
+        reads="bars are shares of the chosen entries, the upright marks what a region spread evenly would have. All "
+        "mask seeds together.",
+        alt=f"Share by module kind: {', '.join(f'{kind} {text.percent(share)}' for kind, share in kinds.items())}.",
+        table=rows,
+        words=("region", "enrichment"),
+    )
+
+
+def _summed(table: pd.DataFrame, task: str, localizer: str) -> pd.DataFrame:
+    """The counts of a task's regions, summed over mask seeds."""
+    rows = table[(table["task"] == task) & (table["localizer"] == localizer)]
+    keys = ["layer", "kind", "is_bias"]
+    return rows.groupby(keys, sort=False, dropna=False)[["selected", "total"]].sum().reset_index()
