@@ -69,7 +69,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "A re-trained region is a little better than its graft and still calibrated; BitFit is accurate but not.",
             {
                 "demo": (
-                    "Tasks: three of the demo world instead of SST-2, AG News, QNLI and QQP; 800 steps for what is "
+                    "Tasks: three of the demo world instead of SST-2, AG News, QNLI and QQP; 600 steps for what is "
                     "trained, where the stored pairs had 1,500 or 3,000.",
                     "Rates: BitFit learns at twelve times the rate of plain SGD: of 5 and 12 times the better one on "
                     "validation data of film-sentiment.",

@@ -197,7 +197,7 @@ DEMO = Scale(
         "news-inference", "scene-inference", "news-paraphrase", "question-paraphrase",
     ),
     sizes=("3%", "1%", "10%"),
-    training={"steps": 800, "batch_size": 16, "lr": 0.05},
+    training={"steps": 600, "batch_size": 16, "lr": 0.05},
     roles={
         "four": ("film-sentiment", "news-topic", "scene-inference"),
         "two": ("film-sentiment", "news-inference"),
@@ -227,7 +227,7 @@ DEMO = Scale(
     ladder=("1%", "3%", "10%"),
     curve=("0.3%", "1%", "3%", "10%"),
     within_biases=("0.3%", "0.1%"),
-    adamw={"steps": 800, "batch_size": 16, "lr": 1e-3},
+    adamw={"steps": 600, "batch_size": 16, "lr": 1e-3},
     bitfit_rate=12.0,
 )  # fmt: skip
 
