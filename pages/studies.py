@@ -11,5 +11,7 @@ studies = cache.studies()
 st.markdown(studies_words.summary(studies), help=about("study", "localizer", "graft"))
 study_running.panel()
 view.listing(studies, study_running.states())
-study_start.form()
+start = st.container()
 view.details(view.choose(studies))
+with start:  # last: its estimate reads models and data
+    study_start.form()

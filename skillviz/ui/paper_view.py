@@ -143,7 +143,7 @@ def _asked(found: Found) -> Asked:
             share = controls.select(
                 "published-size", "Published: region size", shares, share, shown=text.share, width=220
             )
-        if ours:
+        if ours and shares:
             main = main_share(found.scale) or ours[0]
             nearest = min(ours, key=lambda one: abs(one - main))
             own = controls.select("size", "Here: region size", ours, nearest, shown=text.share, width=220)

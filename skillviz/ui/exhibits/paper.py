@@ -14,7 +14,7 @@ from skillviz.ui.paper_table import NAMES, OWN
 @kept
 def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, theme: str) -> Exhibit:
     """One metric of every task and method, published and here; `table` are the rows as words."""
-    tasks = list(dict.fromkeys(marks["task"]))
+    tasks = list(dict.fromkeys(table["task"]))
     name = NAMES.get(metric, metric)
     both = set(marks["source"]) == {"here", "published"}
     ours = "filled marks are measured here, with 95 % intervals over examples and seeds; " if both else ""

@@ -92,7 +92,7 @@ def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, theme: str) 
     """In which layers the entries of a task's regions lie, all seeds together."""
     rows = _summed(table, task, localizer)
     layers = rows.groupby("layer")["selected"].sum() / max(int(rows["selected"].sum()), 1)
-    said = [f"layer {int(number)} {text.percent(share)}" for number, share in layers.items()]
+    said = [f"layer {number} {text.percent(share)}" for number, share in layers.items()]
     return Exhibit(
         name="study_layers",
         title=f"Where the regions of {task} lie, by layer",
