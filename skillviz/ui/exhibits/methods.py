@@ -24,8 +24,8 @@ def by_touched(
         title=f"{metric_title(metric)} on {task}",
         figure=against_touched(points, metric, references=levels, theme=theme),
         reads=f"further left touches fewer parameters, {better} is better; a line is one method at several sizes. "
-        "Vertical lines are 95 % intervals over test examples and seeds. Methods that touch equally many stand side by "
-        "side. Level lines need no parameters.",
+        "Vertical lines are 95 % intervals over test examples and seeds, over seeds alone where a size has no "
+        "predictions. Methods that touch equally many stand side by side. Level lines need no parameters.",
         alt=_said(shown, metric, task),
         table=shown.reset_index(drop=True),
         words=("touched", "bitfit", "lora", "retrain"),

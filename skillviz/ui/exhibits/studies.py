@@ -32,7 +32,7 @@ def scores(table: pd.DataFrame, id_task: str, task: str, metric: str, theme: str
         title=f"{metric_title(metric)} on {name}",
         figure=against_touched(points, metric, references=levels, theme=theme),
         reads="one mark a method and size, a line where a method has several; further left touches fewer parameters. "
-        "Vertical lines are 95 % intervals over examples and seeds.",
+        "Vertical lines are 95 % intervals over examples and seeds, over seeds alone where a size has no predictions.",
         alt=f"{METRIC_WORDS.get(metric, metric)} on {name} by parameters touched: {'; '.join(words)}.",
         table=shown,
         words=("touched", "graft"),
