@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from skillviz.errors import BadInput
 
-Encoding = Literal["indices", "gaps", "bits"]
 INT32_LIMIT = 2**31
 
 
@@ -17,31 +14,41 @@ def index_dtype(count: int) -> type[np.int32] | type[np.int64]:
     return np.int32 if count <= INT32_LIMIT else np.int64
 
 
-def packed(indices: np.ndarray, count: int) -> tuple[Encoding, np.ndarray]:
-    """The smallest of three forms of sorted, distinct indices in 0..count - 1: its name and its array.
+def packed(indices: np.ndarray, count: int) -> np.ndarray:
+    """The smallest of three forms of sorted, distinct indices in 0..count - 1; its dtype tells which.
 
-    `indices` themselves; `gaps`, how many entries lie before each one and after the one before it, as uint8 or
-    uint16 where the widest fits; `bits`, uint8 [ceil(count / 8)], the first entry in the highest bit of the first.
+    int32 or int64: the indices themselves. uint8 or uint16: the gaps, how many entries lie before each one and after
+    the one before it; the type's largest value means that as many are passed over and the gap goes on in the next
+    value. int8 [ceil(count / 8)]: one bit an entry, the first in the highest bit of the first.
     """
-    best: tuple[Encoding, np.ndarray] = ("indices", np.ascontiguousarray(indices, dtype=index_dtype(count)))
+    best = np.ascontiguousarray(indices, dtype=index_dtype(count))
     gaps = np.diff(indices.astype(np.int64), prepend=-1) - 1
     for dtype in (np.uint8, np.uint16):
-        if len(gaps) and gaps.max() <= np.iinfo(dtype).max:
-            best = ("gaps", gaps.astype(dtype))
-            break
-    if (count + 7) // 8 < best[1].nbytes:
+        most = int(np.iinfo(dtype).max)
+        if (len(gaps) + int((gaps // most).sum())) * np.dtype(dtype).itemsize < best.nbytes:
+            best = _escaped(gaps, most).astype(dtype)
+    if (count + 7) // 8 < best.nbytes:
         mask = np.zeros(count, dtype=bool)
         mask[indices] = True
-        best = ("bits", np.packbits(mask))
+        best = np.packbits(mask).view(np.int8)
     return best
 
 
-def unpacked(encoding: str, stored: np.ndarray, count: int) -> np.ndarray:
-    """The indices, int64, of a form that `packed` gave; raises BadInput for another one, or bits of another length."""
-    if encoding == "indices":
+def unpacked(stored: np.ndarray, count: int) -> np.ndarray:
+    """The indices, int64, of a form that `packed` gave; raises BadInput for what is none of `count` entries."""
+    if stored.dtype in (np.int32, np.int64):
         return stored.astype(np.int64)
-    if encoding == "gaps":
-        return np.cumsum(stored.astype(np.int64) + 1) - 1
-    if encoding == "bits" and len(stored) == (count + 7) // 8:
-        return np.flatnonzero(np.unpackbits(stored, count=count))
-    raise BadInput(f"'{encoding}' of {len(stored):,} values does not hold the indices of {count:,} entries")
+    if stored.dtype in (np.uint8, np.uint16):
+        passed = np.cumsum(stored.astype(np.int64))[stored < np.iinfo(stored.dtype).max]
+        return passed + np.arange(len(passed))
+    if stored.dtype == np.int8 and len(stored) == (count + 7) // 8:
+        return np.flatnonzero(np.unpackbits(stored.view(np.uint8), count=count))
+    raise BadInput(f"{len(stored):,} values of {stored.dtype} do not hold indices of {count:,} entries")
+
+
+def _escaped(gaps: np.ndarray, most: int) -> np.ndarray:
+    """The gaps with every whole `most` of one written out before what is left of it."""
+    whole, rest = np.divmod(gaps, most)
+    values = np.full(len(gaps) + int(whole.sum()), most, dtype=np.int64)
+    values[np.arange(len(gaps)) + np.cumsum(whole)] = rest
+    return values

@@ -158,17 +158,17 @@ class Region:
         """Write `<name>` -> sorted indices as safetensors, with the shapes, size, d and `header` as JSON.
 
         Indices are stored as int32, and as int64 only for a parameter of more than 2^31 entries. A `compact` file
-        (version 2) holds each parameter in the smallest form of `core.compact`, named in the header's `encodings`.
+        (version 2) holds each parameter's in the smallest form of `core.compact`.
         """
         meta = {**(header or {}), "format": "skillviz.region", "version": 2 if compact else 1, "size": self.size}
         meta |= {"d": self.d, "shapes": {n: list(s) for n, s in self.shapes.items()}}
         counts = {n: prod(self.shapes[n]) for n in self.indices}
-        arrays = {n: np.ascontiguousarray(i, dtype=index_dtype(counts[n])) for n, i in self.indices.items()}
         if compact:
-            forms = {n: packed(i, counts[n]) for n, i in self.indices.items()}
-            arrays = {n: array for n, (_, array) in forms.items()}
-            meta["encodings"] = {n: encoding for n, (encoding, _) in forms.items()}
-        save_file(arrays, path, {"skillviz": json.dumps(meta)})
+            arrays = {n: packed(i, counts[n]) for n, i in self.indices.items()}
+        else:
+            arrays = {n: np.ascontiguousarray(i, dtype=index_dtype(counts[n])) for n, i in self.indices.items()}
+        separators = (",", ":") if compact else None
+        save_file(arrays, path, {"skillviz": json.dumps(meta, separators=separators)})
 
     @classmethod
     def load(cls, path: Path | str) -> Region:
@@ -178,8 +178,9 @@ class Region:
             indices = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         try:
             shapes = {n: tuple(s) for n, s in header["shapes"].items()}
-            forms = header.get("encodings", {})
-            region = cls({n: unpacked(forms.get(n, "indices"), i, prod(shapes[n])) for n, i in indices.items()}, shapes)
+            if header.get("version") == 2:
+                indices = {n: unpacked(i, prod(shapes[n])) for n, i in indices.items()}
+            region = cls(indices, shapes)
             claimed = int(header["size"])
         except (BadInput, KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptFile(f"{path} is not a sound region file ({error}); make it again.") from error

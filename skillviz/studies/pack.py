@@ -70,14 +70,14 @@ def _copied_run(run: Run, root: Path, rankings: bool) -> int:
         path = part / REGION
         if REGION in kept:
             region = run.region()
-            own = ("format", "version", "size", "d", "shapes", "encodings")
+            own = ("format", "version", "size", "d", "shapes")
             said = {name: value for name, value in run.region_header().items() if name not in own}
             region.save(path, said, compact=True)
             if Region.load(path) != region:
                 raise BadInput(f"the region of {run.id} could not be written compact; nothing was copied.")
             kept[REGION] = FileNote(sha256=sha256(path), size=path.stat().st_size)
         record = run.record.model_copy(update={"files": kept})
-        (part / RECORD).write_text(record_text(record), encoding="utf-8")
+        (part / RECORD).write_text(record_text(record, None), encoding="utf-8")
 
     return _copied(run.path, root / run.id, tuple(kept), compacted)
 
