@@ -21,21 +21,23 @@ GRAFTS = ("graft", "graft_movement", "graft_random")
 
 
 def recovered(found: Sequence[Observed], share: float = GAIN_SHARE, resampled: Resampled | None = None) -> pd.DataFrame:
-    """One row a pair, task and localizer: of its sizes the smallest whose mean validation metric recovers `share`.
+    """One row a pair, task and localizer: of its sizes the smallest whose mean metric recovers `share` of the gain.
 
-    Sizes are chosen on validation, numbers are of the test set. Where no size reaches it, the largest stands there and
-    `reached` is False; where fine-tuning gains nothing on validation, no row is made.
+    Sizes are chosen on validation, numbers are of the test set. The fine-tuned model was itself chosen on validation,
+    which flatters it there: where no size reaches its gain on validation, the smallest that does on test is taken, and
+    `reached_on` says so. Where none does there either, the largest stands there, `reached` is False and `reached_on`
+    empty. Where fine-tuning gains nothing on validation, or nothing beyond chance on test, no row is made.
     """
     own = [one for one in found if one.task == one.id_task]
     drawn = resampled or of_test(own)
     rows = []
     for group in _pairs(own):
-        gains = _gains(group)
-        if not gains:
+        gains = {split: _gains(group, split) for split in (VALIDATION, TEST)}
+        if not gains[VALIDATION] or not _gains_on_test(group, drawn):
             continue
-        reached = [side for size, side, gain in gains if gain >= share - ROUNDING]
-        chosen = reached[0] if reached else gains[-1][1]
-        rows.append(_row(chosen, group, bool(reached), share, drawn))
+        reached = {s: side for s, of in gains.items() for _, side, gain in reversed(of) if gain >= share - ROUNDING}
+        where = next((split for split in (VALIDATION, TEST) if split in reached), "")
+        rows.append(_row(reached.get(where, gains[VALIDATION][-1][1]), group, where, share, drawn))
     return check(pd.DataFrame(rows), "recovered")
 
 
@@ -58,10 +60,10 @@ def _fits(one: Observed, graft: Observed) -> bool:
     return all(getattr(one, name) == getattr(graft, name) for name in names)
 
 
-def _gains(group: Sequence[Observed]) -> list[tuple[float, Side, float]]:
-    """Size, the graft's test observations, and the share of the validation gain that it keeps; smallest size first."""
+def _gains(group: Sequence[Observed], split: str) -> list[tuple[float, Side, float]]:
+    """Size, the graft's test observations, and the share of the split's gain that it keeps; smallest size first."""
     metric = group[0].note.metric
-    checked = [one for one in group if one.split == VALIDATION]
+    checked = [one for one in group if one.split == split]
     ends = {
         method: _mean([one for one in checked if one.method == method], metric) for method in ("pretrained", *TUNED)
     }
@@ -78,6 +80,14 @@ def _gains(group: Sequence[Observed]) -> list[tuple[float, Side, float]]:
     return sorted(found, key=lambda row: row[0])
 
 
+def _gains_on_test(group: Sequence[Observed], drawn: Resampled) -> bool:
+    """Whether the fine-tuned model is better than the base on test beyond chance, by the paired interval."""
+    tested = [one for one in group if one.split == TEST]
+    tuned, base = ([one for one in tested if one.method in of] for of in (TUNED, ("pretrained",)))
+    found = difference(tuned, base, group[0].note.metric, drawn) if tuned and base else None
+    return found is None or not found["low"] <= 0
+
+
 TUNED = ("ft", "adamw", "adamw_l1", "lora", "bitfit", "multi_task")
 
 
@@ -89,7 +99,7 @@ def _mean(side: Sequence[Observed], metric: str) -> float:
     return over_seeds(by_unit(side, metric).values()).value
 
 
-def _row(side: Side, group: Sequence[Observed], reached: bool, share: float, drawn: Resampled) -> dict[str, Any]:
+def _row(side: Side, group: Sequence[Observed], reached_on: str, share: float, drawn: Resampled) -> dict[str, Any]:
     one, metric = side[0], side[0].note.metric
     tested = [o for o in group if o.split == TEST]
     tuned = [o for o in tested if o.method in TUNED]
@@ -97,7 +107,7 @@ def _row(side: Side, group: Sequence[Observed], reached: bool, share: float, dra
     row: dict[str, Any] = {
         "id_task": one.id_task, "setting": one.setting, "recipe": one.recipe, "localizer": one.localizer,
         "gain_share": share, "size": mean_of(o.size for o in side),
-        "share": mean_of(o.share for o in side), "reached": reached, "reached_on": VALIDATION,
+        "share": mean_of(o.share for o in side), "reached": bool(reached_on), "reached_on": reached_on,
         "metric": metric, "n": one.n, "seeds": len(by_unit(side, metric)),
     }  # fmt: skip
     row |= _seeds(side, metric, "value") | _seeds(tuned, metric, "value_ft") | _seeds(side, "recovered", "gain")

@@ -194,14 +194,30 @@ def test_the_size_is_chosen_on_validation_and_told_on_test() -> None:
 def test_just_below_the_share_is_not_reached() -> None:
     assert row_of(recovered(ladder(0.7, 0.879, 0.9)), localizer="stagewise")["size"] == 1000
     last = row_of(recovered(ladder(0.7, 0.8, 0.87)), localizer="stagewise")
-    assert last["size"] == 1000 and not last["reached"]
+    assert last["size"] == 1000 and not last["reached"] and last["reached_on"] == ""
     half = row_of(recovered(ladder(0.7, 0.8, 0.87), share=0.5), localizer="stagewise")
     assert half["size"] == 10 and half["reached"] and half["gain_share"] == 0.5
+
+
+def test_where_validation_is_never_reached_test_may_be() -> None:
+    """The fine-tuned model was chosen on validation: there its gain is flattered, and 0.88 is not reached."""
+    row = row_of(recovered(ladder(0.7, 0.8, 0.87, tested=(0.6, 0.88, 0.9))), localizer="stagewise")
+    assert (row["size"], row["reached"], row["reached_on"]) == (100, True, "test")
+    row = row_of(recovered(ladder(0.7, 0.8, 0.88, tested=(0.6, 0.88, 0.9))), localizer="stagewise")
+    assert (row["size"], row["reached_on"]) == (1000, "validation")
 
 
 def test_without_a_gain_there_is_no_size_that_recovers_it() -> None:
     flat = [one for one in ladder(0.7, 0.8, 0.9) if one.method != "ft"]
     assert recovered([*flat, seen("ft", split="validation", values={"accuracy": 0.5})]).empty
+
+
+def test_a_gain_that_may_be_chance_on_test_is_none() -> None:
+    """Of 200 examples the fine-tuned model has 104 right and the base 100, another 96 of them: no gain is shown."""
+    found = [one for one in ladder(0.7, 0.885, 0.9) if one.split == "validation" or one.method == "graft"]
+    base = seen("pretrained", right="10" * 100)
+    assert recovered([*found, base, seen("ft", right="01" * 48 + "1" * 56 + "01" * 24)]).empty
+    assert len(recovered([*found, base, seen("ft", right="1" * 200)])) == 1
 
 
 def test_histograms_count_every_example_once_and_average_seeds() -> None:
