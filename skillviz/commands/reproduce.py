@@ -8,7 +8,7 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.ending import BAD_USE
-from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
+from skillviz.commands.output import note, print_json, print_rows, say
 from skillviz.runs.store import Store, store_root
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def reproduce(
         note(sentence)
     say(f"The study file is {path}.")
     _say_how_long(study, store, workers)
-    outcome = None if write_only else _run(study, store, workers, asked.command())
+    outcome = None if write_only else _run(study, store, workers)
     found = {} if outcome is None else _tables(row, study, store)
     if as_json:
         print_json({"name": study.name, "file": str(path), **_told(outcome), "rows": _records(found)})
@@ -123,21 +123,10 @@ def _say_how_long(study: StudySpec, store: Store, workers: int) -> None:
     say(f"{len(at.plan.steps)} steps, {len(left)} to do: {told}.")
 
 
-def _run(study: StudySpec, store: Store, workers: int, command: str) -> Outcome:
-    from skillviz.studies.engine import run_study
+def _run(study: StudySpec, store: Store, workers: int) -> Outcome:
+    from skillviz.commands.study import run_here
 
-    with progress_bar(study.name) as advance:
-        place = {"text": ""}
-
-        def on_step(number: int, count: int, step: Any, what: str) -> None:
-            place["text"] = f"{number} of {count}"
-            if what != "skipped":
-                note(f"{number} of {count} {what}: {step.title}")
-
-        outcome = run_study(
-            study, store, workers=workers, on_step=on_step, command=command,
-            progress=lambda p: advance(p.done, p.total, f"{place['text']}: {p.text}"),
-        )  # fmt: skip
+    outcome = run_here(study, store, workers)
     say(
         f"{study.name}: {len(outcome.finished)} steps done, {len(outcome.skipped)} done before, "
         f"{len(outcome.failed)} failed, {len(outcome.not_reached)} not reached; in {outcome.path}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from skillviz.jobs import slots
 from skillviz.studies.experiments import EXPERIMENTS
 from skillviz.studies.spec import read_study
 from tests.cli.calls import call
@@ -45,6 +48,14 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     few = {"stagewise": {"steps": 2, "batch_size": 16}}
     own = scales.replace(scales.DEMO, options=few, mask_seeds=(0,), ladder=("10%", "20%"))
     monkeypatch.setitem(scales.SCALES, "demo", own)
+    taken: list[list[str]] = []
+
+    def occupied(root: Path, names: Sequence[str], waits: Callable[[str], None]) -> AbstractContextManager[None]:
+        taken.append(list(names))
+        return really(root, names, waits)
+
+    really = slots.occupied
+    monkeypatch.setattr(slots, "occupied", occupied)
     base, tuned = pair
     words = ("reproduce", "figure6", "--base", base, "--finetuned", tuned, "--tasks", task_file, "--readout", "head")
     first = call(*words, "--runs-dir", tmp_path, "--json")
@@ -52,3 +63,4 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     assert f"Model: {base} instead of RoBERTa-base." in first.err
     again = call(*words, "--runs-dir", tmp_path, "--json")
     assert again.json["finished"] == 0 and again.json["rows"] == first.json["rows"]
+    assert taken == [["cpu"], []]  # jobs wait while it computes
