@@ -18,11 +18,10 @@ from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import Failure
 from skillviz.runs.store import Store
 from skillviz.studies.check import check
+from skillviz.studies.command import shareable
 from skillviz.studies.estimate import Estimates, estimates
 from skillviz.studies.execute import FINISHED, SKIPPED, Executor, Known
-from skillviz.studies.generic import tables_of
 from skillviz.studies.journal import Journal
-from skillviz.studies.making import device_name
 from skillviz.studies.member import ENVIRONMENT, member_root
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.results import Results
@@ -30,6 +29,7 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE, Step
 from skillviz.studies.store import write_tables
+from skillviz.studies.tables import make_tables
 from skillviz.studies.workers import Pool, Reply, Setup, Worker, is_full
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def run_study(
     """
     at = Snapshot(plan(study), store)
     check(at, deep=True)
+    command = shareable(study.command or command)
     journal = Journal(at, estimates(at), workers, command)
     with journal.open():
         course = _Course(at, journal, on_step or (lambda *_: None), partial)
@@ -88,14 +89,9 @@ def run_study(
         except BaseException as error:
             journal.finish("cancelled" if isinstance(error, KeyboardInterrupt) else FAILED)
             raise
-        journal.finish("finished" if course.outcome.is_whole else FAILED, device=device_name(_device(at)))
+        journal.finish("finished" if course.outcome.is_whole else FAILED, device=Snapshot(at.plan, store).devices())
     course.outcome.seconds = journal.record.seconds
     return course.outcome
-
-
-def _device(at: Snapshot) -> str:
-    """The device that the steps of a study ask for: that of the first of them."""
-    return next((step.device for step in at.plan.steps if step.kind != TABLE), "auto")
 
 
 def _session(session: Session | None) -> Session:
@@ -158,7 +154,7 @@ class _Course:
         now = Snapshot(self.plan, self.at.store)
         if now.has_tables:
             return SKIPPED
-        made = tables_of(self.plan.study, Results(self.plan, self.at.store, executor.session))
+        made = make_tables(self.plan.study, Results(self.plan, self.at.store, executor.session))
         self.journal.tables(write_tables(self.journal.path, made), now.digest())
         return FINISHED
 

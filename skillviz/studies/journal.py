@@ -132,7 +132,7 @@ class Journal:
         estimated = old.estimated if old is not None else round(self.estimated.left(missing, workers), 1)
         return StudyRecord(
             name=study.name, title=study.title, experiment=study.experiment, scale=study.scale,
-            command=study.command or command, key=at.plan.key, started=old.started if old is not None else now(),
+            command=command, key=at.plan.key, started=old.started if old is not None else now(),
             estimated=estimated, workers=workers, versions=versions(), commit=commit(),
             files=old.files if old is not None else {}, made_of=old.made_of if old is not None else "",
         )  # fmt: skip

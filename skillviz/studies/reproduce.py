@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 import pandas as pd
 
 from skillviz.errors import BadInput
+from skillviz.models.recipes import RECIPES
 from skillviz.runs.atomic import write_text
 from skillviz.runs.store import Store, written
+from skillviz.studies.command import shareable
 from skillviz.studies.experiments import Experiment, experiment
 from skillviz.studies.plan import plan
 from skillviz.studies.published import published, stands_for
@@ -45,11 +48,14 @@ class Asked:
     finetuned: str | None = None
 
     def command(self) -> str:
-        """The command line that asks for it."""
-        options = {"base": self.base, "data": self.data, "seeds": self.seeds, "readout": self.readout}
+        """The command line that asks for it, without paths of this machine."""
+        options = {
+            "base": self.base, "data": self.data, "seeds": self.seeds, "readout": self.readout,
+            "finetuned": self.finetuned,
+        }  # fmt: skip
         words = ["python -m skillviz reproduce", self.name, "--scale", self.scale]
-        words += [f"--{name} {value}" for name, value in {**options, "finetuned": self.finetuned}.items() if value]
-        return " ".join([*words, *(f"--tasks {task}" for task in self.tasks)])
+        words += [f"--{name} {shlex.quote(str(value))}" for name, value in options.items() if value]
+        return shareable(" ".join([*words, *(f"--tasks {shlex.quote(task)}" for task in self.tasks)])) or ""
 
 
 def study_of(asked: Asked, store: Store) -> tuple[Experiment, Scale, StudySpec]:
@@ -143,9 +149,11 @@ def beside(row: Experiment, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _known(row: Experiment) -> list[dict[Any, Any]]:
-    """The published rows of the experiment's tables."""
+    """The published rows of the experiment's tables; of LoRA those of the rank that is the default here."""
     tables = [_largest(published(name)) for name in row.published if name.startswith("table")]
-    return [values for table in tables for values in table.to_dict("records")]
+    known = [values for table in tables for values in table.to_dict("records")]
+    rank = f"rank={RECIPES['lora'].rank}"
+    return [values for values in known if values["method"] != "lora" or values["config"] == rank]
 
 
 def _printed(values: dict[Any, Any]) -> tuple[Any, ...]:

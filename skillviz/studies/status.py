@@ -92,6 +92,13 @@ class Snapshot:
         told += [f"{key} {record.get('created')}" for key, record in self.members.items()]
         return sha256("\n".join(sorted(told)).encode()).hexdigest()
 
+    def devices(self) -> str | None:
+        """The devices that what is finished was made on, in words; None where nothing is, or nothing tells."""
+        told = [run.record.device for run in self.runs.values()]
+        told += [score.record.device for score in self.scores.values()]
+        told += [record.get("device") for record in self.members.values()]
+        return ", ".join(sorted({device for device in told if device})) or None
+
     def seconds(self, step: Step) -> float | None:
         """The seconds that a finished step took."""
         if step.key in self.members:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from skillviz.errors import BadInput, RunNotFound, StoreError
@@ -18,6 +20,7 @@ from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot, status
 from skillviz.studies.store import list_studies
+from skillviz.studies.tables import check
 from tests.cli.calls import call
 from tests.studies.tiny_study import few, study_of, tasks
 
@@ -63,6 +66,23 @@ def test_status_and_run_of_a_finished_study(file: Path, done: Done) -> None:
     again = call("study", "run", file, "--json")
     assert again.code == 0 and again.json["steps"] == {"finished": 0, "skipped": 6, "failed": 0, "not_reached": 0}
     assert sorted(again.json["skipped"]) == sorted(run.id for run in done[1].list())
+
+
+def test_what_is_recorded_holds_anywhere(file: Path, done: Done, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device that it was made on, and the command without paths of this machine."""
+    typed = ["skillviz", "study", "run", str(file), "--workers", "1", "--runs-dir", str(done[1].root)]
+    monkeypatch.setattr(sys, "argv", typed)
+    assert call(*typed[1:]).code == 0
+    (folder,) = list_studies(done[1])
+    assert folder.record.command == "python -m skillviz study run study.yaml"
+    assert folder.record.device == done[1].list()[0].record.device is not None
+
+
+def test_tables_without_an_experiment_are_as_declared(done: Done) -> None:
+    (folder,) = list_studies(done[1])
+    assert {"scores", "differences", "recovered", "makeup", "note"} == set(folder.tables())
+    for name in folder.tables():
+        pd.testing.assert_frame_equal(check(folder.table(name), name), folder.table(name))
 
 
 def test_tables_of_a_study(file: Path, tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""The command that a study keeps: what makes it again anywhere, and no path of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillviz.runs.store import Store
+from skillviz.studies.command import shareable
+from skillviz.studies.reproduce import Asked, study_of
+from skillviz.tasks.project import project_root
+
+RUN = "python -m skillviz study run"
+REPRODUCE = "python -m skillviz reproduce table1 --scale demo"
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        (f"{RUN} benchmarks/studies/s.yaml --workers 1 --runs-dir /tmp/runs", f"{RUN} benchmarks/studies/s.yaml"),
+        (f"{RUN} --json --runs-dir=/tmp/runs {project_root()}/benchmarks/s.yaml", f"{RUN} benchmarks/s.yaml"),
+        (f"{RUN} '/home/a b/s.yaml' --partial --dry-run", f"{RUN} s.yaml"),
+        (f"{RUN} ~/s.yaml --workers=3", f"{RUN} s.yaml"),
+        (f"{RUN} ../../else/s.yaml", f"{RUN} s.yaml"),
+        (f"{REPRODUCE} --write-only --runs-dir /tmp/x --json", REPRODUCE),
+        (f"{REPRODUCE} --tasks=sst2,/home/me/t.yaml --base org/model", f"{REPRODUCE} --tasks=sst2,t.yaml --base org/model"),
+        (f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'", f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'"),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_what_is_of_this_machine_alone_is_left_out(typed: str | None, kept: str | None) -> None:
+    assert shareable(typed) == kept
+
+
+def test_an_experiment_on_models_of_the_user_names_no_folder(tmp_path: Path) -> None:
+    asked = Asked("table2", base=str(tmp_path / "mine"), finetuned=str(tmp_path / "tuned"), tasks=("film-sentiment",))
+    _, _, study = study_of(asked, Store(tmp_path / "runs"))
+    assert study.command == (
+        "python -m skillviz reproduce table2 --scale demo --base mine --finetuned tuned --tasks film-sentiment"
+    )
