@@ -24,7 +24,7 @@ REPRODUCE = "python -m skillviz reproduce table1 --scale demo"
         (f"{RUN} ~/s.yaml --workers=3", f"{RUN} s.yaml"),
         (f"{RUN} ../../else/s.yaml", f"{RUN} s.yaml"),
         (f"{REPRODUCE} --write-only --runs-dir /tmp/x --json", REPRODUCE),
-        (f"{REPRODUCE} --tasks=sst2,/home/me/t.yaml --base org/model", f"{REPRODUCE} --tasks=sst2,t.yaml --base org/model"),
+        (f"{REPRODUCE} --tasks=sst2,/home/t.yaml --base org/m", f"{REPRODUCE} --tasks=sst2,t.yaml --base org/m"),
         (f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'", f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'"),
         (None, None),
     ],
