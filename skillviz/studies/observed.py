@@ -19,7 +19,7 @@ from skillviz.studies.score import Score
 if TYPE_CHECKING:
     from skillviz.studies.results import Results
 
-GIVEN = "given"
+GIVEN, LORA = "given", "lora"
 METRICS = ("accuracy", "f1", "ece", "nll", "brier", "agreement", "recovered")
 OF_RECIPE = {
     "sgd": "ft", GIVEN: "ft", "bitfit": "bitfit", "lora": "lora", "adamw": "adamw", "adamw-l1": "adamw_l1",
@@ -180,14 +180,17 @@ def _recipe(results: Results, of: Run | Score) -> str:
 
 
 def _touched(results: Results, of: Run | Score) -> float | None:
-    """Entries that the fine-tuned model differs in from its base, where it was made by the study."""
+    """Entries that the fine-tuned model differs in from its base, where it was made by the study.
+
+    Of LoRA those of its low-rank factors: merged they change whole matrices, and few numbers were trained.
+    """
     member = results.member_of(of)
     if member is None:
         return None
     entry = results.entry(of)
     task, stage = (of.spec.task, entry.get("stage")) if len(member.tasks) > 1 else (None, None)
     try:
-        value = results.member(member, task, stage)["finetune"].get("touched")
+        value = results.member(member, task, stage)["finetune"].get("trained" if member.recipe == LORA else "touched")
     except (SkillvizError, KeyError):  # the folder of a member may be gone while its scores stay
         return None
     return None if value is None else float(value)

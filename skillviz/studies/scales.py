@@ -48,6 +48,8 @@ class Scale:
     """Fields of members that are fine-tuned with AdamW."""
     bitfit_rate: float = 5.0
     """BitFit's learning rate as a multiple of plain SGD's; 5 as in models/recipes.py."""
+    lora_rate: float = 5e-4
+    """LoRA's learning rate under AdamW; 5e-4 as in models/recipes.py."""
     chosen: tuple[str, ...] = ()
     """The tasks that the user asked for, in place of all roles."""
     own: Mapping[str, Any] = field(default_factory=dict)
@@ -85,6 +87,8 @@ class Scale:
         values: dict[str, Any] = {"seed": list(range(self.seeds)), **self.training, **training}
         if recipe == "bitfit" and "lr" not in training and values.get("lr"):
             values["lr"] = round(self.bitfit_rate * values["lr"], 6)
+        if recipe == "lora" and "lr" not in training:
+            values["lr"] = self.lora_rate
         if fields["readout"] == "head" and self.head:
             values.setdefault("head", self.head)
         values.pop("readout", None)
@@ -229,6 +233,7 @@ DEMO = Scale(
     within_biases=("0.3%", "0.1%"),
     adamw={"steps": 600, "batch_size": 16, "lr": 1e-3},
     bitfit_rate=12.0,
+    lora_rate=5e-3,
 )  # fmt: skip
 
 SMALL = Scale(
@@ -265,6 +270,7 @@ SMALL = Scale(
     curve=("0.003%", "0.01%", "0.03%", "0.1%", "1%"),
     within_biases=("0.03%", "0.01%"),
     adamw={"steps": 3000, "batch_size": 16, "lr": 1e-4},
+    lora_rate=1e-3,
 )  # fmt: skip
 
 SCALES = {scale.name: scale for scale in (DEMO, SMALL)}

@@ -72,7 +72,7 @@ TABLES = {
             Column("base", "str", "", "the base model as it was named"), RECIPE, SETTING, ID_TASK, TASK,
             Column("split", "str", "", "validation or test"),
             Column("method", "str", "", "one of METHODS"), LOCALIZER, SIZE, SHARE,
-            Column("touched", "float64", "entries", "graftable entries that differ from the base", True), METRIC,
+            Column("touched", "float64", "entries", "entries unlike the base's, or LoRA's factors", True), METRIC,
             Column("mean", "float64", "the metric's", "mean over seeds; shares 0 to 1, nll in nats", True),
             Column("sd", "float64", "the metric's", "standard deviation over seeds (n - 1)", True),
             Column("low", "float64", "the metric's", "lower end of the 95 % t-interval over seeds", True),

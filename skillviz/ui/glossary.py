@@ -82,12 +82,12 @@ GLOSSARY = {
     "move only entries of its own region that no earlier task owns, and is answered by the base with the values of the "
     "regions up to it; what came later cannot change its answers.",
     "touched": "Graftable parameters whose value differs from the pre-trained model's: the region of a graft, the "
-    "biases of BitFit, every one of a whole fine-tune.",
+    "biases of BitFit, every one of a whole fine-tune. Of LoRA the numbers that were trained are counted.",
     "retrain": "Training from the pre-trained model in which only the region's entries may move. A graft copies values "
     "that were learned while everything moved, and trains nothing.",
     "bitfit": "Fine-tuning that changes the bias terms only: about one parameter in a thousand.",
-    "lora": "Fine-tuning that adds a low-rank change to the query and value matrices; merged into them, it touches "
-    "every entry of these matrices, though few numbers were learned.",
+    "lora": "Fine-tuning that adds a low-rank change to the query and value matrices. Merged, it changes all "
+    "entries of these; its place among the methods is by the few numbers that were trained.",
     "published": "As printed in the paper (arXiv 2302.06600, ICML 2023). The number in brackets is taken as the "
     "standard deviation over five samples of the data; the paper does not say.",
     "study": "Fine-tunes and localizations that belong together, made from one file, with tables of means and "

@@ -19,8 +19,7 @@ WITHOUT = {
     ),
     "table6": (
         "Table 6: is it the number of parameters?",
-        "Adapters are not built in. LoRA is a recipe (`finetune --recipe lora`) that a study of your own can hold, and "
-        "grafts of several sizes stand in Figure 2.",
+        "Adapters are not built in. LoRA (rank 8) stands in Tables 1 and 3, grafts of several sizes in Figure 2.",
     ),
     "table7": (
         "Table 7: the same on other data",

@@ -15,7 +15,7 @@ from skillviz.runs.store import Store
 from skillviz.studies.experiments import EXPERIMENTS, experiment
 from skillviz.studies.member import MemberSpec
 from skillviz.studies.plan import Plan, plan
-from skillviz.studies.published import NAMES
+from skillviz.studies.published import NAMES, published
 from skillviz.studies.reproduce import Asked, beside, refuse_absent, study_of, write_study
 from skillviz.studies.scales import SCALES, asked_tasks, scale
 from skillviz.studies.spec import StudySpec, read_study
@@ -88,7 +88,7 @@ def test_a_region_is_retrained_once_a_mask_seed(at: str) -> None:
     known = {spec.key() for spec in found.runs}
     for member in retrained:
         assert [region.key() in known for region in member.regions] == [True]
-    assert {spec.recipe for spec in found.members} == {"bitfit", "graft-retrain"} | (
+    assert {spec.recipe for spec in found.members} == {"bitfit", "lora", "graft-retrain"} | (
         {"sgd"} if at == "small" else set()
     )
 
@@ -181,6 +181,18 @@ def test_ours_stand_beside_the_published_value_of_the_same_method() -> None:
     assert frame.query("method == 'graft_random'")["published"].isna().all()  # table 2 prints none
     assert len(frame) == len(ours.query("split == 'test' and metric in ('accuracy', 'ece', 'agreement')"))
     assert beside(EXPERIMENTS["table2"], {}).empty
+
+
+def test_lora_stands_beside_the_published_value_of_its_rank() -> None:
+    import numpy as np
+
+    from skillviz.studies.tables import check
+
+    ours = check(fake_scores(("film-sentiment",), np.random.default_rng(0)), "scores").query("task == id_task")
+    lora = ours.query("method == 'ft'").assign(method="lora")
+    frame = beside(EXPERIMENTS["table1"], {"scores": lora}).query("metric == 'accuracy'")
+    known = published("table6").query("method == 'lora' and id_task == 'sst2' and metric == 'accuracy'")
+    assert set(frame["published"]) == set(known[known["config"] == "rank=8"]["value"]) and len(known) == 3
 
 
 def test_experiments_are_planned_without_torch() -> None:

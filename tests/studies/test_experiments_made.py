@@ -18,9 +18,9 @@ from skillviz.studies.store import StudyFolder, open_study
 from tests.studies.tiny_studies import tiny_scale, write_world
 
 METHODS = {
-    "table1": {"ft", "graft", "graft_retrain", "bitfit"},
+    "table1": {"ft", "graft", "graft_retrain", "bitfit", "lora"},
     "table2": {"pretrained", "ft", "ft_scaled", "graft", "complement", "graft_movement"},
-    "table3": {"graft", "graft_retrain", "bitfit"},
+    "table3": {"graft", "graft_retrain", "bitfit", "lora"},
     "table8": {"graft", "graft_fish", "graft_random", "graft_movement"},
     "figure2": {"graft", "graft_random", "graft_movement"},
     "figure3": {"graft", "graft_movement", "ft"},
@@ -83,13 +83,16 @@ def test_an_experiment_from_end_to_end(name: str, small: Scale, stored: Path) ->
 
 
 def test_table1_touches_what_each_method_trains(small: Scale, stored: Path) -> None:
-    scores = of_own_task(made("table1", small, stored)).query("metric == 'accuracy'")
+    folder = made("table1", small, stored)
+    scores = of_own_task(folder).query("metric == 'accuracy'")
     touched = scores.groupby("method")["touched"].mean()
     main = scores.query("method == 'graft'")["size"]
     assert 0 < touched["graft_retrain"] <= main.min() * 6 and touched["pretrained"] == 0
     assert touched["bitfit"] < touched["ft"] and touched["graft_retrain"] < touched["ft"]
     assert scores.query("method == 'graft_retrain'")["seeds"].tolist() == [2]
-    assert scores.query("method == 'bitfit'")["seeds"].tolist() == [3]
+    assert scores.query("method in ('bitfit', 'lora')")["seeds"].tolist() == [3, 3]
+    rows = folder.table("differences").query("a == 'lora' and metric == 'accuracy'")
+    assert {"ft", "graft"} == set(rows["b"]) and folder.table("note")["text"].str.startswith("LoRA: ").any()
 
 
 def test_table2_tells_what_recovers_the_gain_and_where_it_lies(small: Scale, stored: Path) -> None:

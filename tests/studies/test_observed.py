@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from skillviz.core.overlap import chance_iou
 from skillviz.runs.store import Store
+from skillviz.studies.member import MemberSpec
 from skillviz.studies.observed import method_of, of_results, of_run, told
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
@@ -53,6 +55,20 @@ def test_what_was_left_out_elsewhere_is_said(results: Results) -> None:
     said = told(of_results(results))
     assert any("12 of 72 test examples stand in the training data of sst2" in text for text in said)
     assert any("One fine-tuned model" in text for text in said)
+
+
+@pytest.mark.parametrize(("recipe", "entries"), [("lora", 64.0), ("bitfit", 4096.0)])
+def test_lora_is_told_by_what_it_trains(results: Results, recipe: str, entries: float) -> None:
+    """Its merged change fills whole matrices."""
+    member = MemberSpec(base="b", tasks=("sst2",), recipe=recipe)
+    made = SimpleNamespace(
+        member_of=lambda _: member,
+        entry=lambda _: {"recipe": recipe},
+        runs=lambda: results.runs()[:1],
+        scores=lambda: [],
+        member=lambda *_: {"finetune": {"touched": 4096, "trained": 64}},
+    )
+    assert {one.touched for one in of_results(made) if one.method == recipe} == {entries}  # type: ignore[arg-type]
 
 
 def test_the_tables_of_a_study_without_an_experiment(results: Results) -> None:

@@ -1,11 +1,11 @@
-"""Table 3: grafts, re-trained regions and BitFit on data that they were not tuned on."""
+"""Table 3: grafts, re-trained regions, BitFit and LoRA on data that they were not tuned on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from skillviz.studies import differences, means, observed, resampled
-from skillviz.studies.exp.table1 import BITFIT_SEEDS, PAIRS
+from skillviz.studies.exp.table1 import LORA_NOTE, PAIRS, small
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ def build(scale: Scale) -> list[dict[str, Any]]:
     entries = []
     for task in scale.some("transfer"):
         others = scale.others(task)
-        bitfit = scale.member(task, "bitfit", seed=BITFIT_SEEDS)
-        entries += [scale.grafts(task), scale.retrained(task, others), scale.scored(bitfit, others)]
+        entries += [scale.grafts(task), scale.retrained(task, others), *small(scale, task, others)]
     return entries
 
 
@@ -32,5 +31,5 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     return {
         "scores": means.scores(found, drawn),
         "differences": differences.paired(found, PAIRS, drawn),
-        "note": notes(*observed.told(found)),
+        "note": notes(LORA_NOTE, *observed.told(found)),
     }
