@@ -10,6 +10,7 @@ from skillviz.commands import options as given
 from skillviz.commands.ending import BAD_USE
 from skillviz.commands.output import note, print_json, print_rows, say
 from skillviz.runs.store import Store, store_root
+from skillviz.studies.cores import cores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,8 +66,12 @@ Seeds = Annotated[
     typer.Option("--seeds", min=1, metavar="N", help="Fine-tune each model with N seeds (default 1)."),
 ]
 Workers = Annotated[
-    int, typer.Option("--workers", min=1, metavar="N", rich_help_panel=given.WHERE, help="Processes side by side.")
-]
+    int | None,
+    typer.Option(
+        "--workers", min=1, metavar="N", rich_help_panel=given.WHERE,
+        help="Processes side by side. Default: 2 at the demo scale, where there are two cores; else 1.",
+    ),
+]  # fmt: skip
 WriteOnly = Annotated[
     bool,
     typer.Option("--write-only", rich_help_panel=given.WHERE, help="Write the study file, say how long, and stop."),
@@ -83,7 +88,7 @@ def reproduce(
     data: Data = None,
     seeds: Seeds = None,
     runs_dir: given.RunsDir = None,
-    workers: Workers = 1,
+    workers: Workers = None,
     write_only: WriteOnly = False,
     as_json: given.AsJson = False,
 ) -> None:
@@ -103,13 +108,19 @@ def reproduce(
     for sentence in row.differences(own):
         note(sentence)
     say(f"The study file is {path}.")
-    _say_how_long(study, store, workers)
-    outcome = None if write_only else _run(study, store, workers)
+    count = workers or side_by_side(scale)
+    _say_how_long(study, store, count)
+    outcome = None if write_only else _run(study, store, count)
     found = {} if outcome is None else _tables(row, study, store)
     if as_json:
         print_json({"name": study.name, "file": str(path), **_told(outcome), "rows": _records(found)})
     if outcome is not None and not outcome.is_whole:
         raise typer.Exit(BAD_USE)
+
+
+def side_by_side(scale: str) -> int:
+    """Processes where none are asked for: models of the demo world are too small to use two cores in one."""
+    return min(2, cores()) if scale == "demo" else 1
 
 
 def _say_how_long(study: StudySpec, store: Store, workers: int) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from skillviz.studies.cores import cores
+
 QUERY = "index,uuid,name,memory.free,memory.total"
 PATIENCE = 5.0  # seconds; a driver that is busy or broken must not hold up a page
 DRIVEN, HIDDEN = Path("/dev"), ("", "-1")
@@ -106,7 +108,7 @@ def _cpu() -> Device:
     with suppress(OSError, ValueError):  # a container may have less than its machine
         limit = int(LIMIT.read_text())
         free, total = min(free, max(0, limit - int(USED.read_text()))), min(total, limit)
-    return Device("cpu", f"{_cpu_name()}, {_threads()} threads", free, total)
+    return Device("cpu", f"{_cpu_name()}, {cores()} threads", free, total)
 
 
 def _cpu_name() -> str:
@@ -115,9 +117,3 @@ def _cpu_name() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return "CPU"
-
-
-def _threads() -> int:
-    """The processors that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -5,7 +5,6 @@ Whatever happens, finished steps stay finished: a study that was ended at any po
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from skillviz.runs.record import Failure
 from skillviz.runs.store import Store
 from skillviz.studies.check import check
 from skillviz.studies.command import shareable
+from skillviz.studies.cores import cores
 from skillviz.studies.estimate import Estimates, estimates
 from skillviz.studies.execute import FINISHED, SKIPPED, Executor, Known
 from skillviz.studies.journal import Journal
@@ -217,7 +217,7 @@ class _Course:
 
 def _side_by_side(course: _Course, count: int, command: str | None) -> None:
     """Does all steps but the tables by several processes, those of one pair by one of them as far as that is quick."""
-    threads = max(1, len(os.sched_getaffinity(0)) // count)
+    threads = max(1, cores() // count)
     environment = {ENVIRONMENT: str(member_root())}
     setup = Setup(course.plan.study.model_dump(), str(course.at.store.root), threads, command, environment)
     pool = Pool(setup, count)
