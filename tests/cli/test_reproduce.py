@@ -58,6 +58,7 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     monkeypatch.setattr(slots, "occupied", occupied)
     base, tuned = pair
     words = ("reproduce", "figure6", "--base", base, "--finetuned", tuned, "--tasks", task_file, "--readout", "head")
+    words += ("--workers", "1")  # in this process, where what is patched holds
     first = call(*words, "--runs-dir", tmp_path, "--json")
     assert first.code == 0 and first.json["finished"] == 3 and "grafted 10%" in first.out
     assert f"Model: {base} instead of RoBERTa-base." in first.err
