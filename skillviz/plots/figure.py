@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import ceil, floor, isnan
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -144,6 +144,14 @@ def ordered(names: Iterable[str], known: Iterable[str]) -> list[str]:
     """The names that occur, each once: those known in their known order, then the others by alphabet."""
     present, order = set(names), list(known)
     return [n for n in order if n in present] + sorted(present - set(order))
+
+
+def log_ticks(low: float, high: float) -> dict:
+    """Ticks of an axis from 10**low to 10**high: powers of ten, where few their doubles and fives; no exponents."""
+    powers = range(floor(low) - 1, ceil(high) + 1)
+    steps = (1,) if high - low > 2 else (1, 2, 5)
+    values = [float(f"{step * 10.0**power:.6g}") for power in powers for step in steps]
+    return {"tickmode": "array", "tickvals": values, "ticktext": [f"{value:,.6g}" for value in values]}
 
 
 def spread(places: Sequence[float], gap: float) -> list[float]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, percent, require
+from skillviz.plots.figure import Metric, blank, canvas, log_ticks, metric_words, ordered, percent, require
 from skillviz.plots.references import add_references
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
@@ -84,7 +84,7 @@ def against_touched(
         figure.add_trace(_marks(method, placed[placed["method"] == method].sort_values("touched"), words))
     low, high = float(np.log10(100 * placed["at"].min())), float(np.log10(100 * placed["at"].max()))
     air = max(0.06 * (high - low), 0.12)
-    figure.update_xaxes(type="log", range=[low - air, high + air], **_ticks(low, high))
+    figure.update_xaxes(type="log", range=[low - air, high + air], **log_ticks(low, high))
     figure.update_yaxes(range=_range(shown, references or {}, words))
     if references:
         add_references(figure, references, words, theme)
@@ -196,11 +196,3 @@ def _around_zero(rows: pd.DataFrame, words: Metric) -> list[float]:
     known = np.append(ends[np.isfinite(ends)], 0.0)
     air = 0.08 * float(np.ptp(known)) or 1.0
     return [float(known.min()) - air, float(known.max()) + air]
-
-
-def _ticks(low: float, high: float) -> dict:
-    """Powers of ten, and where these are few their doubles and fives, written without exponents."""
-    powers = range(int(np.floor(low)) - 1, int(np.ceil(high)) + 1)
-    steps = (1,) if high - low > 2 else (1, 2, 5)
-    values = [float(f"{step * 10.0**power:.6g}") for power in powers for step in steps]
-    return {"tickmode": "array", "tickvals": values, "ticktext": [f"{value:,.6g}" for value in values]}

@@ -112,8 +112,20 @@ def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
         tasks = list(dict.fromkeys(tables["histogram"]["task"]))
         task = controls.select("sure-of", "Confidence on", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
         show(exhibits.histogram(tables["histogram"], task, theme()), study.name)
+    if len(tables.get("sensitivity", ())):
+        _settings(study, tables["sensitivity"])
     if len(tables.get("makeup", ())):
         _makeup(study, tables["makeup"])
+
+
+def _settings(study: StudyFolder, table: pd.DataFrame) -> None:
+    """Size reached and score by the constants of the searches."""
+    tasks = list(dict.fromkeys(table["task"]))
+    task = controls.select("tried-on", "Task", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
+    metric = "f1" if (table["metric"] == "f1").any() else "accuracy"
+    for place, shown in zip(st.columns(2), ("size", metric), strict=True):
+        with place:
+            show(exhibits.settings(table, task, shown, theme()), study.name)
 
 
 def _makeup(study: StudyFolder, table: pd.DataFrame) -> None:

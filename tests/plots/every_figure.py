@@ -25,6 +25,7 @@ from skillviz.plots import (
     overview,
     paper,
     region,
+    sensitivity,
     sparsity,
     tasks,
     tensor,
@@ -107,6 +108,8 @@ FIGURES |= {
     "against_touched_sizes": (methods.against_touched, lambda: study_frames.points(3), {"metric": "ece"}),
     "rivals": (methods.rivals, study_frames.differences, {}),
     "rivals_ece": (methods.rivals, study_frames.differences, {"metric": "ece"}),
+    "size_by_setting": (sensitivity.by_setting, study_frames.settings, {}),
+    "accuracy_by_setting": (sensitivity.by_setting, study_frames.settings, {"metric": "accuracy"}),
     "published_beside": (paper.beside, study_frames.published, {}),
 }
 NAMES = sorted(FIGURES)

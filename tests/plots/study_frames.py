@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 
@@ -43,4 +45,21 @@ def published() -> pd.DataFrame:
             half = 0.02 if source == "here" else np.nan if number == 1 else 0.004
             told = {"task": task, "method": method, "source": source, "value": value}
             made.append({**told, "low": value - half, "high": value + half})
+    return pd.DataFrame(made)
+
+
+def settings() -> pd.DataFrame:
+    """A learned mask at three rates by steps and bias, and two searches that are told 3 %, by steps and batch."""
+    made = []
+
+    def add(search: str, lr: float, steps: float, bias: float, batch: float, share: float) -> None:
+        told = {"localizer": search, "lr": lr, "steps": steps, "bias": bias, "batch_size": batch}
+        accuracy = 0.6 + 0.2 * share**0.2
+        made.append({**told, "metric": "size", "value": share, "low": share / 2, "high": share * 2})
+        made.append({**told, "metric": "accuracy", "value": accuracy, "low": accuracy - 0.04, "high": accuracy + 0.04})
+
+    for lr, steps, bias in product((1e6, 1e7, 1e8), (25.0, 100.0), (5.0, 10.0)):
+        add("learned", lr, steps, bias, 64.0, 1e-5 * (lr / 1e6) * (steps / 25) * (10 / bias) ** 4)
+    for search, steps, batch in product(("stagewise", "learned-ranked"), (25.0, 100.0), (32.0, 128.0)):
+        add(search, np.nan, steps, np.nan, batch, 0.03)
     return pd.DataFrame(made)

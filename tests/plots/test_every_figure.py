@@ -25,6 +25,7 @@ CATEGORIES = {
     "task",
     "run",
     "method",
+    "learning rate, or search told its size",
     "entries of run",
     "also in run",
     "region of",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -9,6 +11,8 @@ from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.makeup import shares_by_kind, shares_by_layer
 from skillviz.plots.methods import against_touched, method_style
 from skillviz.plots.overlap import overlap_map
+from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
+from skillviz.plots.theme import localizer_style
 from skillviz.ui import text
 from skillviz.ui.exhibits.exhibit import Exhibit, kept
 from skillviz.ui.method_tables import every_point
@@ -120,6 +124,54 @@ def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, theme: str) -
         table=rows,
         words=("region", "enrichment"),
     )
+
+
+@kept
+def settings(table: pd.DataFrame, task: str, metric: str, theme: str) -> Exhibit:
+    """The size reached (`size`) or a metric on one task, by the constants of the searches."""
+    rows = _settings(table[table["task"] == task])
+    shown = rows[rows["metric"] == metric].reset_index(drop=True)
+    is_size = metric == SIZE
+    said = [f"{_setting(row)}: {_told(metric, row['value'])}" for row in shown.to_dict("records")]
+    ends = (
+        "smallest to the largest region of the mask seeds"
+        if is_size
+        else "lowest to the highest end of the 95 % intervals over test examples of the mask seeds"
+    )
+    title = "Size reached" if is_size else metric_title(metric)
+    return Exhibit(
+        name=f"study_settings_{metric}",
+        title=f"{title} on {task} by the constants of the search",
+        figure=by_setting(rows, metric, theme=theme),
+        reads="left the learned mask, whose size is what comes out, by learning rate, a line for each choice of steps "
+        "and bias; right of the upright line searches that are told their size. A flat row of marks: the constants "
+        f"matter little. A mark is the mean over mask seeds, its line goes from the {ends}.",
+        alt=f"{title} on {task}: {'; '.join(said)}.",
+        table=shown,
+        words=("localizer",),
+    )
+
+
+def _settings(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting and metric, with the size as a metric of its own: means over mask seeds, and their ends."""
+    keys = ["localizer", "lr", "steps", "bias", "batch_size"]
+    first = table[table["metric"] == (table["metric"].iloc[0] if len(table) else "")]
+    size = first.assign(metric=SIZE, value=first["share"], low=first["share"], high=first["share"])
+    own = table[table["metric"].isin(("accuracy", "f1", "ece", "nll"))]
+    groups = pd.concat([size, own]).groupby([*keys, "metric"], dropna=False, sort=True)
+    found = groups.agg(value=("value", "mean"), low=("low", "min"), high=("high", "max"), seeds=("seed", "nunique"))
+    return found.reset_index()[[*SETTINGS, "seeds"]]
+
+
+def _setting(row: dict[str, Any]) -> str:
+    """A setting in words: `learned, rate 1e+07, 100 steps, bias 10`."""
+    words = {"rate": row["lr"], "bias": row["bias"], "batch": row["batch_size"]}
+    told = [f"{name} {value:g}" for name, value in words.items() if value == value]
+    return ", ".join([localizer_style(str(row["localizer"])).title, f"{row['steps']:g} steps", *told])
+
+
+def _told(metric: str, value: float) -> str:
+    return text.share(value) if metric == SIZE else metric_value(metric, value)
 
 
 def _summed(table: pd.DataFrame, task: str, localizer: str) -> pd.DataFrame:
