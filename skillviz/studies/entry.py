@@ -10,7 +10,7 @@ from skillviz.runs.estimate import METHODS
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.studies.member import CONTINUAL, MULTI, RETRAIN, SEVERAL, MemberSpec, read_member
 from skillviz.studies.regions import KEY, read_recipe, regions_of
-from skillviz.studies.score import ScoreSpec
+from skillviz.studies.score import ScoreSpec, read_score_spec
 from skillviz.studies.spec import OWN, StudySpec, expanded, merged
 from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE, Step, name_of, title_of
 
@@ -88,8 +88,7 @@ class _Entry:
                 "give `finetuned` (a model that is there) or `recipe` with `finetune` (one to make), not both."
             )
         for name in ("finetune", "region"):
-            if not isinstance(values.get(name, {}), dict):
-                raise BadInput(f"'{name}' takes fields, as {name}: {{seed: 0}}.")
+            _fields(values.get(name, {}), name)
         recipe = values.get("recipe")
         if "tasks" in values and recipe not in SEVERAL:
             raise BadInput(f"'tasks' goes with recipe: {' or '.join(SEVERAL)}; one task is called `task`.")
@@ -150,10 +149,11 @@ class _Entry:
 
     def _scored(self, finetuned: str, readout: Any, task: str, needs: tuple[str, ...], labels: Labels) -> None:
         """Scores on the task itself, and on each of the other tasks asked for."""
-        own = {name: self.values[name] for name in OF_SCORES if name in self.values}
+        own = {name: self.values[name] for name in OF_SCORES if self.values.get(name) is not None}
+        own |= {"base": self.values["base"], "finetuned": finetuned, "task": task, "readout": readout}
         common = {**labels, **self._common(task), "role": "score"}
         for on in (None, *self._also()):
-            spec = ScoreSpec(base=self.values["base"], finetuned=finetuned, task=task, on=on, readout=readout, **own)
+            spec = read_score_spec({**own, "on": on})
             other = {"on": on, "on_name": name_of(on)} if on else {}
             self.built.add(SCORE, spec, needs, {**common, **other})
 
@@ -186,7 +186,7 @@ class _Entry:
         own = self.values.get("finetune") or {}
         kept = {name: own[name] for name in ("seed", "head", "readout") if name in own}
         shared = {name: values[name] for name in SHARED if values.get(name) is not None}
-        tuned = {**shared, **self.own, **kept, **(asked.get("finetune") or {})}
+        tuned = {**shared, **self.own, **kept, **_fields(asked.get("finetune") or {}, "finetune")}
         if isinstance(tuned.get("seed"), list):
             raise BadInput("`region` takes one seed in `finetune`; a list belongs to the entry's own.")
         return read_member({**tuned, "tasks": (values["task"],), "recipe": asked.get("recipe", "sgd")})
@@ -231,7 +231,8 @@ class _Entry:
 
     def _also(self) -> tuple[str, ...]:
         given = self.values.get("also") or ()
-        return (given,) if isinstance(given, str) else tuple(_text(task, "also") for task in given)
+        given = given if isinstance(given, list | tuple) else (given,)
+        return tuple(_text(task, "also") for task in given)
 
     def _common(self, task: str) -> Labels:
         """The labels of every step of this entry."""
@@ -277,6 +278,12 @@ def _of_recipe(chosen: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
 def _told(values: dict[str, Any]) -> dict[str, Any]:
     """The values without what is none: a default may be taken back so."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _fields(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadInput(f"'{name}' takes fields, as {name}: {{seed: 0}}.")
+    return value
 
 
 def _text(value: Any, name: str) -> str:

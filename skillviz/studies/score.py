@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from skillviz.errors import CorruptRun
+from skillviz.errors import BadInput, CorruptRun
 from skillviz.runs.record import Architecture, FileNote, Frozen, ModelNote, Scores, TaskNote, TransferNote
 from skillviz.runs.spec import Readout, RunSpec
 
@@ -54,6 +54,16 @@ class ScoreSpec(BaseModel):
         """The run whose session has what is needed: the pair, the examples, the ends' predictions."""
         fields = self.model_dump(exclude={"on"})
         return RunSpec(**fields, device=device, localizer="movement", others=(self.on,) if self.on else ())
+
+
+def read_score_spec(values: dict[str, Any]) -> ScoreSpec:
+    """The spec of these values; raises BadInput with one sentence where a field is wrong."""
+    try:
+        return ScoreSpec(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise BadInput(f"'{field}' of the scores cannot be used: {first['msg']}.") from error
 
 
 class ScoreRecord(Frozen):

@@ -19,6 +19,9 @@ EXPANDED = ("base", "task", "k_shot", "data_seed", "recipe", "finetune.seed", "l
 OWN = ("recipe", "finetune", "tasks", "mode", "region", "also", "label", "size")
 """Fields of an entry that a RunSpec does not have."""
 
+MOST_VALUES = 100_000
+"""In one study file, those of aliases counted wherever they stand."""
+
 
 class StudySpec(BaseModel):
     """A study file.
@@ -73,8 +76,13 @@ def read_study(path: Path | str) -> StudySpec:
     """
     try:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise BadInput(f"the study file {path} cannot be read: {' '.join(str(error).split())}.") from error
+    if _is_endless(content):
+        raise BadInput(
+            f"the study file {path} holds itself by an alias (*name), or more than {MOST_VALUES:,} values in all; "
+            "write it without that alias, or as several files."
+        )
     if isinstance(content, list):
         content = {"name": Path(path).stem, "runs": content}
     if not isinstance(content, dict):
@@ -118,6 +126,16 @@ def _get(values: dict[str, Any], name: str) -> Any:
     if inner:
         found = found.get(inner, ()) if isinstance(found, dict) else ()
     return found
+
+
+def _is_endless(content: Any) -> bool:
+    """Whether it has more values than a study can have: an alias inside what it names has no end."""
+    waiting, count = [content], 0
+    while waiting and count <= MOST_VALUES:
+        value = waiting.pop()
+        count += 1
+        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return bool(waiting)
 
 
 def _first(error: Exception) -> str:

@@ -187,6 +187,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"recipe": "sgd", "seed": []}, "the list of 'seed' is empty"),
     ({"recipe": "sgd", "task": 3}, "'task' names tasks"),
     ({"recipe": "sgd", "size": "1%", "sizes": ["1%"]}, "not both"),
+    ({"recipe": "sgd", "localizer": "none", "also": 3}, "'also' names tasks"),
+    ({"recipe": "graft-retrain", "region": {"finetune": 3}}, "'finetune' takes fields"),
+    ({"recipe": "continual", "tasks": ["a", "b"], "localizer": "none", "max_test": -1}, "'max_test' of the scores"),
 ]
 
 
@@ -205,6 +208,22 @@ def test_a_name_that_can_name_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="letters or digits"):
         read_study(tmp_path / "s.yaml")
     assert StudySpec(name="Table 2: demo", runs=({},)).folder == "table-2-demo"
+
+
+ENDLESS = {
+    "a list in itself": "runs: [{base: b, options: {recipe: &r {union: [*r]}}}]",
+    "aliases of aliases": "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+    + "".join(f"{y}: &{y} [{', '.join([f'*{x}'] * 9)}]\n" for x, y in zip("abcdef", "bcdefg", strict=True)),
+    "too deep": "[" * 20_000,
+}
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
+def test_a_file_without_end_is_one_sentence(text: str, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(f"name: s\n{text}\n" if text[0] != "[" else text)
+    with pytest.raises(BadInput) as caught:
+        read_study(tmp_path / "s.yaml")
+    assert "s.yaml" in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_member_of_a_file_says_what_is_wrong() -> None:
