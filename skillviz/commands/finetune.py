@@ -84,8 +84,15 @@ def finetune(
     base: given.Base,
     task: Tasks,
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", rich_help_panel=given.WHERE, help="The folder to write to.")
-    ],
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            rich_help_panel=given.WHERE,
+            help="The folder to write to; without it the cache of studies, $SKILLVIZ_MEMBERS, where nothing is trained "
+            "twice.",
+        ),
+    ] = None,
     recipe: Recipe = "sgd",
     rank: Rank = None,
     region: RegionOf = None,
@@ -194,9 +201,15 @@ def finetune(
         "evaluate_test": test, "device": device, "head": head.value, "overwrite": overwrite,
     }  # fmt: skip
     single = {"train_embeddings": train_embeddings, "train_head": train_head}
-    done, metric = train(
-        Choice(base, task, recipe, common, single, lr, grid, rank, region, mode, regions or (), optimizer, runs_dir)
+    choice = Choice(
+        base, task, recipe, common, single, lr, grid, rank, region, mode, regions or (), optimizer, runs_dir
     )
+    if out is None:
+        from skillviz.commands.cached import keep
+
+        keep(choice, {**common, **single, "without_frozen": without_frozen}, as_json)
+        return
+    done, metric = train(choice)
     if without_frozen:
         from skillviz.models.frozen import strip
 

@@ -40,17 +40,22 @@ class Choice:
 
 def train(choice: Choice) -> tuple[Finetuned, str]:
     """The result, and the metric to report it by; raises BadInput before anything is computed where options clash."""
+    check_choice(choice)
+    from skillviz.tasks import registry
+
+    tasks = [registry.task(name) for name in choice.tasks]
+    with progress_bar("fine-tuning") as advance:
+        heard = shown(advance, tasks[0].metric)
+        return _engine(choice, tasks)(progress=heard, command=command_line()), tasks[0].metric
+
+
+def check_choice(choice: Choice) -> None:
+    """Raises BadInput where the options do not go together."""
     check_use(
         choice.recipe, tasks=len(choice.tasks), rank=choice.rank, region=choice.region is not None,
         regions=len(choice.regions), mode=choice.mode, grid=choice.grid, lr=choice.lr, optimizer=choice.optimizer,
         extra_trained=bool(choice.single["train_embeddings"] or choice.single["train_head"]),
     )  # fmt: skip
-    from skillviz.tasks import registry
-
-    tasks = [registry.task(name) for name in choice.tasks]
-    with progress_bar("fine-tuning") as advance:
-        shown = _shown(advance, tasks[0].metric)
-        return _engine(choice, tasks)(progress=shown, command=command_line()), tasks[0].metric
 
 
 def read_region(named: str, runs_dir: Path | None = None) -> Region:
@@ -117,7 +122,7 @@ def _engine(choice: Choice, tasks: Sequence[Task]) -> Callable[..., Finetuned]:
     )  # fmt: skip
 
 
-def _shown(advance: Callable[..., None], metric: str) -> Callable[[TrainStep], None]:
+def shown(advance: Callable[..., None], metric: str) -> Callable[[TrainStep], None]:
     """Shows each step's loss, and the best check so far."""
     best: list[float] = []
 

@@ -111,3 +111,20 @@ def test_what_does_not_go_together_is_one_sentence(words, says, tmp_path):
 def test_the_help_names_every_recipe():
     shown = " ".join(call("finetune", "--help").out.replace("│", " ").split())
     assert ", ".join(RECIPES) in shown
+
+
+def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, task_file, tmp_path, monkeypatch):
+    from skillviz.runs.store import Store
+    from skillviz.studies.making import made
+    from skillviz.studies.member import MemberSpec
+
+    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    words = ("finetune", "--base", pair[0], "--task", task_file, "--recipe", "bitfit", *QUICK)
+    first, again = call(*words), call(*words)
+    assert first.code == again.code == 0, first.err
+    assert (first.json["cached"], again.json["cached"]) == (False, True)
+    assert first.json["path"] == again.json["path"] and first.json["metrics"] == again.json["metrics"]
+    spec = MemberSpec(base=str(pair[0]), tasks=(str(task_file),), recipe="bitfit", steps=3)
+    assert str(made(spec, Store(tmp_path / "runs"))) == first.json["path"]
+    refused = call(*words, "--test")
+    assert refused.code == 2 and "--test goes with --out DIR" in refused.err

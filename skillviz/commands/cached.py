@@ -1,0 +1,87 @@
+"""`finetune` without --out: the model goes where studies keep theirs, and is not trained twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skillviz.commands.output import METRIC_WORDS, PERCENT, print_json, print_rows, progress_bar, say
+from skillviz.commands.runs import open_run
+from skillviz.commands.trained import Choice, check_choice, command_line, shown
+from skillviz.errors import BadInput
+from skillviz.runs.store import Store, store_root
+
+if TYPE_CHECKING:
+    from skillviz.runs.spec import RunSpec
+    from skillviz.studies.member import MemberSpec
+
+KEPT = ("readout", "head", "seed", "data_seed", "k_shot", "max_train", "max_validation", "steps", "batch_size")
+BATCH = 8
+OWN = {
+    "train_embeddings": "--train-embeddings", "train_head": "--train-head", "without_frozen": "--without-frozen",
+    "evaluate_test": "--test", "overwrite": "--overwrite", "max_test": "--max-test",
+}  # fmt: skip
+"""What only a folder of one's own can have."""
+
+
+def keep(choice: Choice, asked: Mapping[str, Any], as_json: bool) -> None:
+    """Trains the model of these options into the cache of studies, where it is not there yet, and reports it."""
+    from skillviz.studies.making import made, make
+    from skillviz.tasks import registry
+
+    own = [option for name, option in OWN.items() if asked.get(name)]
+    if own:
+        raise BadInput(f"{own[0]} goes with --out DIR: the cache holds models as studies make them.")
+    check_choice(choice)
+    spec, store = member_of(choice), Store(store_root(choice.runs_dir))
+    metric = registry.task(choice.tasks[0]).metric
+    found = made(spec, store)
+    if found is None:
+        with progress_bar("fine-tuning") as advance:
+            folder = make(
+                spec, store, device=asked["device"], progress=shown(advance, metric), command=command_line()
+            )  # fmt: skip
+    _report(found or folder, found is not None, metric, as_json)
+
+
+def member_of(choice: Choice) -> MemberSpec:
+    """The choice as a study names it: what is the default is left out, so that both find the same model."""
+    from skillviz.studies.member import MemberSpec
+
+    named = (choice.region,) if choice.region is not None else tuple(choice.regions)
+    fields = {name: choice.common[name] for name in KEPT}
+    if fields["batch_size"] == BATCH:
+        fields["batch_size"] = None
+    return MemberSpec(
+        base=choice.base, tasks=tuple(choice.tasks), recipe=choice.recipe, lr=choice.lr, rank=choice.rank,
+        grid=None if choice.grid == "none" else choice.grid, optimizer=choice.optimizer,
+        regions=tuple(_run(name, choice.runs_dir) for name in named), **fields,
+    )  # fmt: skip
+
+
+def _run(named: str, runs_dir: Path | None) -> RunSpec:
+    if named.endswith(".safetensors"):
+        raise BadInput(f"{named} is a file: models in the cache are trained on regions of runs; name a run, or --out.")
+    return open_run(named, runs_dir).spec
+
+
+def _report(folder: Path, was_there: bool, metric: str, as_json: bool) -> None:
+    """Prints each model's scores and where they lie."""
+    names = [metric, *(name for name in ("ece", "nll") if name != metric)]
+    told = {str(p.parent.relative_to(folder)): json.loads(p.read_text()) for p in folder.rglob("finetune.json")}
+    rows = [
+        [f"{name} {split}".removeprefix(". "), *(_cell(n, values[n]) for n in names)]
+        for name, one in sorted(told.items())
+        for split, values in one["scores"].items()
+    ]
+    print_rows("fine-tuned", ["split", *(METRIC_WORDS[n] for n in names)], rows)
+    say(f"The model {'was there before' if was_there else 'is kept'}: {folder}.")
+    if as_json:
+        scores = {name: one["scores"] for name, one in told.items()}
+        print_json({"path": str(folder), "cached": was_there, "metrics": scores.get(".", scores)})
+
+
+def _cell(name: str, value: float) -> str:
+    return f"{value * 100:.1f}" if name in PERCENT else f"{value:.3f}"
