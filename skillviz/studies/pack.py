@@ -17,6 +17,7 @@ from skillviz.runs.record import FileNote
 from skillviz.runs.run import RANKING, RECORD, REGION, Run
 from skillviz.runs.store import Store, written
 from skillviz.studies.plan import plan
+from skillviz.studies.score import Score
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FOLDER, open_study, study_path
@@ -37,10 +38,11 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
     """Copies the finished runs, scores and tables of a study into another store, each whole or not at all.
 
     Without `rankings` runs go without ranking.safetensors, which is most of their bytes: their main region stays, and
-    other sizes can no longer be cut from it. Region files are written compact. A run that `to` holds already, under
-    whatever id, is not copied again. Raises BadInput where the study has no tables yet.
+    other sizes can no longer be cut from it. Region files are written compact. A run that `to` holds already of the
+    same models and data, under whatever id, is not copied again; scores of others are replaced. Raises BadInput where
+    the study has no tables yet.
     """
-    there = Snapshot(plan(study), to).runs
+    there = Snapshot(plan(study), to)
     found, source = Snapshot(plan(study), store), study_path(store.root, study)
     folder = open_study(source)
     if folder is None or not folder.record.files:
@@ -50,15 +52,24 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
     counts = {"runs": 0, "scores": 0, "there": 0, "bytes": 0}
     with written(to.root):
         for key, run in found.runs.items():
-            _count(counts, "runs", 0 if key in there else _copied_run(run, to.root, rankings))
-        for score in found.scores.values():
-            names = ("score.json", *score.record.files)
-            _count(counts, "scores", _copied(score.path, to.root / score.path.relative_to(store.root), names))
+            is_there = key in there.runs and _made_of(there.runs[key]) == _made_of(run)
+            _count(counts, "runs", 0 if is_there else _copied_run(run, to.root, rankings))
+        for key, score in found.scores.items():
+            target, names = to.root / score.path.relative_to(store.root), ("score.json", *score.record.files)
+            if key in there.scores and _made_of(there.scores[key]) != _made_of(score):
+                shutil.rmtree(target)
+            _count(counts, "scores", _copied(score.path, target, names))
         names = ("study.yaml", "study.json", *folder.record.files)
         target = to.root / FOLDER / source.name
         shutil.rmtree(target, ignore_errors=True)
         counts["bytes"] += _copied(source, target, names)
     return Packed(**counts, path=target)
+
+
+def _made_of(found: Run | Score) -> list[str]:
+    """Fingerprints of the models and the data: a spec names folders, whose content may have changed."""
+    notes = (found.record.base, found.record.finetuned, found.record.task)
+    return [note.fingerprint if note is not None else "" for note in notes]
 
 
 def _copied_run(run: Run, root: Path, rankings: bool) -> int:

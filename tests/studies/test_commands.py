@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -119,6 +120,19 @@ def test_a_study_is_packed_without_rankings(file: Path, done: Done, tmp_path: Pa
     assert len(Results(plan(study), packed).scores()) == 1
     again = pack(study, done[1], packed)
     assert (again.runs, again.scores, again.there) == (0, 0, 3)
+
+
+def test_what_is_packed_of_other_models_is_packed_anew(file: Path, done: Done, tmp_path: Path) -> None:
+    study, packed = done[0], Store(tmp_path / "packed")
+    first = pack(study, done[1], packed)
+    (score,) = Snapshot(plan(study), packed).scores.values()
+    old = sorted(run.id for run in packed.list())[0]
+    for path in (score.path / "score.json", packed.open(old).path / "run.json"):
+        path.write_text(path.read_text().replace(score.record.base.fingerprint, "0" * 64))
+    os.rename(packed.open(old).path, packed.root / f"{old}-old")
+    again = pack(study, done[1], packed)
+    assert (first.runs, first.scores) == (2, 1) and (again.runs, again.scores, again.there) == (1, 1, 1)
+    assert next(iter(Snapshot(plan(study), packed).scores.values())).record.base == score.record.base
 
 
 def test_what_cannot_be_packed(done: Done, tiny: Path, store: Store) -> None:
