@@ -11,7 +11,5 @@ studies = cache.studies()
 st.markdown(studies_words.summary(studies), help=about("study", "localizer", "graft"))
 study_running.panel()
 view.listing(studies, study_running.states())
-start = st.container()
 view.details(view.choose(studies))
-with start:  # last: its estimate reads models and data
-    study_start.form()
+study_start.form()  # last: its estimate reads models and data

@@ -12,7 +12,7 @@ sentence = st.empty()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     kind, which = view.kind_of(), view.which_of(found)
 
-sentence.markdown(view.summary(found, kind), help=about("multitask", "overlap", "gain"))
+sentence.markdown(view.summary(found, kind), help=about("multitask", "related", "overlap", "gain"))
 left, right = st.columns(2)
 with left:
     view.overlap(found, kind)

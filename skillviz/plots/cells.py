@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -87,6 +88,11 @@ def shown(name: str, most: int = 14) -> str:
     """A name as an axis can hold it: cut to `most` characters, and without signs that plotly reads as markup."""
     cut = name if len(name) <= most else name[: most - 1] + "…"
     return escape(cut, quote=False)
+
+
+def broken(name: str, most: int = 12) -> str:
+    """A name longer than `most` characters in several lines, broken behind its hyphens and underscores."""
+    return name if len(name) <= most else re.sub(r"(?<=[-_])(?=.)", "<br>", name)
 
 
 def _luminance(colour: str) -> float:

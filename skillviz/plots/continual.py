@@ -9,13 +9,13 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from skillviz.plots.cells import shown
+from skillviz.plots.cells import broken, shown
 from skillviz.plots.figure import Metric, blank, metric_words, require
 from skillviz.plots.theme import SOFT_INK, STATES, Style, template
 
 COLUMNS = ("mode", "stage", "stage_task", "task", "metric", "value", "low", "high")
 NOTHING = "No stage of this metric is stored here."
-STAGE = "after stage, number"
+STAGE = "stage, number"
 STYLES = {
     "grafting": Style("within regions (grafting)", STATES["grafted"].color, "diamond", "solid"),
     "naive": Style("naive", STATES["finetuned"].color, "circle", "dash"),
@@ -30,7 +30,7 @@ def by_stage(
     *,
     start: Mapping[str, float] | None = None,
     theme: str = "light",
-    height: int = 380,
+    height: int = 396,
 ) -> go.Figure:
     """One panel a task in the order of learning: its metric after every stage, naive and within regions.
 
@@ -45,9 +45,10 @@ def by_stage(
         return blank(NOTHING, theme, height, STAGE, words.axis)
     figure = make_subplots(
         rows=1, cols=len(tasks), shared_yaxes=True, horizontal_spacing=0.03,
-        subplot_titles=[f"{number}. {shown(task, 24)}" for number, task in enumerate(tasks, start=1)],
+        subplot_titles=[f"{number}. {broken(shown(task, 24))}" for number, task in enumerate(tasks, start=1)],
     )  # fmt: skip
-    figure.update_layout(template=template(theme), height=height, legend={"y": 1.14}, margin={"t": 84})
+    figure.update_layout(template=template(theme), height=height, legend={"y": 1.2}, margin={"t": 100})
+    figure.update_annotations(font_size=13)
     last = int(rows["stage"].max())
     for place, task in enumerate(tasks, start=1):
         own = rows[rows["task"] == task]

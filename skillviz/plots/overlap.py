@@ -14,7 +14,7 @@ CELL, FRAME = 62, 110
 NOTHING = "There are no two regions to compare."
 KINDS = {
     "overlap": ("share of the column's entries, %", "also in run", "entries of run"),
-    "iou": ("shared entries over all entries of both, %", "run", "run"),
+    "iou": ("shared entries (IoU), %", "run", "run"),
 }
 
 

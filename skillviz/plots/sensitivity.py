@@ -17,7 +17,7 @@ from skillviz.plots.theme import LOCALIZERS, SOFT_INK, Style, localizer_style
 
 SETTINGS = ("localizer", "lr", "steps", "bias", "batch_size", "metric", "value", "low", "high")
 SIZE = "size"
-REACHED = "size reached, % of the graftable ones (log scale)"
+REACHED = "size reached, % (log scale)"
 PLACES = "learning rate, or search told its size"
 NOTHING = "No setting of a search has been tried here."
 PLOT, LEGEND = 300, 19  # pixels of the plot, and of a series in the legend of a narrow page

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.colors import get_colorscale
 
-from skillviz.plots.cells import blended, ink_on, shown
+from skillviz.plots.cells import blended, broken, ink_on, shown
 from skillviz.plots.figure import blank, canvas, colour_bar, ordered, percent, require
 from skillviz.plots.theme import DENSITY, INK, SOFT_INK, STATES, Style
 
@@ -20,12 +20,13 @@ STABILITY = ("task", "source", "iou", "low", "high", "chance")
 NO_REGIONS = "No two regions are stored here to be compared."
 NO_GAIN = "No relative gain is stored here."
 NO_STABILITY = "No region was found twice, so nothing can be said of its stability."
-GAIN_TITLE = "relative gain, % (0 = pre-trained, 100 = multi-task)"
+GAIN_TITLE = "relative gain, % (100 = multi-task)"
 FRAME, CELL, FEW = 120, 56, 5
+OFF = 5  # pixels between a row's name and its marks
 SCALE = [(float(place), str(colour)) for place, colour in get_colorscale(DENSITY)]
 KINDS = {
     "overlap": ("share of the column's entries, %", "also in region of", "entries of region of"),
-    "iou": ("shared entries over all entries of both, %", "region of", "region of"),
+    "iou": ("shared entries (IoU), %", "region of", "region of"),
 }
 SINGLE, UNION_OF, PURIFIED = "its own region alone", "union", "union, purified"
 UNION_STYLES = {
@@ -182,11 +183,12 @@ def _cells(
         )
     )  # fmt: skip
     figure.add_trace(_numbers(100 * value, texts, ends, theme))
-    words = [column.replace("-", "-<br>") if len(columns) > 3 else column for column in columns]
+    words = [broken(column) if len(columns) > 3 else column for column in columns]
     figure.update_xaxes(tickvals=list(range(len(columns))), ticktext=words, showgrid=False, showline=False)
     figure.update_yaxes(
-        tickvals=list(range(len(rows))), ticktext=list(rows), autorange="reversed", showgrid=False, zeroline=False
-    )
+        tickvals=list(range(len(rows))), ticktext=list(rows), autorange="reversed", showgrid=False, zeroline=False,
+        ticklabelstandoff=OFF,
+    )  # fmt: skip
 
 
 def _numbers(z: np.ndarray, texts: Sequence[Sequence[str]], ends: tuple[float, float], theme: str) -> go.Scatter:
@@ -223,7 +225,7 @@ def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: s
         )  # fmt: skip
     figure.update_yaxes(
         tickvals=list(range(len(tasks))), ticktext=[shown(task, 28) for task in tasks], range=[len(tasks) - 0.5, -0.5],
-        showgrid=False,
+        showgrid=False, ticklabelstandoff=OFF,
     )  # fmt: skip
     figure.update_xaxes(showgrid=True)
     return figure

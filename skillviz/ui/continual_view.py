@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import cache, continual_words, controls, page, study_words, text
+from skillviz.ui import cache, continual_words, controls, page, study_words, task_titles, text
 from skillviz.ui.chart import show, theme
 from skillviz.ui.exhibits import continual as exhibits
 from skillviz.ui.glossary import about
@@ -59,6 +59,9 @@ def stages(found: Found, metric: str) -> None:
     rows = found.scores[(found.scores["method"] == "pretrained") & (found.scores["metric"] == metric)]
     start = {str(row["task"]): float(row["mean"]) for row in rows.to_dict("records")}
     show(exhibits.stages(found.stages, metric, start, theme()), found.study.name)
+    if said := task_titles.told(found.stages["task"]):
+        with st.expander("What the tasks are"):
+            st.markdown(said)
 
 
 def notes(found: Found) -> None:

@@ -74,6 +74,8 @@ GLOSSARY = {
     "has a region of its own in it, found on that task's examples alone.",
     "union": "The entries that any of several regions has, with the multi-task model's values. As all come of one "
     "model no two values conflict.",
+    "related": "Tasks are related where they are of one family: both ask for praise or blame, say, or both whether one "
+    "sentence follows from another. The families are set by hand, as in the paper.",
     "purified": "The union after a few steps on its mask, on the sum of its tasks' losses: entries that hurt leave, "
     "entries that help come in. No weight is trained.",
     "stability": "How much two regions of one task share when they were found with another seed or other examples. "

@@ -10,6 +10,7 @@ import pandas as pd
 
 GRAFT = "graft"
 PLAIN = ("sgd", "given", "graft-retrain", "bitfit", "lora", "multi-task", "continual")
+WHOLE = ("sgd", "given")  # recipes of what is called the fine-tuned model
 OF_REGIONS = ("graft", "complement", "graft_movement", "graft_random", "graft_fish")
 SHOWN = (
     "pretrained", "graft", "graft_retrain", "bitfit", "lora", "adamw", "adamw_l1", "ft", "ft_scaled", "graft_movement",
@@ -66,6 +67,7 @@ def every_point(scores: pd.DataFrame, id_task: str, task: str) -> pd.DataFrame:
 
 
 def _as_points(rows: pd.DataFrame, d: float) -> pd.DataFrame:
+    rows = _of_the_tuned(rows)
     found = pd.DataFrame(
         {
             "method": [_series(m, r) for m, r in zip(rows["method"], rows["recipe"], strict=True)],
@@ -95,7 +97,8 @@ def against_graft(differences: pd.DataFrame, asked: Asked, task: str, share: flo
     turned = turned.assign(method=turned["b"], value=-turned["value"], low=-turned["high"], high=-turned["low"])
     kept = rows[rows["b"] == GRAFT].assign(method=lambda own: own["a"])
     found = pd.concat([kept, turned], ignore_index=True)
-    found = found[found["method"].isin(SHOWN)].drop_duplicates(["method", "metric"])
+    found = found[found["method"].isin(SHOWN)]
+    found = _of_the_tuned(found).drop_duplicates(["method", "metric"])
     found = found[(found["method"] != SCALED) | ~found["metric"].isin(("accuracy", "f1"))]
     return found[columns].reset_index(drop=True)
 
@@ -134,6 +137,11 @@ def _of(differences: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
     rows = differences[(differences["id_task"] == asked.task) & (differences["task"] == task)]
     rows = rows[(rows["setting"] == asked.setting) & rows["recipe"].isin(PLAIN)]
     return rows[rows["localizer"].isin(("", asked.localizer))]
+
+
+def _of_the_tuned(rows: pd.DataFrame) -> pd.DataFrame:
+    """Without the temperatures of re-trained regions, BitFit and the like: meant is that of the fine-tuned model."""
+    return rows[(rows["method"] != SCALED) | rows["recipe"].isin(WHOLE)]
 
 
 def _rank(differences: pd.DataFrame, asked: Asked, share: float, main: float | None) -> tuple[int, bool, float]:

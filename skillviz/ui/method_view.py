@@ -10,7 +10,7 @@ import streamlit as st
 from skillviz.plots.theme import localizer_style
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.verdicts import main_share
-from skillviz.ui import cache, controls, method_tables, method_words, page, study_choice, study_words, text
+from skillviz.ui import cache, controls, method_tables, method_words, page, study_choice, study_words, task_titles, text
 from skillviz.ui.chart import show, theme
 from skillviz.ui.exhibits import methods as exhibits
 from skillviz.ui.glossary import about
@@ -79,7 +79,7 @@ def on_other_data(found: Found) -> None:
         st.info(told)
         st.code(command, language="bash", wrap_lines=True)
         return
-    task = controls.select("other", "Scored on", tasks, tasks[0], width=260)
+    task = controls.select("other", "Scored on", tasks, tasks[0], width=260, help=task_titles.told(tasks) or None)
     left, right = st.columns(2)
     with left:
         _by_touched(found, task, found.metric, "other")
@@ -95,7 +95,9 @@ def notes(found: Found) -> None:
 
 def _asked(scores: pd.DataFrame) -> Asked:
     tasks = list(dict.fromkeys(scores["id_task"]))
-    task = controls.select("task", "Task", tasks, tasks[0], width=260, help="The task that the models were tuned on.")
+    said = task_titles.told(tasks)
+    help = f"The task that the models were tuned on.\n\n{said}"
+    task = controls.select("task", "Task", tasks, tasks[0], width=260, help=help)
     own = scores[scores["id_task"] == task]
     settings = list(dict.fromkeys(own["setting"]))
     setting = settings[0]

@@ -16,6 +16,7 @@ from skillviz.studies.tables import METHODS
 from skillviz.ui import text
 
 OWN = "accuracy or F1"
+NEEDED = -1.0  # in place of a size: on each task the smallest one that recovers 95 % of the gain
 NAMES = {"ece": "ECE", "agreement": "agreement", "overlap_iou": "IoU with the FISH mask"}
 OF_REGIONS = ("graft", "graft_retrain", "graft_fish", "graft_random")
 SEARCHES = ("stagewise", "learned")
@@ -33,6 +34,7 @@ class Asked:
     setting: str
     share: float | None
     ours: float | None
+    """A share, or NEEDED."""
 
 
 def settings(name: str) -> list[str]:
@@ -59,6 +61,16 @@ def our_shares(scores: pd.DataFrame) -> list[float]:
     return found
 
 
+def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
+    """The share that each task needs for 95 % of the gain; the largest tried where none was enough."""
+    rows = tables.get("recovered", pd.DataFrame())
+    if rows.empty:
+        return {}
+    search = next((name for name in SEARCHES if (rows["localizer"] == name).any()), "")
+    own = rows[rows["localizer"] == search].drop_duplicates("id_task")
+    return dict(zip(own["id_task"], own["share"].astype(float), strict=True))
+
+
 def rows_beside(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row a published value, with ours where a study has it: COLUMNS; shares 0..1, difference = here - published.
 
@@ -78,6 +90,7 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
             "task": rows["task"],
             "measured on": rows["here"].fillna(""),
             "method": [method_style(method).title for method in rows["method"]],
+            "size here": ["" if pd.isna(share) else text.share(share) for share in rows["share"]],
             "metric": [NAMES.get(metric, metric) for metric in rows["metric"]],
             "published (± sd)": rows["printed"],
             "here (95 %)": [_ours(row) for row in rows.to_dict("records")],
@@ -131,7 +144,7 @@ def _scores(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         return pd.DataFrame(columns=list(OURS))
     rows = rows[rows["split"] == "test"]
     searched = (rows["method"] != "graft") | rows["localizer"].isin([_search(rows)])
-    rows = rows[searched & (rows["share"].isna() | _of_size(rows["share"], asked.ours))]
+    rows = rows[searched & (rows["share"].isna() | _of_size(rows["share"], _wanted(asked, rows, tables)))]
     rows = rows[rows["setting"] == rows["setting"].iloc[0]] if len(rows) else rows
     own = rows.groupby("task")["metric"].transform(lambda found: "f1" if (found == "f1").any() else "accuracy")
     metric = np.where(rows["metric"] == own, OWN, rows["metric"])
@@ -166,7 +179,12 @@ def _scored_as(id_task: str, task: str) -> str:
     return stands_for(task)
 
 
-def _of_size(share: pd.Series, wanted: float | None) -> np.ndarray:
+def _wanted(asked: Asked, rows: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> float | pd.Series | None:
+    """The share that is looked at, of every row its task's own where sizes differ."""
+    return rows["id_task"].map(needed(tables)).astype(float) if asked.ours == NEEDED else asked.ours
+
+
+def _of_size(share: pd.Series, wanted: float | pd.Series | None) -> np.ndarray:
     if wanted is None:
         return np.ones(len(share), dtype=bool)
     return np.isclose(share.astype(float), wanted, rtol=0.05)

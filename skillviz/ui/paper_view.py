@@ -31,6 +31,11 @@ from skillviz.ui.exhibits import paper as exhibits
 from skillviz.ui.glossary import about
 from skillviz.ui.paper_table import NAMES, Asked
 
+SIZES = (
+    "The size of the regions that stand here. What 95 % of the gain needs is a size a task: the smallest tried whose "
+    "graft gets there, the largest tried where none does; the table says which."
+)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -128,7 +133,15 @@ def values(found: Found) -> None:
         st.dataframe(table, hide_index=True, alt="Published values, ours, and their difference")
         stem = exports.file_name("paper", found.name, found.study.name if found.study else "")
         make = partial(exports.csv, rows)
-        st.download_button("Table (CSV)", make, f"{stem}.csv", "text/csv", key="paper.csv", on_click="ignore")
+        st.download_button(
+            "Table (CSV)",
+            make,
+            f"{stem}.csv",
+            "text/csv",
+            key="paper.csv",
+            icon=":material/download:",
+            on_click="ignore",
+        )
 
 
 def _asked(found: Found) -> Asked:
@@ -146,8 +159,13 @@ def _asked(found: Found) -> Asked:
         if ours and shares:
             main = main_share(found.scale) or ours[0]
             nearest = min(ours, key=lambda one: abs(one - main))
-            own = controls.select("size", "Here: region size", ours, nearest, shown=text.share, width=220)
+            offered = [*ours, *([paper_table.NEEDED] if paper_table.needed(found.tables) else [])]
+            own = controls.select("size", "Here: region size", offered, nearest, shown=_size, width=260, help=SIZES)
     return Asked(found.name, setting, share, own)
+
+
+def _size(share: float) -> str:
+    return f"what 95{text.SPACE}% of the gain needs" if share == paper_table.NEEDED else text.share(share)
 
 
 def told(found: Found) -> None:

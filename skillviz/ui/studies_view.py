@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -22,10 +23,12 @@ from skillviz.ui import (
     study_choice,
     study_links,
     study_running,
+    study_table,
     study_words,
+    task_titles,
     text,
 )
-from skillviz.ui.chart import COLUMNS, show, theme
+from skillviz.ui.chart import show, theme
 from skillviz.ui.exhibits import studies as exhibits
 from skillviz.ui.glossary import about
 from skillviz.ui.method_tables import own_metric
@@ -42,7 +45,8 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
     if not studies:
         return
     table = studies_words.listing(sorted(studies, key=paper_words.place_of), states)
-    st.dataframe(table, hide_index=True, column_config=LIST, alt="The stored studies")
+    st.dataframe(table, hide_index=True, column_config=LIST, placeholder="", alt="The stored studies")
+    st.markdown("[Look at one](#a-study) · [Start a study](#start-a-study)")
 
 
 def choose(studies: Sequence[StudyFolder]) -> StudyFolder | None:
@@ -51,9 +55,12 @@ def choose(studies: Sequence[StudyFolder]) -> StudyFolder | None:
         return None
     st.markdown("## A study", help=about("study"))
     with page.explained():
-        return study_choice.choose(
-            sorted(studies, key=lambda one: (not one.tables(), paper_words.place_of(one))), "Study"
-        )
+        return study_choice.choose(sorted(studies, key=_place), "Study")
+
+
+def _place(study: StudyFolder) -> tuple[Any, ...]:
+    """Those with tables first, real data before the demo world, then as in the paper."""
+    return not study.tables(), study_choice.scale_place(study), paper_words.place_of(study)
 
 
 def details(study: StudyFolder | None) -> None:
@@ -143,7 +150,8 @@ def _makeup(study: StudyFolder, table: pd.DataFrame) -> None:
 def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:
     pairs = list(dict.fromkeys(zip(scores["id_task"], scores["task"], strict=True)))
     names = {f"{a} to {b}" if a != b else a: (a, b) for a, b in pairs}
-    name = controls.select("pair", "Task", list(names), next(iter(names)), width=320)
+    told = task_titles.told(task for pair in pairs for task in pair)
+    name = controls.select("pair", "Task", list(names), next(iter(names)), width=320, help=told or None)
     id_task, task = names[name]
     left, right = st.columns(2)
     with left:
@@ -161,17 +169,20 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
         st.markdown("### Tables")
         name = controls.segments("table", "Table", shown, shown[0])
         table = tables[name]
-        st.dataframe(table, hide_index=True, column_config=COLUMNS, alt=f"The table {name} of the study")
+        st.dataframe(
+            study_table.shown(table, name), hide_index=True, column_order=study_table.columns(table),
+            column_config=study_table.config(name), placeholder="", alt=f"The table {name} of the study",
+        )  # fmt: skip
         with st.container(horizontal=True, vertical_alignment="center"):
             stem = exports.file_name(study.name, name)
             st.download_button(
                 "Table (CSV)", partial(exports.csv, table), f"{stem}.csv", "text/csv", key="study.csv",
                 icon=":material/download:", on_click="ignore",
             )  # fmt: skip
-            st.caption(f"{text.counted(len(table), 'row')}.")
+            st.caption(f"{text.counted(len(table), 'row')}.{study_table.aside(table)}")
         with st.expander("What the columns mean"):
             lines = [f"- `{c.name}`: {text.plain(c.meaning)}{_unit(c.unit)}" for c in TABLES[name].columns]
-            st.markdown("\n".join(lines))
+            st.markdown("\n".join([*lines, *study_table.methods(table)]))
 
 
 def _unit(unit: str) -> str:
@@ -186,4 +197,4 @@ def _steps(study: StudyFolder) -> None:
     table = studies_words.steps(study)
     if len(table):
         with st.expander(f"Its {text.counted(len(table), 'step')}"):
-            st.dataframe(table, hide_index=True, alt="The steps of the study")
+            st.dataframe(table, hide_index=True, placeholder="", alt="The steps of the study")

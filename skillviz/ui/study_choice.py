@@ -1,6 +1,6 @@
 """Which stored study a page shows: the address names it (`study=`), the picker changes it, else the best one stands.
 
-Real data come before the demo world, and the page's first experiment before its others.
+The page's first experiment comes before its others, and of one experiment real data before the demo world.
 """
 
 from __future__ import annotations
@@ -74,15 +74,20 @@ def explain_none(experiments: Sequence[str]) -> None:
     st.code(study_words.commands(experiments), language="bash", wrap_lines=True)
 
 
+def scale_place(study: StudyFolder) -> int:
+    """Where a study comes by its scale: real data first, then the demo world, then scales of one's own."""
+    scale = study.record.scale
+    return SCALE_ORDER.index(scale) if scale in SCALE_ORDER else len(SCALE_ORDER)
+
+
 def _is_of(study: StudyFolder, experiments: Sequence[str] | None) -> bool:
     return experiments is None or study.record.experiment in experiments
 
 
 def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, str]:
     record = study.record
-    scale = SCALE_ORDER.index(record.scale) if record.scale in SCALE_ORDER else len(SCALE_ORDER)
     own = experiments.index(record.experiment) if record.experiment in experiments else len(experiments)
-    return scale, own, study.name
+    return own, scale_place(study), study.name
 
 
 def notes(studies: Sequence[StudyFolder]) -> None:

@@ -24,8 +24,8 @@ MOST_WORKERS = 8
 
 def form() -> None:
     """Draws the form, from the choice to the button that starts a process of its own."""
+    st.markdown("## Start a study", help=about("study"))
     with st.container(border=True):
-        st.markdown("### Start a study", help=about("study"))
         source = controls.segments("new.study", "What", tuple(SOURCES), "experiment", shown=SOURCES.get)
         try:
             study = _experiment() if source == "experiment" else _own()

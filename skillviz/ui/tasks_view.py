@@ -13,7 +13,7 @@ from skillviz.plots.tasks import PURIFIED, SINGLE, UNION_OF
 from skillviz.runs.run import Run
 from skillviz.studies.family import family, relation
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import cache, controls, live, page, study_words, tasks_words, text
+from skillviz.ui import cache, controls, live, page, study_words, task_titles, tasks_words, text
 from skillviz.ui.chart import show, theme
 from skillviz.ui.exhibits import tasks as exhibits
 from skillviz.ui.glossary import about
@@ -102,7 +102,9 @@ def _parts(found: Found) -> dict[str, pd.DataFrame]:
 def union(found: Found) -> None:
     """Any set of tasks, and what the union of their regions gives every task."""
     st.markdown("## Any set of tasks", help=about("union", "gain"))
-    chosen = controls.several("union", "Unite the regions of", found.tasks, _first_union(found))
+    chosen = controls.several(
+        "union", "Unite the regions of", found.tasks, _first_union(found), help=task_titles.told(found.tasks) or None
+    )
     if not chosen:
         st.info("Choose one task or more: the regions of all of them are grafted together.")
         return

@@ -70,11 +70,13 @@ def test_a_study_without_tables_is_named_and_not_shown(store: Path) -> None:
     assert "`table1-demo` (running) has no tables yet" in test.info[0].value and not charts(test)
 
 
-def test_real_data_come_first_and_the_address_chooses(store: Path) -> None:
+def test_the_pages_first_experiment_comes_first_then_real_data_and_the_address_chooses(store: Path) -> None:
     fake_study(store, "table1")
     fake_study(store, "table3", "small")
-    assert opened("methods").query_params["study"] == "table3-small"
-    assert opened("methods", study="table1-demo").query_params["study"] == "table1-demo"
+    assert opened("methods").query_params["study"] == "table1-demo"
+    assert opened("methods", study="table3-small").query_params["study"] == "table3-small"
+    fake_study(store, "table1", "small")
+    assert opened("methods").query_params["study"] == opened("studies").query_params["study"] == "table1-small"
 
 
 def test_a_study_that_the_page_does_not_show_is_explained(store: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from skillviz.plots.cells import AGAINST, FOR, blended, contrast, diverging, ink_on, printed, shades, shown
+from skillviz.plots.cells import AGAINST, FOR, blended, broken, contrast, diverging, ink_on, printed, shades, shown
 from skillviz.plots.theme import GROUND
 
 
@@ -48,3 +48,8 @@ def test_a_missing_value_has_no_number() -> None:
 def test_names_are_cut_and_harmless() -> None:
     assert shown("<mask>") == "&lt;mask&gt;" and shown("it's") == "it's"
     assert shown("EducationalInstitution", 10) == "Education…"
+
+
+def test_a_long_name_is_broken_behind_its_joints() -> None:
+    assert broken("sst2_sentences") == "sst2_<br>sentences" and broken("film-sentiment") == "film-<br>sentiment"
+    assert broken("ag_news") == "ag_news" and broken("a-very-long-name-") == "a-<br>very-<br>long-<br>name-"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skillviz.plots import continual
+from skillviz.plots.cells import broken
 from tests.plots import task_frames as frames
 from tests.plots.every_figure import draw
 
@@ -14,7 +15,7 @@ ORDER = list(frames.TASKS[:3])
 def test_a_panel_a_task_in_the_order_of_learning() -> None:
     figure = draw("by_stage")
     titles = [note.text for note in figure.layout.annotations if note.text[:1].isdigit()]
-    assert titles == [f"{number}. {task}" for number, task in enumerate(ORDER, start=1)]
+    assert titles == [f"{number}. {broken(task)}" for number, task in enumerate(ORDER, start=1)]
     assert continual.order_of(frames.stages()) == ORDER
 
 

@@ -108,3 +108,16 @@ def test_the_sentence_claims_only_what_an_interval_allows() -> None:
 def test_nothing_to_compare_is_said() -> None:
     rows = pd.DataFrame(columns=["method", "metric", "value", "low", "high", "n", "seeds"])
     assert "no other method was scored" in method_words.summary(rows, ASKED, 0.001, "accuracy")
+
+
+def test_the_temperature_is_that_of_the_fine_tuned_model(tables: dict[str, pd.DataFrame]) -> None:
+    scores = tables["scores"]
+    own = scores[scores["method"] == "ft_scaled"]
+    others = [own.assign(recipe=recipe, touched=0.004 * D, mean=0.0) for recipe in ("bitfit", "graft-retrain", "lora")]
+    mixed = pd.concat([*others, scores], ignore_index=True)
+    for found in (
+        method_tables.points(mixed, ASKED, ASKED.task),
+        method_tables.every_point(mixed, ASKED.task, ASKED.task),
+    ):
+        scaled = found[found["method"] == "ft_scaled"]
+        assert len(scaled) and (scaled["touched"] == 1).all() and (scaled["value"] > 0).all()

@@ -89,3 +89,16 @@ def test_items_stand_in_the_order_of_the_paper() -> None:
     names = list(paper_words.items())
     assert names[:9] == [f"table{number}" for number in range(1, 10)]
     assert names[9] == "figure2" and names[-1] == "sensitivity" and names.index("figure9") < names.index("figure10")
+
+
+def test_on_each_task_the_size_that_95_percent_of_the_gain_needs(tables: dict[str, pd.DataFrame]) -> None:
+    sizes = paper_table.needed(tables)
+    assert set(sizes) == set(tables["recovered"]["id_task"]) and paper_table.needed({}) == {}
+    first, *rest = sizes
+    other = {**tables, "recovered": tables["recovered"].assign(
+        share=np.where(tables["recovered"]["id_task"] == first, 0.1, 0.001))}  # fmt: skip
+    rows = paper_table.rows_beside(Asked("table2", "4096-shot", None, paper_table.NEEDED), other)
+    grafts = rows[(rows["method"] == "graft") & rows["value"].notna()]
+    assert set(grafts.loc[grafts["here"] == first, "share"]) <= {0.1}
+    assert len(grafts) and set(grafts.loc[grafts["here"] != first, "share"]) == {0.001}
+    assert "0.1\N{NO-BREAK SPACE}%" in set(paper_table.shown(rows)["size here"])

@@ -27,8 +27,9 @@ def stages(table: pd.DataFrame, metric: str, start: Mapping[str, float], theme: 
         title=f"{metric_title(metric)} after every stage",
         figure=by_stage(table, metric, start=start, theme=theme),
         reads="one panel a task, in the order of learning; it begins with the task's own stage, and what follows is "
-        "the training of later tasks. The dotted line is a model that learned this task alone. Lines are 95 % "
-        "intervals over test examples; changes are judged by paired ones, which are narrower.",
+        "the training of later tasks. The dotted line is a model that learned this task alone, the thinly dotted one "
+        "the pre-trained model. Upright lines are 95 % intervals over test examples; changes are judged by paired "
+        "ones, which are narrower.",
         alt=f"{metric_title(metric)} by stage. {'; '.join(said)}.",
         table=rows,
         words=("continual", "graft"),

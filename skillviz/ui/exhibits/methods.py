@@ -23,7 +23,8 @@ def by_touched(
         name=f"methods_{name}_{metric}",
         title=f"{metric_title(metric)} on {task}",
         figure=against_touched(points, metric, references=levels, theme=theme),
-        reads=f"further left touches fewer parameters, {better} is better; a line is one method at several sizes. "
+        reads=f"further left touches fewer of the graftable parameters, {better} is better; "
+        "a line is one method at several sizes. "
         "Vertical lines are 95 % intervals over test examples and seeds, over seeds alone where a size has no "
         "predictions. Methods that touch equally many stand side by side. Level lines need no parameters.",
         alt=_said(shown, metric, task),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,9 @@ def scores(table: pd.DataFrame, id_task: str, task: str, metric: str, theme: str
         name=f"study_scores_{metric}",
         title=f"{metric_title(metric)} on {name}",
         figure=against_touched(points, metric, references=levels, theme=theme),
-        reads="one mark a method and size, a line where a method has several; further left touches fewer parameters. "
-        "Vertical lines are 95 % intervals over examples and seeds, over seeds alone where a size has no predictions.",
+        reads="one mark a method and size, a line where a method has several; further left touches fewer of the "
+        "graftable parameters. Vertical lines are 95 % intervals over examples and seeds, over seeds alone where a "
+        "size has no predictions.",
         alt=f"{METRIC_WORDS.get(metric, metric)} on {name} by parameters touched: {'; '.join(words)}.",
         table=shown,
         words=("touched", "graft"),
@@ -163,7 +165,7 @@ def _settings(table: pd.DataFrame) -> pd.DataFrame:
     return found.reset_index()[[*SETTINGS, "seeds"]]
 
 
-def _setting(row: dict[str, Any]) -> str:
+def _setting(row: Mapping[Any, Any]) -> str:
     """A setting in words: `learned, rate 1e+07, 100 steps, bias 10`."""
     words = {"rate": row["lr"], "bias": row["bias"], "batch": row["batch_size"]}
     told = [f"{name} {value:g}" for name, value in words.items() if value == value]

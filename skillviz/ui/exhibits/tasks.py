@@ -50,8 +50,8 @@ def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
         title="What a region gives each task",
         figure=plots.gain_of_regions(table, order=order, theme=theme),
         reads="each row is a region grafted onto the pre-trained model, each column a task it is asked: 0 % is the "
-        "pre-trained, 100 % the multi-task model. Bold: the region was found for this task. In brackets 95 % intervals "
-        "over test examples and mask seeds.",
+        "pre-trained, 100 % the multi-task model (one model, fine-tuned on all of these tasks). Bold: the region was "
+        "found for this task. In brackets 95 % intervals over test examples and mask seeds.",
         alt=f"Relative gain. {'; '.join(said)}.",
         table=table.reset_index(drop=True),
         words=("gain", "multitask", "union", "purified"),
@@ -67,8 +67,8 @@ def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
         name="tasks_union",
         title="What their union gives" if len(chosen) > 1 else "What this region gives",
         figure=plots.union_gain(table, theme=theme),
-        reads=f"the regions of {named}, grafted together, on every task; beside them the task's own region alone. "
-        "Lines are 95 % intervals over test examples and mask seeds.",
+        reads=f"the regions of {named}, grafted together, on every task; beside it the task's own region alone. 0 % "
+        "is the pre-trained, 100 % the multi-task model. Lines are 95 % intervals over test examples and mask seeds.",
         alt=f"Relative gain of the union of {named}. {'; '.join(said)}.",
         table=table.reset_index(drop=True),
         words=("union", "purified", "gain"),
@@ -84,7 +84,8 @@ def stability(table: pd.DataFrame, theme: str) -> Exhibit:
         title="How steady is a region?",
         figure=plots.stability_of_regions(table, theme=theme),
         reads="the IoU of two regions of one task that differ in what is named; the tick is what random regions share. "
-        "Lines are 95 % jackknife intervals over the regions. Bootstrap samples share two fifths of their draws, so "
+        "Lines are 95 % jackknife intervals over the regions. Bootstrap samples are drawn from the training data with "
+        "replacement and searched by the quick linearized localizer; two of them share two fifths of their draws, so "
         "their regions agree more than those of two data sets would.",
         alt=f"Stability of regions, IoU. {'; '.join(said)}.",
         table=table.reset_index(drop=True),

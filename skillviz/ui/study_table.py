@@ -1,0 +1,79 @@
+"""A study's table for the eye: what is looked for first, shares in percent, each column under its meaning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.runs.tables import Column
+from skillviz.studies.tables import METHODS, TABLES
+from skillviz.ui import text
+from skillviz.ui.sentences import IN_PERCENT
+
+PERCENT = (*IN_PERCENT, "recovered")
+FIRST = (
+    "mode", "stage", "stage_task", "id_task", "task", "region", "row", "column", "of", "purified", "path", "alpha",
+    "source", "state", "low_edge", "high_edge", "method", "a", "b", "localizer", "lr", "steps", "bias", "layer", "kind",
+    "is_bias", "relation", "gain_share", "reached", "reached_on", "share", "metric", "mean", "value", "iou",
+    "pooled_low", "pooled_high", "low", "high", "chance", "selected", "total", "count", "correct", "seeds", "n",
+)  # fmt: skip
+OF_THE_METRIC = (
+    "mean", "sd", "value", "low", "high", "pooled_low", "pooled_high", "change", "change_low", "change_high",
+)  # fmt: skip
+SHARES = ("share", "gain_share", "chance", "iou", "low_edge", "high_edge")
+
+
+def columns(table: pd.DataFrame) -> list[str]:
+    """Its columns in the order they are shown in: those asked for most first, those without any number last."""
+    held = [c for c in FIRST if c in table] + [str(c) for c in table if c not in FIRST]
+    bare = [c for c in held if table[c].isna().all()]
+    return [c for c in held if c not in bare] + bare
+
+
+def shown(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The table `name` with its shares in percent; metrics that are no share, as nll, stay as they are."""
+    found = table.copy()
+    scale = table["metric"].isin(PERCENT).map({True: 100.0, False: 1.0}) if "metric" in table else 100.0
+    for column in _in_percent(name):
+        if column.name in found:
+            found[column.name] = found[column.name] * (scale if column.name in OF_THE_METRIC else 100.0)
+    return found
+
+
+def config(name: str) -> dict[str, Any]:
+    """How the columns of the table `name` are headed and written; a column's meaning is its help."""
+    percent = [column.name for column in _in_percent(name)]
+    return {column.name: _config(column, column.name in percent) for column in TABLES[name].columns}
+
+
+def aside(table: pd.DataFrame) -> str:
+    """What of it is not in percent though its column says so; empty where all is."""
+    others = sorted(set(table["metric"]) - set(PERCENT)) if "metric" in table else []
+    units = {"nll": "nll is in nats", "brier": "brier goes from 0 to 2"}
+    said = [units.get(metric, f"{metric} has no unit") for metric in others]
+    return f" Not in percent: {text.listed(said, 9)}." if said else ""
+
+
+def methods(table: pd.DataFrame) -> list[str]:
+    """A line a method that occurs: its name in the table, and what it stands for; in Markdown."""
+    held = {name for column in ("method", "a", "b") if column in table for name in table[column]}
+    said = [f"  - `{name}`: {text.plain(words)}" for name, words in METHODS.items() if name in held]
+    return ["- the methods:", *said] if said else []
+
+
+def _in_percent(name: str) -> list[Column]:
+    """The columns of a table that hold shares, or metrics that may be shares."""
+    declared = [c for c in TABLES[name].columns if c.dtype == "float64"]
+    if name == "recovered":  # all metrics of this table are shares
+        return [c for c in declared if c.unit in ("", "of d")]
+    return [c for c in declared if c.name in (*SHARES, *OF_THE_METRIC)]
+
+
+def _config(column: Column, is_percent: bool) -> Any:
+    if not column.dtype.lower().startswith(("float", "int")):
+        return st.column_config.Column(column.name, help=column.meaning)
+    title = f"{column.name}, %" if is_percent else column.name
+    form = "localized" if column.unit in ("entries", "examples") else "%.4g"
+    return st.column_config.NumberColumn(title, help=column.meaning, format=form)
