@@ -67,11 +67,7 @@ class Pupil:
                 part = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="sum") / len(rows)
                 part.backward()
                 loss += float(part.detach())
-        if not np.isfinite(loss):
-            raise Diverged(
-                f"the loss became {loss} at step {step} of {recipe.steps}, so training stopped and nothing was "
-                f"written; lower the learning rate (--lr, now {recipe.lr:g})."
-            )
+        _refuse_diverged("loss", loss, step, recipe)
         return loss
 
     def check(self) -> float:
@@ -105,7 +101,7 @@ def descend(
             parameter.grad = None
         loss = backward(step)
         rate = recipe.rate(step)
-        _prepare(trainee, recipe, rate)
+        _refuse_diverged("gradient's norm", _prepare(trainee, recipe, rate), step, recipe)
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.step()
@@ -145,15 +141,28 @@ def best_of(history: list[TrainStep]) -> TrainStep:
     return max((r for r in history if r.best), key=lambda r: r.step, default=history[-1])
 
 
-def _prepare(trainee: Trainee, recipe: Recipe, rate: float) -> None:
-    """The gradient of the penalty added, what is held masked, the whole clipped; held matrices decayed."""
+def _prepare(trainee: Trainee, recipe: Recipe, rate: float) -> float:
+    """The gradient of the penalty added, what is held masked, the whole clipped; held matrices decayed.
+
+    Returns the gradient's norm before it was clipped.
+    """
     if recipe.l1:
         add_l1_gradient(trainee.moving, recipe.l1)
     if trainee.hold is not None:
         trainee.hold.mask()
-    torch.nn.utils.clip_grad_norm_(trainee.trained, recipe.clip)
+    norm = float(torch.nn.utils.clip_grad_norm_(trainee.trained, recipe.clip))
     if trainee.hold is not None:
         trainee.hold.decay(rate * recipe.weight_decay)
+    return norm
+
+
+def _refuse_diverged(what: str, value: float, step: int, recipe: Recipe) -> None:
+    """Raises Diverged where the value is no number: a step by it would spoil every parameter, those held too."""
+    if not np.isfinite(value):
+        raise Diverged(
+            f"the {what} became {value} at step {step} of {recipe.steps}, so training stopped and nothing was "
+            f"written; lower the learning rate (--lr, now {recipe.lr:g})."
+        )
 
 
 def _fixed_rows(n: int, most: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The recipes: what each trains and what it leaves, its optimizer against torch's, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -290,11 +291,31 @@ def test_sgd_is_the_plain_loop(bare, tiny):
     assert all(torch.equal(a, b) for a, b in zip(ours[0].trained, twin[0].trained, strict=True))
 
 
+@pytest.mark.parametrize("name", ["sgd", "graft-retrain"])
+@pytest.mark.parametrize("planted", [float("nan"), float("inf")])
+def test_a_gradient_that_is_no_number_ends_training_before_anything_moves(name, planted, bare, tiny, tmp_path):
+    """The loss may still be finite then, and at the last step nobody would look again."""
+    recipe = make_recipe("head", 2, steps=2, name=name)
+    region = region_of(bare, tiny, tmp_path) if name == "graft-retrain" else None
+    trainee = open_trainee(str(bare), tiny, recipe, torch.device("cpu"), region)
+    before = trainee.copy()
+
+    def backward(step):
+        for p in trainee.trained:
+            p.grad = torch.full_like(p, planted if step == 2 else 0.0)
+        return 1.0
+
+    with pytest.raises(Diverged, match=r"gradient's norm became \w+ at step 2 of 2.*--lr"):
+        list(loop.descend(trainee, replace(recipe, weight_decay=0.0), backward, lambda: 0.0))
+    assert all(torch.equal(a, b) for a, b in zip(before, trainee.copy(), strict=True))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["sgd", "adamw-l1", "bitfit", "lora", "graft-retrain"])
 def test_every_recipe_runs_on_cuda(name, bare, tiny, tmp_path):
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     region = region_of(bare, tiny, tmp_path) if name == "graft-retrain" else None
-    finetune(str(bare), tiny, out=tmp_path / "out", recipe=name, region=region, steps=5, device="cuda")
+    done = finetune(str(bare), tiny, out=tmp_path / "out", recipe=name, region=region, steps=5, device="cuda")
     load_pair(bare, tmp_path / "out")
+    assert done.touched > 0
