@@ -17,7 +17,8 @@ import yaml
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from docs import results_tables as tables
+from docs import results_claims as headline_claims
+from docs import results_shown as shown
 from skillviz.errors import BadInput
 from skillviz.runs.library import Library
 from skillviz.runs.store import Store
@@ -26,29 +27,43 @@ from skillviz.studies.experiments import EXPERIMENTS, Experiment
 from skillviz.studies.published import SOURCE
 from skillviz.studies.scales import SCALES
 from skillviz.studies.store import StudyFolder, list_studies
-from skillviz.studies.verdicts import AGREES, DISAGREES, Verdict, main_share
+from skillviz.studies.verdicts import AGREES, DISAGREES, UNDECIDED, Verdict
 from skillviz.ui import paper_words, text
 
 PAGE, WORDS = PROJECT / "docs" / "results.md", PROJECT / "docs" / "results_words.yaml"
+OVER = (
+    "Scores are means over seeds; the interval in brackets is 95 %, over test examples and seeds together, over seeds "
+    "alone where a size has no stored predictions. Shares of the gain have intervals over mask seeds alone where there "
+    "are several (but in Figure 8): they leave out how uncertain the gain itself is. There is one fine-tuned model a "
+    "task and recipe: seeds are those of the search, and nothing here tells how another fine-tuning seed would "
+    "differ. What a study shares with an earlier one is not made again, so that its time can be short."
+)
+SAID_ONCE = (
+    "One fine-tuned model a task and recipe: intervals over seeds are over mask seeds alone.",
+    "Nothing was left out.",
+)
+SHOWN = 2  # of a claim with more comparisons the ends alone are on the page; all of them are on the page Paper
 DIGIT = re.compile(r"\d+\.\d+|\d+ ?%")
 HEADLINES = (
     (
         "Searched regions against top movement, at equal size",
         "Accuracy (F1 where the task has it) of the graft less that of the graft of the top movement, paired by test "
-        "example; a comparison counts as better only where its 95 % interval leaves out zero.",
-        tables.against_movement,
+        "example; a comparison counts as better only where its 95 % interval leaves out zero. Another recipe or "
+        "readout is a comparison of its own; runs that several studies have count once.",
+        headline_claims.against_movement,
     ),
     (
         "Calibration at 95 % of the gain",
-        "The smallest region whose validation score brings back 95 % of what fine-tuning gained, scored on test. A "
-        "negative difference means that the graft is better calibrated.",
-        tables.calibration,
+        "The smallest region whose validation score brings back 95 % of what fine-tuning gained, scored on test; where "
+        "none does, the smallest whose test score does, marked `by test`: the fine-tuned model was itself chosen on "
+        "validation. A negative difference means that the graft is better calibrated.",
+        headline_claims.calibration,
     ),
     (
         "Overlap of related and of unrelated tasks",
         "Regions of one model of several tasks; tasks of one family (sentiment, inference, paraphrase) are related. "
         "Intervals are over mask seeds; the tasks are held fixed.",
-        tables.relatives,
+        headline_claims.relatives,
     ),
 )
 
@@ -73,9 +88,10 @@ def _leaves(values: Any, place: str = "") -> Iterator[tuple[str, str]]:
 def page(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> str:
     """The whole page."""
     held = whole(studies)
-    parts = [*opening(held), *headlines(held, words), *overview(held)]
+    parts = [*opening(held), *summary(held, words), *headlines(held, words), *overview(held)]
     for row in EXPERIMENTS.values():
         parts += experiment(row, held, words)
+    parts += others(held, words)
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -100,9 +116,44 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
         "",
         f"Stored: {text.counted(len(studies), 'study')}. A claim **agrees** where at least half of its "
         "comparisons support it and fewer speak against it, by their 95 % intervals; **does not agree** the other way "
-        "round; else it is **undecided**.",
+        "round; else it is **undecided**. The tables below hold the rows that the claims rest on; all of a "
+        "study's tables: `python -m skillviz study table cached_runs/studies/NAME/study.yaml --runs-dir cached_runs "
+        "--name scores`.",
+        "",
+        OVER,
         "",
     ]
+
+
+def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
+    """For a reader with two minutes: the headline claims and all claims by scale, and what is missing."""
+    yield from ("## In two minutes", "")
+    for name, scale in SCALES.items():
+        held = [study for study in studies if study.record.scale == name]
+        yield f"**{scale.title}**"
+        yield ""
+        yield from (f"- {one[:1].upper()}{one[1:]}." for one in headline_claims.brief(held))
+        found = [(study, verdict) for study in held for verdict in _verdicts(study)]
+        if found:
+            yield f"- Of the paper's {text.counted(len(found), 'claim')} that were asked {_outcomes(found)}."
+        missing = [row.title.partition(":")[0] for row in EXPERIMENTS.values() if not of(studies, row, name)]
+        if missing:
+            yield f"- Not stored: {', '.join(missing)}; the reason is told with each."
+        if said := _get(words, "summary", name):
+            yield from ("", said)
+        yield ""
+
+
+def _outcomes(found: Sequence[tuple[StudyFolder, Verdict]]) -> str:
+    """`7 agree, 2 are undecided (where), 1 does not agree (where)`."""
+    told = []
+    for outcome, one, several in ((AGREES, "agrees", "agree"), (UNDECIDED, "is undecided", "are undecided"),
+                                  (DISAGREES, "does not agree", "do not agree")):  # fmt: skip
+        those = [study for study, verdict in found if verdict.outcome == outcome]
+        where = dict.fromkeys(EXPERIMENTS[s.record.experiment or ""].title.partition(":")[0] for s in those)
+        names = f" ({', '.join(where)})" if where and outcome != AGREES else ""
+        told += [f"{len(those)} {one if len(those) == 1 else several}{names}"] if those else []
+    return ", ".join(told)
 
 
 def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
@@ -120,68 +171,80 @@ def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Itera
 
 
 def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
-    """Every experiment in one line, or in one a study."""
-    yield from (
-        "## All experiments",
-        "",
-        "| experiment | scale | command | claims that agree | taken |",
-        "| --- " * 5 + "|",
-    )
+    """Every experiment in one line: how many of the paper's claims agree at each scale."""
+    yield from ("## All experiments", "", f"| experiment | {' | '.join(s.title for s in SCALES.values())} |")
+    yield "| --- " * (1 + len(SCALES)) + "|"
     for row in EXPERIMENTS.values():
-        for scale in SCALES:
-            found = of(studies, row, scale)
-            if not found:
-                yield f"| {row.title} | {scale} | `{_command(row, scale)}` | not stored | |"
-            for study in found:
-                said = _verdicts(study)
-                agree = f"{sum(v.outcome == AGREES for v in said)} of {len(said)}" if said else "none in the paper"
-                command = study.record.command or _command(row, scale)
-                yield f"| {row.title} | {scale} | `{command}` | {agree} | {text.seconds(study.record.seconds)} |"
+        told = [" and ".join(_agree(study) for study in of(studies, row, scale)) or "not stored" for scale in SCALES]
+        yield f"| {row.title} | {' | '.join(told)} |"
     yield ""
+
+
+def _agree(study: StudyFolder) -> str:
+    """`2 of 3 claims agree, 1 is undecided`."""
+    said = _verdicts(study)
+    counts = {outcome: sum(v.outcome == outcome for v in said) for outcome in (AGREES, UNDECIDED, DISAGREES)}
+    rest = [f"{counts[one]} {words}" for one, words in ((UNDECIDED, "undecided"), (DISAGREES, "not")) if counts[one]]
+    told = f"{counts[AGREES]} of {len(said)} agree" + (f" ({', '.join(rest)})" if rest else "")
+    return told if said else "stored; the paper makes no claim"
 
 
 def experiment(row: Experiment, studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
     """One experiment at every scale."""
     yield from (f"## {row.title}", "", f"{row.question} The paper: {row.finding}", "")
     for name, scale in SCALES.items():
-        yield from (f"### {row.title.partition(':')[0]}, {scale.title[:1].lower()}{scale.title[1:]}", "")
         found = of(studies, row, name)
         if not found:
-            yield f"Not stored: {_reason(words, 'missing', row.name, name)} `{_command(row, name)}` makes it."
-            yield ""
+            why = _reason(words, "missing", row.name, name)
+            yield from (f"**{scale.title}.** Not stored: {why} `{_command(row, name)}` makes it.", "")
         for study in found:
             yield from told(study, row, words)
 
 
-def told(study: StudyFolder, row: Experiment, words: Mapping[str, Any]) -> Iterator[str]:
-    """Command, time, main table, verdicts with the likely reason, notes of one study."""
+def others(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
+    """The studies that stand for no experiment of the paper."""
+    own = [study for study in studies if study.record.experiment not in EXPERIMENTS]
+    yield from (["## Other studies", ""] if own else [])
+    for study in own:
+        yield from (f"### {study.record.title or study.name}", "")
+        yield from told(study, None, words)
+
+
+def told(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any]) -> Iterator[str]:
+    """Command, time, main table, verdicts, what to make of them, notes of one study."""
     record = study.record
-    yield from (f"    {record.command or _command(row, record.scale or '')}", "")
+    command = record.command or (_command(row, record.scale or "") if row else "")
     localized = sum(step.kind == "localize" for step in record.steps.values())
     spent = f"{text.seconds(record.seconds)} (estimated {text.seconds(record.estimated)})"
-    yield from (f"{text.counted(localized, 'localization')}; {spent} on {record.device or 'an unnamed device'}.", "")
-    main = row.main if row.main in study.tables() else next((t for t in tables.MAIN if t in study.tables()), None)
-    if main in tables.MAIN:
-        yield from (*tables.MAIN[main](study.table(main), main_share(record.scale)), "")
+    machine = record.device or _get(words, "machines", study.name) or _get(words, "machines", record.scale or "")
+    title = SCALES[record.scale].title if record.scale in SCALES else "Own study"
+    made = f"{text.counted(localized, 'localization')}; {spent} on {machine or 'an unnamed device'}"
+    lines = shown.of_study(study)
+    caption = f" {lines.pop()}" if len(lines) > 1 and not lines[-1].startswith("|") else ""
+    table = [line for place, line in enumerate(lines) if line or place < len(lines) - 1]
+    yield from (f"**{title}.** `{command}`: {made}.{caption}", "", *table, *([""] if table else []))
     found = _verdicts(study)
-    for verdict in found:
-        yield verdict_line(verdict)
-    yield from ([""] if found else [])
-    is_otherwise = any(verdict.outcome == DISAGREES for verdict in found)
-    said = _get(words, "reasons", study.name) or (_get(words, "reasons", row.name) if is_otherwise else "")
-    yield from ([f"Likely reason of what does not agree: {said}", ""] if said else [])
+    yield from map(verdict_line, found)
     notes = study.table("note")["text"] if "note" in study.tables() else ()
-    yield from (f"- {note}" for note in notes)
-    yield from ([""] if len(notes) else [])
+    yield from (f"- {note}" for note in notes if note not in SAID_ONCE)
+    yield ""
+    if said := _get(words, "studies", study.name):
+        yield from (said, "")
+    elif row and any(verdict.outcome == DISAGREES for verdict in found) and (said := _get(words, "reasons", row.name)):
+        yield from (f"Likely reason of what does not agree: {said}", "")
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """`- agrees: the claim (4 of 4 comparisons ...): sst2 −5.2 points (...), ...`."""
-    shown = [f"{one.where} {paper_words.number(one)}" for one in verdict.comparisons[:6]]
-    more = f"; {len(verdict.comparisons) - 6} more" if len(verdict.comparisons) > 6 else ""
-    counts = f" {verdict.supporting} support it, {verdict.against} speak against it, {verdict.open} leave it open"
-    rest = f"{counts}: {'; '.join(shown)}{more}." if verdict.comparisons else " The study has no row for it."
-    return f"- **{verdict.outcome}**: {verdict.claim}{rest}"
+    """`- agrees: the claim 4 support it, ...`: each comparison where they are few, else from what to what they go."""
+    if not verdict.comparisons:
+        return f"- **{verdict.outcome}**: {verdict.claim} The study has no row for it."
+    counts = f"{verdict.supporting} support it, {verdict.against} speak against it, {verdict.open} leave it open"
+    if len(verdict.comparisons) <= SHOWN:
+        shown_ones = "; ".join(f"{one.where} {paper_words.number(one)}" for one in verdict.comparisons)
+    else:
+        ends = sorted(verdict.comparisons, key=lambda one: one.value)
+        shown_ones = " to ".join(f"{paper_words.number(one)} ({one.where})" for one in (ends[0], ends[-1]))
+    return f"- **{verdict.outcome}**: {verdict.claim} {counts}: {shown_ones}."
 
 
 def _verdicts(study: StudyFolder) -> list[Verdict]:

@@ -1,30 +1,33 @@
-"""A study's tables as Markdown, for docs/results.md: one function a table, and the three headline claims."""
+"""A study's tables as Markdown, for docs/results.md: of each experiment the rows that its claims rest on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skillviz.plots.methods import method_style
-from skillviz.studies.comparing_regions import SURE
-from skillviz.studies.store import StudyFolder
-from skillviz.studies.verdicts import at_main, beyond, main_share, own_metric
+from skillviz.plots.methods import RECIPES, method_style
+from skillviz.studies.verdicts import at_main, beyond, own_metric
 from skillviz.ui import text
 
 SEARCHED = ("stagewise", "learned", "learned-ranked", "frank-wolfe", "linearized")
-HEADS = ("task", "method", "size", "accuracy or F1, %", "ECE, %", "seeds", "n")
-MOST = 40  # rows of a table on the page; all of it is in the study
+MAIN_SEARCH = SEARCHED[0]
+GIVEN = ("", "sgd", "given", "graft-retrain", "bitfit", "lora")
+# Of the experiments that are told method by method: which ones, and whether on other data alone.
+METHODS: dict[str, tuple[tuple[str, ...], bool]] = {
+    "table1": (("ft", "graft", "graft_retrain", "bitfit", "lora"), False),
+    "table3": (("pretrained", "ft", "graft", "graft_retrain", "bitfit", "lora"), True),
+    "table8": (("pretrained", "ft", "graft", "graft_fish", "graft_random"), False),
+    "figure3": (("pretrained", "ft", "graft"), False),
+}
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Lines of a Markdown table; one line where there are no rows."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    if not lines:
-        return ["No row."]
-    cut = [f"({len(lines) - MOST} more rows are in the study.)"] if len(lines) > MOST else []
-    return [f"| {' | '.join(head)} |", "| --- " * len(head) + "|", *lines[:MOST], *([""] if cut else []), *cut]
+    return [f"| {' | '.join(head)} |", "| --- " * len(head) + "|", *lines] if lines else ["No row."]
 
 
 def percent(value: float, low: float = np.nan, high: float = np.nan) -> str:
@@ -35,222 +38,120 @@ def percent(value: float, low: float = np.nan, high: float = np.nan) -> str:
     return f"{text.number(100 * value, 1)}{ends}"
 
 
-def scores(table: pd.DataFrame, main: float | None) -> list[str]:
-    """Every method at the study's main size, on test: the task's metric and ECE with intervals."""
-    rows = table[(table["split"] == "test") & (table["method"] != "complement")]
-    sized = rows[rows["share"].notna()]
-    rows = pd.concat([rows[rows["share"].isna()], at_main(sized, main)])
-    made = []
-    keys = ["id_task", "task", "setting", "method", "localizer", "recipe"]
-    for (id_task, task, setting, method, localizer, recipe), own in rows.groupby(keys, sort=True):
-        where = task if id_task == task else f"{id_task} to {task}"
-        where += "" if setting == "all" else f" ({setting})"
-        name = method_style(str(method)).title + (f", {localizer}" if localizer and method == "graft" else "")
-        name += f" ({recipe})" if localizer and recipe not in ("sgd", "given", "graft-retrain") else ""
-        size = text.share(float(own["share"].iloc[0])) if own["share"].notna().any() else ""
-        first = own.iloc[0]
-        told = [_estimate(own, "f1" if (own["metric"] == "f1").any() else "accuracy"), _estimate(own, "ece")]
-        made.append([where, name, size, *told, str(int(first["seeds"])), text.count(int(first["n"]))])
-    return [*markdown(HEADS, made), "", OVER]
+Held = dict[str, pd.DataFrame]
 
 
-OVER = (
-    "Means over seeds; in brackets 95 % intervals over test examples and seeds together, over seeds alone where a size "
-    "has no stored predictions."
-)
-
-
-def _estimate(rows: pd.DataFrame, metric: str) -> str:
+def cell(rows: pd.DataFrame, metric: str = "") -> str:
+    """A metric's mean with its interval, of the first row; the task's own metric where none is named."""
+    metric = metric or ("f1" if (rows["metric"] == "f1").any() else "accuracy")
     own = rows[rows["metric"] == metric]
     if own.empty:
-        return text.MISSING
+        return ""
     row = own.iloc[0]
     pooled = np.isfinite(row["pooled_low"])
     ends = (row["pooled_low"], row["pooled_high"]) if pooled else (row["low"], row["high"])
     return percent(row["mean"], *ends)
 
 
-def stages(table: pd.DataFrame, main: float | None) -> list[str]:
-    """Accuracy of every task after every stage, by mode."""
-    rows = own_metric(table)
-    made = [
-        [r["mode"], str(r["stage"]), r["stage_task"], r["task"], percent(r["value"], r["low"], r["high"])]
-        for r in rows.sort_values(["mode", "stage"], kind="stable").to_dict("records")
+def tested(scores: pd.DataFrame) -> pd.DataFrame:
+    """The rows on test, with `where`: the task, or what was trained on and what is asked."""
+    rows = scores[scores["split"] == "test"]
+    where = [
+        (task if id_task == task else f"{id_task} to {task}") + ("" if setting == "all" else f" ({setting})")
+        for id_task, task, setting in zip(rows["id_task"], rows["task"], rows["setting"], strict=True)
     ]
-    return markdown(("mode", "stage", "learned last", "asked of", "accuracy or F1, %"), made)
+    return rows.assign(where=where)
 
 
-def overlap(table: pd.DataFrame, main: float | None) -> list[str]:
-    """What every two regions share."""
-    rows = table[(table["kind"] == "iou") | (table["row"] != table["column"])]
-    made = [
-        [
-            r["row"],
-            r["column"],
-            r["kind"],
-            percent(r["value"], r["low"], r["high"]),
-            percent(r["chance"]),
-            r["relation"],
-        ]
-        for r in rows.to_dict("records")
-        if r["kind"] == ("overlap" if (rows["kind"] == "overlap").any() else "iou")
-    ]
-    return markdown(("row", "column", "kind", "share, %", "by chance, %", "tasks"), made)
+def at_size(rows: pd.DataFrame, main: float | None) -> pd.DataFrame:
+    """Rows without a size, and those of the size nearest to the main one."""
+    return pd.concat([rows[rows["share"].isna()], at_main(rows[rows["share"].notna()], main)])
 
 
-def gain(table: pd.DataFrame, main: float | None) -> list[str]:
-    """What regions and unions give every task."""
-    made = [
-        [r["region"] + (", purified" if r["purified"] else ""), r["task"], percent(r["value"], r["low"], r["high"])]
-        for r in table.to_dict("records")
-    ]
-    return markdown(("region of", "on", "relative gain, %"), made)
+def named(method: str, localizer: object, recipe: str) -> str:
+    """`graft, stagewise`; with the recipe where that is not plain SGD."""
+    name = method_style(method).title
+    name += f", {localizer}" if isinstance(localizer, str) and localizer and method == "graft" else ""
+    return name if recipe in GIVEN or method == recipe.replace("-", "_") else f"{name} ({RECIPES.get(recipe, recipe)})"
 
 
-def makeup(table: pd.DataFrame, main: float | None) -> list[str]:
-    """How dense regions are in each layer and module kind, mean over seeds: times the fair share."""
-    rows = table[table["localizer"].isin(SEARCHED[:1])] if (table["localizer"] == SEARCHED[0]).any() else table
-    layers = rows.dropna(subset=["layer"])
-    layers = layers.assign(layer=["layer " + str(int(number) + 1) for number in layers["layer"]])
-    said = "Times the fair share, mean over mask seeds; layers counted from the input."
-    return [*_dense(layers, "layer"), "", *_dense(rows, "kind"), "", said]
-
-
-def _dense(rows: pd.DataFrame, by: str) -> list[str]:
-    grouped = rows.groupby(["task", "seed", by], sort=False)[["selected", "total"]].sum()
-    whole = rows.groupby(["task", "seed"])[["selected", "total"]].sum()
-    density = grouped["selected"] / grouped["total"]
-    ratio = density / (whole["selected"] / whole["total"])
-    mean = ratio.groupby(level=["task", by]).mean().unstack(by)[list(dict.fromkeys(rows[by]))]
-    values = zip(mean.index, mean.to_numpy(), strict=True)
-    lines = [[str(task), *(text.number(value, 2) for value in row)] for task, row in values]
-    return markdown(("task", *map(str, mean.columns)), lines)
-
-
-def histogram(table: pd.DataFrame, main: float | None) -> list[str]:
-    """The share of test examples with a top probability near 1."""
-    made = []
-    for (task, state), own in table.groupby(["task", "state"], sort=True):
-        sure = own[own["low_edge"] >= SURE - 1e-9]["count"].sum() / max(float(own["n"].max()), 1.0)
-        name = "fine-tuned" if state == "finetuned" else str(state).replace("grafted", "graft of")
-        made.append([str(task), name, percent(float(sure)), text.count(int(own["n"].max()))])
-    return markdown(("task", "model", f"top probability above {text.percent(SURE, 0)}, % of examples", "n"), made)
-
-
-def sensitivity(table: pd.DataFrame, main: float | None) -> list[str]:
-    """The searches' constants against size and the task's metric, means over seeds."""
-    rows = own_metric(table)
-    made = []
-    keys = ["task", "localizer", "lr", "steps", "bias", "batch_size"]
-    for key, own in rows.groupby(keys, sort=True, dropna=False):
-        task, localizer, *constants = key
-        told = ["" if pd.isna(value) else f"{value:g}" for value in constants]
-        size = text.share(float(own["share"].mean()))
-        made.append(
-            [str(task), str(localizer), *told, size, percent(float(own["value"].mean())), str(own["seed"].nunique())]
+def methods(held: Held, main: float | None, name: str) -> list[str]:
+    """The experiment's methods at the main size, one a column: the task's metric and ECE with intervals."""
+    wanted, elsewhere = METHODS.get(name, (tuple(held["scores"]["method"].unique()), False))
+    rows = tested(held["scores"])
+    rows = at_size(rows[rows["method"].isin(wanted)], main)
+    rows = rows[rows["id_task"] != rows["task"]] if elsewhere and (rows["id_task"] != rows["task"]).any() else rows
+    made: dict[str, dict[str, str]] = {}
+    columns: dict[str, int] = {}
+    for (where, method, localizer, recipe), own in rows.groupby(KEYS, sort=False, dropna=False):
+        told = named(str(method), localizer, "" if method == "pretrained" else str(recipe))
+        told += f", {text.share(float(own['share'].iloc[0]))}" if own["share"].notna().any() else ""
+        columns.setdefault(told, wanted.index(method))
+        made.setdefault(f"{where}, n = {text.count(int(own['n'].iloc[0]))}", {}).setdefault(
+            told, f"{cell(own)}; {cell(own, 'ece') or text.MISSING}"
         )
-    return markdown(("task", "search", "rate", "steps", "bias", "batch", "size", "accuracy or F1, %", "seeds"), made)
+    heads = sorted(columns, key=columns.__getitem__)
+    lines = [[where, *(own.get(told, "") for told in heads)] for where, own in sorted(made.items())]
+    return [*markdown(("task", *heads), lines), "", "Accuracy or F1; ECE, on test, %."]
 
 
-MAIN: dict[str, Callable[[pd.DataFrame, float | None], list[str]]] = {
-    "scores": scores, "stages": stages, "overlap": overlap, "gain": gain, "makeup": makeup, "histogram": histogram,
-    "sensitivity": sensitivity,
-}  # fmt: skip
+KEYS = ["where", "method", "localizer", "recipe"]
 
 
-def _tables(studies: Sequence[StudyFolder], name: str) -> pd.DataFrame:
-    """One table of several studies, with the study's name and its scale's main size."""
-    held = [
-        study.table(name).assign(study=study.name, main=main_share(study.record.scale) or np.nan)
-        for study in studies
-        if name in study.tables()
-    ]
-    held = [table for table in held if not table.empty]
-    return pd.concat(held, ignore_index=True) if held else pd.DataFrame()
-
-
-def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
-    """Searched regions against top movement at equal size: how often which is better, by size."""
-    rows = _tables(studies, "differences")
-    if rows.empty:
-        return []
-    rows = rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
-    rows = own_metric(rows[rows["localizer"].isin(SEARCHED)])
-    # the same runs may stand in several studies
-    keys = ["id_task", "setting", "recipe", "localizer"]
-    rows = rows.assign(near=rows["share"].map("{:.3g}".format).where(rows["localizer"] != OWN_SIZE, OWN_SIZE))
-    rows = rows.drop_duplicates([*keys, "near"])
+def curves(held: Held, main: float | None, name: str) -> list[str]:
+    """Accuracy or F1 of every kind of region by its size, and of the whole models."""
+    rows = tested(held["scores"])
+    rows = rows[~rows["method"].isin(("complement", "ft_scaled"))]
+    rows = rows if name == "figure7" else rows[rows["id_task"] == rows["task"]]
+    whole = rows["share"].isna()
+    free = rows["localizer"].eq("learned") & ~whole
+    sizes = {f"{share:.2g}": share for share in sorted(rows[~whole & ~free]["share"])}
     made = []
-    for (localizer, _), own in sorted(
-        rows.groupby(["localizer", "near"]), key=lambda g: (g[0][0], g[1]["share"].min())
-    ):
-        counts = [str(sum(one is wanted for one in _beyond(own))) for wanted in (True, False, None)]
-        ends = _range(text.points(own["value"].min()), text.points(own["value"].max()))
-        made.append([str(localizer), _sizes(own["share"]), *counts, ends])
-    if not made:
-        return []
-    every = _beyond(rows)
-    said = (
-        f"Of {len(every)} comparisons the search is better in {sum(one is True for one in every)}, top movement in "
-        f"{sum(one is False for one in every)}; {sum(one is None for one in every)} stay open."
-    )
-    head = ("search", "size", "search better", "movement better", "open", "differences from task to task")
-    return [said, "", *markdown(head, made)]
+    for (where, method, localizer, recipe), own in rows.groupby(KEYS, sort=False, dropna=False):
+        told = named(str(method), localizer, str(recipe))
+        at = own["share"].map("{:.2g}".format)
+        if localizer == "learned":
+            told += f" ({text.share(float(own['share'].iloc[0]))}, its own size)"
+            values = ["" for _ in sizes] + [cell(own)]
+        else:
+            told += ", searched" if method == "graft_biases" and localizer != "biases" else ""
+            values = [cell(own[at == one]) for one in sizes] + [cell(own[own["share"].isna()])]
+        made.append([str(where), told, *values])
+    head = ("task", "method", *(text.share(share) for share in sizes.values()), "whole model or own size")
+    return [*markdown(head, sorted(made, key=lambda row: row[0])), "", "Accuracy or F1 on test, %."]
 
 
-OWN_SIZE = "learned"
-"""A search whose size is what comes out."""
-
-
-def _beyond(rows: pd.DataFrame) -> list[bool | None]:
-    return [beyond(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]
-
-
-def _sizes(shares: pd.Series) -> str:
-    return _range(text.share(float(shares.min())), text.share(float(shares.max())))
-
-
-def _range(low: str, high: str) -> str:
-    return low if low == high else f"{low} to {high}"
-
-
-def calibration(studies: Sequence[StudyFolder]) -> list[str]:
-    """ECE of the graft at 95 % of the gain against the fine-tuned model, and against it temperature-scaled."""
-    rows = _tables(studies, "recovered")
+def less(held: Held, a: str, b: str, metric: str, main: float | None) -> dict[str, str]:
+    """By task, or trained on and asked of: a less b of the main search at the main size, in points."""
+    rows = held.get("differences", pd.DataFrame())
     if rows.empty:
-        return []
-    rows = rows[rows["localizer"].isin(SEARCHED[:2]) & np.isclose(rows["gain_share"], 0.95)]
-    rows = rows.drop_duplicates(["id_task", "setting", "recipe", "localizer"])
-    made = []
-    for r in rows.sort_values(["localizer", "id_task"], kind="stable").to_dict("records"):
-        if not r["reached"]:
-            made.append([r["id_task"], r["localizer"], "none reaches it", "", "", "", "", ""])
-            continue
-        less = [_judged(r, f"ece_less_{rival}") for rival in ("ft", "scaled")]
-        made.append(
-            [
-                r["id_task"], r["localizer"], text.share(r["share"]), percent(r["gain"], r["gain_low"], r["gain_high"]),
-                percent(r["ece"], r["ece_low"], r["ece_high"]), percent(r["ece_ft"]), percent(r["ece_ft_scaled"]),
-                "; ".join(less),
-            ]
-        )  # fmt: skip
-    head = (
-        "task", "search", "size", "gain on test, %", "ECE graft, %", "ECE fine-tuned, %", "ECE temp.-scaled, %",
-        "graft less fine-tuned; less temp.-scaled, points",
-    )  # fmt: skip
-    reached = rows[rows["reached"]]
-    said = []
-    for rival, name in (("ft", "the fine-tuned model"), ("scaled", "that model temperature-scaled")):
-        ends = zip(reached[f"ece_less_{rival}_low"], reached[f"ece_less_{rival}_high"], strict=True)
-        found = [beyond(low, high, 0.0, -1) for low, high in ends]
-        better, worse = sum(one is True for one in found), sum(one is False for one in found)
-        said.append(f"against {name} better in {better}, worse in {worse}, open in {len(found) - better - worse}")
-    told = f"Grafts that reach it: {len(reached)} of {len(rows)}; ECE {'; '.join(said)}."
-    return [told, "", *markdown(head, made)]
+        return {}
+    rows = rows[(rows["a"] == a) & (rows["b"] == b) & rows["localizer"].eq(MAIN_SEARCH) & rows["setting"].eq("all")]
+    rows = at_main(own_metric(rows) if metric == "own" else rows[rows["metric"] == metric], main)
+    return {
+        (r["task"] if r["id_task"] == r["task"] else f"{r['id_task']} to {r['task']}"): percent(
+            r["value"], r["low"], r["high"]
+        )
+        for r in rows.to_dict("records")
+    }
 
 
-def _judged(row: dict, name: str) -> str:
-    """`−5.0 (−6.5 to −3.5), better`."""
+def needed(held: Held) -> dict[str, list[str]]:
+    """By task: the smallest region of the main search with 95 % of the gain, what it gains on test, and its ECE."""
+    rows = held.get("recovered", pd.DataFrame())
+    if rows.empty:
+        return {}
+    rows = rows[(rows["localizer"] == MAIN_SEARCH) & np.isclose(rows["gain_share"], 0.95)]
+    return {
+        r["id_task"]: [size_at(r), *(percent(r[k], r[f"{k}_low"], r[f"{k}_high"]) for k in ("gain", "ece")),
+                       *(judged(r, f"ece_less_{rival}") for rival in ("ft", "scaled"))]
+        if r["reached"] else ["none", "", "", "", ""]
+        for r in rows.to_dict("records")
+    }  # fmt: skip
+
+
+def judged(row: Mapping[Any, Any], name: str) -> str:
+    """`−5.0 (−6.5 to −3.5), better`: a difference of ECE."""
     value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
     if not np.isfinite(value):
         return text.MISSING
@@ -258,21 +159,99 @@ def _judged(row: dict, name: str) -> str:
     return f"{percent(value, low, high)}, {said}"
 
 
-def relatives(studies: Sequence[StudyFolder]) -> list[str]:
-    """Overlap of regions of related tasks against unrelated ones."""
-    rows = _tables(studies, "isolation")
-    if rows.empty:
-        return []
-    made = [
-        [
-            r["study"],
-            r["kind"],
-            r["relation"],
-            percent(r["value"], r["low"], r["high"]),
-            percent(r["chance"]),
-            str(r["pairs"]),
-        ]
-        for r in rows.to_dict("records")
-        if r["relation"] != "same" and r["kind"] == "overlap"
-    ]
-    return markdown(("study", "kind", "tasks", "share, %", "by chance, %", "pairs"), made)
+def size_at(row: Mapping[Any, Any]) -> str:
+    """`3 %`, and `3 %, by test` where only the test score reaches the gain."""
+    return text.share(row["share"]) + ("" if row["reached_on"] == "validation" else f", by {row['reached_on']}")
+
+
+def per_task(held: Held, main: float | None, name: str) -> list[str]:
+    """One row a task: score, agreement, complement and size needed; calibration; and the same on other data."""
+    rows = tested(held["scores"])
+    localizer = rows["localizer"].fillna("")
+    rows = at_size(rows[localizer.isin(("", MAIN_SEARCH, "movement"))], main)
+    size = rows[rows["localizer"].eq(MAIN_SEARCH)]["share"].median()
+    sizes, tuned = needed(held), less(held, "graft", "ft", "own", main)
+    over_top = less(held, "graft", "graft_movement", "own", main)
+    parts: tuple[list, list, list] = ([], [], [])
+    for where, own in rows.groupby("where", sort=False):
+        by = {
+            method: own[own["method"].eq(method) & own["localizer"].fillna("").isin(("", search))]
+            for method, search in PARTS.items()
+        }
+        name = str(where) + (" (F1)" if (own["metric"] == "f1").any() else "")
+        first = [name, text.count(int(own["n"].iloc[0])), *(cell(by[m]) for m in ("pretrained", "ft", "graft"))]
+        over = over_top.get(str(where), "")
+        if " to " in str(where):
+            parts[2].append([*first, tuned.get(str(where), ""), cell(by["graft_movement"])])
+            continue
+        parts[0].append([*first, cell(by["complement"]), cell(by["graft"], "agreement"), over])
+        eces = [cell(by[method], "ece") for method in ("ft", "ft_scaled", "graft")]
+        parts[1].append([str(where), *eces, *sizes.get(str(where), [NO_GAIN, "", "", "", ""])])
+    return _per_task(parts, text.share(float(size)) if np.isfinite(size) else "main size")
+
+
+PARTS = {
+    "pretrained": "", "ft": "", "ft_scaled": "", "graft": MAIN_SEARCH, "complement": MAIN_SEARCH,
+    "graft_movement": "movement",
+}  # fmt: skip
+NO_GAIN = "no gain"
+SAID = (
+    "Accuracy, or F1 where said, on test, %:",
+    "ECE, %, at the main size, and at the size needed for 95 % of the gain: the smallest whose validation score has "
+    "it (`by test`: whose test score has it); none: not even the largest; no gain: fine-tuning gained nothing beyond "
+    "chance:",
+    "Accuracy on other data, without further training; test examples that training has seen are left out:",
+)
+
+
+def _per_task(parts: tuple[list, list, list], at: str) -> list[str]:
+    graft = f"graft, {at}"
+    heads = (
+        ("task", "n", "pre-trained", "fine-tuned", graft, "its complement", "agreement",
+         "graft less top movement, points"),
+        ("task", "fine-tuned", "temperature-scaled", graft, "size needed", "gain there, %", "ECE there",
+         "less fine-tuned, points", "less temp.-scaled, points"),
+        ("trained on, asked of", "n", "pre-trained", "fine-tuned", graft, "graft less fine-tuned, points",
+         "top movement"),
+    )  # fmt: skip
+    made: list[str] = []
+    for words, head, rows in zip(SAID, heads, parts, strict=True):
+        made += [*([""] if made else []), words, "", *markdown(head, rows)] if rows else []
+    return made
+
+
+def recipes(held: Held, main: float | None, name: str) -> list[str]:
+    """Figure 5: of each recipe its own model, what its graft gives back of its gain, and what the rest keeps."""
+    rows = tested(held["scores"])
+    made = []
+    for (where, recipe), own in rows[rows["id_task"] == rows["task"]].groupby(["where", "recipe"], sort=False):
+        own = at_size(own, main)
+        tuned = own[own["method"].isin(("ft", "adamw", "adamw_l1"))]
+        parts = [own[(own["method"] == m) & (own["localizer"] == s)] for m, s in SIDES]
+        told = [cell(tuned), cell(parts[0]), cell(parts[0], "recovered"), cell(parts[1], "recovered"), cell(parts[2])]
+        made.append([str(where), "SGD" if recipe in GIVEN else RECIPES.get(str(recipe), str(recipe)), *told])
+    head = (
+        "task", "recipe", "fine-tuned", "graft", "its share of the gain", "top movement's share of the gain",
+        "complement of the graft",
+    )  # fmt: skip
+    return [*markdown(head, made), "", "Accuracy or F1, and shares of the recipe's own gain, on test, %."]
+
+
+SIDES = (("graft", MAIN_SEARCH), ("graft_movement", "movement"), ("complement", MAIN_SEARCH))
+
+
+def stages(held: Held, main: float | None, name: str) -> list[str]:
+    """Accuracy of every task after every stage, by mode."""
+    rows = own_metric(held["stages"])
+    tasks = list(dict.fromkeys(rows.sort_values("stage", kind="stable")["stage_task"]))
+    made = []
+    for (mode, _stage), own in rows[rows["mode"] != "independent"].groupby(["mode", "stage"], sort=True):
+        made.append([str(mode), str(own["stage_task"].iloc[0]), *_told(own, tasks)])
+    alone = rows[rows["mode"] == "independent"]
+    made += [["a model a task", "", *_told(alone, tasks)]] if len(alone) else []
+    return [*markdown(("mode", "learned last", *tasks), made), "", "Accuracy or F1 on test, %, by task."]
+
+
+def _told(rows: pd.DataFrame, tasks: Sequence[str]) -> list[str]:
+    found = {r["task"]: percent(r["value"], r["low"], r["high"]) for r in rows.to_dict("records")}
+    return [found.get(task, "") for task in tasks]

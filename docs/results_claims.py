@@ -1,0 +1,213 @@
+"""The three headline claims of docs/results.md, counted over all studies of a scale, and the page's summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from docs.results_tables import MAIN_SEARCH, SEARCHED, markdown, percent
+from skillviz.studies.scales import SCALES
+from skillviz.studies.store import StudyFolder
+from skillviz.studies.verdicts import at_main, beyond, main_share, own_metric
+from skillviz.ui import text
+
+OWN_SIZE = "learned"
+"""A search whose size is what comes out."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many comparisons support a claim, speak against it, and leave it open."""
+
+    supporting: int
+    against: int
+    open: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.supporting + self.against + self.open
+
+
+def counted(said: Iterable[bool | None]) -> Count:
+    """What the comparisons say, counted."""
+    told = list(said)
+    return Count(*(sum(one is wanted for one in told) for wanted in (True, False, None)))
+
+
+def joined(studies: Sequence[StudyFolder], name: str) -> pd.DataFrame:
+    """One table of several studies, with the study's name and its scale's main size."""
+    held = [
+        study.table(name).assign(
+            study=study.name, scale=study.record.scale, main=main_share(study.record.scale) or np.nan
+        )
+        for study in studies
+        if name in study.tables()
+    ]
+    held = [table for table in held if not table.empty]
+    return pd.concat(held, ignore_index=True) if held else pd.DataFrame()
+
+
+def _rivals(studies: Sequence[StudyFolder]) -> pd.DataFrame:
+    """Searched regions less top movement on their own tasks; runs that several studies have are told once."""
+    rows = joined(studies, "differences")
+    if rows.empty:
+        return rows
+    rows = rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
+    rows = own_metric(rows[rows["localizer"].isin(SEARCHED)])
+    rows = rows.assign(setting=_plain_setting(rows), recipe=rows["recipe"].replace("given", "sgd"))
+    rows = rows.assign(near=rows["share"].map("{:.3g}".format).where(rows["localizer"] != OWN_SIZE, OWN_SIZE))
+    return rows.drop_duplicates(["id_task", "setting", "recipe", "localizer", "near"])
+
+
+def _plain_setting(rows: pd.DataFrame) -> list[str]:
+    """The settings, those that name the scale's own readout as all others do: their runs are the same."""
+    return [
+        str(setting).removesuffix(f", {SCALES[scale].readout}") if scale in SCALES else str(setting)
+        for setting, scale in zip(rows["setting"], rows["scale"], strict=True)
+    ]
+
+
+def _beyond(rows: pd.DataFrame) -> list[bool | None]:
+    return [beyond(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]
+
+
+def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
+    """Searched regions against top movement at equal size: how often which is better, by size."""
+    rows = _rivals(studies)
+    made = []
+    for (localizer, _), own in sorted(
+        rows.groupby(["localizer", "near"]) if len(rows) else [], key=lambda g: (g[0][0], g[1]["share"].min())
+    ):
+        found = counted(_beyond(own))
+        ends = _range(text.points(own["value"].min()), text.points(own["value"].max()))
+        counts = (str(found.supporting), str(found.against), str(found.open))
+        made.append([str(localizer), _sizes(own["share"]), *counts, ends])
+    if not made:
+        return []
+    every = counted(_beyond(rows))
+    said = (
+        f"Of {every.total} comparisons the search is better in {every.supporting}, top movement in {every.against}; "
+        f"{every.open} stay open."
+    )
+    head = ("search", "size", "search better", "movement better", "open", "differences from task to task")
+    return [said, "", *markdown(head, made)]
+
+
+def _sizes(shares: pd.Series) -> str:
+    return _range(text.share(float(shares.min())), text.share(float(shares.max())))
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def _needed(studies: Sequence[StudyFolder]) -> pd.DataFrame:
+    """The smallest searched regions with 95 % of the gain, one a task and search."""
+    rows = joined(studies, "recovered")
+    if rows.empty:
+        return rows
+    rows = rows[rows["localizer"].isin(SEARCHED[:2]) & np.isclose(rows["gain_share"], 0.95)]
+    return rows.drop_duplicates(["id_task", "setting", "recipe", "localizer"])
+
+
+def _calmer(rows: pd.DataFrame, rival: str) -> Count:
+    ends = zip(rows[f"ece_less_{rival}_low"], rows[f"ece_less_{rival}_high"], strict=True)
+    return counted(beyond(low, high, 0.0, -1) for low, high in ends)
+
+
+def calibration(studies: Sequence[StudyFolder]) -> list[str]:
+    """ECE of the graft at 95 % of the gain against the fine-tuned model, and against it temperature-scaled."""
+    rows = _needed(studies)
+    if rows.empty:
+        return []
+    reached = rows[rows["reached"]]
+    said = []
+    for rival, name in (("ft", "the fine-tuned model"), ("scaled", "that model temperature-scaled")):
+        found = _calmer(reached, rival)
+        said.append(f"against {name} better in {found.supporting}, worse in {found.against}, open in {found.open}")
+    on = reached["reached_on"].eq("validation").sum()
+    return [
+        f"Grafts that reach it: {len(reached)} of {len(rows)}; ECE {'; '.join(said)}. {on} of these sizes were "
+        "found on validation, the others on test. Task by task: Table 2."
+    ]
+
+
+def relatives(studies: Sequence[StudyFolder]) -> list[str]:
+    """Overlap of regions of related tasks against unrelated ones, and of one task over mask seeds."""
+    rows = joined(studies, "isolation")
+    if rows.empty:
+        return []
+    made = [
+        [
+            r["study"], r["kind"], SAME if r["relation"] == "same" else r["relation"],
+            percent(r["value"], r["low"], r["high"]), percent(r["chance"]), str(r["pairs"]),
+        ]
+        for r in rows.to_dict("records")
+        if r["kind"] == "overlap"
+    ]  # fmt: skip
+    return markdown(("study", "kind", "tasks", "share, %", "by chance, %", "pairs"), made)
+
+
+SAME = "one task, other mask seed"
+
+
+def brief(studies: Sequence[StudyFolder]) -> list[str]:
+    """A scale's three claims in a sentence each."""
+    return [one for make in (_movement_brief, _calibration_brief, _relatives_brief) if (one := make(studies))]
+
+
+def _movement_brief(studies: Sequence[StudyFolder]) -> str:
+    rows = _rivals(studies)
+    if rows.empty:
+        return ""
+    rows = rows[(rows["localizer"] == MAIN_SEARCH) & rows["setting"].eq("all") & rows["recipe"].eq("sgd")]
+    if rows.empty:
+        return ""
+    main = at_main(rows, float(rows["main"].iloc[0]) if np.isfinite(rows["main"].iloc[0]) else None)
+    most = rows[np.isclose(rows["share"], rows["share"].max(), rtol=0.01)]
+    parts = [_versus(main)]
+    if _sizes(most["share"]) != _sizes(main["share"]):
+        parts.append(_versus(most))
+    return f"searched ({MAIN_SEARCH}) against top movement {'; '.join(parts)}"
+
+
+def _versus(rows: pd.DataFrame) -> str:
+    found = counted(_beyond(rows))
+    return (
+        f"at {_sizes(rows['share'])} better on {found.supporting} of {found.total} tasks, worse on {found.against}, "
+        f"open on {found.open}"
+    )
+
+
+def _calibration_brief(studies: Sequence[StudyFolder]) -> str:
+    rows = _needed(studies)
+    rows = rows[rows["localizer"] == MAIN_SEARCH] if len(rows) else rows
+    if rows.empty:
+        return ""
+    reached = rows[rows["reached"]]
+    tuned, scaled = _calmer(reached, "ft"), _calmer(reached, "scaled")
+    return (
+        f"{len(reached)} of {len(rows)} tasks have a graft with 95 % of the gain; its ECE is lower than the fine-tuned "
+        f"model's on {tuned.supporting}, higher on {tuned.against}, undecided on {tuned.open}, and lower than after "
+        f"temperature scaling on {scaled.supporting}, higher on {scaled.against}, undecided on {scaled.open}"
+    )
+
+
+def _relatives_brief(studies: Sequence[StudyFolder]) -> str:
+    rows = joined(studies, "isolation")
+    if rows.empty:
+        return ""
+    rows = rows[rows["kind"] == "overlap"].drop_duplicates("relation").set_index("relation")
+    told = {
+        name: percent(*row) for name, row in zip(rows.index, rows[["value", "low", "high"]].to_numpy(), strict=True)
+    }
+    if not {"related", "unrelated", "related - unrelated"} <= set(told):
+        return ""
+    return (
+        f"regions of related tasks share {told['related']} % of their entries, those of unrelated ones "
+        f"{told['unrelated']} %: {told['related - unrelated']} points more"
+    )
