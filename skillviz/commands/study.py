@@ -239,6 +239,8 @@ def _table(study: StudySpec, store: Store, name: str, stored: bool) -> pd.DataFr
     folder = open_study(study_path(store.root, study))
     if folder is None or not folder.record.files:
         raise BadInput(f"the study '{study.name}' has no tables in {store.root} yet; make them with `study run`.")
+    if folder.record.key != plan(study).key:
+        note(f"The tables of '{study.name}' are of the file as it was before; `study run` makes them anew.")
     return folder.table(name)
 
 

@@ -96,6 +96,15 @@ def test_tables_of_a_study(file: Path, tmp_path: Path) -> None:
     assert (missing.code, missing.err.count("\n")) == (2, 1) and "it has: " in missing.err
 
 
+def test_tables_of_a_file_that_has_changed_say_so(file: Path, done: Done, tmp_path: Path) -> None:
+    other = tmp_path / "study.yaml"
+    other.write_text(file.read_text().replace("localizer: movement", "localizer: random"))
+    assert other.read_text() != file.read_text()
+    said, same = (call("study", "table", path, "--name", "scores") for path in (other, file))
+    assert said.code == same.code == 0 and said.out == same.out
+    assert "as it was before" in said.err and "as it was before" not in same.err
+
+
 def test_a_wrong_study_ends_with_one_sentence(tiny: Path, tmp_path: Path, own_runs: Path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(study_of(tiny, {"task": tasks(tiny)[0], "recipe": "sdg"}).yaml_text())
