@@ -43,6 +43,8 @@ class Metric:
 METRICS = {
     "accuracy": Metric("accuracy", "%", 100, 1),
     "f1": Metric("F1", "%", 100, 1),
+    "accuracy or F1": Metric("accuracy or F1", "%", 100, 1),
+    "overlap_iou": Metric("IoU with the FISH mask", "%", 100, 1),
     "ece": Metric("ECE", "%", 100, 1),
     "ece_equal_mass": Metric("ECE (equal-mass bins)", "%", 100, 1),
     "agreement": Metric("agreement", "%", 100, 1),
@@ -147,9 +149,9 @@ def ordered(names: Iterable[str], known: Iterable[str]) -> list[str]:
 
 
 def log_ticks(low: float, high: float) -> dict:
-    """Ticks of an axis from 10**low to 10**high: powers of ten, where few their doubles and fives; no exponents."""
+    """Ticks of an axis from 10**low to 10**high: powers of ten, where few numbers between; no exponents."""
     powers = range(floor(low) - 1, ceil(high) + 1)
-    steps = (1,) if high - low > 2 else (1, 2, 5)
+    steps = (1,) if high - low > 2 else (1, 2, 5) if high - low > 0.4 else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
     values = [float(f"{step * 10.0**power:.6g}") for power in powers for step in steps]
     return {"tickmode": "array", "tickvals": values, "ticktext": [f"{value:,.6g}" for value in values]}
 

@@ -6,30 +6,33 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.plots.cells import broken
 from skillviz.plots.figure import blank, canvas, colour_bar, ordered, percent, require
 from skillviz.plots.theme import DENSITY
 
 COLUMNS = ("row", "column", "value", "chance")
 CELL, FRAME = 62, 110
+OFF = 5  # pixels between a row's name and its cells
 NOTHING = "There are no two regions to compare."
 KINDS = {
-    "overlap": ("share of the column's entries, %", "also in run", "entries of run"),
-    "iou": ("shared entries (IoU), %", "run", "run"),
+    "overlap": ("share of the column's entries, %", "also in {}", "entries of {}"),
+    "iou": ("shared entries (IoU), %", "{}", "{}"),
 }
 
 
 def overlap_map(
-    shares: pd.DataFrame, kind: str = "iou", *, theme: str = "light", height: int | None = None
+    shares: pd.DataFrame, kind: str = "iou", *, of: str = "run", theme: str = "light", height: int | None = None
 ) -> go.Figure:
     """One cell a pair of regions, its share in percent and, below it, the share by chance in brackets.
 
     `shares`: row, column (keys of runs), value and chance (0..1; NaN where a region is empty). `kind` is `iou`, which
-    is symmetric, or `overlap`: of the column's region, the share that lies in the row's too.
+    is symmetric, or `overlap`: of the column's region, the share that lies in the row's too. The keys name
+    an `of`.
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known; it is {' or '.join(map(repr, KINDS))}")
     require(shares, COLUMNS, "shares")
-    title, y, x = KINDS[kind]
+    title, y, x = (words.format(of) for words in KINDS[kind])
     names = ordered(shares["row"], ())
     if not names:
         return blank(NOTHING, theme, height or 300, x, y)
@@ -55,8 +58,9 @@ def overlap_map(
         )
     )
     order = {"type": "category", "categoryorder": "array", "categoryarray": names, "showgrid": False, "dtick": 1}
-    figure.update_xaxes(showline=False, **order)
-    figure.update_yaxes(autorange="reversed", **order)
+    words = [broken(name) if len(names) > 3 else name for name in names]
+    figure.update_xaxes(showline=False, tickvals=names, ticktext=words, **order)
+    figure.update_yaxes(autorange="reversed", ticklabelstandoff=OFF, **order)
     return figure
 
 

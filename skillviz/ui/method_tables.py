@@ -15,6 +15,7 @@ OF_REGIONS = ("graft", "complement", "graft_movement", "graft_random", "graft_fi
 SHOWN = (
     "pretrained", "graft", "graft_retrain", "bitfit", "lora", "adamw", "adamw_l1", "ft", "ft_scaled", "graft_movement",
 )  # fmt: skip
+MAIN = ("pretrained", "graft", "graft_retrain", "bitfit", "lora", "ft", "ft_scaled")
 SCALED = "ft_scaled"  # a temperature changes no prediction
 KEYS = ("base", "recipe", "setting", "id_task", "task", "split", "method", "localizer", "share", "metric")
 SAME_SIZE = 0.02  # relative: regions whose size is an outcome differ a little between seeds
@@ -84,6 +85,17 @@ def _as_points(rows: pd.DataFrame, d: float) -> pd.DataFrame:
     found = found[(found["method"] != SCALED) | ~found["metric"].isin(("accuracy", "f1"))]
     # a model without a region may stand in the table once for every recipe of its grafts
     return found.drop_duplicates(["method", "share", "metric"]).reset_index(drop=True)
+
+
+def main_ones(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of points or differences those that the page asks for first: no other optimizer, no other choice of a region."""
+    return rows[rows["method"].isin(MAIN)].reset_index(drop=True)
+
+
+def has_further(scores: pd.DataFrame, asked: Asked) -> bool:
+    """Whether anything was scored on the task beside them."""
+    found = points(scores, asked, asked.task)
+    return len(main_ones(found)) < len(found)
 
 
 def against_graft(differences: pd.DataFrame, asked: Asked, task: str, share: float) -> pd.DataFrame:

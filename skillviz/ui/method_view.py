@@ -30,6 +30,8 @@ class Found:
     asked: Asked
     share: float | None
     """The graft's size that the others are compared with; None where none was compared."""
+    further: bool
+    """Whether other optimizers and other choices of a region are shown too."""
 
     @property
     def metric(self) -> str:
@@ -49,14 +51,15 @@ def choose(study: StudyFolder) -> Found:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         asked = _asked(scores)
         share = _share(differences, asked, main_share(study.record.scale))
-    return Found(studies, scores, differences, asked, share)
+        further = method_tables.has_further(scores, asked) and _further(study)
+    return Found(studies, scores, differences, asked, share, further)
 
 
 def summary(found: Found) -> str:
     """The page's sentence."""
     if found.share is None:
         return f"On **{text.plain(found.asked.task)}** no method was compared with a graft on the same examples."
-    rows = method_tables.against_graft(found.differences, found.asked, found.asked.task, found.share)
+    rows = _less_graft(found, found.asked.task)
     return method_words.summary(rows, found.asked, found.share, found.metric)
 
 
@@ -124,17 +127,31 @@ def _share(differences: pd.DataFrame, asked: Asked, main: float | None) -> float
     return controls.select("size", "Region size", sizes, default, shown=text.share, width=160, help=about("size"))
 
 
+def _further(study: StudyFolder) -> bool:
+    """Asked of the reader; on where the study itself is about them."""
+    is_about = study.record.experiment not in ("table1", "table3")
+    help = "Models fine-tuned with AdamW (and L1 on the movement), their grafts, and grafts of the top movement."
+    return controls.switch("further", "AdamW and top movement too", is_about, help=help)
+
+
+def _less_graft(found: Found, task: str) -> pd.DataFrame:
+    """Every method that is shown less the graft; no rows where none was compared."""
+    differences = found.differences if found.share is not None else found.differences.iloc[:0]
+    rows = method_tables.against_graft(differences, found.asked, task, found.share or 0.0)
+    return rows if found.further else method_tables.main_ones(rows)
+
+
 def _by_touched(found: Found, task: str, metric: str, name: str = "touched") -> None:
     points = method_tables.points(found.scores, found.asked, task)
+    points = points if found.further else method_tables.main_ones(points)
     before = points[(points["method"] == "pretrained") & (points["metric"] == metric)]["value"]
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
     show(exhibits.by_touched(points, metric, task, levels, theme(), name), found.studies[0].name)
 
 
 def _rivals(found: Found, task: str, metric: str, name: str = "rivals") -> None:
-    share = found.share
-    rows = method_tables.against_graft(found.differences, found.asked, task, share) if share is not None else None
-    if rows is None or rows.empty:
+    share, rows = found.share, _less_graft(found, task)
+    if rows.empty:
         st.info("No method was compared with a graft on the same examples here, so there is no difference to show.")
         return
     show(exhibits.against_graft(rows, metric, task, float(share or 0), theme(), name), found.studies[0].name)

@@ -88,13 +88,13 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "task": rows["task"],
-            "measured on": rows["here"].fillna(""),
             "method": [method_style(method).title for method in rows["method"]],
-            "size here": ["" if pd.isna(share) else text.share(share) for share in rows["share"]],
             "metric": [NAMES.get(metric, metric) for metric in rows["metric"]],
             "published (± sd)": rows["printed"],
             "here (95 %)": [_ours(row) for row in rows.to_dict("records")],
             "difference": [text.points(value) for value in rows["difference"]],
+            "size here": ["" if pd.isna(share) else text.share(share) for share in rows["share"]],
+            "measured on": rows["here"].fillna(""),
         }
     )
 

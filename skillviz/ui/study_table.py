@@ -26,9 +26,10 @@ SHARES = ("share", "gain_share", "chance", "iou", "low_edge", "high_edge")
 
 
 def columns(table: pd.DataFrame) -> list[str]:
-    """Its columns in the order they are shown in: those asked for most first, those without any number last."""
+    """Its columns in the order they are shown in: those asked for most first, those that say nothing last."""
     held = [c for c in FIRST if c in table] + [str(c) for c in table if c not in FIRST]
-    bare = [c for c in held if table[c].isna().all()]
+    is_twice = {"id_task", "task"} <= set(table) and table["id_task"].equals(table["task"])
+    bare = [c for c in held if table[c].isna().all() or (c == "id_task" and is_twice)]
     return [c for c in held if c not in bare] + bare
 
 
@@ -75,5 +76,7 @@ def _config(column: Column, is_percent: bool) -> Any:
     if not column.dtype.lower().startswith(("float", "int")):
         return st.column_config.Column(column.name, help=column.meaning)
     title = f"{column.name}, %" if is_percent else column.name
-    form = "localized" if column.unit in ("entries", "examples") else "%.4g"
+    form = "localized" if column.unit in ("entries", "examples") else "%.3g" if column.name in SHARES else "%.4g"
+    if is_percent and column.name not in SHARES:
+        form = "%.2f"
     return st.column_config.NumberColumn(title, help=column.meaning, format=form)

@@ -232,3 +232,10 @@ def test_what_no_experiment_asks_is_said_with_its_reason(item: str, store: Path)
 def test_the_papers_own_slips_are_told_where_they_concern(store: Path) -> None:
     assert "its row averages 72.7" in said(opened("paper", item="table7"))
     assert "disagrees with itself" not in "".join(e.label for e in opened("paper", item="table3").expander)
+
+
+def test_other_optimizers_are_shown_where_asked_for(store: Path) -> None:
+    fake_study(store, "table1")
+    drawn = {on: "".join(chart.proto.spec for chart in charts(opened("methods", further=on))) for on in ("no", "yes")}
+    assert "AdamW" not in drawn["no"] and "AdamW" in drawn["yes"]
+    assert all(f'"name":"{name}"' in drawn["no"] for name in ("graft", "LoRA", "BitFit", "fine-tuned"))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.figure import METRICS, metric_words, ordered, percent, require, spread, wrapped
+from skillviz.plots.figure import METRICS, log_ticks, metric_words, ordered, percent, require, spread, wrapped
 
 
 def test_metrics_are_shown_in_their_units() -> None:
@@ -65,3 +65,9 @@ def test_spread_leaves_alone_what_is_apart() -> None:
 def test_a_spread_that_is_too_small_would_be_seen() -> None:
     low, high = spread([10, 10], 14)
     assert not high - low >= 15 - 1e-9
+
+
+def test_an_axis_of_a_narrow_span_has_more_than_one_tick() -> None:
+    for low, high in ((-0.9, -0.6), (0.0, 0.5), (-2.0, 2.0), (-0.76, -0.56)):
+        ticks = log_ticks(low, high)["tickvals"]
+        assert sum(10**low <= tick <= 10**high for tick in ticks) >= 2

@@ -41,3 +41,11 @@ def test_an_empty_region_has_empty_cells() -> None:
 def test_an_unknown_kind_is_named() -> None:
     with pytest.raises(ValueError, match="'share' is not known; it is 'overlap' or 'iou'"):
         overlap_map(several.shares(), "share")
+
+
+def test_what_is_compared_can_be_named_and_long_names_are_broken() -> None:
+    names = ["sst2_sentences", "cr", "qnli", "mnli"]
+    frame = pd.DataFrame([(a, b, 0.5, 0.1) for a in names for b in names], columns=["row", "column", "value", "chance"])
+    figure = overlap_map(frame, "overlap", of="region")
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("entries of region", "also in region")
+    assert "sst2_<br>sentences" in figure.layout.xaxis.ticktext

@@ -121,3 +121,12 @@ def test_the_temperature_is_that_of_the_fine_tuned_model(tables: dict[str, pd.Da
     ):
         scaled = found[found["method"] == "ft_scaled"]
         assert len(scaled) and (scaled["touched"] == 1).all() and (scaled["value"] > 0).all()
+
+
+def test_the_page_asks_for_few_methods_first(tables: dict[str, pd.DataFrame]) -> None:
+    scores = tables["scores"]
+    more = pd.concat([scores, scores[scores["method"] == "graft"].assign(recipe="adamw")])
+    found = method_tables.main_ones(method_tables.points(more, ASKED, ASKED.task))
+    assert set(found["method"]) <= set(method_tables.MAIN) and {"graft", "ft", "lora", "bitfit"} <= set(found["method"])
+    assert method_tables.has_further(more, ASKED)
+    assert not method_tables.has_further(scores[scores["method"].isin(("graft", "ft"))], ASKED)

@@ -22,6 +22,8 @@ def test_what_is_asked_first_stands_first_and_what_is_empty_last(tables: dict[st
     assert sorted(order) == sorted(scores.columns)
     assert order[:6] == ["id_task", "task", "method", "localizer", "share", "metric"] and order[-1] == "pooled_low"
     assert order.index("mean") < order.index("base")
+    own = study_table.columns(scores[scores["id_task"] == scores["task"]])
+    assert own[0] == "task" and set(own[-2:]) == {"pooled_low", "id_task"}
 
 
 def test_shares_are_in_percent_and_nats_stay(tables: dict[str, pd.DataFrame]) -> None:

@@ -8,7 +8,7 @@ from skillviz.plots.methods import method_style
 from skillviz.plots.paper import beside
 from skillviz.ui import text
 from skillviz.ui.exhibits.exhibit import Exhibit, kept
-from skillviz.ui.paper_table import NAMES, OWN
+from skillviz.ui.paper_table import NAMES
 
 
 @kept
@@ -21,7 +21,7 @@ def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, th
     return Exhibit(
         name="paper_values",
         title=f"{name[:1].upper()}{name[1:]}, {title}",
-        figure=beside(marks, tasks, "ece" if metric == "ece" else "accuracy" if metric == OWN else metric, theme=theme),
+        figure=beside(marks, tasks, metric, theme=theme),
         reads=f"{ours}hollow ones are published, with one standard deviation over five samples of the data. Tasks go "
         "by their published names; the table says what stands for them here.",
         alt=_said(marks, name),

@@ -58,7 +58,7 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     return Exhibit(
         name=f"study_{kind}",
         title=names[kind],
-        figure=overlap_map(rows, kind, theme=theme),
+        figure=overlap_map(rows, kind, of="region", theme=theme),
         reads="of all entries that either region has, the percentage that both have; in brackets, what random regions "
         "of these sizes would share. Means over mask seeds."
         if kind == "iou"
