@@ -50,7 +50,11 @@ def cell(rows: pd.DataFrame, metric: str = "") -> str:
     row = own.iloc[0]
     pooled = np.isfinite(row["pooled_low"])
     ends = (row["pooled_low"], row["pooled_high"]) if pooled else (row["low"], row["high"])
-    return percent(row["mean"], *ends)
+    # over few seeds that differ much the interval can pass what a share can be
+    return percent(row["mean"], *(np.clip(ends, 0, 1) if metric in BOUNDED else ends))
+
+
+BOUNDED = ("accuracy", "f1", "ece", "agreement")
 
 
 def tested(scores: pd.DataFrame) -> pd.DataFrame:
@@ -99,26 +103,29 @@ KEYS = ["where", "method", "localizer", "recipe"]
 
 
 def curves(held: Held, main: float | None, name: str) -> list[str]:
-    """Accuracy or F1 of every kind of region by its size, and of the whole models."""
+    """Accuracy or F1 of every kind of region by its size, beside the whole models."""
     rows = tested(held["scores"])
     rows = rows[~rows["method"].isin(("complement", "ft_scaled"))]
     rows = rows if name == "figure7" else rows[rows["id_task"] == rows["task"]]
-    whole = rows["share"].isna()
-    free = rows["localizer"].eq("learned") & ~whole
-    sizes = {f"{share:.2g}": share for share in sorted(rows[~whole & ~free]["share"])}
+    whole = rows[rows["share"].isna()]
+    rows = rows[rows["share"].notna()]
+    sizes = {f"{share:.2g}": share for share in sorted(rows[rows["localizer"] != "learned"]["share"])}
+    ends = {where: [cell(own[own["method"].isin(m)]) for m in WHOLE] for where, own in whole.groupby("where")}
     made = []
     for (where, method, localizer, recipe), own in rows.groupby(KEYS, sort=False, dropna=False):
         told = named(str(method), localizer, str(recipe))
         at = own["share"].map("{:.2g}".format)
+        values = [cell(own[at == one]) for one in sizes]
         if localizer == "learned":
-            told += f" ({text.share(float(own['share'].iloc[0]))}, its own size)"
-            values = ["" for _ in sizes] + [cell(own)]
-        else:
-            told += ", searched" if method == "graft_biases" and localizer != "biases" else ""
-            values = [cell(own[at == one]) for one in sizes] + [cell(own[own["share"].isna()])]
-        made.append([str(where), told, *values])
-    head = ("task", "method", *(text.share(share) for share in sizes.values()), "whole model or own size")
+            values = [f"at {text.share(float(own['share'].iloc[0]))}, its own: {cell(own)}", *["" for _ in sizes]][:-1]
+        told += ", searched" if method == "graft_biases" and localizer != "biases" else ""
+        pre, tuned = ends.get(where, ["", ""])
+        made.append([str(where), told, pre, *values, tuned])
+    head = ("task", "region", "pre-trained", *(text.share(share) for share in sizes.values()), "fine-tuned")
     return [*markdown(head, sorted(made, key=lambda row: row[0])), "", "Accuracy or F1 on test, %."]
+
+
+WHOLE = (("pretrained",), ("ft", "adamw", "adamw_l1"))
 
 
 def less(held: Held, a: str, b: str, metric: str, main: float | None) -> dict[str, str]:
