@@ -11,7 +11,7 @@ from skillviz.studies.differences import paired
 from skillviz.studies.means import scores
 from skillviz.studies.observed import Observed, once
 from skillviz.studies.recovered import recovered
-from skillviz.studies.resampled import Resampled, difference_draws, mean_draws
+from skillviz.studies.resampled import Resampled, difference_draws, mean_draws, widening
 from skillviz.studies.shapes import histogram
 from skillviz.studies.tables import TABLES, check, empty, notes
 from tests.studies.tiny_studies import D, seen
@@ -166,6 +166,19 @@ def test_the_pooled_mean_agrees_with_plain_draws_over_runs() -> None:
     mean, plain = mean_draws(draws), np.mean(list(draws.values()), axis=0)
     assert mean.mean() == pytest.approx(plain.mean(), abs=0.02)
     assert mean.std() > plain.std()  # seeds are drawn too
+
+
+def test_three_seeds_are_as_uncertain_as_their_t_interval() -> None:
+    """No examples' luck: the draws over three seeds are as wide as mean +- 4.303 sd / sqrt(3), which a plain bootstrap
+    over three values is far from; so is it over three fine-tuned models of one seed."""
+    values = np.array([0.80, 0.83, 0.86])
+    half = 4.303 * values.std(ddof=1) / np.sqrt(3)
+    for units in ([("m0", 0), ("m0", 1), ("m0", 2)], [("m0", 0), ("m1", 0), ("m2", 0)]):
+        draws = {unit: np.full(20_000, value) for unit, value in zip(units, values, strict=True)}
+        drawn = mean_draws(draws)
+        assert drawn.mean() == pytest.approx(0.83, abs=2e-3)
+        assert 1.96 * drawn.std() == pytest.approx(half, rel=0.03)
+    assert widening(1) == 1.0 and widening(3) == pytest.approx(np.sqrt(1.5) * 4.3027 / 1.95996, rel=1e-4)
 
 
 def ladder(*checked: float, tested: tuple[float, ...] = (0.6, 0.7, 0.8)) -> list[Observed]:
