@@ -224,10 +224,9 @@ def told(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any]) -
     table = [line for place, line in enumerate(lines) if line or place < len(lines) - 1]
     yield from (f"**{title}.** `{command}`: {made}.{caption}", "", *table, *([""] if table else []))
     found = _verdicts(study)
-    yield from map(verdict_line, found)
     notes = study.table("note")["text"] if "note" in study.tables() else ()
-    yield from (f"- {note}" for note in notes if note not in SAID_ONCE)
-    yield ""
+    lines = [*map(verdict_line, found), *(f"- {note}" for note in notes if note not in SAID_ONCE)]
+    yield from ([*lines, ""] if lines else [])
     if said := _get(words, "studies", study.name):
         yield from (said, "")
     elif row and any(verdict.outcome == DISAGREES for verdict in found) and (said := _get(words, "reasons", row.name)):
