@@ -12,11 +12,18 @@ HERE = {"--runs-dir": 1, "--workers": 1, "--json": 0, "--partial": 0, "--dry-run
 
 
 def shareable(command: str | None) -> str | None:
-    """The command without such options, and without local paths: files of the project from its root, others by name."""
+    """The command without such options, and without local paths: files of the project from its root, others by name.
+
+    A study file may say anything here: what is no command line, as a lone quote, keeps its words as they are.
+    """
     if command is None:
         return None
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return " ".join(_plain(word) for word in command.split())
     kept, skipped = [], 0
-    for word in shlex.split(command):
+    for word in words:
         name, equals, _ = word.partition("=")
         if skipped:
             skipped -= 1

@@ -26,6 +26,7 @@ REPRODUCE = "python -m skillviz reproduce table1 --scale demo"
         (f"{REPRODUCE} --write-only --runs-dir /tmp/x --json", REPRODUCE),
         (f"{REPRODUCE} --tasks=sst2,/home/t.yaml --base org/m", f"{REPRODUCE} --tasks=sst2,t.yaml --base org/m"),
         (f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'", f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'"),
+        ("it's what /home/me/s.yaml asks", "it's what s.yaml asks"),
         (None, None),
     ],
 )  # fmt: skip
