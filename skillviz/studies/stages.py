@@ -71,7 +71,7 @@ def difference(a: Answers, b: Answers, metric: str) -> Interval:
 
 
 def refuse_changed(found: Stages, order: Sequence[str]) -> None:
-    """Raises BadData where an earlier task is answered otherwise after a later stage than right after its own.
+    """Raises BadData where an earlier task's logits after a later stage are not bit for bit those right after its own.
 
     In grafting this cannot happen: later training moves no entry that an earlier task's model is made of.
     """
@@ -80,12 +80,14 @@ def refuse_changed(found: Stages, order: Sequence[str]) -> None:
         if first is None or first is own:
             continue
         _refuse_unlike(own, first)
-        changed = int((own.logits.argmax(axis=1) != first.logits.argmax(axis=1)).sum())
+        changed = int((own.logits != first.logits).any(axis=1).sum())
         if changed:
+            other = int((own.logits.argmax(axis=1) != first.logits.argmax(axis=1)).sum())
             raise BadData(
                 f"after stage {stage} the grafting model answers {changed:,} of {len(own.ids):,} test examples of "
-                f"'{task}' otherwise than after its own stage, which later training must not change; the stored "
-                "stages are wrong: delete the member's folder and run the study again."
+                f"'{task}' otherwise than after its own stage (other logits; {other:,} other predictions), which later "
+                "training must not change; the stored stages are wrong: delete the member's folder and run the study "
+                "again."
             )
 
 

@@ -125,7 +125,7 @@ def test_table_4_tells_what_each_mode_keeps() -> None:
     assert less[("continual_graft", "continual_naive")] == pytest.approx(9 / 39)
     methods = {"continual_naive", "continual_graft", "independent", "pretrained", "graft"}
     assert set(found["scores"]["method"]) == methods
-    assert found["note"]["text"].str.contains("the same after every later stage").any()
+    assert found["note"]["text"].str.contains("bit for bit the same after every later stage").any()
 
 
 @pytest.mark.usefixtures("no_leaks")

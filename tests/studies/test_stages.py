@@ -47,6 +47,14 @@ def test_equal_answers_pass_and_a_planted_change_is_refused() -> None:
         refuse_changed({**same, (2, "a"): told(TASK, "1100")}, ["a", "b"])
 
 
+def test_the_last_bit_of_a_logit_is_a_change() -> None:
+    first, later = told(TASK, "1101"), told(TASK, "1101")
+    later.logits[1, 1] = np.nextafter(later.logits[1, 1], 2)
+    found = {(1, "a"): first, (2, "a"): later, (2, "b"): told(OTHER, "11")}
+    with pytest.raises(BadData, match="answers 1 of 4 .* \\(other logits; 0 other predictions\\)"):
+        refuse_changed(found, ["a", "b"])
+
+
 def test_stages_of_other_examples_are_not_compared() -> None:
     with pytest.raises(BadData, match="same test examples"):
         difference(told(TASK, "11"), told(TASK, "111"), "accuracy")

@@ -51,7 +51,7 @@ def build(scale: Scale) -> list[dict[str, Any]]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """stages, scores, differences and note; raises BadData where grafting changed an earlier task's answers."""
+    """stages, scores, differences and note; raises BadData where grafting changed an earlier task's logits."""
     found = {mode: list(results.scores(recipe=RECIPE, mode=mode)) for mode in (NAIVE, GRAFTING)}
     alone = {_name(run): run for run in results.runs(role="region")}
     order = order_of([score for scores in found.values() for score in scores])
@@ -69,7 +69,9 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     rows = [row for mode, own in stages.items() for row in stage_rows(mode, own, order)]
     said = [one.sentence for one in left.values() if one.sentence]
     if stages[GRAFTING]:
-        said.append("In grafting every earlier task's test answers are the same after every later stage; checked.")
+        said.append(
+            "In grafting every earlier task's test logits are bit for bit the same after every later stage; checked."
+        )
     return {
         "stages": pd.DataFrame(rows),
         "scores": pd.DataFrame(_scores(stages, alone, left, order)),
