@@ -11,7 +11,7 @@ from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.studies.member import CONTINUAL, MULTI, RETRAIN, SEVERAL, MemberSpec, read_member
 from skillviz.studies.regions import KEY, read_recipe, regions_of
 from skillviz.studies.score import ScoreSpec, read_score_spec
-from skillviz.studies.spec import OWN, StudySpec, expanded, merged
+from skillviz.studies.spec import MOST_COMBINATIONS, OWN, StudySpec, expanded, merged
 from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE, Step, name_of, title_of
 
 NONE = "none"  # the localizer of entries that only fine-tune and score
@@ -20,6 +20,8 @@ LORA = "lora"
 SHARED = ("base", "readout", "k_shot", "data_seed", "max_train", "max_validation")  # of an entry and its models
 INHERITED = (*SHARED, "task", "sizes", "seed", "device", "dtype", "autocast", "max_test")  # of an entry and its region
 OF_SCORES = ("k_shot", "data_seed", "max_train", "max_validation", "max_test")
+
+MOST_STEPS = MOST_COMBINATIONS
 
 Labels = dict[str, Any]
 
@@ -50,6 +52,10 @@ def built(study: StudySpec) -> Built:
             own = study.defaults.get("finetune") or {}
             for chosen in expanded(values):
                 _Entry(_of_recipe(chosen, values), number, own, found).add()
+                if len(found.steps) > MOST_STEPS:
+                    raise BadInput(
+                        f"with this entry the study has more than {MOST_STEPS:,} steps; write several studies."
+                    )
         except BadInput as error:
             raise BadInput(f"study '{study.name}', entry {number} of runs: {error.args[0]}") from error
     _need_regions(found)

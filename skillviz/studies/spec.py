@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ OWN = ("recipe", "finetune", "tasks", "mode", "region", "also", "label", "size")
 
 MOST_VALUES = 100_000
 """In one study file, those of aliases counted wherever they stand."""
+MOST_COMBINATIONS = 10_000
+"""That the lists of one entry may stand for: more is a slip of the pen, and would be planned for minutes."""
+LONGEST_NAME = 100
+"""Letters of a study's name, which names a folder."""
 
 
 class StudySpec(BaseModel):
@@ -50,6 +55,10 @@ class StudySpec(BaseModel):
         """A study is kept in a folder of its name."""
         if not slug(value):
             raise ValueError("a name has letters or digits")
+        if len(value) > LONGEST_NAME:
+            raise ValueError(
+                f"a name has {LONGEST_NAME} letters at most, this one {len(value):,}; `title` may be longer"
+            )
         return value
 
     @property
@@ -109,6 +118,12 @@ def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
     lists = {n: found if isinstance(found, list) else [found] for n in EXPANDED if (found := _get(values, n)) != ()}
     if empty := next((name for name, found in lists.items() if not found), None):
         raise BadInput(f"the list of '{empty}' is empty; give one value or more.")
+    if (count := prod(map(len, lists.values()))) > MOST_COMBINATIONS:
+        several = ", ".join(name for name, found in lists.items() if len(found) > 1)
+        raise BadInput(
+            f"the lists of {several} stand for {count:,} combinations; {MOST_COMBINATIONS:,} are the most: write fewer "
+            "values, or several studies."
+        )
     for combination in itertools.product(*lists.values()):
         chosen = dict(values)
         for name, value in zip(lists, combination, strict=True):

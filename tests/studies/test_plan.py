@@ -210,6 +210,24 @@ def test_a_name_that_can_name_no_folder_is_refused(tmp_path: Path) -> None:
     assert StudySpec(name="Table 2: demo", runs=({},)).folder == "table-2-demo"
 
 
+def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({"name": "a" * 101, "runs": [{"base": "b"}]}))
+    with pytest.raises(BadInput, match="'name': a name has 100 letters at most, this one 101") as caught:
+        read_study(tmp_path / "s.yaml")
+    assert "\n" not in str(caught.value)
+    assert StudySpec(name="a" * 100, runs=({},)).folder == "a" * 100
+
+
+def test_lists_that_stand_for_too_much_are_refused() -> None:
+    entry = {"base": "b", "finetuned": "f", "task": "sst2", "localizer": "random", "size": "1%"}
+    product = {**entry, "seed": list(range(101)), "data_seed": list(range(100))}
+    with pytest.raises(BadInput, match="entry 1 of runs: the lists of data_seed, seed stand for 10,100 combinations"):
+        plan(StudySpec(name="s", runs=(product,)))
+    halves = [{**entry, "seed": list(range(n, n + 5001))} for n in (0, 6000)]
+    with pytest.raises(BadInput, match="entry 2 of runs: with this entry the study has more than 10,000 steps"):
+        plan(StudySpec(name="s", runs=tuple(halves)))
+
+
 ENDLESS = {
     "a list in itself": "runs: [{base: b, options: {recipe: &r {union: [*r]}}}]",
     "aliases of aliases": "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
