@@ -131,12 +131,12 @@ def region_sha256(run: Run) -> str:
 
 
 def member_record(folder: Path) -> dict[str, Any] | None:
-    """member.json; None where the folder holds no finished member."""
+    """member.json; None where the folder holds no finished member, or one of another version, which is made anew."""
     try:
         found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and found.get("schema_version") == MEMBER_VERSION else None
 
 
 @contextmanager

@@ -208,7 +208,7 @@ def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
     assert only_study(store).record.made_of != tables
 
 
-def test_a_retrained_member_is_made_anew_with_its_region(whole: Whole) -> None:
+def test_a_retrained_member_is_made_anew_with_its_region_or_version(whole: Whole) -> None:
     from skillviz.studies.making import made as is_made
 
     study, store, _, _ = whole
@@ -218,8 +218,10 @@ def test_a_retrained_member_is_made_anew_with_its_region(whole: Whole) -> None:
     assert list(record["regions"]) == [spec.regions[0].key()]
     record["regions"] = {spec.regions[0].key(): "of another region"}
     kept = (folder_of(spec) / "member.json").read_text()
-    (folder_of(spec) / "member.json").write_text(json.dumps(record))
-    assert is_made(spec, store) is None
+    of_before = {**json.loads((folder_of(spec) / "member.json").read_text()), "schema_version": 0}
+    for other in (record, of_before):
+        (folder_of(spec) / "member.json").write_text(json.dumps(other))
+        assert is_made(spec, store) is None
     (folder_of(spec) / "member.json").write_text(kept)
 
 
