@@ -7,10 +7,13 @@ import os
 import secrets
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from filelock import FileLock
 
 from skillviz.runs import tables
 from skillviz.runs.atomic import sha256, write_file, write_text
@@ -43,9 +46,9 @@ def make_score(
     fields, frame = _computed(spec, asked, session, report)
     target = score_path(store.root, spec)
     part = target.parent / f".new-{target.name}-{secrets.token_hex(3)}"
-    with written(store.root):
+    with _alone(store.root, target):
         try:
-            part.mkdir(parents=True)
+            part.mkdir()
             _store(part, frame)
             path = part / PREDICTIONS
             files = {PREDICTIONS: FileNote(sha256=sha256(path), size=path.stat().st_size)}
@@ -55,9 +58,21 @@ def make_score(
             _swap(part, target)
         finally:
             shutil.rmtree(part, ignore_errors=True)
-    found = read_score(target)
+        found = read_score(target)
     assert found is not None
     return found
+
+
+@contextmanager
+def _alone(root: Path, target: Path) -> Iterator[None]:
+    """While one stores these scores others wait; what a killed process left of them is taken away."""
+    locks = target.parent / ".locks"
+    with written(root):
+        locks.mkdir(parents=True, exist_ok=True)
+        with FileLock(locks / f"{target.name}.lock"):
+            for left in (*target.parent.glob(f".new-{target.name}-*"), target.parent / f".old-{target.name}"):
+                shutil.rmtree(left, ignore_errors=True)
+            yield
 
 
 def _computed(spec: ScoreSpec, asked: Any, session: Session, report: Report) -> tuple[dict[str, Any], pd.DataFrame]:
@@ -103,7 +118,6 @@ def _store(part: Path, frame: pd.DataFrame) -> None:
 def _swap(part: Path, target: Path) -> None:
     """Puts the finished folder in place; an old one is taken away only then."""
     old = target.parent / f".old-{target.name}"
-    shutil.rmtree(old, ignore_errors=True)
     if target.exists():
         os.rename(target, old)
     os.rename(part, target)

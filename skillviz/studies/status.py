@@ -21,7 +21,7 @@ from skillviz.studies.plan import Plan, plan
 from skillviz.studies.score import Score, ScoreSpec, read_score, score_path
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.step import TABLE, Step
-from skillviz.studies.store import StudyFolder, open_study, study_path
+from skillviz.studies.store import TABLES_VERSION, StudyFolder, open_study, study_path
 
 FINISHED, MISSING, FAILED, RUNNING = "finished", "missing", "failed", "running"
 COLUMNS = {"step": "int64", "kind": "str", "title": "str", "state": "str", "seconds": "float64", "error": "str"}
@@ -90,6 +90,7 @@ class Snapshot:
         told = [f"{key} {run.id}" for key, run in self.runs.items()]
         told += [f"{key} {score.record.created}" for key, score in self.scores.items()]
         told += [f"{key} {record.get('created')}" for key, record in self.members.items()]
+        told += [f"tables {TABLES_VERSION}"] if TABLES_VERSION > 1 else []  # the first were stored without it
         return sha256("\n".join(sorted(told)).encode()).hexdigest()
 
     def devices(self) -> str | None:

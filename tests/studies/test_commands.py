@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pandas as pd
 import pytest
 
 from skillviz.errors import BadInput, RunNotFound, StoreError
 from skillviz.jobs import study_jobs as jobs
+from skillviz.runs.progress import silent
+from skillviz.runs.session import Session
 from skillviz.runs.store import Store
+from skillviz.studies import scored
 from skillviz.studies.engine import run_study
 from skillviz.studies.estimate import estimate, estimates, spoken
 from skillviz.studies.pack import pack
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
+from skillviz.studies.score import read_score, score_path
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot, status
 from skillviz.studies.store import list_studies
@@ -84,6 +91,42 @@ def test_tables_without_an_experiment_are_as_declared(done: Done) -> None:
     assert {"scores", "differences", "recovered", "makeup", "note"} == set(folder.tables())
     for name in folder.tables():
         pd.testing.assert_frame_equal(check(folder.table(name), name), folder.table(name))
+
+
+@pytest.mark.usefixtures("file")
+def test_tables_of_another_version_are_made_anew(done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, store = done[0], Store(shutil.copytree(done[1].root, tmp_path / "runs"))
+    assert not run_study(study, store).finished
+    monkeypatch.setattr("skillviz.studies.status.TABLES_VERSION", 2)
+    assert [step.kind for step in run_study(study, store).finished] == ["table"]
+    assert not run_study(study, store).finished
+
+
+@pytest.mark.usefixtures("file")
+def test_scores_stored_by_several_at_once_are_whole(
+    done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (spec,), store = plan(done[0]).scores, Store(shutil.copytree(done[1].root, tmp_path / "runs"))
+    target = score_path(store.root, spec)
+    kept = read_score(target)
+    assert kept is not None
+    for left in (f".new-{target.name}-dead", f".old-{target.name}"):
+        (target.parent / left).mkdir()
+    computed, barrier = scored._computed(spec, spec.run_spec("cpu"), Session(), silent), Barrier(3)
+    monkeypatch.setattr(scored, "_computed", lambda *_: (barrier.wait(60), computed)[1])
+    swap, under_way = scored._swap, []
+
+    def seen(part: Path, to: Path) -> None:
+        time.sleep(0.2)
+        under_way.append(len(list(to.parent.glob(".new-*"))))
+        swap(part, to)
+
+    monkeypatch.setattr(scored, "_swap", seen)
+    with ThreadPoolExecutor(3) as pool:
+        made = list(pool.map(lambda _: scored.make_score(spec, store, Session(), device="cpu"), range(3)))
+    assert under_way == [1, 1, 1]
+    assert all(score.metrics == kept.metrics for score in made)
+    assert sorted(path.name for path in target.parent.iterdir()) == [".locks", target.name]
 
 
 def test_tables_of_a_study(file: Path, tmp_path: Path) -> None:
