@@ -96,13 +96,14 @@ def reproduce(
 
     Started again, it goes on where it stopped. The file can be changed and run with [bold]study run[/bold].
     """
-    from skillviz.studies.reproduce import Asked, refuse_absent, study_of, write_study
+    from skillviz.studies.reproduce import Asked, refuse_absent, refuse_wrong, study_of, write_study
 
     store = Store(store_root(runs_dir))
     kind = readout.value if readout else None
     asked = Asked(name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned)
     row, own, study = study_of(asked, store)
     refuse_absent(own, study)
+    refuse_wrong(study, store)
     path = write_study(study, store)
     say(f"{row.title}: {row.question}")
     for sentence in row.differences(own):

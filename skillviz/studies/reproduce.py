@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -12,16 +14,18 @@ from typing import Any
 
 import pandas as pd
 
-from skillviz.errors import BadInput
+from skillviz.errors import BadInput, SkillvizError
 from skillviz.models.recipes import RECIPES
 from skillviz.runs.atomic import write_text
 from skillviz.runs.store import Store, written
+from skillviz.studies.check import check
 from skillviz.studies.command import shareable
 from skillviz.studies.experiments import Experiment, experiment
 from skillviz.studies.plan import plan
 from skillviz.studies.published import published, stands_for
 from skillviz.studies.scales import EVERY, Scale, asked_tasks, scale
 from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FILE, study_path
 from skillviz.tasks.project import located
 
@@ -126,6 +130,21 @@ def refuse_absent(own: Scale, study: StudySpec) -> None:
                 f"the scale {own.name} needs real models and data: set {VARIABLE} to the folder that has models/ and "
                 "data/, or give --base and --data."
             )
+
+
+def refuse_wrong(study: StudySpec, store: Store) -> None:
+    """Raises what `check` finds against the study; task files written for one that is not there go with it."""
+    try:
+        check(Snapshot(plan(study), store))
+    except SkillvizError:
+        folder = study_path(store.root, study)
+        if not (folder / FILE).exists():
+            shutil.rmtree(folder / TASKS, ignore_errors=True)
+            with suppress(OSError):  # what else is there stays
+                folder.rmdir()
+                folder.parent.rmdir()
+                store.root.rmdir()
+        raise
 
 
 def beside(row: Experiment, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:

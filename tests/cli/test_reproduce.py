@@ -31,12 +31,21 @@ def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
         (("table2", "--tasks", "sst2"), "'sst2' is not a task of the scale demo; known: film-sentiment"),
         (("table2", "--data", "here"), "has data of its own"),
         (("table2", "--finetuned", "mine"), "belongs to one task"),
+        (("table2", "--base", "no/such/folder"), "no/such/folder"),
+        (("table2", "--base", "no/such/folder", "--write-only"), "no/such/folder"),
     ],
 )
 def test_wrong_words_end_in_one_sentence(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
     said = call("reproduce", *words, "--runs-dir", tmp_path)
-    assert said.code == 2 and sentence in said.err and "Traceback" not in said.err
+    assert said.code == 2 and sentence in said.err and "Traceback" not in said.err and "about" not in said.out
     assert not list(tmp_path.iterdir())
+
+
+def test_task_files_for_data_go_with_a_study_that_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data" / "cr").mkdir(parents=True)
+    words = ("reproduce", "figure6", "--scale", "small", "--data", tmp_path / "data", "--tasks", "cr")
+    said = call(*words, "--base", "no/such/folder", "--runs-dir", tmp_path / "runs")
+    assert said.code == 2 and "there is no file" in said.err and not (tmp_path / "runs").exists()
 
 
 def test_a_pair_of_the_user_is_asked_from_end_to_end(
