@@ -90,7 +90,7 @@ TABLES = {
             ID_TASK, SETTING, RECIPE, LOCALIZER,
             Column("gain_share", "float64", "", "the share of the fine-tuning gain that was to be recovered"), SIZE,
             SHARE, Column("reached", "bool", "", "whether any size reached it; else the largest stands here"),
-            Column("reached_on", "str", "", "the split that the size was chosen on"), METRIC,
+            Column("reached_on", "str", "", "the split whose gain it reaches; empty for none"), METRIC,
             *_with_ends("value", "test metric of the graft at this size"),
             *_with_ends("value_ft", "test metric of the fine-tuned model"),
             *_with_ends("gain", "share of the gain recovered on test"),

@@ -23,7 +23,7 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.step import Step
 
 PATIENCE = 5.0  # seconds that a worker has to leave a checkpoint
-GONE = Failure(
+NO_PROCESS = Failure(
     kind="killed",
     message="The process that did this step is gone.",
     hint="It was ended from outside or ran out of memory; start the study again with fewer workers.",
@@ -82,7 +82,7 @@ class Pool:
         busy = {worker.connection: worker for worker in self.workers if worker.step is not None}
         for ready in wait(list(busy)):
             worker = busy[ready]  # type: ignore[index]
-            step, reply = worker.step, Reply("failed", 0.0, GONE)
+            step, reply = worker.step, Reply("failed", 0.0, NO_PROCESS)
             try:
                 reply, worker.step = worker.connection.recv(), None
             except (EOFError, OSError):

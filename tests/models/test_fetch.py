@@ -16,7 +16,9 @@ from skillviz.cli import app
 from skillviz.errors import ModelNotFound, UnsafeWeights
 from skillviz.models.absent import making
 from skillviz.models.fetch import at_hand, has_weights, hub_name, refuse_absent, resolve
-from skillviz.runs.library import shipped_root
+from skillviz.runs.store import Store, shipped_root
+from skillviz.studies.plan import plan
+from skillviz.studies.store import list_studies
 from skillviz.tasks.project import project_root
 
 
@@ -179,16 +181,22 @@ def test_what_brings_a_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_makes_them() -> None:
-    """The noted command is of the run's own base and task, is understood by the command line, and gives its folder."""
+    """The noted command is of the run's own base and task, is understood by the command line, and gives its folder; a
+    model of a study is made by the command of a stored study that has a run of it."""
+    studies = {study.record.command or "": plan(study.study).runs for study in list_studies(Store(shipped_root()))}
     found = 0
     for spec in (json.loads(path.read_text())["spec"] for path in shipped_root().glob("*/run.json")):
         if spec["finetuned"].startswith("demo_world/"):
             continue
         words = shlex.split(making(spec["finetuned"]) or "")
+        if spec["finetuned"].startswith("${SKILLVIZ_MEMBERS}/"):
+            asked = {told: study for told, study in studies.items() if told == shlex.join(words)}
+            assert asked and spec["finetuned"] in {found.finetuned for found in next(iter(asked.values()))}, words
+            continue
         assert words[:4] == ["python", "-m", "skillviz", "finetune"], spec["finetuned"]
         command = get_command(app).get_command(None, "finetune")
         given = command.make_context("finetune", words[4:]).params
-        assert (given["base"], given["task"], str(given["out"])) == (spec["base"], spec["task"], spec["finetuned"])
+        assert (given["base"], given["task"], str(given["out"])) == (spec["base"], [spec["task"]], spec["finetuned"])
         found += 1
     assert found > 60
 

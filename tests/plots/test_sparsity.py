@@ -65,8 +65,9 @@ def test_mixed_data_are_refused(column: str, other: str) -> None:
 
 def test_one_line_a_localizer_in_its_own_style() -> None:
     study = frames.curve()
-    by_hand = study[study["localizer"] == "random"].assign(localizer="recipe")
-    figure = metric_by_size(pd.concat([study, by_hand], ignore_index=True))
+    drawn = study[study["localizer"] == "random"]
+    others = [drawn.assign(localizer=name) for name in LOCALIZERS if name not in set(study["localizer"])]
+    figure = metric_by_size(pd.concat([study, *others], ignore_index=True))
     looks = [(t.name, t.line.color, t.line.dash, t.marker.symbol) for t in figure.data]
     assert looks == [(s.title, s.color, s.dash, s.symbol) for s in LOCALIZERS.values()]
     assert {t.name: t.mode for t in figure.data}["learned"] == "markers"

@@ -20,13 +20,13 @@ REPRODUCE = "python -m skillviz reproduce table1 --scale demo"
     [
         (f"{RUN} benchmarks/studies/s.yaml --workers 1 --runs-dir /tmp/runs", f"{RUN} benchmarks/studies/s.yaml"),
         (f"{RUN} --json --runs-dir=/tmp/runs {project_root()}/benchmarks/s.yaml", f"{RUN} benchmarks/s.yaml"),
-        (f"{RUN} '/home/a b/s.yaml' --partial --dry-run", f"{RUN} s.yaml"),
+        (f"{RUN} '/srv/a b/s.yaml' --partial --dry-run", f"{RUN} s.yaml"),
         (f"{RUN} ~/s.yaml --workers=3", f"{RUN} s.yaml"),
         (f"{RUN} ../../else/s.yaml", f"{RUN} s.yaml"),
         (f"{REPRODUCE} --write-only --runs-dir /tmp/x --json", REPRODUCE),
-        (f"{REPRODUCE} --tasks=sst2,/home/t.yaml --base org/m", f"{REPRODUCE} --tasks=sst2,t.yaml --base org/m"),
+        (f"{REPRODUCE} --tasks=sst2,/srv/t.yaml --base org/m", f"{REPRODUCE} --tasks=sst2,t.yaml --base org/m"),
         (f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'", f"{REPRODUCE} --base '${{SKILLVIZ_REAL}}/m'"),
-        ("it's what /home/me/s.yaml asks", "it's what s.yaml asks"),
+        ("it's what /srv/me/s.yaml asks", "it's what s.yaml asks"),
         (None, None),
     ],
 )  # fmt: skip

@@ -1,0 +1,46 @@
+"""Notes in models.json which command makes each fine-tuned model of the stored studies: `python benchmarks/members.py`.
+
+A model of a study is made by the study's own command; where several studies share one, the one with the fewest steps.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(PROJECT))
+
+from skillviz.models.absent import COMMANDS
+from skillviz.runs.atomic import write_text
+from skillviz.runs.store import Store, shipped_root
+from skillviz.studies.member import ENVIRONMENT
+from skillviz.studies.plan import plan
+from skillviz.studies.store import list_studies
+
+OF_STUDIES = f"${{{ENVIRONMENT}}}/"
+
+
+def commands() -> dict[str, str]:
+    """What a spec's `finetuned` says to the command that makes it, for the models of all stored studies."""
+    found: dict[str, tuple[int, str]] = {}
+    for study in list_studies(Store(shipped_root())):
+        steps, command = plan(study.study), study.record.command
+        for spec in steps.runs:
+            if command and spec.finetuned.startswith(OF_STUDIES):
+                told = (len(steps.steps), command)
+                found[spec.finetuned] = min(found.get(spec.finetuned, told), told)
+    return {name: command for name, (_, command) in sorted(found.items())}
+
+
+def main() -> None:
+    """Writes the file: what was noted by hand stays, models of studies are told anew."""
+    path = PROJECT / COMMANDS
+    noted = json.loads(path.read_text(encoding="utf-8"))
+    kept = {name: command for name, command in noted.items() if not name.startswith(OF_STUDIES)}
+    write_text(path, json.dumps(kept | commands(), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
