@@ -110,14 +110,20 @@ def open_study(path: Path) -> StudyFolder | None:
 
 
 def list_studies(library: Library | Store) -> Sequence[StudyFolder]:
-    """The studies of all stores of a library, by name; of two of one name the user's own, which is the first."""
+    """The studies of all stores of a library, by name; of two of one name the user's own, which is the first.
+
+    One without tables, begun anew or cut off, gives way to one of its name that has them.
+    """
     stores = library.stores if isinstance(library, Library) else [library]
     found: dict[str, StudyFolder] = {}
     for store in stores:
         for path in sorted((store.root / FOLDER).glob(f"*/{RECORD}")):
             study = open_study(path.parent)
-            if study is not None:
-                found.setdefault(path.parent.name, study)
+            if study is None:
+                continue
+            before = found.get(path.parent.name)
+            if before is None or (study.tables() and not before.tables()):
+                found[path.parent.name] = study
     return [found[name] for name in sorted(found)]
 
 

@@ -70,6 +70,7 @@ def details(study: StudyFolder | None) -> None:
     st.caption(study_words.caption(study))
     if study_words.is_demo(study):
         st.caption(study_words.caution())
+    study_running.begun_anew(study)
     _problems(study)
     if not study.tables():
         st.info("It has no tables yet: they are made when its other steps have ended.", icon=":material/table:")
@@ -86,6 +87,7 @@ def _problems(study: StudyFolder) -> None:
     """The steps that failed, in words, and how to go on."""
     lines = studies_words.failed(study)
     if not lines:
+        study_running.go_on_button(study.name)
         return
     lost = studies_words.not_reached(study)
     more = f" {text.counted(lost, 'step')} could not be reached." if lost else ""

@@ -57,6 +57,11 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.Dat
     return pd.DataFrame(rows)
 
 
+def begun_anew(state: str) -> str:
+    """What stands above a stored study whose name a study of the user's own has, that has no tables yet."""
+    return f"You began this study anew, and yours is **{state}**. Until it has tables, the stored ones are shown."
+
+
 def counted(plan: Plan, left: int) -> str:
     """What a plan holds: `3 fine-tunings, 27 localizations, 9 scorings; 39 steps, 12 to do`."""
     parts = [

@@ -14,7 +14,7 @@ from skillviz.errors import SkillvizError
 from skillviz.jobs import study_jobs
 from skillviz.jobs.study_jobs import FAILED, FINISHED, RUNNING, STOPPED, StudyJob
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.store import FILE, study_path
+from skillviz.studies.store import FILE, StudyFolder, study_path
 from skillviz.ui import address, cache, studies_words, study_choice, text
 
 EVERY = 1.5  # seconds between two looks at a study under way
@@ -136,6 +136,13 @@ def _again(job: StudyJob) -> None:
 _CARDS: dict[str, Callable[[StudyJob], None]] = {
     RUNNING: _running, FINISHED: _finished, FAILED: _failed, STOPPED: _stopped,
 }  # fmt: skip
+
+
+def begun_anew(study: StudyFolder) -> None:
+    """Says so where the user's own study has no tables yet and a stored one of its name stands in."""
+    own = next((job for job in _now() if job.name == study.name), None)
+    if own is not None and own.path != study.path:
+        st.info(studies_words.begun_anew(own.state), icon=":material/history:")
 
 
 def go_on_button(name: str) -> None:

@@ -80,16 +80,19 @@ def _uploaded(name: str, content: bytes) -> StudySpec:
 
 def _plan_and_button(study: StudySpec) -> None:
     """What will be done and how long it takes, then the button."""
-    workers = 1
-    with st.spinner("Reading models and data for the estimate."):
+    workers, told = 1, st.container()
+    with told, st.spinner("Reading models and data for the estimate."):
         outlook = cache.study_outlook(study, cache.own_store(), workers)
-    st.markdown(
-        f"{studies_words.counted(outlook.plan, outlook.left)} {studies_words.minutes(outlook.minutes, outlook.left)}"
-    )
     most = min(MOST_WORKERS, os.cpu_count() or 1)
     if most > 1 and outlook.left > 1:
         help = "Each takes memory for its own models. On one machine they share its cores and its device."
         workers = controls.whole("new.workers", "Processes side by side", 1, most, 1, help=help)
+    if workers > 1:
+        with told, st.spinner("Reading models and data for the estimate."):
+            outlook = cache.study_outlook(study, cache.own_store(), workers)
+    told.markdown(
+        f"{studies_words.counted(outlook.plan, outlook.left)} {studies_words.minutes(outlook.minutes, outlook.left)}"
+    )
     with st.expander("The steps"):
         st.dataframe(outlook.steps, hide_index=True, alt="The steps of the study, with their seconds")
     with st.expander("The same as a command line"):
@@ -103,7 +106,7 @@ def _plan_and_button(study: StudySpec) -> None:
 
 def _command(study: StudySpec, workers: int) -> str:
     """The command line that does the same; a study file that is nowhere yet will lie in its folder."""
-    side = f" --workers {workers}" if workers > 1 else ""
+    side = f" --workers {workers}" if workers > 1 or (study.command and study.scale == "demo") else ""
     if study.command:
         return study.command + side
     return f"python -m skillviz study run {study_path(cache.own_store().root, study)}/{FILE}{side}"

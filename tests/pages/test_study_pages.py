@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -144,6 +145,32 @@ def test_a_study_that_ended_early_says_so(store: Path) -> None:
     fake_running(store, NOBODY)
     test = opened("studies")
     assert not test.get("progress") and list(test.dataframe[0].value["state"]) == ["stopped"]
+
+
+def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "shipped")
+    fake_study(tmp_path / "shipped", "table2")
+    fake_running(store, NOBODY)
+    assert "Of the paper's 2 claims here" in opened("paper").markdown[0].value
+    test = opened("studies")
+    assert "You began this study anew, and yours is **stopped**." in test.info[0].value
+    assert [button.label for button in test.button if button.label == "Go on with it"]
+
+
+def test_a_study_that_was_cancelled_can_go_on_in_a_later_session(store: Path) -> None:
+    fake_running(store, NOBODY)
+    assert [button.label for button in opened("studies").button if button.label == "Go on with it"]
+
+
+def test_processes_side_by_side_shorten_the_estimate(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    ways = [opened("studies", **{"new.experiment": "figure6", "new.workers": count}) for count in ("1", "2")]
+    told = [re.search(r"It will take \*\*about (.+?) \(", said(test)) for test in ways]
+    assert all(told) and told[0].group(1) != told[1].group(1)  # type: ignore[union-attr]
+    for count, test in zip((1, 2), ways, strict=True):
+        assert any(code.value.endswith(f"figure6 --scale demo --workers {count}") for code in test.code)
 
 
 def test_the_form_tells_question_plan_and_minutes_before_the_start(

@@ -21,7 +21,7 @@ OUTLOOK_SECONDS = 60  # fine-tuned models are made without a run or study.json
 
 
 def studies() -> Sequence[StudyFolder]:
-    """The stored studies by name, of two of one name the user's own."""
+    """The stored studies by name, of two of one name the user's own once it has tables."""
     return _studies(_stamp(library()))
 
 
