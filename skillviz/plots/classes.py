@@ -65,6 +65,8 @@ def _matrix_axes(figure: go.Figure, labels: Sequence[str]) -> None:
     below = [shown(name) for name in labels] if brief else [str(i + 1) for i in places]
     beside = below if brief else [f"{i + 1} {shown(name, 10 if n > MANY else 14)}" for i, name in enumerate(labels)]
     figure.update_xaxes(tickvals=places, ticktext=below, range=[-0.5, n - 0.5], showline=False, tickangle=0)
+    if n > MANY:
+        figure.update_xaxes(tickfont_size=10)  # as the cells: two digits stay apart at 320 pixels
     figure.update_yaxes(tickvals=places, ticktext=beside, range=[n - 0.5, -0.5], showgrid=False)
 
 

@@ -64,7 +64,7 @@ def by_stage(
         if start and np.isfinite(start.get(task, np.nan)):
             _level(figure, start[task], words.text(start[task]), PRETRAINED, words, place, last, theme)
     ticks = {"tickvals": list(range(1, last + 1)), "range": [0.7, last + 0.3]}
-    figure.update_xaxes(title_text=STAGE, **ticks)
+    figure.update_xaxes(title_text=STAGE, title_font_size=11 if len(tasks) <= 3 else 9, **ticks)
     figure.update_yaxes(title_text=words.axis, col=1)
     figure.update_yaxes(showgrid=True)
     return figure

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import Metric, blank, canvas, log_ticks, metric_words, ordered, percent, require
+from skillviz.plots.figure import Metric, blank, canvas, log_ticks, metric_words, ordered, percent, require, wrapped
 from skillviz.plots.references import add_references
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
@@ -25,6 +25,7 @@ TOUCHED = "parameters touched, % (log scale)"
 APART = 1.16  # factor between two marks that would stand on each other
 PLOT, LEGEND = 300, 19  # pixels of the plot, and of a method in the legend of a narrow page
 ROW, PANEL = 36, 84  # pixels of a method's row, and of the axis
+NARROW, SIDE = 34, 15  # letters of an axis' title, and of a row's name, in one line at 320 pixels
 
 STYLES = {
     "pretrained": STATES["pretrained"],
@@ -107,6 +108,7 @@ def rivals(
     words = metric_words(metric)
     unit = "points" if words.unit == "%" else words.unit or "points"
     title = f"{words.title}: method − {method_style(of).title}, {unit}"
+    title = title if len(title) <= NARROW else title.replace(": ", ":<br>", 1)
     shown = differences[(differences["metric"] == metric) & differences["value"].notna()]
     rows = ordered(shown["method"].astype(str), STYLES)
     tall = height or PANEL + ROW * max(len(rows), 3)
@@ -118,7 +120,8 @@ def rivals(
     titles = [method_style(method).title for method in rows]
     figure.update_xaxes(showgrid=True, range=_around_zero(shown, words))
     figure.update_yaxes(
-        type="category", categoryorder="array", categoryarray=titles[::-1], dtick=1, showgrid=False,
+        type="category", categoryorder="array", categoryarray=titles[::-1], showgrid=False,
+        tickvals=titles, ticktext=[wrapped(title, SIDE) for title in titles],
         range=[-0.6, len(titles) - 0.4],
     )  # fmt: skip
     line = {"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}

@@ -20,12 +20,12 @@ STABILITY = ("task", "source", "iou", "low", "high", "chance")
 NO_REGIONS = "No two regions are stored here to be compared."
 NO_GAIN = "No relative gain is stored here."
 NO_STABILITY = "No region was found twice, so nothing can be said of its stability."
-GAIN_TITLE = "relative gain, % (100 = multi-task)"
-FRAME, CELL, FEW = 120, 56, 5
+GAIN_TITLE = "gain, % of multi-task's"
+FRAME, CELL, LINE, FEW = 120, 60, 18, 5
 OFF = 5  # pixels between a row's name and its marks
 SCALE = [(float(place), str(colour)) for place, colour in get_colorscale(DENSITY)]
 KINDS = {
-    "overlap": ("share of the column's entries, %", "also in region of", "entries of region of"),
+    "overlap": ("share of the column, %", "also in region of", "entries of region of"),
     "iou": ("shared entries (IoU), %", "region of", "region of"),
 }
 SINGLE, UNION_OF, PURIFIED = "its own region alone", "union", "union, purified"
@@ -97,7 +97,7 @@ def gain_of_regions(
         for i, of in enumerate(regions)
     ]
     names = [region_name(of.rstrip("+"), of.endswith("+")) for of in regions]
-    tall = FRAME + sum(CELL if "<br>" not in name else 18 * (name.count("<br>") + 2) for name in names)
+    tall = FRAME + sum(max(CELL, LINE * (name.count("<br>") + 2)) for name in names)
     figure = canvas(theme, height or tall, x, y)
     _cells(figure, value, low, high, hover, names, tasks, (0, 100), GAIN_TITLE, theme, own)
     return figure
@@ -198,7 +198,7 @@ def _numbers(z: np.ndarray, texts: Sequence[Sequence[str]], ends: tuple[float, f
     inks = [INK[theme] if np.isnan(share) else ink_on(blended(SCALE, share)) for share in shares]
     return go.Scatter(
         x=[column for _, column in places], y=[row for row, _ in places], mode="text", name="numbers",
-        text=[texts[row][column] for row, column in places], textfont={"size": 12, "color": inks}, hoverinfo="skip",
+        text=[texts[row][column] for row, column in places], textfont={"size": 11, "color": inks}, hoverinfo="skip",
         showlegend=False,
     )  # fmt: skip
 
@@ -242,7 +242,7 @@ def _cell(value: float, low: float, high: float, bold: bool, many: bool) -> str:
     number = f"<b>{number}</b>" if bold else number
     if many or np.isnan(low) or np.isnan(high):
         return number
-    return f"{number}<br>({_number(low, 0)} to {_number(high, 0)})"
+    return f"{number}<br>({_number(low, 0)}<br>to {_number(high, 0)})"  # three lines: a cell may have 40 pixels
 
 
 def _number(share: float, digits: int) -> str:

@@ -68,7 +68,7 @@ def test_every_number_can_be_read_on_its_colour(theme: str) -> None:
 
 def test_minus_nought_is_nought() -> None:
     frame = frames.gain().assign(value=-0.0004, low=-0.12, high=0.2)
-    assert tasks.gain_of_regions(frame).data[1].text[0] in ("<b>0.0</b><br>(−12 to 20)", "0.0<br>(−12 to 20)")
+    assert tasks.gain_of_regions(frame).data[1].text[0] in ("<b>0.0</b><br>(−12<br>to 20)", "0.0<br>(−12<br>to 20)")
 
 
 def test_a_gain_that_is_not_defined_says_so() -> None:
