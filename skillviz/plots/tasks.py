@@ -29,8 +29,10 @@ KINDS = {
     "iou": ("shared entries (IoU), %", "region of", "region of"),
 }
 SINGLE, UNION_OF, PURIFIED = "its own region alone", "union", "union, purified"
+CHOSEN = "this region"
 UNION_STYLES = {
     UNION_OF: Style("union", STATES["grafted"].color, "diamond", "solid"),
+    CHOSEN: Style("this region", STATES["grafted"].color, "diamond", "solid"),
     PURIFIED: Style("union, purified", "#8B3FD9", "star", "longdash"),
     SINGLE: Style("the task's own region alone", "#1D5FD1", "square-open", "dot"),
 }
@@ -106,7 +108,8 @@ def gain_of_regions(
 def union_gain(union: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
     """What a union gives every task, beside the task's own region: one row a task, marks with intervals.
 
-    `union`: task, what (SINGLE, UNION_OF or PURIFIED), value, low, high (relative gain, 1 = the multi-task model).
+    `union`: task, what (SINGLE, UNION_OF, PURIFIED; CHOSEN: of one task's region), value, low, high (relative gain,
+    1 = the multi-task model).
     """
     require(union, UNION, "union")
     if union.empty:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from skillviz.plots.tasks import PURIFIED, SINGLE, UNION_OF
+from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
 from skillviz.runs.run import Run
 from skillviz.studies.family import family, relation
 from skillviz.studies.store import StudyFolder
@@ -132,7 +132,7 @@ def stored(found: Found, chosen: Sequence[str]) -> pd.DataFrame:
         return gain.iloc[:0].assign(what="")
     what = gain["purified"].map({True: PURIFIED, False: UNION_OF})
     if len(chosen) == 1:
-        what = pd.Series(SINGLE, index=gain.index)
+        what = pd.Series(CHOSEN, index=gain.index)
     own = gain["of"] == gain["task"]
     parts = [gain.assign(what=what)[same]]
     parts += [gain.assign(what=SINGLE)[own & ~same]]
@@ -149,12 +149,13 @@ def _asked(found: Found, chosen: Sequence[str]) -> pd.DataFrame:
     st.caption(tasks_words.not_stored(chosen))
     recipe = {"union": [{"run": runs[task].id} for task in chosen]} if len(chosen) > 1 else {"run": runs[chosen[0]].id}
     among, rows = [run.spec.task for run in runs.values()], []
+    what = UNION_OF if len(chosen) > 1 else CHOSEN
     for task, run in runs.items():
         answer = live.ask(run, "union", topic=f"union.{task}", region=recipe, among=among)
         if answer is None:
             _explain(found, "")
             return found.gain.iloc[:0]
-        rows.append({"task": task, "what": UNION_OF, "seeds": 1, "n": answer["n"], **_gain_of(answer)})
+        rows.append({"task": task, "what": what, "seeds": 1, "n": answer["n"], **_gain_of(answer)})
     own = found.gain[(found.gain["of"] == found.gain["task"])].assign(what=SINGLE)
     asked = pd.DataFrame(rows)
     return pd.concat([asked, own[asked.columns]], ignore_index=True) if len(own) else asked

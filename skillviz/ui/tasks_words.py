@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillviz.plots.tasks import SINGLE, UNION_OF
+from skillviz.plots.tasks import CHOSEN, UNION_OF
 from skillviz.ui import text
 
 RELATED, UNRELATED, GAP = "related", "unrelated", "related - unrelated"
@@ -73,7 +73,7 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
 
 def union(rows: pd.DataFrame, chosen: Sequence[str]) -> str:
     """What the union of these tasks' regions gives inside and outside it."""
-    found = rows[rows["what"] == (UNION_OF if len(chosen) > 1 else SINGLE)].set_index("task")
+    found = rows[rows["what"] == (UNION_OF if len(chosen) > 1 else CHOSEN)].set_index("task")
     inside = [_one(task, found.loc[task]) for task in chosen if task in found.index]
     outside = [_one(str(task), found.loc[task]) for task in found.index if task not in chosen]
     what = "The union" if len(chosen) > 1 else "The region"

@@ -53,6 +53,12 @@ def test_no_task_chosen_asks_for_one(study: Path) -> None:
     assert not test.exception and "Choose one task or more" in words(test) and len(charts(test)) == 3
 
 
+def test_the_region_of_one_task_stands_beside_the_others_own(study: Path) -> None:
+    test = opened("tasks", union="film-sentiment")
+    assert not test.exception and "The region of film-sentiment brings back" in words(test)
+    assert "of tasks outside it" in words(test)
+
+
 def test_a_union_that_is_not_stored_says_what_makes_it(study: Path) -> None:
     test = opened("tasks", union="film-sentiment~news-topic")
     assert not test.exception and len(charts(test)) == 3

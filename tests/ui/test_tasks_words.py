@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from skillviz.plots.tasks import SINGLE, UNION_OF
+from skillviz.plots.tasks import CHOSEN, SINGLE, UNION_OF
 from skillviz.ui import tasks_words as words
 from tests.ui.test_interpolation_words import plain
 
@@ -62,5 +62,5 @@ def test_a_union_is_told_inside_and_outside() -> None:
     said = plain(words.union(rows, ("a", "b")))
     assert "The union of a and b brings back **90 %** (80–100) on a and **20 %** (−10 to 50) on b" in said
     assert "of tasks outside it, n/a on c, where the multi-task model gains nothing." in said
-    single = rows.assign(what=SINGLE)
-    assert plain(words.union(single, ("a",))).startswith("The region of a brings back")
+    single = pd.concat([rows.assign(what=CHOSEN), rows[rows["task"] == "b"].assign(what=SINGLE)])
+    assert plain(words.union(single, ("a",))).startswith("The region of a brings back **90 %** (80–100) on a; of tasks")

@@ -63,13 +63,14 @@ def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
     """What the union of the chosen tasks' regions gives each task."""
     said = [f"{row['task']}, {row['what']}: {text.percent(row['value'], 0)}" for row in table.to_dict("records")]
     named = " + ".join(chosen)
+    what = f"the regions of {named}, grafted together" if len(chosen) > 1 else f"the region of {named}, grafted"
     return Exhibit(
         name="tasks_union",
         title="What their union gives" if len(chosen) > 1 else "What this region gives",
         figure=plots.union_gain(table, theme=theme),
-        reads=f"the regions of {named}, grafted together, on every task; beside it the task's own region alone. 0 % "
+        reads=f"{what}, on every task; beside it the task's own region alone. 0 % "
         "is the pre-trained, 100 % the multi-task model. Lines are 95 % intervals over test examples and mask seeds.",
-        alt=f"Relative gain of the union of {named}. {'; '.join(said)}.",
+        alt=f"Relative gain of {what}. {'; '.join(said)}.",
         table=table.reset_index(drop=True),
         words=("union", "purified", "gain"),
     )
