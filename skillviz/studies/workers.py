@@ -7,11 +7,13 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from skillviz.errors import DiskFull
@@ -108,10 +110,21 @@ class Pool:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=main, args=(theirs, self.setup), daemon=True)
-        process.start()
+        with _no_main():
+            process.start()
         theirs.close()
         self.workers.append(Worker(process, ours))
         return self.workers[-1]
+
+
+@contextlib.contextmanager
+def _no_main() -> Iterator[None]:
+    """A spawned process imports this one's main module anew, which a worker has no need of and may not be able to."""
+    own, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = own
 
 
 def main(connection: Connection, setup: Setup) -> None:

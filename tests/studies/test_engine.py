@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -180,8 +181,11 @@ def test_a_study_that_is_killed_comes_to_the_same_tables(small: Small, tmp_path:
     same_tables(one, two)
 
 
-def test_two_workers_come_to_the_same_tables(small: Small, store: Store) -> None:
+def test_two_workers_come_to_the_same_tables(small: Small, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     study, told = small[0], list[tuple[str, str]]()
+    stranger = ModuleType("__main__")  # as a page's script leaves behind: a worker must not import it
+    stranger.__file__ = str(store.root / "no-such-script.py")
+    monkeypatch.setitem(sys.modules, "__main__", stranger)
     outcome = run_study(study, store, workers=2, on_step=lambda n, c, step, what: told.append((step.key, what)))
     assert outcome.is_whole and not outcome.failed, outcome.failed
     finished: set[str] = set()
