@@ -2,11 +2,12 @@
 
     python benchmarks/page_speed.py [--runs 20] [--servers 5] [--rounds 5] [--out benchmarks]
 
-A copy of the project with the first `--runs` runs that ship is served, and driven by headless Chromium; times are
-taken in the page itself, from the navigation or the click to the first frame with a figure of the new page on it.
-In the same browser a bare Streamlit app with pages of one small figure takes turns: what a switch costs at
-least. A page that asks the models does so after its first figure, or not at all. Writes page_speed.json, and the
-table into README.md beside this file. Needs the packages of requirements-dev.txt and a Chromium on the path.
+A copy of the project with the first `--runs` runs that ship with a ranking, and with the tables of the studies, is
+served, and driven by headless Chromium; times are taken in the page itself, from the navigation or the click to the
+first frame with a figure of the new page on it. In the same browser a bare Streamlit app with pages of one small
+figure takes turns: what a switch costs at least. A page that asks the models does so after its first figure, or not
+at all. Writes page_speed.json, and the table into README.md beside this file. Needs the packages of
+requirements-dev.txt and a Chromium on the path.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks.machine import machine, written
+from skillviz.runs.run import RANKING
 from skillviz.runs.store import Store
 from skillviz.ui.pages import PAGES
 from tests.e2e.server import PATIENCE, served, settle
@@ -95,6 +97,7 @@ def project_of(runs: list[Path]) -> Iterator[Path]:
             shutil.copy(PROJECT / name, folder / name)
         for run in runs:
             shutil.copytree(run, folder / "cached_runs" / run.name)
+        shutil.copytree(PROJECT / "cached_runs" / "studies", folder / "cached_runs" / "studies")
         yield folder
 
 
@@ -172,7 +175,8 @@ def row_of(name: str, seconds: list[float], least: float, target: float | None =
 
 def measure(runs: int, servers: int, rounds: int) -> dict[str, Any]:
     """All of it, with the machine."""
-    there, stored = machine(), [run.path for run in Store(PROJECT / "cached_runs").list()][:runs]
+    there, shipped = machine(), Store(PROJECT / "cached_runs").list()
+    stored = [run.path for run in shipped if RANKING in run.files][:runs]  # those of studies ship without rankings
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright, project_of(stored) as project:
         browser = playwright.chromium.launch(executable_path=chromium)
