@@ -146,7 +146,7 @@ def check(frame: pd.DataFrame, name: str, labels: Sequence[str] = ()) -> pd.Data
     unknown = [str(n) for n in frame.columns if n not in names]
     if missing or unknown:
         raise ValueError(f"{table.file}: missing columns {missing}, unknown columns {unknown}.")
-    return pd.DataFrame({c.name: _typed(frame[c.name], c, table) for c in wanted})
+    return pd.DataFrame({c.name: typed(frame[c.name], c, table.file) for c in wanted})
 
 
 def logit_columns(labels: Sequence[str]) -> list[str]:
@@ -173,13 +173,14 @@ def _labels(frame: pd.DataFrame, table: Table) -> list[str]:
     return own if table.logits else []
 
 
-def _typed(values: pd.Series, column: Column, table: Table) -> pd.Series:
+def typed(values: pd.Series, column: Column, table: str) -> pd.Series:
+    """The values as the column's dtype; raises ValueError, with the table's name, where they are not of it."""
     if not column.nullable and values.isna().any():
-        raise ValueError(f"{table.file}: column '{column.name}' has missing values.")
+        raise ValueError(f"{table}: column '{column.name}' has missing values.")
     try:
-        typed = values.astype(pd.api.types.pandas_dtype(column.dtype))
+        found = values.astype(pd.api.types.pandas_dtype(column.dtype))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{table.file}: column '{column.name}' is not {column.dtype} ({error}).") from error
-    if column.dtype == "int64" and values.dtype.kind == "f" and not np.array_equal(typed, values):
-        raise ValueError(f"{table.file}: column '{column.name}' has fractions.")
-    return typed.reset_index(drop=True)
+        raise ValueError(f"{table}: column '{column.name}' is not {column.dtype} ({error}).") from error
+    if column.dtype == "int64" and values.dtype.kind == "f" and not np.array_equal(found, values):
+        raise ValueError(f"{table}: column '{column.name}' has fractions.")
+    return found.reset_index(drop=True)

@@ -104,19 +104,6 @@ class Executor:
         self.report(Progress("finetune", record.step, record.steps, text, loss=record.loss))
 
 
-def known_of(store: Store, keys: set[str]) -> dict[str, Known]:
-    """By key of a spec: the newest finished run and the newest interrupted one."""
-    finished: dict[str, str] = {}
-    unfinished: dict[str, str] = {}
-    for run in store.list():
-        if run.record.key in keys:
-            finished.setdefault(run.record.key, run.id)
-    for entry in store.unfinished():
-        if entry.record.key in keys and is_interrupted(entry):
-            unfinished.setdefault(entry.record.key, entry.id)
-    return {key: Known(finished.get(key), unfinished.get(key)) for key in {*finished, *unfinished}}
-
-
 def is_interrupted(entry: Unfinished) -> bool:
     """Whether a run ended early, so that it can go on."""
     return entry.record.status in ("failed", "cancelled")

@@ -15,7 +15,6 @@ import psutil
 from filelock import FileLock, Timeout
 
 from skillviz.errors import BadInput
-from skillviz.runs.alive import is_alive
 from skillviz.runs.atomic import disk_errors, write_text
 from skillviz.runs.folder import EVENTS, LOG, PROCESS, WORK, now
 from skillviz.runs.record import Failure, FileNote
@@ -136,11 +135,6 @@ class Journal:
             estimated=estimated, workers=workers, versions=versions(), commit=commit(),
             files=old.files if old is not None else {}, made_of=old.made_of if old is not None else "",
         )  # fmt: skip
-
-
-def is_worked_on(path: Path) -> bool:
-    """Whether a living process works on the study in a folder."""
-    return is_alive(path / WORK)
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from skillviz.runs.tables import Column, Table
+from skillviz.runs.tables import Column, Table, typed
 
 if TYPE_CHECKING:
     from skillviz.studies.results import Results
@@ -188,7 +187,7 @@ def check(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         return empty(name)
     if missing or unknown:
         raise ValueError(f"{name}: missing columns {missing}, unknown columns {unknown}.")
-    return pd.DataFrame({column.name: _typed(frame[column.name], column, name) for column in columns})
+    return pd.DataFrame({column.name: typed(frame[column.name], column, name) for column in columns})
 
 
 def notes(*texts: str) -> pd.DataFrame:
@@ -204,15 +203,3 @@ def make_tables(study: StudySpec, results: Results) -> dict[str, pd.DataFrame]:
     experiment = EXPERIMENTS.get(study.experiment or "")
     made = experiment.tables(results) if experiment else ordinary(results)
     return {name: check(frame, name) for name, frame in made.items()}
-
-
-def _typed(values: pd.Series, column: Column, table: str) -> pd.Series:
-    if not column.nullable and values.isna().any():
-        raise ValueError(f"{table}: column '{column.name}' has missing values.")
-    try:
-        typed = values.astype(pd.api.types.pandas_dtype(column.dtype))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{table}: column '{column.name}' is not {column.dtype} ({error}).") from error
-    if column.dtype == "int64" and values.dtype.kind == "f" and not np.array_equal(typed, values):
-        raise ValueError(f"{table}: column '{column.name}' has fractions.")
-    return typed.reset_index(drop=True)
