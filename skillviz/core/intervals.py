@@ -23,12 +23,15 @@ __all__ = [
     "paired_bootstrap",
     "paired_differences",
     "percentile_interval",
+    "reach",
     "recovered_gain",
     "seeds_interval",
     "wilson",
 ]
 
 LEVEL = 0.95
+SHARES = ("accuracy", "f1", "ece", "ece_equal_mass", "agreement", "confidence", "overlap", "iou")
+REACH = {**dict.fromkeys(SHARES, (0.0, 1.0)), "brier": (0.0, 2.0), "nll": (0.0, math.inf)}
 
 
 class Interval(NamedTuple):
@@ -201,6 +204,14 @@ def seeds_interval(values: ArrayLike, level: float = LEVEL) -> SeedsInterval:
     sd = float(x.std(ddof=1))
     half = float(stdtrit(n - 1, 0.5 + _checked_level(level) / 2)) * sd / math.sqrt(n)
     return SeedsInterval(mean, mean - half, mean + half, sd, n)
+
+
+def reach(metric: str) -> tuple[float, float]:
+    """The least and the largest value that a metric, overlap or IoU can have; without ends for other quantities.
+
+    A t-interval knows no such ends: three seeds near 1 can reach beyond it.
+    """
+    return REACH.get(metric, (-math.inf, math.inf))
 
 
 def _checked_level(level: float) -> float:

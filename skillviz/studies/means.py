@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.intervals import SeedsInterval, percentile_interval, seeds_interval
+from skillviz.core.intervals import SeedsInterval, percentile_interval, reach, seeds_interval
 from skillviz.studies.observed import Observed
 from skillviz.studies.resampled import Resampled, mean_draws, of_test
 from skillviz.studies.tables import check
@@ -51,18 +51,26 @@ def by_unit(side: Sequence[Observed], metric: str) -> dict[Any, float]:
     return {member: float(np.mean([values[unit] for unit in units])) for member, units in grouped}
 
 
-def over_seeds(values: Iterable[float]) -> SeedsInterval:
-    """Mean and t-interval of one value a seed; all missing without values."""
+def over_seeds(values: Iterable[float], metric: str = "") -> SeedsInterval:
+    """Mean and t-interval of one value a seed, cut to what the metric can be; all missing without values."""
     defined = [value for value in values if np.isfinite(value)]
     if not defined:
         return SeedsInterval(np.nan, np.nan, np.nan, np.nan, 0)
-    return seeds_interval(defined)
+    found = seeds_interval(defined)
+    low, high = cut(metric, found.low, found.high)
+    return found._replace(low=low, high=high)
+
+
+def cut(metric: str, low: float, high: float) -> tuple[float, float]:
+    """The ends of an interval, neither beyond what the metric can be; a missing one stays missing."""
+    ends = np.clip([low, high], *reach(metric))
+    return float(ends[0]), float(ends[1])
 
 
 def _row(side: Sequence[Observed], metric: str, drawn: Resampled) -> dict[str, Any]:
     first = side[0]
-    over = over_seeds(by_unit(side, metric).values())
-    low, high = _pooled(side, metric, drawn)
+    over = over_seeds(by_unit(side, metric).values(), metric)
+    low, high = cut(metric, *_pooled(side, metric, drawn))
     return {
         **{key: getattr(first, key) for key in KEYS if key != "asked"},
         "size": mean_of(one.size for one in side), "share": mean_of(one.share for one in side),

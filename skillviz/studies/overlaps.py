@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from skillviz.core.intervals import seeds_interval
 from skillviz.core.overlap import chance_iou, chance_overlap, iou_matrix, overlap_matrix
 from skillviz.core.region import Region
 from skillviz.studies.family import RELATED, SAME, UNRELATED, relation
+from skillviz.studies.means import over_seeds
 
 KINDS = ("overlap", "iou")
 Regions = Mapping[str, Mapping[int, Region]]
@@ -30,7 +30,7 @@ def overlap_rows(regions: Regions) -> list[dict[str, Any]]:
         per_seed = _by_seed(shares[kind], a, b)
         rows.append(
             {
-                "row": a, "column": b, "kind": kind, **_over(per_seed),
+                "row": a, "column": b, "kind": kind, **_over(per_seed, kind),
                 "chance": float(np.mean([_chance(kind, one, two) for one, two in _region_pairs(regions, a, b)])),
                 "relation": relation(a, b),
             }
@@ -57,7 +57,7 @@ def isolation_rows(regions: Regions) -> list[dict[str, Any]]:
                 chance = [_chance(kind, *two) for a, b in pairs if relation(a, b) == which
                           for two in _region_pairs(regions, a, b)]  # fmt: skip
                 told = {"pairs": len(own), "chance": float(np.mean(chance))}
-                rows.append({"kind": kind, "relation": which, **_over(found[which]), **told})
+                rows.append({"kind": kind, "relation": which, **_over(found[which], kind), **told})
         if RELATED in found and UNRELATED in found:
             least = min(len(found[RELATED]), len(found[UNRELATED]))
             gap = found[RELATED][:least] - found[UNRELATED][:least]
@@ -98,6 +98,6 @@ def _chance(kind: str, a: Region, b: Region) -> float:
     return chance_overlap(a.size, a.d) if kind == "overlap" else chance_iou(a.size, b.size, a.d)
 
 
-def _over(values: np.ndarray) -> dict[str, Any]:
-    found = seeds_interval(values)
+def _over(values: np.ndarray, kind: str = "") -> dict[str, Any]:
+    found = over_seeds(values, kind)
     return {"value": found.value, "low": found.low, "high": found.high, "seeds": found.n}

@@ -126,5 +126,5 @@ def _row(side: Side, group: Sequence[Observed], reached_on: str, share: float, d
 
 def _seeds(side: Sequence[Observed], metric: str, name: str) -> dict[str, float]:
     """The mean over seeds with its t-interval, as columns."""
-    found = over_seeds(by_unit(side, metric).values())
+    found = over_seeds(by_unit(side, metric).values(), metric)
     return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}

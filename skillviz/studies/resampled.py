@@ -99,7 +99,7 @@ def _mean(draws: Draws, chosen: Sequence[Sequence[str]], number: int) -> np.ndar
     total = np.zeros(len(chosen[0]))
     for place in chosen:
         # each place draws mask seeds of its own, also where the same model stands in two places
-        own = {m: _seeds_drawn(values, rng) for m, values in by_member.items()}
+        own = {m: seeds_drawn(values, rng) for m, values in by_member.items()}
         picked = np.array(place)
         for member, values in own.items():
             total += np.where(picked == member, values, 0.0)
@@ -117,8 +117,8 @@ def widening(n: int) -> float:
     return float(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975) / ndtri(0.975)) if n > 1 else 1.0
 
 
-def _seeds_drawn(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The mean over mask seeds drawn again, on each resample; `values` are [seed, resample]."""
+def seeds_drawn(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The mean over mask seeds drawn again, on each resample [resample], widened; `values` are [seed, resample]."""
     picks = rng.integers(len(values), size=values.shape)
     drawn, center = np.take_along_axis(values, picks, axis=0).mean(axis=0), values.mean(axis=0)
     mean: np.ndarray = center + widening(len(values)) * (drawn - center)

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from skillviz.core.intervals import percentile_interval, seeds_interval, wilson
+from skillviz.core.intervals import percentile_interval, wilson
 from skillviz.core.resample import resampled_values, statistic
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote
+from skillviz.studies.means import cut, over_seeds
+from skillviz.studies.resampled import seeds_drawn
 
 RESAMPLES = 1000
 METRICS = ("accuracy", "ece", "nll")
@@ -32,8 +34,8 @@ def score_rows(
     for name, row in zip(names, of, strict=True):
         values = np.array([float(f(np.ones((1, n)))[0]) for f in row])
         draws = np.stack([next(drawn) for _ in row])
-        ends = _pooled(name, values, draws, n)
-        over = seeds_interval(values)
+        ends = cut(name, *_pooled(name, values, draws, n))
+        over = over_seeds(values, name)
         told = {"mean": over.value, "sd": over.sd, "low": over.low, "high": over.high, "seeds": over.n, "n": n}
         rows.append({**common, "metric": name, **told, "pooled_low": ends[0], "pooled_high": ends[1]})
     return rows
@@ -42,6 +44,5 @@ def score_rows(
 def _pooled(name: str, values: np.ndarray, draws: np.ndarray, n: int) -> tuple[float, float]:
     if name == "accuracy" and len(values) == 1:
         return wilson(round(float(values[0]) * n), n)
-    picked = np.random.default_rng(1).integers(len(values), size=draws.shape)
-    found = percentile_interval(float(values.mean()), np.take_along_axis(draws, picked, axis=0).mean(axis=0))
+    found = percentile_interval(float(values.mean()), seeds_drawn(draws, np.random.default_rng(1)))
     return found.low, found.high

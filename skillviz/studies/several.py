@@ -28,6 +28,7 @@ from skillviz.runs.atomic import write_file
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
+from skillviz.studies.resampled import seeds_drawn
 
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
@@ -108,9 +109,7 @@ def relative_gain(found: Scored, graft: Sequence[np.ndarray]) -> Interval:
     n = len(found.labels)
     whole = [float(f(np.ones((1, n)))[0]) for f in of]
     base, member, *values = resampled_values(of, n, RESAMPLES, 0)
-    drawn = np.stack(values)
-    picked = np.random.default_rng(1).integers(len(values), size=drawn.shape)
-    mean = np.take_along_axis(drawn, picked, axis=0).mean(axis=0)
+    mean = seeds_drawn(np.stack(values), np.random.default_rng(1))
     value = gains(np.mean(whole[2:]), whole[0], whole[1])
     return percentile_interval(float(value), gains(mean, base, member))
 

@@ -123,7 +123,7 @@ def _iou(own: dict[int, Region], rivals: dict[int, Region], is_same: bool) -> di
         return None
     values = {(a, b): float(iou_matrix({"a": own[a], "b": rivals[b]}).to_numpy()[0, 1]) for a, b in pairs}
     means = [float(np.mean([v for (a, _), v in values.items() if a == seed])) for seed in own]
-    found = over_seeds(means)
+    found = over_seeds(means, "iou")
     chance = [chance_iou(own[a].size, rivals[b].size, own[a].d) for a, b in pairs]
     count = len(pairs) // 2 if is_same else len(pairs)
     return {

@@ -24,7 +24,7 @@ from skillviz.studies.spec import StudySpec, read_study
 FOLDER = "studies"
 FILE, RECORD = "study.yaml", "study.json"
 STUDY_VERSION = 1
-TABLES_VERSION = 1
+TABLES_VERSION = 2
 """To be raised with every change of what the tables say of the same results: studies then make theirs anew."""
 
 

@@ -27,7 +27,7 @@ from skillviz.studies.results import Results
 from skillviz.studies.score import read_score, score_path
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot, status
-from skillviz.studies.store import list_studies
+from skillviz.studies.store import TABLES_VERSION, list_studies
 from skillviz.studies.tables import check
 from tests.cli.calls import call
 from tests.studies.tiny_study import few, study_of, tasks
@@ -97,7 +97,7 @@ def test_tables_without_an_experiment_are_as_declared(done: Done) -> None:
 def test_tables_of_another_version_are_made_anew(done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study, store = done[0], Store(shutil.copytree(done[1].root, tmp_path / "runs"))
     assert not run_study(study, store).finished
-    monkeypatch.setattr("skillviz.studies.status.TABLES_VERSION", 2)
+    monkeypatch.setattr("skillviz.studies.status.TABLES_VERSION", TABLES_VERSION + 1)
     assert [step.kind for step in run_study(study, store).finished] == ["table"]
     assert not run_study(study, store).finished
 

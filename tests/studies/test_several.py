@@ -126,6 +126,19 @@ def test_base_and_member_have_gain_nought_and_one() -> None:
     assert np.isnan(relative_gain(Scored(found.task, labels, member, member), [base]).value)
 
 
+def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None:
+    """Gains of 0.5, 0.6 and 0.7 on so many examples that only the regions differ: 0.6 +- 4.303 * 0.1 / sqrt(3)."""
+    n, labels = 10_000, np.zeros(10_000, np.int64)
+
+    def answers(right: float) -> np.ndarray:
+        return np.stack([np.where(np.arange(n) < right * n, 1.0, -1.0), np.zeros(n)], axis=1)
+
+    found = Scored(TaskNote(name="a", labels=("no", "yes")), labels, answers(0.0), answers(1.0))
+    gain = relative_gain(found, [answers(right) for right in (0.5, 0.6, 0.7)])
+    assert gain.value == pytest.approx(0.6)
+    assert gain.high - gain.low == pytest.approx(2 * 4.303 * 0.1 / np.sqrt(3), rel=0.15)
+
+
 def test_logits_are_scored_once(results: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run = figure8.region_runs(results)[ONE][0]
     chosen = [several.Chosen(ONE, (ONE,), (run.region(),))]

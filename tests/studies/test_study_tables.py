@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 
 from skillviz.core.intervals import seeds_interval, wilson
+from skillviz.runs.record import TaskNote
 from skillviz.studies.differences import paired
-from skillviz.studies.means import scores
+from skillviz.studies.means import cut, scores
 from skillviz.studies.observed import Observed, once
 from skillviz.studies.recovered import recovered
 from skillviz.studies.resampled import Resampled, difference_draws, mean_draws, widening
+from skillviz.studies.score_rows import score_rows
 from skillviz.studies.shapes import histogram
 from skillviz.studies.tables import TABLES, check, empty, notes
 from tests.studies.tiny_studies import D, seen
@@ -56,8 +58,18 @@ def test_one_model_is_averaged_over_its_mask_seeds() -> None:
     found = [seen(**GRAFT, seed=seed, values={"accuracy": value}) for seed, value in enumerate(values)]
     row = row_of(scores(found), metric="accuracy")
     by_hand = seeds_interval(values)
-    assert (row["mean"], row["sd"], row["low"], row["high"]) == pytest.approx(by_hand[:1] + by_hand[3:4] + by_hand[1:3])
+    assert (row["mean"], row["sd"], row["low"]) == pytest.approx(by_hand[:1] + by_hand[3:4] + by_hand[1:2])
+    assert by_hand.high > 1.04 and row["high"] == 1.0, "an accuracy is no larger than 1, whatever t says"
     assert row["seeds"] == 3 and np.isnan(row["pooled_low"]) and row["share"] == 100 / D
+
+
+@pytest.mark.parametrize(
+    ("metric", "ends"),
+    [("ece", (0.0, 1.0)), ("nll", (0.0, 1.5)), ("recovered", (-0.5, 1.5)), ("overlap", (0.0, 1.0))],
+)
+def test_ends_are_cut_to_what_the_metric_can_be(metric: str, ends: tuple[float, float]) -> None:
+    assert cut(metric, -0.5, 1.5) == ends
+    assert np.isnan(cut(metric, np.nan, np.nan)).all()
 
 
 def test_of_several_models_each_counts_by_the_mean_of_its_mask_seeds() -> None:
@@ -179,6 +191,19 @@ def test_three_seeds_are_as_uncertain_as_their_t_interval() -> None:
         assert drawn.mean() == pytest.approx(0.83, abs=2e-3)
         assert 1.96 * drawn.std() == pytest.approx(half, rel=0.03)
     assert widening(1) == 1.0 and widening(3) == pytest.approx(np.sqrt(1.5) * 4.3027 / 1.95996, rel=1e-4)
+
+
+def test_scores_of_three_seeds_are_as_uncertain_as_their_t_interval() -> None:
+    """Ten thousand examples, so that luck is of the seeds: 80, 83 and 86 of a hundred are right."""
+    n, labels = 10_000, np.zeros(10_000, np.int64)
+    logits = []
+    for right in (0.80, 0.83, 0.86):
+        one = np.zeros((n, 2))
+        one[:, 0] = np.where(np.arange(n) < right * n, 1.0, -1.0)
+        logits.append(one)
+    row = next(r for r in score_rows(logits, labels, TaskNote(name="a", labels=("no", "yes")), {}))
+    assert row["metric"] == "accuracy" and row["mean"] == pytest.approx(0.83)
+    assert row["pooled_high"] - row["pooled_low"] == pytest.approx(row["high"] - row["low"], rel=0.1)
 
 
 def ladder(*checked: float, tested: tuple[float, ...] = (0.6, 0.7, 0.8)) -> list[Observed]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.intervals import seeds_interval
 from skillviz.runs.run import Run
 from skillviz.studies import differences, means, observed
 from skillviz.studies.tables import notes
@@ -65,7 +64,7 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     for (path, alpha, id_task, task, metric), found in kept.items():
         values = np.array([row["value"] for row in found], np.float64)
         if len(values) > 2 and np.isfinite(values).all() and np.ptp(values) > 0:
-            ends = seeds_interval(values)
+            ends = means.over_seeds(values, metric)
             low, high = ends.low, ends.high
         else:
             low, high = found[0]["low"], found[0]["high"]
