@@ -22,6 +22,7 @@ from skillviz.runs.store import Store
 from skillviz.studies.making import RECORD, member_record
 from skillviz.studies.member import MemberSpec, member_root, read_member
 from skillviz.studies.plan import Plan, plan
+from skillviz.studies.recorded import Recorded, recorded
 from skillviz.studies.score import ScoreSpec
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
@@ -34,25 +35,53 @@ MEASURES = 40  # finished runs or members at the most that are taken as the meas
 BATCH, CHECK_EVERY, CHECKED = 8, 100, 512  # of models.recipe.Recipe
 INTERVALS = 0.7  # seconds of the intervals of one data set's scores
 UNKNOWN = 60.0  # seconds of a step of which nothing can be told
+SIDE_BY_SIDE = {"cpu": 1.2, "cuda": 1.0}
+"""How much longer a step takes while others run beside it: 21 s alone and 24.5 s in twos (2 cores, demo world)."""
+ONE_BY_ONE = 1.2  # times the seconds of a batched example, for every class but one
 _FACTS: dict[Any, Facts] = {}
 """Of this process: a study is timed twice, before it is begun and for its record."""
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """Seconds of every step of a plan by key; `measured` finished steps were taken as the measure."""
+    """Seconds of every step of a plan by key; `measured` finished steps were taken as the measure.
+
+    `stored` are the keys of steps that a shipped study did, whose seconds were taken; `device` is cpu or cuda.
+    """
 
     steps: Mapping[str, float]
     measured: int = 0
+    stored: frozenset[str] = frozenset()
+    device: str = "cpu"
 
     def left(self, steps: Sequence[Step], workers: int = 1) -> float:
-        """Seconds that these steps take, shared by some workers."""
-        return sum(self.steps.get(step.key, UNKNOWN) for step in steps) / max(1, workers)
+        """Seconds that these steps take, shared by some workers; the tables are made by one, after all else."""
+        tables = sum(self.steps.get(step.key, UNKNOWN) for step in steps if step.kind == TABLE)
+        others = [self.steps.get(step.key, UNKNOWN) for step in steps if step.kind != TABLE]
+        count = min(max(1, workers), max(1, len(others)))
+        beside = SIDE_BY_SIDE[self.device] if count > 1 else 1.0
+        return max(sum(others) * beside / count, max(others, default=0.0)) + tables
 
     def words(self, steps: Sequence[Step], workers: int = 1) -> str:
-        """As told to a person: rough numbers."""
-        how = f"measured on {self.measured} finished steps" if self.measured else "rough: nothing was measured here yet"
-        return f"about {spoken(self.left(steps, workers))} ({how})"
+        """As told to a person: how long, and where the number comes from."""
+        return f"about {spoken(self.left(steps, workers))} ({self._basis(steps)})"
+
+    def _basis(self, steps: Sequence[Step]) -> str:
+        """What the minutes rest on."""
+        shipped = sum(step.key in self.stored for step in steps)
+        if shipped:
+            took = (
+                "as the shipped study took" if shipped == len(steps) else f"{shipped} of them as shipped studies took"
+            )
+            return (
+                f"{took}, corrected by {text_of(self.measured)} here" if self.measured else f"{took} where it was made"
+            )
+        return f"measured on {text_of(self.measured)}" if self.measured else "rough: nothing was measured here yet"
+
+
+def text_of(measured: int) -> str:
+    """`1 finished step`, `12 finished steps`."""
+    return f"{measured} finished step{'' if measured == 1 else 's'}"
 
 
 def spoken(seconds: float) -> str:
@@ -85,7 +114,29 @@ class _Clock:
         ratios = {FINETUNE: self.trained(), SCORE: self.scored(rough)}
         factors = {kind: median(found) for kind, found in ratios.items() if found}
         found = {step.key: rough[step.key] * factors.get(step.kind, 1.0) for step in self.plan.steps}
-        return Estimates(found, len(self.records) + sum(len(found) for found in ratios.values()))
+        shipped = self.shipped()
+        speeds = [seconds / shipped[s.key] for s in self.plan.steps if s.key in shipped and (seconds := self.took(s))]
+        speed = median(speeds) if speeds else 1.0
+        found |= {key: seconds * speed for key, seconds in shipped.items()}
+        measured = len(self.records) + sum(len(of) for of in ratios.values())
+        return Estimates(found, measured, frozenset(shipped), self.device)
+
+    @cached_property
+    def device(self) -> str:
+        """The kind of device that most of the steps take."""
+        kinds = [kind_of(step.device) for step in self.plan.steps if step.kind != TABLE]
+        return max(kinds, key=kinds.count) if kinds else "cpu"
+
+    def took(self, step: Step) -> float | None:
+        """The seconds that a step took here; None where it is not finished."""
+        return self.now.seconds(step) if step.kind != TABLE and self.now.is_there(step) else None
+
+    def shipped(self) -> dict[str, float]:
+        """The seconds of those steps of the plan that a shipped study did on this kind of device."""
+        there: Recorded = recorded(self.device)
+        found = {step.key: there.steps[step.key] for step in self.plan.steps if step.key in there.steps}
+        tables = there.tables.get(self.plan.key)
+        return found if tables is None else {**found, TABLE: tables}
 
     @property
     def plan(self) -> Plan:
@@ -112,7 +163,22 @@ class _Clock:
             return sum(s for name, s in found.phases.items() if name not in ("load", "predict")) + 1.0
         if isinstance(spec, ScoreSpec):
             return self.scoring(spec, kind_of(step.device))
-        return self.a_row() * (1 + sum(s.kind in (LOCALIZE, SCORE) for s in self.plan.steps))
+        rows = self.a_row() * (1 + sum(s.kind in (LOCALIZE, SCORE) for s in self.plan.steps))
+        return rows + (self.asked_again() if self.plan.study.experiment == "figure8" else 0.0)
+
+    def asked_again(self) -> float:
+        """Seconds of the tables for which the models are asked again: gains, purification and bootstrap."""
+        from skillviz.studies.exp.figure8_passes import passes
+
+        seconds = 0.0
+        for one in passes(self.plan):
+            facts = self.facts(one.spec, kind_of(one.spec.device))
+            if facts is None:
+                return seconds + UNKNOWN
+            gradients = one.batched + one.single * ONE_BY_ONE * max(1, facts.labels - 1)
+            seconds += gradients * _example(BACKWARD, facts)
+            seconds += one.scored * (facts.counts.get("test", 0) * _example(FORWARD, facts) + INTERVALS / 4)
+        return seconds
 
     def training(self, spec: MemberSpec, device: str) -> float:
         """Seconds of a fine-tuning: steps and batch, and its checks on validation data."""

@@ -20,13 +20,15 @@ from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies import scored
 from skillviz.studies.engine import run_study
-from skillviz.studies.estimate import estimate, estimates, spoken
+from skillviz.studies.estimate import Estimates, estimate, estimates, spoken
 from skillviz.studies.pack import pack
 from skillviz.studies.plan import plan
+from skillviz.studies.recorded import recorded
 from skillviz.studies.results import Results
 from skillviz.studies.score import read_score, score_path
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot, status
+from skillviz.studies.step import TABLE
 from skillviz.studies.store import TABLES_VERSION, list_studies
 from skillviz.studies.tables import check
 from tests.cli.calls import call
@@ -200,12 +202,44 @@ def test_estimates_come_before_and_from_what_was_measured(done: Done, tiny: Path
     assert rough.measured == 0 and set(rough.steps) == {step.key for step in fresh.plan.steps}
     assert all(seconds > 0 for seconds in rough.steps.values()) and "rough" in rough.words(fresh.plan.steps)
     assert estimate(few(tiny), store) == pytest.approx(sum(rough.steps.values()))
-    assert estimate(few(tiny), store, workers=2) == pytest.approx(sum(rough.steps.values()) / 2)
+    assert estimate(few(tiny), store, workers=2) == pytest.approx(by_hand(rough, 2))
     assert estimates(Snapshot(plan(done[0]), done[1])).measured >= 3
     longer = few(tiny, finetune={"steps": 600})
     slow = next(s for s in plan(longer).steps if s.kind == "finetune")
     assert estimates(Snapshot(plan(longer), store)).steps[slow.key] > max(rough.steps.values())
     assert [spoken(seconds) for seconds in (5, 600, 9000)] == ["5 s", "10 min", "2.5 h"]
+
+
+def by_hand(told: Estimates, workers: int) -> float:
+    """Steps are shared, a fifth slower each, but none is split; one process makes the tables at the end."""
+    steps = [seconds for key, seconds in told.steps.items() if key != TABLE]
+    return max(1.2 * sum(steps) / workers, *steps) + told.steps[TABLE]
+
+
+def test_a_shipped_study_is_the_measure_of_its_steps(
+    done: Done, tiny: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another store's study of the same steps tells their seconds, corrected by what was finished here."""
+    monkeypatch.setattr("skillviz.studies.recorded.shipped_root", lambda: done[1].root)
+    (there,) = list_studies(done[1])
+    fresh = Snapshot(plan(few(tiny)), store)
+    assert there.record.key == fresh.plan.key and str(there.record.device).startswith("cpu")
+    told = estimates(fresh)
+    took = {key: note.seconds for key, note in there.record.steps.items()}
+    assert dict(told.steps) == took and told.stored == set(took)
+    assert "as the shipped study took" in told.words(fresh.plan.steps)
+    twice = {key: 2.0 * (seconds or 0.0) for key, seconds in took.items()}
+    monkeypatch.setattr(Snapshot, "seconds", lambda self, step: twice[step.key])
+    slow = estimates(Snapshot(plan(done[0]), done[1]))
+    steps = [key for key in took if key != TABLE]
+    assert [slow.steps[key] for key in steps] == pytest.approx([twice[key] for key in steps])
+
+
+def test_a_shipped_study_of_another_device_tells_nothing(
+    done: Done, tiny: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skillviz.studies.recorded.shipped_root", lambda: done[1].root)
+    assert recorded("cpu").steps and not recorded("cuda").steps
 
 
 def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: Store) -> None:

@@ -20,6 +20,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.studies import several
 from skillviz.studies.exp import figure8
+from skillviz.studies.exp.figure8_passes import passes
 from skillviz.studies.several import Scored, relative_gain, unions
 from skillviz.studies.tables import check
 
@@ -153,6 +154,27 @@ def test_logits_are_scored_once(results: Any, monkeypatch: pytest.MonkeyPatch) -
     other = [several.Chosen(ONE, (ONE,), (Region.from_flat(run.region().flat()[:-1], run.region().shapes),))]
     with pytest.raises(AssertionError):
         several.scored(results.session, run.spec, other, frozenset(), results.store.root)
+
+
+def test_passes_are_counted_before_the_tables_are_made(
+    results: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is told beforehand is what the tables then ask for, each once in an empty store."""
+    asked: list[dict[str, Any]] = []
+
+    def heard(store: Path, which: dict[str, Any], make: Any, dtype: str = "float32") -> np.ndarray:
+        asked.append(which)
+        return several_kept(store, which, make, dtype)
+
+    several_kept = several.kept
+    monkeypatch.setattr(several, "kept", heard)
+    monkeypatch.setattr("skillviz.studies.purified.kept", heard)
+    figure8.tables(SimpleNamespace(runs=results.runs, store=Store(tmp_path), session=results.session))  # type: ignore[arg-type]
+    steps = [SimpleNamespace(spec=run.spec) for run in results.runs()]
+    told = list(passes(SimpleNamespace(of=lambda kind, recipe: steps)))  # type: ignore[arg-type]
+    assert len(told) == 2 and sum(one.scored for one in told) == sum("state" in which for which in asked)
+    batches = [len(which["tasks"]) * which["purified"]["steps"] * 64 for which in asked if "purified" in which]
+    assert sum(one.batched for one in told) == sum(batches) > 0
 
 
 def test_which_sets_of_tasks_are_united() -> None:

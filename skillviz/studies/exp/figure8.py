@@ -135,7 +135,7 @@ def _chosen(
     joint = {group: tuple(union({task: regions[task][seed] for task in group}) for seed in seeds) for group in groups}
     found += [Chosen(JOINT.join(group), group, own) for group, own in joint.items() if own]
     joint_loss = Joint({task: next(iter(own.values())).spec for task, own in runs.items()}, results.store.root)
-    for group in (group for group in groups if _is_purified(group, list(regions)) and joint[group]):
+    for group in (group for group in groups if is_purified(group, list(regions)) and joint[group]):
         mended = tuple(
             joint_loss.purified(group, region, seed) for seed, region in zip(seeds, joint[group], strict=True)
         )
@@ -144,7 +144,7 @@ def _chosen(
     return found, few
 
 
-def _is_purified(group: Sequence[str], tasks: Sequence[str]) -> bool:
+def is_purified(group: Sequence[str], tasks: Sequence[str]) -> bool:
     """Whole families, and all tasks together."""
     one_family = {family(task) for task in group}
     whole = {task for task in tasks if family(task) in one_family}
