@@ -8,12 +8,14 @@ from html import escape
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.colors import get_colorscale
 
-from skillviz.plots.theme import BAR, GROUND
+from skillviz.plots.theme import BAR, DENSITY, GROUND, INK
 
 AGAINST, FOR = "#1D5FD1", "#A16207"  # blue and ochre: told apart whatever colours an eye sees
 INKS = ("#000000", "#FFFFFF")
 Scale = list[tuple[float, str]]
+CIVIDIS: Scale = [(float(place), str(colour)) for place, colour in get_colorscale(DENSITY)]
 
 
 def shades(theme: str) -> Scale:
@@ -60,6 +62,35 @@ def printed(figure: go.Figure, z: np.ndarray, words: Sequence[Sequence[str]], sc
             showlegend=False,
             name="numbers",
         )
+    )
+
+
+def numbers(
+    z: np.ndarray,
+    words: Sequence[Sequence[str]],
+    scale: Scale,
+    ends: tuple[float, float],
+    theme: str,
+    *,
+    columns: Sequence[object] = (),
+    rows: Sequence[object] = (),
+    size: int = 12,
+) -> go.Scatter:
+    """The words of all cells of z [row, column], each in ink that can be read on its colour between `ends`.
+
+    In the theme's ink where z is NaN and the ground shows. `columns` and `rows` are the axes' places, else 0, 1, ...
+    """
+    places = [(row, column) for row in range(z.shape[0]) for column in range(z.shape[1])]
+    shares = [(z[place] - ends[0]) / ((ends[1] - ends[0]) or 1.0) for place in places]
+    return go.Scatter(
+        x=[columns[column] if len(columns) else column for _, column in places],
+        y=[rows[row] if len(rows) else row for row, _ in places],
+        mode="text",
+        text=[words[row][column] for row, column in places],
+        textfont={"size": size, "color": [INK[theme] if np.isnan(s) else ink_on(blended(scale, s)) for s in shares]},
+        hoverinfo="skip",
+        showlegend=False,
+        name="numbers",
     )
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.cells import broken
+from skillviz.plots.cells import CIVIDIS, broken, numbers
 from skillviz.plots.figure import blank, canvas, colour_bar, ordered, percent, require
 from skillviz.plots.theme import DENSITY
 
 COLUMNS = ("row", "column", "value", "chance")
-CELL, FRAME = 62, 110
+CELL, LOW_CELL, FRAME = 62, 34, 110
+FEW = 6  # regions up to which a cell has room for what chance would give
 OFF = 5  # pixels between a row's name and its cells
 NOTHING = "There are no two regions to compare."
 KINDS = {
@@ -25,9 +26,9 @@ def overlap_map(
 ) -> go.Figure:
     """One cell a pair of regions, its share in percent and, below it, the share by chance in brackets.
 
-    `shares`: row, column (keys of runs), value and chance (0..1; NaN where a region is empty). `kind` is `iou`, which
-    is symmetric, or `overlap`: of the column's region, the share that lies in the row's too. The keys name
-    an `of`.
+    Of more than FEW regions the share by chance is in the hover alone. `shares`: row, column (keys of runs), value and
+    chance (0..1; NaN where a region is empty). `kind` is `iou`, which is symmetric, or `overlap`: of the column's
+    region, the share that lies in the row's too. The keys name an `of`.
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known; it is {' or '.join(map(repr, KINDS))}")
@@ -36,7 +37,8 @@ def overlap_map(
     names = ordered(shares["row"], ())
     if not names:
         return blank(NOTHING, theme, height or 300, x, y)
-    figure = canvas(theme, height or FRAME + CELL * len(names), x, y)
+    many = len(names) > FEW
+    figure = canvas(theme, height or FRAME + (LOW_CELL if many else CELL) * len(names), x, y)
     value, chance = (_square(shares, names, column) for column in ("value", "chance"))
     figure.add_trace(
         go.Heatmap(
@@ -50,17 +52,17 @@ def overlap_map(
             xgap=2,
             ygap=2,
             name="shared entries",
-            text=[[_cell(v, c) for v, c in zip(*rows, strict=True)] for rows in zip(value, chance, strict=True)],
-            texttemplate="%{text}",
-            textfont={"size": 12},
             hovertext=_hovers(value, chance, names, kind),
             hovertemplate="%{hovertext}<extra></extra>",
         )
     )
+    texts = [[_cell(v, c, many) for v, c in zip(*rows, strict=True)] for rows in zip(value, chance, strict=True)]
+    size = 10 if many else 12
+    figure.add_trace(numbers(100 * value, texts, CIVIDIS, (0, 100), theme, columns=names, rows=names, size=size))
     order = {"type": "category", "categoryorder": "array", "categoryarray": names, "showgrid": False, "dtick": 1}
     words = [broken(name) if len(names) > 3 else name for name in names]
     figure.update_xaxes(showline=False, tickvals=names, ticktext=words, **order)
-    figure.update_yaxes(autorange="reversed", ticklabelstandoff=OFF, **order)
+    figure.update_yaxes(autorange="reversed", ticklabelstandoff=OFF, tickvals=names, ticktext=words, **order)
     return figure
 
 
@@ -69,9 +71,11 @@ def _square(shares: pd.DataFrame, names: list[str], column: str) -> np.ndarray:
     return table.reindex(index=names, columns=names).to_numpy(float)
 
 
-def _cell(value: float, chance: float) -> str:
-    """`62.1` and `(0.1)` below it, in percent."""
-    return "" if np.isnan(value) else f"{100 * value:.1f}<br>({_short(chance)})"
+def _cell(value: float, chance: float, many: bool) -> str:
+    """`62.1` and `(0.1)` below it, in percent; of many `62` alone."""
+    if np.isnan(value):
+        return ""
+    return f"{100 * value:.0f}" if many else f"{100 * value:.1f}<br>({_short(chance)})"
 
 
 def _short(share: float) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.colors import get_colorscale
 
-from skillviz.plots.cells import blended, broken, ink_on, shown
+from skillviz.plots.cells import CIVIDIS, broken, numbers, shown
 from skillviz.plots.figure import blank, canvas, colour_bar, ordered, percent, require
 from skillviz.plots.theme import DENSITY, INK, SOFT_INK, STATES, Style
 
@@ -21,9 +20,13 @@ NO_REGIONS = "No two regions are stored here to be compared."
 NO_GAIN = "No relative gain is stored here."
 NO_STABILITY = "No region was found twice, so nothing can be said of its stability."
 GAIN_TITLE = "gain, % of multi-task's"
-FRAME, CELL, LINE, FEW = 120, 60, 18, 5
+FRAME, CELL, LOW_CELL, LINE = 120, 52, 34, 16
+TURNED = 60  # more pixels below many columns, whose names are turned on a narrow page
+FEW = 4  # tasks up to which a cell has room for its interval, also at 320 pixels
+MOST_BROKEN = 9  # columns that have room for a name in two lines, also turned
+SIZE, SMALL = 12, 10  # pixels of a number, and of an interval or where there are many
+MOST_NAMED = 4  # tasks of a union that an axis names; the hover names all
 OFF = 5  # pixels between a row's name and its marks
-SCALE = [(float(place), str(colour)) for place, colour in get_colorscale(DENSITY)]
 KINDS = {
     "overlap": ("share of the column, %", "also in region of", "entries of region of"),
     "iou": ("shared entries (IoU), %", "region of", "region of"),
@@ -70,7 +73,7 @@ def overlap_of_tasks(
         for i, a in enumerate(names)
     ]
     most = max(float(np.nanmax(value)), 1e-6) if np.isfinite(value).any() else 1.0
-    figure = canvas(theme, height or FRAME + CELL * len(names), x, y)
+    figure = canvas(theme, height or _frame(names) + _tall(names) * len(names), x, y)
     _cells(figure, value, low, high, hover, names, names, (0, 100 * most), title, theme)
     return figure
 
@@ -99,7 +102,7 @@ def gain_of_regions(
         for i, of in enumerate(regions)
     ]
     names = [region_name(of.rstrip("+"), of.endswith("+")) for of in regions]
-    tall = FRAME + sum(max(CELL, LINE * (name.count("<br>") + 2)) for name in names)
+    tall = _frame(tasks) + len(names) * max(_tall(tasks), *(LINE * (name.count("<br>") + 1) + 8 for name in names))
     figure = canvas(theme, height or tall, x, y)
     _cells(figure, value, low, high, hover, names, tasks, (0, 100), GAIN_TITLE, theme, own)
     return figure
@@ -147,8 +150,11 @@ def stability_of_regions(stability: pd.DataFrame, *, theme: str = "light", heigh
 
 
 def region_name(of: str, purified: bool = False) -> str:
-    """`a +<br>b` of "a+b", as an axis can hold it; with `(purified)` below."""
-    words = " +<br>".join(shown(task, 28) for task in of.split("+"))
+    """`a +<br>b` of "a+b", as an axis can hold it; with `(purified)` below; a large union by its first tasks."""
+    tasks = of.split("+")
+    named = tasks if len(tasks) <= MOST_NAMED else tasks[: MOST_NAMED - 2]
+    rest = [f"{len(tasks) - len(named)} more"] if len(tasks) > len(named) else []
+    words = " +<br>".join([*(shown(task, 28) for task in named), *rest])
     return f"{words}<br>(purified)" if purified else words
 
 
@@ -171,7 +177,7 @@ def _cells(
     theme: str,
     bold: list[list[bool]] | None = None,
 ) -> None:
-    """A heatmap of shares in percent with their numbers, and their intervals where there is room."""
+    """A heatmap of shares in percent with their numbers, and below them their intervals where there is room."""
     many = len(columns) > FEW
     strong = bold or [[False] * len(columns) for _ in rows]
     texts = [
@@ -185,24 +191,13 @@ def _cells(
             hovertemplate="%{hovertext}<extra></extra>",
         )
     )  # fmt: skip
-    figure.add_trace(_numbers(100 * value, texts, ends, theme))
-    words = [broken(column) if len(columns) > 3 else column for column in columns]
+    figure.add_trace(numbers(100 * value, texts, CIVIDIS, ends, theme, size=SMALL if many else SIZE))
+    words = [broken(column) if 3 < len(columns) <= MOST_BROKEN else column for column in columns]
     figure.update_xaxes(tickvals=list(range(len(columns))), ticktext=words, showgrid=False, showline=False)
     figure.update_yaxes(
-        tickvals=list(range(len(rows))), ticktext=list(rows), autorange="reversed", showgrid=False, zeroline=False,
+        tickvals=list(range(len(rows))), ticktext=[row if "<br>" in row else broken(row) for row in rows],
+        autorange="reversed", showgrid=False, zeroline=False,
         ticklabelstandoff=OFF,
-    )  # fmt: skip
-
-
-def _numbers(z: np.ndarray, texts: Sequence[Sequence[str]], ends: tuple[float, float], theme: str) -> go.Scatter:
-    """The cells' numbers, each in ink that can be read on its colour; on the ground where there is no number."""
-    places = [(row, column) for row in range(z.shape[0]) for column in range(z.shape[1])]
-    shares = [(z[place] - ends[0]) / ((ends[1] - ends[0]) or 1.0) for place in places]
-    inks = [INK[theme] if np.isnan(share) else ink_on(blended(SCALE, share)) for share in shares]
-    return go.Scatter(
-        x=[column for _, column in places], y=[row for row, _ in places], mode="text", name="numbers",
-        text=[texts[row][column] for row, column in places], textfont={"size": 11, "color": inks}, hoverinfo="skip",
-        showlegend=False,
     )  # fmt: skip
 
 
@@ -245,7 +240,18 @@ def _cell(value: float, low: float, high: float, bold: bool, many: bool) -> str:
     number = f"<b>{number}</b>" if bold else number
     if many or np.isnan(low) or np.isnan(high):
         return number
-    return f"{number}<br>({_number(low, 0)}<br>to {_number(high, 0)})"  # three lines: a cell may have 40 pixels
+    joint = "<br>to " if low < 0 or high < 0 else "\N{EN DASH}"  # "−12 to 20" is wider than a cell of 40 pixels
+    return f'{number}<br><span style="font-size:{SMALL}px">{_number(low, 0)}{joint}{_number(high, 0)}</span>'
+
+
+def _frame(columns: Sequence[str]) -> int:
+    """Pixels around the cells."""
+    return FRAME if len(columns) <= FEW else FRAME + TURNED
+
+
+def _tall(columns: Sequence[str]) -> int:
+    """Pixels of a row of cells: two lines, or a number alone."""
+    return CELL if len(columns) <= FEW else LOW_CELL
 
 
 def _number(share: float, digits: int) -> str:

@@ -8,21 +8,23 @@ from typing import Any
 import pandas as pd
 
 from skillviz.plots.continual import order_of
+from skillviz.runs.record import Estimate
 from skillviz.ui import text
-from skillviz.ui.sentences import METRIC_WORDS, metric_value
+from skillviz.ui.sentences import METRIC_WORDS, metric_difference, metric_value, verdict
 
 NAMES = {"naive": "naive training", "grafting": "training within regions"}
 METHODS = {"naive": "continual_naive", "grafting": "continual_graft"}
 
 
 def summary(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str:
-    """One line a mode: what later training did to the first task, then the distance to a model of its own."""
+    """One line a mode: what later training did to the earlier tasks, then the distance to a model a task."""
     rows = stages[stages["metric"] == metric]
     order = order_of(rows)
     if len(order) < 2:
         return "Fewer than two stages are finished: nothing can have been forgotten yet."
     lines = [_mode(rows, differences, metric, mode, order) for mode in NAMES if (rows["mode"] == mode).any()]
-    return "\n".join([f"After {len(order)} tasks, in {METRIC_WORDS.get(metric, metric)}:\n", *lines])
+    head = f"After {len(order)} tasks, in {METRIC_WORDS.get(metric, metric)}; changes are since a task was learned:\n"
+    return "\n".join([head, *lines])
 
 
 def _mode(rows: pd.DataFrame, differences: pd.DataFrame, metric: str, mode: str, order: list[str]) -> str:
@@ -54,20 +56,22 @@ def _change(task: str, row: Any, metric: str) -> str:
 
 
 def _against(differences: pd.DataFrame, metric: str, method: str) -> str:
-    """How many tasks end worse than a model of their own."""
+    """On which tasks it ends worse or better than a model of that task alone, and on which that stays open."""
     rows = differences[(differences["a"] == method) & (differences["b"] == "independent")]
     rows = rows[rows["metric"] == metric].drop_duplicates("task")
-    if rows.empty:
-        return ""
-    sign = -1 if metric in ("ece", "nll") else 1
-    edges = [(sign * low, sign * high) for low, high in zip(rows["low"], rows["high"], strict=True)]
-    worse = sum(max(pair) < 0 for pair in edges)
-    better = sum(min(pair) > 0 for pair in edges)
-    open_ones = len(rows) - worse - better
-    return (
-        f"Against a model of its own, {worse} of {len(rows)} tasks end worse, {better} better, and of {open_ones} it "
-        "cannot be told."
-    )
+    judged: dict[str, list[str]] = {"worse": [], "better": [], "undecided": []}
+    for row in rows.to_dict("records"):
+        found = Estimate(value=row["value"], low=text.known(row["low"]), high=text.known(row["high"]))
+        judged[verdict(metric, found)].append(f"{text.plain(row['task'])} ({_told(metric, found)})")
+    said = [f"**{word}** on {text.listed(judged[word], 20)}" for word in ("worse", "better") if judged[word]]
+    if judged["undecided"]:
+        said.append(f"on {text.listed(judged['undecided'], 20)} no difference is shown")
+    return f"Beside a model trained on one task alone: {'; '.join(said)}." if said else ""
+
+
+def _told(metric: str, found: Estimate) -> str:
+    """`−21.6 points, 95 %: −24.1 to −19.2`."""
+    return metric_difference(metric, found).replace(" (", ", ", 1).removesuffix(")")
 
 
 def _points(metric: str, value: float) -> str:

@@ -58,18 +58,17 @@ def choose(study: StudyFolder) -> Found:
 def summary(found: Found) -> str:
     """The page's sentence."""
     if found.share is None:
-        return f"On **{text.plain(found.asked.task)}** no method was compared with a graft on the same examples."
+        return method_words.no_rival(found.asked.task)
     rows = _less_graft(found, found.asked.task)
     return method_words.summary(rows, found.asked, found.share, found.metric)
 
 
 def on_own_task(found: Found) -> None:
     """The task's metric and ECE by parameters touched, and every method less the graft."""
-    left, right = st.columns(2)
-    for place, metric in ((left, found.metric), (right, "ece")):
-        with place:
-            _by_touched(found, found.asked.task, metric)
-            _rivals(found, found.asked.task, metric)
+    for draw in (_by_touched, _rivals):
+        for place, metric in zip(st.columns(2), (found.metric, "ece"), strict=True):
+            with place:
+                draw(found, found.asked.task, metric)
 
 
 def on_other_data(found: Found) -> None:

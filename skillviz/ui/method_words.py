@@ -13,26 +13,42 @@ from skillviz.ui import text
 from skillviz.ui.method_tables import Asked
 from skillviz.ui.sentences import METRIC_WORDS, metric_difference, verdict
 
-ORDER = ("graft_retrain", "bitfit", "lora", "adamw", "adamw_l1", "ft", "ft_scaled")
+ORDER = ("graft_retrain", "bitfit", "lora", "adamw", "adamw_l1", "ft", "ft_scaled", "graft_movement")
+GRAFTS = ("graft_movement",)  # other choices of a region: no other method
 NAMES = {
     "graft_retrain": "Re-training the region",
     "ft": "Fine-tuning everything",
     "ft_scaled": "Fine-tuning everything, temperature-scaled,",
     "adamw": "Fine-tuning everything with AdamW",
     "adamw_l1": "AdamW with L1 on the movement",
+    "graft_movement": "A graft of the top movement",
 }
+NOTHING_ELSE = (
+    "this stays open here: no stored study of this scale compares {graft} with re-training the region, BitFit, LoRA or "
+    "fine-tuning everything on the same examples. The experiment Table 1 does: the page Studies starts it."
+)
 
 
 def summary(differences: pd.DataFrame, asked: Asked, share: float, metric: str) -> str:
     """Each method less the graft of this size, in the task's metric and in ECE; in Markdown."""
     name = text.plain(asked.task)
     held = [method for method in ORDER if (differences["method"] == method).any()]
-    if not held:
-        return f"On **{name}** no other method was scored on the examples of a graft of this size."
+    graft = f"a graft of **{text.share(share)}** of the parameters"
+    if all(method in GRAFTS for method in held):
+        told = [f"- {_one(differences[differences['method'] == m], m, metric)}, against the graft." for m in held]
+        return "\n".join([f"On **{name}**, {NOTHING_ELSE.format(graft=graft)}", "", *told])
     first, *others = [_one(differences[differences["method"] == m], m, metric) for m in held]
     begin = first if held[0] not in NAMES else f"{first[:1].lower()}{first[1:]}"
-    head = f"On **{name}**, against a graft of **{text.share(share)}** of the parameters, {begin}."
+    head = f"On **{name}**, against {graft}, {begin}."
     return "\n".join([head, "", *(f"- {said[:1].upper()}{said[1:]}." for said in others)])
+
+
+def no_rival(task: str) -> str:
+    """What stands where no graft was compared with anything."""
+    return (
+        f"On **{text.plain(task)}**, this stays open here: no stored study of this scale compares any method with a "
+        "graft on the same examples. The values of each stand below, with intervals of their own."
+    )
 
 
 def _one(rows: pd.DataFrame, method: str, metric: str) -> str:
@@ -48,7 +64,7 @@ def _metric(rows: pd.DataFrame, metric: str) -> str:
     if own.empty:
         return ""
     row = own.iloc[0]
-    found = Estimate(value=row["value"], low=_none(row["low"]), high=_none(row["high"]))
+    found = Estimate(value=row["value"], low=text.known(row["low"]), high=text.known(row["high"]))
     decided, told = verdict(metric, found), _told(metric, found)
     if decided == "undecided":
         return f"shows **no difference in {words}** ({told})"
@@ -62,10 +78,6 @@ def _metric(rows: pd.DataFrame, metric: str) -> str:
 def _told(metric: str, found: Estimate) -> str:
     """`+2.0 points, 95 %: 0.1 to 4.1`."""
     return metric_difference(metric, found).replace(" (", ", ", 1).removesuffix(")")
-
-
-def _none(value: float) -> float | None:
-    return None if pd.isna(value) else float(value)
 
 
 def sources(studies: Sequence[StudyFolder]) -> str:

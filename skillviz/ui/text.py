@@ -21,6 +21,11 @@ def missing(value: Number) -> bool:
     return value is None or not math.isfinite(value)
 
 
+def known(value: float) -> float | None:
+    """The number, None where a table has none."""
+    return None if missing(value) else float(value)
+
+
 def number(value: Number, digits: int = 3) -> str:
     """`0.430`; a true minus sign, and `n/a` where there is no number."""
     if value is None or missing(value):

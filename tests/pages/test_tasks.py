@@ -45,6 +45,7 @@ def test_tasks_of_one_family_stand_together(empty: Path) -> None:
     fake_study(empty, "figure8", tasks=FOUR)
     test = opened("tasks")
     names = figure(test, 0)["layout"]["yaxis"]["ticktext"]
+    names = [name.replace("<br>", "") for name in names]
     assert abs(names.index("cr") - names.index("sst2_sentences")) == 1
 
 

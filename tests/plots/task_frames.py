@@ -9,10 +9,23 @@ from skillviz.plots.tasks import PURIFIED, SINGLE, UNION_OF
 from tests.studies import fake_tables
 
 TASKS = fake_tables.TASKS
+REAL = ("ag_news", "cr", "mnli", "mpqa", "mr", "mrpc", "qnli", "qqp", "rte", "snli", "sst2_sentences", "subj", "trec")
+DEMO = (
+    "film-sentiment", "film-subjectivity", "gadget-sentiment", "news-inference", "news-paraphrase", "news-topic",
+    "question-paraphrase", "question-type", "scene-inference",
+)  # fmt: skip
 
 
-def overlap() -> pd.DataFrame:
-    return fake_tables.overlap(TASKS, np.random.default_rng(0))
+def overlap(tasks: tuple[str, ...] = TASKS) -> pd.DataFrame:
+    return fake_tables.overlap(tasks, np.random.default_rng(0))
+
+
+def harmful() -> pd.DataFrame:
+    """Gains of which some are below nought, and some above what the multi-task model gains."""
+    frame = gain()
+    for first, values in enumerate(((-0.127, -0.224, -0.103), (-0.05, -0.224, 0.123), (1.02, 0.97, 1.08))):
+        frame.loc[frame.index[first::5], ["value", "low", "high"]] = values
+    return frame
 
 
 def gain() -> pd.DataFrame:

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.overlap import overlap_map
+from skillviz.plots.cells import CIVIDIS, blended, contrast
+from skillviz.plots.overlap import FEW, overlap_map
 from tests.plots import compare_frames as several
 
 
@@ -21,7 +22,7 @@ def test_a_cell_has_its_share_and_what_chance_would_give() -> None:
     )
     drawn = heat(frame, "overlap")
     assert np.array(drawn.z).tolist() == [[100, 25], [50, 100]]
-    assert drawn.text[0][1] == "25.0<br>(0.05)" and drawn.text[1][0] == "50.0<br>(0.2)"
+    assert list(overlap_map(frame, "overlap").data[1].text)[1:3] == ["25.0<br>(0.05)", "50.0<br>(0.2)"]
     assert drawn.hovertext[0][1] == "of B's entries, 25 % are in A too<br>by chance: 0.05 %"
 
 
@@ -35,7 +36,24 @@ def test_the_first_run_is_at_the_top_left_and_the_scale_is_whole() -> None:
 def test_an_empty_region_has_empty_cells() -> None:
     frame = several.shares()
     frame.loc[frame["column"] == "B", "value"] = np.nan
-    assert heat(frame).text[0][1] == "" == heat(frame).hovertext[0][1]
+    assert overlap_map(frame).data[1].text[1] == "" == heat(frame).hovertext[0][1]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_share_can_be_read_on_its_colour(theme: str) -> None:
+    shares = np.linspace(0, 1, 5)
+    rows = [(a, b, shares[(i + j) % 5], 0.1) for i, a in enumerate("ABCDE") for j, b in enumerate("ABCDE")]
+    frame = pd.DataFrame(rows, columns=["row", "column", "value", "chance"])
+    drawn, printed = overlap_map(frame, theme=theme).data
+    for share, ink in zip(np.array(drawn.z).ravel() / 100, printed.textfont.color, strict=True):
+        assert contrast(ink, blended(CIVIDIS, float(share))) >= 4.5
+
+
+def test_many_regions_leave_chance_to_the_hover() -> None:
+    names = [f"task_{number}" for number in range(FEW + 1)]
+    rows = [(a, b, 0.256, 0.1) for a in names for b in names]
+    figure = overlap_map(pd.DataFrame(rows, columns=["row", "column", "value", "chance"]))
+    assert set(figure.data[1].text) == {"26"} and "by chance: 10 %" in figure.data[0].hovertext[0][0]
 
 
 def test_an_unknown_kind_is_named() -> None:

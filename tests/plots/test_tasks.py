@@ -7,11 +7,16 @@ import pandas as pd
 import pytest
 
 from skillviz.plots import tasks
-from skillviz.plots.cells import blended, contrast
+from skillviz.plots.cells import CIVIDIS, blended, broken, contrast
 from tests.plots import task_frames as frames
 from tests.plots.every_figure import draw
 
 ONE, TWO = frames.TASKS[:2]
+
+
+def tasks_interval(ends: str) -> str:
+    """An interval as it stands under its number, in smaller letters."""
+    return f'<span style="font-size:{tasks.SMALL}px">{ends}</span>'
 
 
 def test_a_cell_has_its_share_its_interval_and_chance_in_the_hover() -> None:
@@ -20,7 +25,8 @@ def test_a_cell_has_its_share_its_interval_and_chance_in_the_hover() -> None:
     cells, numbers = figure.data
     row = frame[(frame["row"] == ONE) & (frame["column"] == TWO) & (frame["kind"] == "overlap")].iloc[0]
     assert cells.z[0][1] == pytest.approx(100 * row["value"])
-    assert numbers.text[1].startswith(f"{100 * row['value']:.1f}<br>(")
+    ends = f"{100 * row['low']:.0f}\N{EN DASH}{100 * row['high']:.0f}"
+    assert numbers.text[1] == f"{100 * row['value']:.1f}<br>{tasks_interval(ends)}"
     assert "by chance: 1 %" in cells.hovertext[0][1] and f"of the entries of {TWO}'s region" in cells.hovertext[0][1]
     assert "other mask seeds" in cells.hovertext[0][0]
     assert cells.colorscale[0][1] == "#00224e", "Cividis"
@@ -29,9 +35,9 @@ def test_a_cell_has_its_share_its_interval_and_chance_in_the_hover() -> None:
 def test_tasks_stand_in_the_order_asked_for() -> None:
     order = tuple(reversed(frames.TASKS))
     figure = tasks.overlap_of_tasks(frames.overlap(), order=order)
-    assert list(figure.layout.yaxis.ticktext) == list(order)
+    assert list(figure.layout.yaxis.ticktext) == [broken(name) for name in order]
     alphabet = tasks.overlap_of_tasks(frames.overlap())
-    assert list(alphabet.layout.yaxis.ticktext) == sorted(frames.TASKS)
+    assert list(alphabet.layout.yaxis.ticktext) == [broken(name) for name in sorted(frames.TASKS)]
 
 
 def test_many_tasks_leave_the_intervals_to_the_hover() -> None:
@@ -40,6 +46,22 @@ def test_many_tasks_leave_the_intervals_to_the_hover() -> None:
     both = pd.concat([frame, wide], ignore_index=True)
     many = tasks.overlap_of_tasks(both)
     assert not any("<br>" in text for text in many.data[1].text)
+
+
+def test_a_row_is_as_high_as_its_longest_name_needs() -> None:
+    """A row of a heatmap is as high as any other, so one long name makes all of them higher."""
+    short = frames.gain().query("not of.str.contains('[+]')")
+    long = short.assign(of=short["of"].replace(ONE, "+".join(frames.TASKS)))
+    rows = short["of"].nunique()
+    more = tasks.gain_of_regions(long).layout.height - tasks.gain_of_regions(short).layout.height
+    assert more == rows * (4 * tasks.LINE + 8 - tasks.CELL)
+
+
+def test_a_large_union_is_named_by_its_first_tasks_and_whole_in_the_hover() -> None:
+    of = "+".join("abcdef")
+    assert tasks.region_name(of) == "a +<br>b +<br>4 more" and tasks.region_name("a+b+c+d").count("<br>") == 3
+    frame = frames.gain().assign(of=of)
+    assert "the union of a, b, c, d, e, f on" in tasks.gain_of_regions(frame).data[0].hovertext[0][0]
 
 
 def test_an_unknown_kind_is_named() -> None:
@@ -51,7 +73,7 @@ def test_gains_are_bold_where_the_region_was_made_for_the_task() -> None:
     figure = draw("gain_of_regions")
     cells, numbers = figure.data
     names, columns = list(figure.layout.yaxis.ticktext), list(cells.x)
-    assert len(columns) == len(frames.TASKS) and names[0] == sorted(frames.TASKS)[0]
+    assert len(columns) == len(frames.TASKS) and names[0] == broken(sorted(frames.TASKS)[0])
     bold = np.array([text.startswith("<b>") for text in numbers.text]).reshape(len(names), len(columns))
     assert bold[: len(frames.TASKS)].sum() == len(frames.TASKS), "a single region is one task's"
     assert bold[names.index(" +<br>".join((ONE, TWO)))].sum() == 2
@@ -63,12 +85,12 @@ def test_every_number_can_be_read_on_its_colour(theme: str) -> None:
     cells, numbers = tasks.gain_of_regions(frames.gain(), theme=theme).data
     shares = np.clip(np.asarray(cells.z).ravel() / 100, 0, 1)
     for share, ink in zip(shares, numbers.textfont.color, strict=True):
-        assert contrast(ink, blended(tasks.SCALE, float(share))) >= 4.5
+        assert contrast(ink, blended(CIVIDIS, float(share))) >= 4.5
 
 
 def test_minus_nought_is_nought() -> None:
     frame = frames.gain().assign(value=-0.0004, low=-0.12, high=0.2)
-    assert tasks.gain_of_regions(frame).data[1].text[0] in ("<b>0.0</b><br>(−12<br>to 20)", "0.0<br>(−12<br>to 20)")
+    assert tasks.gain_of_regions(frame).data[1].text[0] == f"<b>0.0</b><br>{tasks_interval('−12<br>to 20')}"
 
 
 def test_a_gain_that_is_not_defined_says_so() -> None:

@@ -21,7 +21,7 @@ def stages(change: tuple[float, float, float], metric: str = "accuracy") -> pd.D
     return pd.DataFrame(rows, columns=columns)
 
 
-NONE = pd.DataFrame(columns=["a", "b", "metric", "task", "low", "high"])
+NONE = pd.DataFrame(columns=["a", "b", "metric", "task", "value", "low", "high"])
 
 
 def summary(*given: Any) -> str:
@@ -31,7 +31,7 @@ def summary(*given: Any) -> str:
 
 def test_a_loss_is_told_with_its_interval_and_grafting_as_unchanged() -> None:
     said = summary(stages((-0.1, -0.15, -0.05)), NONE, "accuracy")
-    assert said.startswith("After 2 tasks, in accuracy:")
+    assert said.startswith("After 2 tasks, in accuracy; changes are since a task was learned:")
     assert "**Naive training**: a **lost** 10.0 points (95 %: 5.0–15.0)." in said
     assert "**Training within regions**: a is answered as before, example by example." in said
 
@@ -42,12 +42,23 @@ def test_a_gain_and_an_open_change() -> None:
     assert "a **rose** by +10.0 points" in summary(stages((0.1, 0.05, 0.15), "ece"), NONE, "ece")
 
 
-def test_against_a_model_of_its_own_is_counted_from_intervals() -> None:
-    rows = [("continual_naive", "independent", "accuracy", t, low, high) for t, low, high in
-            (("a", -0.2, -0.1), ("b", -0.1, 0.1), ("c", 0.1, 0.2))]  # fmt: skip
-    told = pd.DataFrame(rows, columns=["a", "b", "metric", "task", "low", "high"])
+def test_tasks_are_judged_beside_a_model_of_one_task_with_their_intervals() -> None:
+    rows = [("continual_naive", "independent", "accuracy", t, value, value - 0.05, value + 0.05) for t, value in
+            (("a", -0.15), ("b", 0.01), ("c", 0.15), ("d", -0.2))]  # fmt: skip
+    told = pd.DataFrame(rows, columns=list(NONE)[:2] + ["metric", "task", "value", "low", "high"])
     said = summary(stages((-0.1, -0.15, -0.05)), told, "accuracy")
-    assert "Against a model of its own, 1 of 3 tasks end worse, 1 better, and of 1 it cannot be told." in said
+    assert (
+        "Beside a model trained on one task alone: **worse** on a (−15.0 points, 95 %: −20.0 to −10.0) and "
+        "d (−20.0 points, 95 %: −25.0 to −15.0); **better** on c (+15.0 points, 95 %: 10.0–20.0); on b (+1.0 points, "
+        "95 %: −4.0 to 6.0) no difference is shown."
+    ) in said
+    assert "Training within regions" in said and said.count("Beside a model") == 1, "the other was not compared"
+
+
+def test_more_ece_is_worse() -> None:
+    told = NONE.copy()
+    told.loc[0] = ["continual_naive", "independent", "ece", "a", 0.1, 0.05, 0.15]
+    assert "alone: **worse** on a (+10.0 points" in summary(stages((0.1, 0.05, 0.15), "ece"), told, "ece")
 
 
 def test_one_stage_forgets_nothing() -> None:

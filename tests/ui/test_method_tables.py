@@ -107,7 +107,18 @@ def test_the_sentence_claims_only_what_an_interval_allows() -> None:
 
 def test_nothing_to_compare_is_said() -> None:
     rows = pd.DataFrame(columns=["method", "metric", "value", "low", "high", "n", "seeds"])
-    assert "no other method was scored" in method_words.summary(rows, ASKED, 0.001, "accuracy")
+    said = method_words.summary(rows, ASKED, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
+    assert "this stays open here: no stored study of this scale compares a graft of **0.1 %** of the parameters" in said
+
+
+def test_another_choice_of_a_region_is_told_and_is_no_other_method() -> None:
+    rows = [("graft_movement", metric, -0.2, -0.22, -0.18, 100, 3) for metric in ("accuracy", "ece")]
+    frame = pd.DataFrame(rows, columns=["method", "metric", "value", "low", "high", "n", "seeds"])
+    said = method_words.summary(frame, ASKED, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
+    assert "this stays open here" in said
+    assert "- A graft of the top movement **loses** in accuracy (−20.0 points, 95 %: −22.0 to −18.0); " in said
+    both = pd.concat([frame, frame.assign(method="bitfit")])
+    assert "stays open" not in method_words.summary(both, ASKED, 0.001, "accuracy")
 
 
 def test_the_temperature_is_that_of_the_fine_tuned_model(tables: dict[str, pd.DataFrame]) -> None:

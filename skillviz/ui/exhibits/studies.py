@@ -11,13 +11,18 @@ import pandas as pd
 from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.makeup import shares_by_kind, shares_by_layer
 from skillviz.plots.methods import against_touched, method_style
-from skillviz.plots.overlap import overlap_map
+from skillviz.plots.overlap import FEW, overlap_map
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.ui import text
 from skillviz.ui.exhibits.exhibit import Exhibit, kept
 from skillviz.ui.method_tables import every_point
 from skillviz.ui.sentences import METRIC_WORDS, metric_title, metric_value
+
+SHARED = {
+    "iou": "of all entries that either region has, the percentage that both have",
+    "overlap": "of the entries of the column's region, the percentage that the row's has too",
+}
 
 
 @kept
@@ -59,11 +64,8 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
         name=f"study_{kind}",
         title=names[kind],
         figure=overlap_map(rows, kind, of="region", theme=theme),
-        reads="of all entries that either region has, the percentage that both have; in brackets, what random regions "
-        "of these sizes would share. Means over mask seeds."
-        if kind == "iou"
-        else "of the entries of the column's region, the percentage that the row's has too; in brackets, what a random "
-        "region would have. Means over mask seeds.",
+        reads=f"{SHARED[kind]}; {'in the hover' if rows['row'].nunique() > FEW else 'in brackets'}, what random "
+        "regions of these sizes would give. Means over mask seeds.",
         alt=f"{names[kind]}: {'; '.join(said)}.",
         table=rows,
         words=(kind,),

@@ -15,6 +15,13 @@ READS = {
 }
 
 
+def _ends(tasks: int, over: str) -> str:
+    """Where the intervals are: below the numbers, or where there are too many tasks for that, in hover and table."""
+    if tasks <= plots.FEW:
+        return f"; below each its 95 % interval over {over}."
+    return f"; the 95 % intervals over {over} are in the hover and in the table."
+
+
 @kept
 def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) -> Exhibit:
     """How much every two tasks' regions share."""
@@ -28,7 +35,7 @@ def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) 
         name=f"tasks_{kind}",
         title=TITLES[kind],
         figure=plots.overlap_of_tasks(table, kind, order=order, theme=theme),
-        reads=f"{READS[kind]} Means over pairs of mask seeds, in brackets 95 % intervals over seeds. On the diagonal, "
+        reads=f"{READS[kind]} Means over pairs of mask seeds{_ends(len(order), 'seeds')} On the diagonal, "
         "two regions of one task found with different seeds: the most that could be expected. The colours end at the "
         "largest share here.",
         alt=f"{TITLES[kind]}. {'; '.join(said)}.",
@@ -51,7 +58,7 @@ def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
         figure=plots.gain_of_regions(table, order=order, theme=theme),
         reads="each row is a region grafted onto the pre-trained model, each column a task it is asked: 0 % is the "
         "pre-trained, 100 % the multi-task model (one model, fine-tuned on all of these tasks). Bold: the region was "
-        "found for this task. In brackets 95 % intervals over test examples and mask seeds.",
+        f"found for this task. Means over mask seeds{_ends(len(order), 'test examples and mask seeds')}",
         alt=f"Relative gain. {'; '.join(said)}.",
         table=table.reset_index(drop=True),
         words=("gain", "multitask", "union", "purified"),
