@@ -8,9 +8,10 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.ending import BAD_USE
-from skillviz.commands.output import note, print_json, print_rows, say
+from skillviz.commands.output import note, print_json, say
+from skillviz.commands.side_by_side import default_of, time_left
+from skillviz.commands.tabular import print_table
 from skillviz.runs.store import Store, store_root
-from skillviz.studies.cores import cores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +110,7 @@ def reproduce(
     for sentence in row.differences(own):
         note(sentence)
     say(f"The study file is {path}.")
-    count = workers or side_by_side(scale)
+    count = workers or default_of(scale)
     _say_how_long(study, store, count)
     outcome = None if write_only else _run(study, store, count)
     found = {} if outcome is None else _tables(row, study, store)
@@ -119,19 +120,12 @@ def reproduce(
         raise typer.Exit(BAD_USE)
 
 
-def side_by_side(scale: str) -> int:
-    """Processes where none are asked for: models of the demo world are too small to use two cores in one."""
-    return min(2, cores()) if scale == "demo" else 1
-
-
 def _say_how_long(study: StudySpec, store: Store, workers: int) -> None:
-    from skillviz.studies.estimate import estimates
     from skillviz.studies.plan import plan
     from skillviz.studies.status import Snapshot
 
     at = Snapshot(plan(study), store)
-    left = [step for step in at.plan.steps if not at.is_there(step)]
-    told = estimates(at).words(left, workers) if left else "nothing"
+    left, told = time_left(at, workers)
     say(f"{len(at.plan.steps)} steps, {len(left)} to do: {told}.")
 
 
@@ -156,23 +150,17 @@ def _tables(row: Experiment, study: StudySpec, store: Store) -> dict[str, pd.Dat
     folder = open_study(study_path(store.root, study))
     found = {} if folder is None else {name: folder.table(name) for name in folder.tables()}
     if row.main in found and row.main != "scores":
-        _print(f"{study.name}: {row.main}", found[row.main])
+        print_table(f"{study.name}: {row.main}", found[row.main], is_alone=False)
     if "scores" in found:
-        _print(f"{study.name}: test scores beside the published ones (other model and data)", beside(row, found))
+        print_table(
+            f"{study.name}: test scores beside the published ones (other model and data)",
+            beside(row, found),
+            is_alone=False,
+        )
     for text in found["note"]["text"] if "note" in found else ():
         note(str(text))
     say(f"The paper: {row.finding}")
     return found
-
-
-def _print(title: str, frame: pd.DataFrame) -> None:
-    print_rows(title, list(frame.columns), [[_cell(value) for value in row] for row in frame.itertuples(index=False)])
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if value != value else f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def _told(outcome: Outcome | None) -> dict[str, Any]:

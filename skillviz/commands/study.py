@@ -9,7 +9,8 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.ending import BAD_USE
-from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
+from skillviz.commands.output import note, print_json, progress_bar, say
+from skillviz.commands.tabular import print_table
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store, store_root
 
@@ -21,19 +22,30 @@ if TYPE_CHECKING:
     from skillviz.studies.step import Step
 
 app = typer.Typer(help="Make and compare several runs: tasks, recipes, localizers, sizes, seeds.", no_args_is_help=True)
-StudyFile = Annotated[
-    Path,
-    typer.Argument(metavar="FILE", help="A YAML file: name, defaults (fields of every entry), runs (the entries)."),
+Study = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY",
+        help="A stored study by its name, yours or one that ships; or a YAML file: name, defaults (fields of every "
+        "entry), runs (the entries).",
+    ),
 ]
+STEPS = ["step", "kind", "title", "state", "seconds", "estimated"]
 
 
 @app.command()
 def run(
-    file: StudyFile,
+    study: Study,
     workers: Annotated[
-        int,
-        typer.Option("--workers", min=1, metavar="N", help="Processes that do steps side by side, on one device."),
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            help="Processes that do steps side by side, on one device. Default: 2 for studies of the demo world, "
+            "where there are two cores; else 1.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print steps and minutes only; write nothing.")] = False,
     partial: Annotated[
         bool, typer.Option("--partial", help="Make the tables even where steps failed, of what there is.")
@@ -45,18 +57,22 @@ def run(
 
     Steps are models to fine-tune, regions to find, models to score, and the tables. In the file, lists in base, task,
     k_shot, data_seed, recipe, localizer, size, seed and the seed of finetune stand for one each, in every combination.
+    A study that ships is made anew in your own folder of runs.
     """
-    from skillviz.studies.spec import read_study
+    from skillviz.commands.named import named
+    from skillviz.commands.side_by_side import default_of
 
-    study, store = read_study(file), Store(store_root(runs_dir))
+    found, store = named(study, runs_dir, "own")
+    count = workers or default_of(found.scale)
     if dry_run:
-        _dry(study, store, workers, as_json)
+        _dry(found, store, count, as_json)
         return
-    report(study, store, run_here(study, store, workers, partial), as_json)
+    report(found, store, run_here(found, store, count, partial), as_json)
 
 
 def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = False) -> Outcome:
     """What came of a study, run in this process (and its workers) with a bar on stderr; its devices are taken."""
+    from skillviz.commands.side_by_side import left_in_words
     from skillviz.commands.trained import command_line
     from skillviz.jobs.slots import occupied, slot_of
     from skillviz.runs.stopping import gently
@@ -69,7 +85,7 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
     at = Snapshot(plan(study), store)
     check(at)
     missing = [step for step in at.plan.steps if not at.is_there(step)]
-    note(f"{study.name}: {_spoken(at, workers)}")
+    note(f"{study.name}: {left_in_words(at, workers)}")
     slots = {slot_of(step.device) for step in missing if step.kind != TABLE}
     with progress_bar("study") as advance, gently(lambda p: advance(p.done, p.total, p.text)) as told:
 
@@ -115,25 +131,54 @@ def report(study: StudySpec, store: Store, outcome: Outcome, as_json: bool) -> N
 
 
 @app.command()
-def status(file: StudyFile, runs_dir: given.RunsDir = None, as_json: given.AsJson = False) -> None:
-    """Print every step of a study with its state, the seconds it took or is thought to take, and what is left."""
-    from skillviz.studies.spec import read_study
+def status(
+    study: Study,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            help="Tell the time left for N processes side by side. Default: as many as it was begun with; before, as "
+            "many as `study run` takes.",
+        ),
+    ] = None,
+    runs_dir: given.RunsDir = None,
+    as_json: given.AsJson = False,
+) -> None:
+    """Print every step of a study with its state, the seconds it took or is thought to take, and what is left.
 
-    study, store = read_study(file), Store(store_root(runs_dir))
-    frame, left = _steps(study, store)
-    rows = [_cells(row, ("step", "kind", "title", "state", "seconds", "estimated")) for row in _records(frame)]
-    print_rows(study.name, ["step", "kind", "title", "state", "seconds", "estimated"], rows)
+    A step that is "not here" was finished, but what it made is not in this store: fine-tuned models do not ship.
+    """
+    from skillviz.commands import stored_study
+    from skillviz.commands.named import named, ships
+    from skillviz.commands.side_by_side import last_of, left_in_words
+    from skillviz.studies.plan import plan
+    from skillviz.studies.status import Snapshot
+
+    found, store = named(study, runs_dir, "begun")
+    at = Snapshot(plan(found), store)
+    is_packed = ships(store, runs_dir)
+    frame = stored_study.steps(at, is_packed)
+    own = Snapshot(at.plan, Store(store_root(runs_dir))) if is_packed else at
+    count = workers or last_of(own)
+    left = left_in_words(own, count)
+    print_table(found.name, frame[STEPS], keep=("state",))
     for row in _records(frame[frame["error"] != ""]):
         note(f"{row['title']}: {row['error']}")
+    where = stored_study.place(at, runs_dir)
     counts = frame["state"].value_counts().to_dict()
-    say(f"{study.name}: {', '.join(f'{n} {state}' for state, n in counts.items())}; {left}")
+    todo = left if own is at else f"to make it anew in {own.store.root}: {left}"
+    say(f"{found.name}: {', '.join(f'{n} {state}' for state, n in counts.items())}; {todo}")
+    say(where)
     if as_json:
-        print_json({"name": study.name, "states": counts, "left": left, "steps": _records(frame)})
+        told = {"name": found.name, "states": counts, "left": left, "workers": count, "store": str(store.root)}
+        print_json({**told, "steps": _records(frame)})
 
 
 @app.command()
 def table(
-    file: StudyFile,
+    study: Study,
     name: Annotated[
         str | None,
         typer.Option("--name", metavar="TABLE", help="One of the study's own tables, as scores; made by `study run`."),
@@ -146,28 +191,31 @@ def table(
     as_json: given.AsJson = False,
 ) -> None:
     """Print a table of a study. Without --name: of its finished runs, means over seeds with intervals, by localizer and
-    size; of an experiment of the paper, its table of scores.
-    """
-    from skillviz.studies.spec import read_study
+    size; of an experiment of the paper, its table of scores, or its main table where it has none.
 
-    study, store = read_study(file), Store(store_root(runs_dir))
-    frame = _table(study, store, name or ("differences" if paired else "scores"), name is not None)
+    In a pipe: tab-separated, every column under the name and in the unit that it is stored in, shares from 0 to 1.
+    """
+    from skillviz.commands import stored_study
+    from skillviz.commands.named import named, ships
+
+    found, store = named(study, runs_dir, "tables")
+    if ships(store, runs_dir):
+        note(f"Of the study '{found.name}' that ships, in {store.root}.")
+    frame = stored_study.table(found, store, name, paired)
     if frame.empty:
         raise BadInput(
-            f"no run of study '{study.name}' is finished in {store.root}; make them with `study run {file}`."
+            f"no run of study '{found.name}' is finished in {store.root}; make them with `study run {study}`."
         )
     if out is not None:
         _write(frame, out)
-    print_rows(
-        study.name, list(frame.columns), [[_cell(value) for value in row] for row in frame.itertuples(index=False)]
-    )
+    print_table(found.name, frame)
     if as_json:
-        print_json({"name": study.name, "rows": _records(frame)})
+        print_json({"name": found.name, "rows": _records(frame)})
 
 
 @app.command()
 def pack(
-    file: StudyFile,
+    study: Study,
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder of runs to copy into.")],
     no_rankings: Annotated[
         bool, typer.Option("--no-rankings", help="Leave out ranking.safetensors, most of a run's bytes.")
@@ -176,10 +224,10 @@ def pack(
     as_json: given.AsJson = False,
 ) -> None:
     """Copy a study's finished runs, scores and tables into another folder of runs; fine-tuned models stay."""
+    from skillviz.commands.named import named
     from skillviz.studies.pack import pack as packed
-    from skillviz.studies.spec import read_study
 
-    done = packed(read_study(file), Store(store_root(runs_dir)), Store(to), rankings=not no_rankings)
+    done = packed(*named(study, runs_dir, "tables"), Store(to), rankings=not no_rankings)
     there = f", {done.there} were there" if done.there else ""
     say(f"{done.runs} runs and {done.scores} scores copied{there}, {done.bytes / 1e6:.1f} MB; the study is {done.path}")
     if as_json:
@@ -189,59 +237,20 @@ def pack(
 
 def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
     """Prints the plan and its minutes; nothing is written."""
+    from skillviz.commands import stored_study
+    from skillviz.commands.side_by_side import left_in_words
     from skillviz.studies.check import check
     from skillviz.studies.plan import plan
     from skillviz.studies.status import Snapshot
 
     at = Snapshot(plan(study), store)
     check(at)
-    frame, _ = _steps(study, store)
-    columns = ("step", "kind", "title", "state", "estimated")
-    print_rows(study.name, list(columns), [_cells(row, columns) for row in _records(frame)])
-    said = _spoken(at, workers)
+    frame = stored_study.steps(at)
+    print_table(study.name, frame[[name for name in STEPS if name != "seconds"]], keep=("state",))
+    said = left_in_words(at, workers)
     say(f"{study.name}: {said}")
     if as_json:
-        print_json({"name": study.name, "left": said, "steps": _records(frame)})
-
-
-def _steps(study: StudySpec, store: Store) -> tuple[pd.DataFrame, str]:
-    """The table of steps with the seconds that each is thought to take, and what is left in words."""
-    from skillviz.studies.estimate import estimates
-    from skillviz.studies.plan import plan
-    from skillviz.studies.status import Snapshot, status
-
-    at = Snapshot(plan(study), store)
-    found = estimates(at)
-    frame = status(study, store).assign(estimated=[round(found.steps[step.key], 1) for step in at.plan.steps])
-    return frame, _spoken(at, 1)
-
-
-def _spoken(at: Any, workers: int) -> str:
-    """How many steps are left, and how long they will take."""
-    from skillviz.studies.estimate import estimates
-
-    missing = [step for step in at.plan.steps if not at.is_there(step)]
-    if not missing:
-        return "nothing is left"
-    told = estimates(at).words(missing, workers)
-    return f"{len(missing)} of {len(at.plan.steps)} steps left, {told}"
-
-
-def _table(study: StudySpec, store: Store, name: str, stored: bool) -> pd.DataFrame:
-    """A stored table, or one made of the runs that are finished by now."""
-    from skillviz.studies.generic import generic
-    from skillviz.studies.plan import plan
-    from skillviz.studies.results import Results
-    from skillviz.studies.store import open_study, study_path
-
-    if not stored and study.experiment is None:
-        return generic(Results(plan(study), store))[name]
-    folder = open_study(study_path(store.root, study))
-    if folder is None or not folder.record.files:
-        raise BadInput(f"the study '{study.name}' has no tables in {store.root} yet; make them with `study run`.")
-    if folder.record.key != plan(study).key:
-        note(f"The tables of '{study.name}' are of the file as it was before; `study run` makes them anew.")
-    return folder.table(name)
+        print_json({"name": study.name, "left": said, "workers": workers, "steps": _records(frame)})
 
 
 def _write(frame: pd.DataFrame, out: Path) -> None:
@@ -251,14 +260,6 @@ def _write(frame: pd.DataFrame, out: Path) -> None:
     if not out.absolute().parent.is_dir() or out.is_dir():
         raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
     write_text(out, frame.to_csv(index=False))
-
-
-def _cells(row: dict[str, Any], columns: tuple[str, ...]) -> list[str]:
-    return ["" if row[name] != row[name] else _cell(row[name]) for name in columns]
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ NAMED = {
     "preflight": "base finetuned task",
     "dashboard": "runs-dir port",
     "study run": "runs-dir workers dry-run partial json",
-    "study status": "runs-dir json",
+    "study status": "runs-dir workers json",
     "study table": "runs-dir name differences out json",
     "study pack": "to no-rankings runs-dir json",
 }

@@ -74,11 +74,3 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     again = call(*words, "--runs-dir", tmp_path, "--json")
     assert again.json["finished"] == 0 and again.json["rows"] == first.json["rows"]
     assert taken == [["cpu"], []]  # jobs wait while it computes
-
-
-def test_two_cores_do_two_steps_of_the_demo_world_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from skillviz.commands import reproduce
-
-    for there, wanted in ((1, 1), (2, 2), (16, 2)):
-        monkeypatch.setattr(reproduce, "cores", lambda count=there: count)
-        assert (reproduce.side_by_side("demo"), reproduce.side_by_side("small")) == (wanted, 1)

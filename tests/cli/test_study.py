@@ -1,0 +1,168 @@
+"""`study run|status|table|pack` of a study named by its file or by its name: yours, or one that ships."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from skillviz.commands import side_by_side
+from skillviz.runs.store import Store
+from skillviz.studies.engine import run_study
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.store import list_studies
+from tests.cli.calls import call
+from tests.studies.fake_study import fake_running, fake_study
+
+NOBODY = 2**22 + 1  # no process has this number
+
+
+@pytest.fixture(scope="module")
+def made(pair: tuple[Path, Path], task_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store with the finished study `Tiny one`: a model, a region of it, tables. Not to be changed."""
+    folder = tmp_path_factory.mktemp("made")
+    entry = {"recipe": "sgd", "finetune": {"steps": 4, "lr": 0.05}, "localizer": "movement", "size": "10%"}
+    common = {"base": str(pair[0]), "task": str(task_file), "readout": "head", "device": "cpu"}
+    study = StudySpec(name="Tiny one", scale="demo", defaults=common, runs=(entry,))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
+        assert run_study(study, Store(folder / "runs")).is_whole
+    return Store(folder / "runs")
+
+
+@pytest.fixture
+def shipped(made: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The root of the stores that ship: the study is there as it is packed, without its model."""
+    root = tmp_path / "shipped"
+    call("study", "pack", "tiny-one", "--to", root, "--runs-dir", made.root)
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
+    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
+    return root
+
+
+def test_a_name_stands_for_the_study_in_the_users_own_store(made: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(made.root.parent / "members"))
+    for name in ("Tiny one", "tiny-one", made.root / "studies" / "tiny-one", made.root / "studies/tiny-one/study.yaml"):
+        said = call("study", "status", name, "--runs-dir", made.root, "--json")
+        assert (said.code, said.json["states"], said.json["left"]) == (0, {"finished": 3}, "nothing is left"), name
+    assert f"It is in {made.root / 'studies' / 'tiny-one'}, with the tables scores" in said.out
+
+
+def test_a_study_that_ships_is_told_as_it_lies_there(shipped: Path, own_runs: Path) -> None:
+    said = call("study", "status", "tiny-one", "--json")
+    assert said.code == 0 and said.json["states"] == {"finished": 2, "not here": 1}
+    assert [step["state"] for step in said.json["steps"]] == ["not here", "finished", "finished"]
+    assert f"It ships with skillviz in {shipped / 'studies' / 'tiny-one'}, with the tables scores" in said.out
+    assert f"to make it anew in {own_runs}: 3 of 3 steps left" in said.out
+    assert said.json["left"].endswith("with 2 processes side by side") and not own_runs.exists()
+
+
+def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Path, own_runs: Path) -> None:
+    said = call("study", "table", "tiny-one", "--name", "scores")
+    assert said.code == 0 and "that ships" in said.err and said.out.startswith("base\trecipe\tsetting\t")
+    stored = list_studies(Store(shipped))[0].table("scores")
+    assert len(said.out.splitlines()) == 1 + len(stored)
+    assert call("study", "table", "tiny-one").out.startswith("task\tfinetuned\tlocalizer\t")  # of its runs
+    assert call("study", "pack", "tiny-one", "--to", tmp_path / "to", "--json").json["runs"] == 1
+    assert not own_runs.exists()
+
+
+def test_a_study_that_ships_is_run_in_the_users_own_store(shipped: Path, own_runs: Path) -> None:
+    before = sorted(path for path in shipped.rglob("*"))
+    dry = call("study", "run", "tiny-one", "--dry-run", "--json")
+    assert dry.json["workers"] == 2 and dry.json["left"].startswith("3 of 3 steps left") and not own_runs.exists()
+    said = call("study", "run", "tiny-one", "--workers", "1", "--json")
+    assert said.code == 0 and said.json["steps"]["finished"] == 3, said.err
+    assert said.json["path"] == str(own_runs / "studies" / "tiny-one")
+    assert sorted(path for path in shipped.rglob("*")) == before
+    after = call("study", "status", "tiny-one", "--json")
+    assert after.json["states"] == {"finished": 3} and after.json["store"] == str(own_runs)
+
+
+def test_a_file_counts_for_what_ships_only_where_it_is_the_very_same(shipped: Path, tmp_path: Path) -> None:
+    same, other = tmp_path / "same.yaml", tmp_path / "other.yaml"
+    text = (shipped / "studies" / "tiny-one" / "study.yaml").read_text()
+    same.write_text(text)
+    other.write_text(text.replace("steps: 4", "steps: 5"))
+    assert other.read_text() != text
+    assert call("study", "table", same, "--name", "scores").code == 0
+    said = call("study", "table", other, "--name", "scores")
+    assert (said.code, said.err.count("\n")) == (2, 1) and "has no tables" in said.err
+
+
+def test_a_study_begun_anew_is_the_one_whose_status_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, root = tmp_path / "runs", tmp_path / "shipped"
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
+    shelved = fake_study(root, "table2")
+    fake_running(own, NOBODY)
+    status = call("study", "status", "table2-demo", "--json")
+    assert status.json["store"] == str(own) and "without tables yet" in status.out
+    assert f"One of this name that has tables ships in {shelved}" in status.out
+    assert "that ships" in call("study", "table", "table2-demo").err
+    shutil.rmtree(root)
+    assert "without tables yet" in (said := call("study", "status", "table2-demo")).out and "ships" not in said.out
+
+
+def test_the_file_written_for_a_name_is_the_one_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`reproduce --write-only` writes a file to be changed; the study that ships under the name must not hide it."""
+    own, root = tmp_path / "runs", tmp_path / "shipped"
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
+    fake_study(root, "figure6")
+    assert call("reproduce", "figure6", "--write-only", "--runs-dir", own).code == 0
+    path = own / "studies" / "figure6-demo" / "study.yaml"
+    said = call("study", "run", "figure6-demo", "--dry-run", "--json")
+    assert len(said.json["steps"]) > 2  # that of the fake has one run
+    content = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**content, "runs": [{**run, "seed": 0} for run in content["runs"]]}))
+    assert len(call("study", "run", "figure6-demo", "--dry-run", "--json").json["steps"]) < len(said.json["steps"])
+
+
+@pytest.mark.parametrize("command", ["run", "status", "table", "pack"])
+def test_what_is_neither_a_name_nor_a_file_ends_in_one_sentence(command: str, shipped: Path, tmp_path: Path) -> None:
+    to = ("--to", tmp_path / "to") if command == "pack" else ()
+    said = call("study", command, "tiny-oen", *to)
+    assert (said.code, said.err.count("\n")) == (2, 1) and "Errno" not in said.err
+    assert "'tiny-oen' is neither" in said.err and "stored: tiny-one." in said.err and "YAML file" in said.err
+    gone = call("study", command, tmp_path / "gone.yaml", *to)
+    assert (gone.code, gone.err.count("\n")) == (2, 1)
+    assert f"there is no study file {tmp_path / 'gone.yaml'}" in gone.err and "tiny-one" in gone.err
+
+
+@pytest.mark.parametrize("name", ["..", "...", "../studies", ""])
+def test_a_name_does_not_lead_out_of_the_store(name: str, shipped: Path, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    shutil.copy(shipped / "studies" / "tiny-one" / "study.yaml", shipped / "study.yaml")
+    here = Path.cwd()
+    try:
+        os.chdir(tmp_path / "runs")
+        assert call("study", "status", name).code == 2
+    finally:
+        os.chdir(here)
+
+
+def test_processes_side_by_side_are_those_it_was_begun_with(shipped: Path, made: Store, tmp_path: Path) -> None:
+    own = shutil.copytree(made.root, tmp_path / "runs")
+    assert call("study", "status", "tiny-one", "--json").json["workers"] == 1  # the record's, not the scale's 2
+    path = own / "studies" / "tiny-one" / "study.json"
+    path.write_text(path.read_text().replace('"workers": 1', '"workers": 4'))
+    said = call("study", "status", "tiny-one", "--json")
+    assert said.json["workers"] == 4 and said.json["left"].endswith("with 4 processes side by side")
+    alone = call("study", "status", "tiny-one", "--workers", "1", "--json")
+    assert "side by side" not in alone.json["left"]
+
+
+def test_two_cores_do_two_steps_of_the_demo_world_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there, wanted in ((1, 1), (2, 2), (16, 2)):
+        monkeypatch.setattr(side_by_side, "cores", lambda count=there: count)
+        found = [side_by_side.default_of(scale) for scale in ("demo", "small", None)]
+        assert found == [wanted, 1, 1]
+
+
+def test_an_experiment_without_scores_shows_its_main_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "none")
+    fake_study(tmp_path / "runs", "figure9", tables=("makeup", "note"))
+    said = call("study", "table", "figure9-demo")
+    assert said.code == 0 and said.out.startswith("task\tlocalizer\tseed\tlayer\t")

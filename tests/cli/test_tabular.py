@@ -1,0 +1,136 @@
+"""Tables as commands print them: whole rows in a pipe, what matters on a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import redirect_stdout
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.cells import cell_len
+
+from skillviz.commands.tabular import print_table, readable, tab_separated
+from skillviz.studies.tables import TABLES, check
+from tests.studies.fake_tables import MADE, TASKS
+
+WIDE = 10_000
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what it is shown."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(frame: pd.DataFrame, title: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a terminal of 100 letters shows of a table, without bold type."""
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stdout(Terminal()) as said:
+        print_table(title, frame)
+    return re.sub(r"\x1b\[[\d;]*m", "", said.getvalue())
+
+
+def scores(**changes: object) -> pd.DataFrame:
+    """Two rows of a table of scores: a share and nats."""
+    frame = pd.DataFrame(
+        {
+            "base": "b", "id_task": "one", "task": "one", "method": ["graft", "ft"], "size": [106467.0, np.nan],
+            "share": [0.0099999, np.nan], "metric": ["accuracy", "nll"], "mean": [0.82512, 0.49712],
+            "sd": [0.01, np.nan], "low": [0.5, np.nan], "high": [0.9, np.nan], "pooled_low": [0.79349, 0.4],
+            "pooled_high": [0.8533, 0.6], "seeds": [3, 1],
+        }
+    )  # fmt: skip
+    return frame.assign(**changes)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_pipe_gets_every_row_and_column_on_a_line_of_its_own(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = check(MADE[name](tuple(TASKS), np.random.default_rng(0)), name)
+    print_table("title", frame)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == tab_separated(frame) and len(lines) == 1 + len(frame)
+    assert lines[0].split("\t") == list(frame.columns)
+    assert {line.count("\t") for line in lines} == {len(frame.columns) - 1}
+
+
+def test_numbers_in_a_pipe_are_as_stored_to_six_digits() -> None:
+    frame = pd.DataFrame(
+        {"mean": [0.123456789, float("nan")], "size": [10646784.0, 12.5], "n": [1821, 2], "is": [True, False],
+         "text": ["a\tb\nc", ""]}
+    )  # fmt: skip
+    assert tab_separated(frame)[1:] == ["0.123457\t10646784\t1821\tTrue\ta b c", "\t12.5\t2\tFalse\t"]
+
+
+def test_a_second_table_in_a_pipe_stands_under_its_title(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table("mine", scores(), is_alone=False)
+    assert capsys.readouterr().out.splitlines()[0] == "mine"
+
+
+def test_what_is_read_first_stands_in_the_table_and_the_rest_above() -> None:
+    found = readable(scores())
+    assert found.headings == ("method", "size, entries", "share, %", "metric", "mean (95 %)", "seeds")
+    assert found.rows == (
+        ("graft", "106,467", "1", "accuracy %", "82.5 (79.3–85.3)", "3"),
+        ("ft", "", "", "NLL, nats", "0.497 (0.400–0.600)", "1"),
+    )
+    assert found.shared == "All rows: base b, task one; not shown: sd."
+    assert readable(scores(), keep=("base",)).headings[0] == "base"
+    assert readable(scores().iloc[:1]).headings[0] == "base"  # one row shares nothing
+
+
+def test_intervals_over_seeds_stand_where_examples_have_none() -> None:
+    frame = scores(pooled_low=np.nan, pooled_high=np.nan)
+    assert [row[4] for row in readable(frame).rows] == ["82.5 (50.0–90.0)", "0.497"]
+
+
+def test_tasks_stand_apart_where_they_differ() -> None:
+    assert readable(scores(task=["one", "two"])).headings[:2] == ("task", "method")
+    assert "id_task one" in readable(scores(task=["one", "two"])).shared
+
+
+def test_differences_are_in_points_and_keep_their_sign() -> None:
+    frame = pd.DataFrame(
+        {"a": "graft", "b": ["ft", "lora"], "metric": "accuracy", "value": [-0.0111, 0.02], "low": [-0.0398, 0.01],
+         "high": [0.017, 0.03]}
+    )  # fmt: skip
+    found = readable(frame)
+    assert [row[-1] for row in found.rows] == ["-1.1 (-4.0 to 1.7)", "2.0 (1.0–3.0)"]
+    assert found.shared == "All rows: a graft, metric accuracy, points."
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_value_is_lost_on_a_narrow_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = check(MADE[name](tuple(TASKS), np.random.default_rng(0)), name)
+    before = frame.copy()
+    said = shown(frame, "title", monkeypatch)
+    drawn = [line for line in said.splitlines() if not line.startswith(("All rows", "Not shown"))]
+    assert drawn[0] == "title" and "…" not in said and max(map(cell_len, drawn)) <= 100
+    for _, part in readable(frame).parts(100):
+        for word in " ".join(part.rows[0]).split():
+            assert word[:5] in said, word  # longer ones may be folded
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_a_table_of_many_columns_is_told_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = pd.DataFrame({f"column {i}": [f"first{i}", f"second{i}"] for i in range(20)})
+    lines = [line.split() for line in shown(many, "title", monkeypatch).splitlines()]
+    assert ["column", "3", "first3"] in lines and ["column", "19", "second19"] in lines
+
+
+def test_rows_of_a_task_come_together_where_the_table_is_too_wide() -> None:
+    frame = pd.concat([scores(id_task=task, task=task) for task in ("one", "two", "one", "two")], ignore_index=True)
+    whole = readable(frame)
+    assert whole.parts(WIDE) == [("", whole)]
+    (first, one), (second, two) = whole.parts(40)
+    assert (first, second) == ("one", "two") and "task" not in one.names and len(one.rows) == len(two.rows) == 4
+    few = readable(scores(task=["one", "two"], id_task=["one", "two"]))
+    assert few.parts(10) == [("", few)]  # a table a row would be no gain
+
+
+def test_square_brackets_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = shown(pd.DataFrame({"[x]": ["[/y] [bold]"]}), "[red]", monkeypatch)
+    assert "[/y] [bold]" in said and "[red]" in said and "[x]" in said
