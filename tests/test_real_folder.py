@@ -1,0 +1,77 @@
+"""What docs/studies.md says of the folder in SKILLVIZ_REAL: as the task files read it, as the registry names it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import datasets
+import pandas as pd
+import pytest
+import yaml
+
+from skillviz.studies.scales import SMALL
+from skillviz.tasks import registry
+from skillviz.tasks.source import opened
+from skillviz.tasks.task import Hub
+
+PROJECT = Path(__file__).resolve().parents[1]
+GUIDE = (PROJECT / "docs" / "studies.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| `(\w+)`( \*)? \| ([^|]+) \| `([^`]+)`(?:, (\w+))? \| (\w+) \|$", re.MULTILINE)
+OF_THE_REGISTRY = {"sst2_sentences": "sst2", "yelp_reviews": "yelp"}
+"""Names that the registry has otherwise."""
+OTHER_SPLIT = ("mrpc",)
+"""Tasks of GLUE that are tested on their own test split, which that one has labels for, and validated on the other."""
+
+
+def rows() -> dict[str, re.Match[str]]:
+    """Folder to its row of the table."""
+    return {found[1]: found for found in ROW.finditer(GUIDE)}
+
+
+def files_of(name: str) -> dict[str, object]:
+    """The task file of a name."""
+    return yaml.safe_load((PROJECT / SMALL.folder / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_table_has_every_folder_that_the_experiments_read() -> None:
+    tasks = {*SMALL.tasks, *(task for some in SMALL.roles.values() for task in some)}
+    tasks |= {other for some in SMALL.near.values() for other in some}
+    read = {Path(path).parts[-2] for task in tasks for path in files_of(task)["data"].values()}  # type: ignore[attr-defined]
+    assert read == set(rows())
+
+
+@pytest.mark.parametrize("name", rows())
+def test_files_and_labels_are_those_that_the_task_reads(name: str) -> None:
+    row, task = rows()[name], files_of(name)
+    splits = {"train", "test", *(["validation"] if row[2] else [])}
+    assert {split: f"${{SKILLVIZ_REAL}}/data/{name}/{split}.jsonl" for split in splits} == task["data"]
+    assert [label.strip() for label in row[3].split("(")[0].split(",")] == task["labels"]
+
+
+@pytest.mark.parametrize("name", rows())
+def test_names_on_the_hub_are_those_of_the_registry(name: str) -> None:
+    row, data = rows()[name], registry.task(OF_THE_REGISTRY.get(name, name)).data
+    assert isinstance(data, Hub) and (data.id, data.config) == (row[4], row[5])
+    assert name in OTHER_SPLIT or row[6] == data.test
+
+
+def test_the_lines_of_python_make_what_the_tasks_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = {"question": ["a?", "b?"], "sentence": ["yes", "no"], "label": [0, 1], "idx": [0, 1]}
+    one = {"text": ["good", "bad", "fine"], "label": [1, 0, 1], "label_text": ["x", "y", "z"]}
+    asked = []
+
+    def load(source: str, config: str | None, split: str) -> datasets.Dataset:
+        asked.append((source, config, split))
+        return datasets.Dataset.from_pandas(pd.DataFrame(pair if config else one))
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    monkeypatch.setenv("SKILLVIZ_REAL", str(tmp_path))
+    (code,) = re.findall(r"```python\n(.+?)```", GUIDE, re.DOTALL)
+    exec(code, {})
+    assert ("nyu-mll/glue", "qnli", "validation") in asked and len(asked) == 5
+    for name, labels in (("sst2_sentences", {0: 1, 1: 2}), ("qnli", {0: 1, 1: 1})):
+        task = registry.task(str(PROJECT / SMALL.folder / f"{name}.yaml"))
+        with opened(task, ("train", "test")) as found:
+            assert pd.Series(found["test"].labels).value_counts().to_dict() == labels
+            assert set(found) == {"train", "test"}
