@@ -60,6 +60,19 @@ def test_a_study_that_ships_is_told_as_it_lies_there(shipped: Path, own_runs: Pa
     assert said.json["left"].endswith("with 2 processes side by side") and not own_runs.exists()
 
 
+def test_tables_that_ship_stand_though_their_runs_bear_other_names(
+    shipped: Path, made: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packing leaves out a run that is there under another id; in one's own store the tables would be made anew."""
+    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(made.root.parent / "members"))
+    path = shipped / "studies" / "tiny-one" / "study.json"
+    (study,) = list_studies(Store(shipped))
+    path.write_text(path.read_text().replace(study.record.made_of, "0" * 64))
+    assert call("study", "status", "tiny-one", "--json").json["states"] == {"finished": 3}
+    own = call("study", "status", "tiny-one", "--runs-dir", shipped, "--json")
+    assert own.json["states"] == {"finished": 2, "missing": 1} and own.json["left"].startswith("1 of 3 steps left")
+
+
 def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Path, own_runs: Path) -> None:
     said = call("study", "table", "tiny-one", "--name", "scores")
     assert said.code == 0 and "that ships" in said.err and said.out.startswith("base\trecipe\tsetting\t")
