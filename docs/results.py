@@ -225,7 +225,8 @@ def told(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any]) -
     yield from (f"**{title}.** `{command}`: {made}.{caption}", "", *table, *([""] if table else []))
     found = _verdicts(study)
     notes = study.table("note")["text"] if "note" in study.tables() else ()
-    lines = [*map(verdict_line, found), *(f"- {note}" for note in notes if note not in SAID_ONCE)]
+    said_of = (f"- {note}" for note in notes if note not in SAID_ONCE)
+    lines = [*map(verdict_line, found), *shown.steady(study), *said_of]
     yield from ([*lines, ""] if lines else [])
     if said := _get(words, "studies", study.name):
         yield from (said, "")

@@ -41,6 +41,28 @@ def of_study(study: StudyFolder) -> list[str]:
     return []
 
 
+def steady(study: StudyFolder) -> list[str]:
+    """A line a search and source of luck: how much two regions of a task share, from the least steady task on."""
+    if "stability" not in study.tables():
+        return []
+    made = []
+    for (source, localizer, _), own in study.table("stability").groupby(["source", "localizer", "recipe"], sort=False):
+        ordered = own.sort_values("iou")
+        ends = ordered if len(ordered) < 3 else ordered.iloc[[0, -1]]
+        sizes = {text.share(float(share)) for share in own["share"]}
+        name = (lambda row: row["task"]) if len(own["task"]) == len(set(own["task"])) else _at
+        told = " to ".join(f"{percent(r['iou'], r['low'], r['high'])} ({name(r)})" for r in ends.to_dict("records"))
+        luck = "from bootstrap samples of the training data" if source == "bootstrap" else f"with different {source}"
+        at = f" at {sizes.pop()}" if len(sizes) == 1 else ""
+        by_chance = text.share(float(own["chance"].max()))
+        made.append(f"- Two regions of {localizer}{at} {luck}: IoU, %, {told}; by chance at most {by_chance}.")
+    return made
+
+
+def _at(row: Mapping[Any, Any]) -> str:
+    return f"{row['task']} at {text.share(float(row['share']))}"
+
+
 def several(held: Held, main: float | None, name: str) -> list[str]:
     """Figure 8: what every two regions share, and what regions and unions give every task."""
     shared = overlap(held, main, name) if "overlap" in held else []
@@ -56,7 +78,7 @@ def overlap(held: Held, main: float | None, name: str) -> list[str]:
     for row, own in rows.groupby("row", sort=False):
         found = {r["column"]: _kin(r) for r in own.to_dict("records") if r["column"] != row}
         made.append([str(row), *(found.get(task, "") for task in tasks)])
-    said = f"Share of the row's region that the column's has too, %, over mask seeds; by chance {_chance(rows)}."
+    said = f"Share of the column's region that the row's has too, %, over mask seeds; by chance {_chance(rows)}."
     return [*markdown(("region of", *tasks), made), "", f"{said} Bold: tasks of one family."]
 
 

@@ -1,10 +1,11 @@
-"""The tables of a study without an experiment: scores, differences, recovered gain and make-up of all its runs."""
+"""The tables of a study without an experiment: scores, differences, recovered gain, make-up, stability."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from skillviz.studies import differences, means, observed, resampled, shapes
+from skillviz.studies.exp import stability
 from skillviz.studies.recovered import recovered
 from skillviz.studies.tables import notes
 
@@ -31,5 +32,6 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
         "differences": differences.paired(found, PAIRS, drawn),
         "recovered": recovered(found, resampled=drawn),
         "makeup": shapes.makeup(results.runs()),
+        "stability": stability.of_results(results),
         "note": notes(*observed.told(found)),
     }

@@ -149,7 +149,7 @@ TABLES = {
             ID_TASK, TASK, METRIC, *ESTIMATE,
         )),
         Table("stability", (
-            Column("task", "str", "", "the task"),
+            Column("base", "str", "", "the base model as it was named"), RECIPE, Column("task", "str", "", "the task"),
             Column("source", "str", "", "what differs: mask seeds, data seeds or bootstrap"), LOCALIZER, SIZE, SHARE,
             Column("iou", "float64", "", "mean intersection over union of two regions", True), *ESTIMATE[1:], CHANCE,
             Column("pairs", "int64", "", "pairs of regions"),

@@ -261,6 +261,7 @@ def stability(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
         iou = {"mask seeds": 0.4, "data seeds": 0.25, "bootstrap": 0.3}[source] + random.normal(0, 0.01)
         rows.append(
             {
+                "base": "demo_world/base", "recipe": "sgd",
                 "task": task, "source": source, "localizer": "linearized", "size": share * D, "share": share,
                 "iou": iou, "low": iou - 0.03, "high": iou + 0.03, "chance": share / 2, "pairs": 3,
             }

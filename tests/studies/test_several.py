@@ -46,7 +46,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
                 localizer="stagewise", options={"start_share": 0.0}, sizes=("5%",), steps=3, batch_size=16, seed=seed,
             )  # fmt: skip
             runs.append(produce(spec, store, None, session))
-    yield SimpleNamespace(runs=lambda **labels: runs, store=store, session=session)
+    yield SimpleNamespace(
+        runs=lambda **labels: runs, store=store, session=session, entry=lambda run: {"recipe": "multi-task"}
+    )
 
 
 def _task(folder: Path, name: str, make: Any) -> Path:
@@ -169,7 +171,7 @@ def test_passes_are_counted_before_the_tables_are_made(
     several_kept = several.kept
     monkeypatch.setattr(several, "kept", heard)
     monkeypatch.setattr("skillviz.studies.purified.kept", heard)
-    figure8.tables(SimpleNamespace(runs=results.runs, store=Store(tmp_path), session=results.session))  # type: ignore[arg-type]
+    figure8.tables(SimpleNamespace(**{**vars(results), "store": Store(tmp_path)}))  # type: ignore[arg-type]
     steps = [SimpleNamespace(spec=run.spec) for run in results.runs()]
     told = list(passes(SimpleNamespace(of=lambda kind, recipe: steps)))  # type: ignore[arg-type]
     assert len(told) == 2 and sum(one.scored for one in told) == sum("state" in which for which in asked)

@@ -70,7 +70,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
         return {**shared, **_from_models(results, runs, regions)}
     except BadModel as error:  # a store that was packed has runs, and no weights
         said = f"Gains need the weights of the multi-task model: {error.args[0]}"
-        rows = stability_rows(None, _every(runs))
+        rows = stability_rows(None, _every(runs), results.entry)
         return {**shared, "stability": pd.DataFrame(rows), "note": notes(said)}
 
 
@@ -85,7 +85,7 @@ def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int
     return {
         "gain": pd.DataFrame(gain_rows(found, chosen)),
         "scores": pd.DataFrame(_scores(found, chosen, runs)),
-        "stability": pd.DataFrame(stability_rows(results.session, _every(runs))),
+        "stability": pd.DataFrame(stability_rows(results.session, _every(runs), results.entry)),
         "note": notes(*(one.sentence for one in left.values() if one.sentence), *_told(found, runs), *said),
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skillviz.studies import differences, means, observed, resampled, shapes
+from skillviz.studies.exp import stability
 from skillviz.studies.recovered import recovered
 from skillviz.studies.tables import notes
 
@@ -35,7 +36,7 @@ def build(scale: Scale) -> list[dict[str, Any]]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores, recovered, differences and makeup of every task."""
+    """scores, recovered, differences, makeup and stability of every task."""
     runs = results.runs()
     found = observed.of_results(results)
     drawn = resampled.of_test(found)
@@ -44,5 +45,6 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
         "recovered": recovered(found, resampled=drawn),
         "differences": differences.paired(found, PAIRS, drawn),
         "makeup": shapes.makeup(runs),
+        "stability": stability.of_results(results),
         "note": notes(*observed.told(found)),
     }

@@ -1,0 +1,64 @@
+"""Stability over the seeds of a study: which runs are compared, on a tiny study that is really made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from skillviz.core.stability import stability
+from skillviz.runs.store import Store
+from skillviz.studies.engine import run_study
+from skillviz.studies.exp.stability import of_results
+from skillviz.studies.plan import plan
+from skillviz.studies.results import Results
+from skillviz.studies.store import list_studies
+from tests.studies.tiny_study import study_of, tasks
+
+SEEDS = {"seed": [0, 1], "data_seed": [0, 1, 2], "k_shot": 4}
+
+
+@pytest.fixture(scope="module")
+def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Two recipes, three data seeds (each a model of its own) and two mask seeds; movement has one region a model."""
+    folder = tmp_path_factory.mktemp("stable")
+    one, _ = tasks(tiny)
+    search = {"localizer": "stagewise", "size": "5%", "steps": 2, "batch_size": 4}
+    study = study_of(tiny, {"task": one, "recipe": ["sgd", "adamw"], **search, **SEEDS})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
+        store = Store(folder / "runs")
+        assert run_study(study, store).is_whole
+    return Results(plan(study), store)
+
+
+def row(table: pd.DataFrame, **wanted: str) -> Any:
+    """The one row of these values."""
+    for name, value in wanted.items():
+        table = table[table[name] == value]
+    assert len(table) == 1, table
+    return table.iloc[0]
+
+
+def test_the_table_is_one_of_the_study_s(results: Results) -> None:
+    (folder,) = list_studies(results.store)
+    table = folder.table("stability")
+    assert len(table) == 4 and set(table["recipe"]) == {"sgd", "adamw"}
+    assert set(table["source"]) == {"mask seeds", "data seeds"} and (table["chance"] > 0).all()
+
+
+@pytest.mark.parametrize("recipe", ["sgd", "adamw"])
+def test_one_thing_differs_at_a_time(results: Results, recipe: str) -> None:
+    """Mask seeds on the model of the first data seed; data seeds at the first mask seed; recipes never mixed."""
+    table = of_results(results)
+    runs = {(r.spec.data_seed, r.spec.seed): r.region() for r in results.runs(recipe=recipe)}
+    assert len(runs) == 6
+    masks = stability([runs[0, 0], runs[0, 1]])
+    found = row(table, recipe=recipe, source="mask seeds")
+    assert (found["iou"], found["pairs"]) == (masks.iou, 1) and pd.isna(found["low"])
+    data = stability([runs[seed, 0] for seed in range(3)])
+    found = row(table, recipe=recipe, source="data seeds")
+    assert (found["iou"], found["low"], found["high"]) == (data.iou, data.low, data.high)
+    assert (found["pairs"], found["chance"]) == (3, data.chance)
