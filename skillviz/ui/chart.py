@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from skillviz.ui import exports, pictures, presenter
+from skillviz.ui import exports, pictures, presenter, study_heads
 from skillviz.ui.exhibits.exhibit import Exhibit
 from skillviz.ui.glossary import about
 
@@ -22,6 +22,16 @@ COLUMNS: dict[str, Any] = {
     "size": st.column_config.NumberColumn("size (entries)", format="localized"),
     "loss": st.column_config.NumberColumn("loss (nats)", format="%.4f"),
     "seconds": st.column_config.NumberColumn("seconds", format="%.1f"),
+    "touched": st.column_config.NumberColumn("share touched", format="%.3g"),
+    "n": st.column_config.NumberColumn("examples", format="localized"),
+    "chance": st.column_config.NumberColumn("by chance", format="%.3g"),
+    "iou": st.column_config.NumberColumn("IoU", format="%.4f"),
+    "stage_task": st.column_config.Column("trained last"),
+    "is_bias": st.column_config.CheckboxColumn("bias"),
+    **{
+        name: st.column_config.NumberColumn(name.replace("_", ", "), format="%.4f")
+        for name in ("change", "change_low", "change_high")
+    },
     **{name: st.column_config.NumberColumn(format="%.4f") for name in ("value", "low", "high")},
     **{name: st.column_config.NumberColumn(format="%.3f") for name in ("lower", "upper", "confidence", "accuracy")},
     **{name: st.column_config.NumberColumn(format="%.3g") for name in ("movement_l2", "movement_max", "movement_mean")},
@@ -85,7 +95,8 @@ def below(figure: go.Figure, *, name: str, title: str, reads: str, table: pd.Dat
     st.caption(f"How to read this: {reads}")
     with st.container(horizontal=True, vertical_alignment="top"):
         with st.expander("Table"):
-            st.dataframe(table, hide_index=True, column_config=COLUMNS, alt=f"The numbers of: {title}")
+            words = study_heads.worded(table)
+            st.dataframe(words, hide_index=True, column_config=COLUMNS, placeholder="", alt=f"The numbers of: {title}")
         downloads(figure, name=name, title=title, table=table, run_id=run_id)
 
 

@@ -37,7 +37,7 @@ def read(study: StudyFolder) -> Found:
         found = {n: cache.study_table(study, n) if n in study.tables() else empty(n) for n in TABLES}
     if found["stages"].empty:
         st.info("No stage of this study is finished, so nothing can be shown. Its command goes on where it stopped:")
-        st.code(study.record.command or study_words.commands(EXPERIMENTS), language="bash", wrap_lines=True)
+        st.code(study_words.command(study), language="bash", wrap_lines=True)
         st.stop()
     return Found(study, **found)
 

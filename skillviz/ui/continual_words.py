@@ -65,7 +65,7 @@ def _against(differences: pd.DataFrame, metric: str, method: str) -> str:
         judged[verdict(metric, found)].append(f"{text.plain(row['task'])} ({_told(metric, found)})")
     said = [f"**{word}** on {text.listed(judged[word], 20)}" for word in ("worse", "better") if judged[word]]
     if judged["undecided"]:
-        said.append(f"on {text.listed(judged['undecided'], 20)} no difference is shown")
+        said.append(f"no difference is shown on {text.listed(judged['undecided'], 20)}")
     return f"Beside a model trained on one task alone: {'; '.join(said)}." if said else ""
 
 

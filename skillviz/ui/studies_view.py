@@ -21,6 +21,7 @@ from skillviz.ui import (
     paper_words,
     studies_words,
     study_choice,
+    study_heads,
     study_links,
     study_running,
     study_table,
@@ -32,6 +33,7 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.exhibits import studies as exhibits
 from skillviz.ui.glossary import about
 from skillviz.ui.method_tables import own_metric
+from skillviz.ui.picker import width_of
 
 LIST = {
     "runs": st.column_config.NumberColumn("runs", help="Localizations that the study's tables were made from."),
@@ -153,13 +155,21 @@ def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:
     pairs = list(dict.fromkeys(zip(scores["id_task"], scores["task"], strict=True)))
     names = {f"{a} to {b}" if a != b else a: (a, b) for a, b in pairs}
     told = task_titles.told(task for pair in pairs for task in pair)
-    name = controls.select("pair", "Task", list(names), next(iter(names)), width=320, help=told or None)
+    name = controls.select(
+        "pair", "Task", list(names), next(iter(names)), shown=_pair, width=width_of(["Task", *map(_pair, names)]),
+        help=told or None,
+    )  # fmt: skip
     id_task, task = names[name]
     left, right = st.columns(2)
     with left:
         show(exhibits.scores(scores, id_task, task, own_metric(scores, task), theme()), study.name)
     with right:
         show(exhibits.scores(scores, id_task, task, "ece", theme()), study.name)
+
+
+def _pair(name: str) -> str:
+    """`a + b, scored on c` of "a+b to c"."""
+    return name.replace("+", " + ").replace(" to ", ", scored on ")
 
 
 def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
@@ -169,11 +179,11 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
         return
     with st.container(border=True):
         st.markdown("### Tables")
-        name = controls.segments("table", "Table", shown, shown[0])
+        name = controls.segments("table", "Table", shown, shown[0], shown=study_heads.title)
         table = tables[name]
         st.dataframe(
             study_table.shown(table, name), hide_index=True, column_order=study_table.columns(table),
-            column_config=study_table.config(name), placeholder="", alt=f"The table {name} of the study",
+            column_config=study_table.config(name), placeholder="", alt=f"Of the study: {study_heads.title(name)}",
         )  # fmt: skip
         with st.container(horizontal=True, vertical_alignment="center"):
             stem = exports.file_name(study.name, name)
@@ -183,19 +193,16 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
             )  # fmt: skip
             st.caption(f"{text.counted(len(table), 'row')}.{study_table.aside(table)}")
         with st.expander("What the columns mean"):
-            lines = [f"- `{c.name}`: {text.plain(c.meaning)}{_unit(c.unit)}" for c in TABLES[name].columns]
-            st.markdown("\n".join([*lines, *study_table.methods(table)]))
-
-
-def _unit(unit: str) -> str:
-    return f" ({text.plain(unit)})" if unit else ""
+            st.markdown("\n".join([*study_table.columns_told(name), *study_table.methods(table)]))
 
 
 def _steps(study: StudyFolder) -> None:
     """Its command, and every step with its seconds."""
-    if study.record.command:
-        st.caption("The command that made it; it goes on where it was cut:")
-        st.code(study.record.command, language="bash", wrap_lines=True)
+    whole = study.record.status == "finished"
+    st.caption(
+        "The command that made it; what is finished is not made twice:" if whole else "This command goes on with it:"
+    )
+    st.code(study_words.command(study), language="bash", wrap_lines=True)
     table = studies_words.steps(study)
     if len(table):
         with st.expander(f"Its {text.counted(len(table), 'step')}"):

@@ -47,11 +47,11 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.Dat
                 "study": study.name,
                 "experiment": study_words.experiment_title(record.experiment),
                 "scale": study_words.scale_words(record.scale),
-                "state": states.get(study.name, record.status),
+                "state": states.get(study.name, study_words.state(study)),
                 "runs": sum(step.kind == LOCALIZE for step in steps) or None,
                 "estimated, min": record.estimated / 60 if record.estimated is not None else None,
                 "taken, min": record.seconds / 60 if record.seconds else None,
-                "made": text.day(record.finished) if record.finished else "",
+                "ended": text.day(record.finished) if record.finished else "",
             }
         )
     return pd.DataFrame(rows)
@@ -90,6 +90,27 @@ def left(seconds: float) -> str:
     return f"{round(seconds / 60)} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+UNDER_WAY = "It goes on without this page. [Log and cancel](#under-way)"
+
+
+def ended(state: str) -> str:
+    """What stands above the button of a study that ran in this session."""
+    words = {
+        "finished": "It is **finished**",
+        "failed": "It **failed**",
+        "cancelled": "It was **cancelled**",
+        "stopped": "It was **stopped** before its end",
+    }
+    return f"{words.get(state, state)}: [see above](#under-way)."
+
+
+def stopped(steps: int) -> str:
+    """What is there of a study that ended early."""
+    if not steps:
+        return "It ended before a step was finished: started again, it begins anew."
+    return f"{text.counted(steps, 'step')} finished before it ended early. It goes on from there."
+
+
 def failed(study: StudyFolder) -> list[str]:
     """One sentence a failed step: what it was, and why it failed."""
     return [
@@ -107,7 +128,13 @@ def not_reached(study: StudyFolder) -> int:
 def steps(study: StudyFolder) -> pd.DataFrame:
     """Every step with its state and seconds."""
     rows = [
-        {"kind": s.kind, "step": s.title, "state": s.state, "seconds": s.seconds, "estimated": s.estimated}
+        {
+            "kind": KINDS.get(s.kind, s.kind),
+            "step": s.title,
+            "state": "not reached" if s.state == "missing" else s.state,
+            "seconds": s.seconds,
+            "estimated, seconds": s.estimated,
+        }
         for s in study.record.steps.values()
     ]
-    return pd.DataFrame(rows, columns=["kind", "step", "state", "seconds", "estimated"])
+    return pd.DataFrame(rows, columns=["kind", "step", "state", "seconds", "estimated, seconds"])

@@ -17,6 +17,7 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, StudyFolder, study_path
 from skillviz.ui import address, cache, studies_words, study_choice, text
 
+CANCELLED = "cancelled"
 EVERY = 1.5  # seconds between two looks at a study under way
 LOG_LINES = 15
 FOLLOWED, HIDDEN, PROBLEM = "studies.followed", "studies.hidden", "studies.problem"
@@ -36,13 +37,40 @@ def panel() -> None:
 
 def states() -> dict[str, str]:
     """The state of each of the user's studies, as it really is now: running, finished, failed or stopped."""
-    return {job.name: job.state for job in _now()}
+    return {job.name: _state(job) for job in _now()}
 
 
-def is_open(study: StudySpec) -> bool:
-    """Whether this very study runs."""
+def _state(job: StudyJob) -> str:
+    """Its state; of one that was stopped, whether somebody cancelled it."""
+    is_cancelled = job.state == STOPPED and job.record is not None and job.record.status == CANCELLED
+    return CANCELLED if is_cancelled else job.state
+
+
+def in_place_of_button(study: StudySpec) -> bool:
+    """Whether this very study runs: its bar then stands where the button was, as the cards above are out of sight.
+
+    Of one that ended in this session it says how, above the button.
+    """
+    job = _of(study)
+    if job is not None and job.state == RUNNING:
+        st.fragment(_here, run_every=EVERY)(study)
+        return True
+    if job is not None and job.name in _followed([job]):
+        st.markdown(studies_words.ended(_state(job)))
+    return False
+
+
+def _of(study: StudySpec) -> StudyJob | None:
     path = study_path(cache.own_store().root, study)
-    return any(job.path == path and job.state == RUNNING for job in _now())
+    return next((job for job in _now() if job.path == path), None)
+
+
+def _here(study: StudySpec) -> None:
+    """The bar of a study under way; the card above draws the page anew when it ends."""
+    job = _of(study)
+    if job is not None and job.state == RUNNING:
+        _bar(job)
+        st.markdown(studies_words.UNDER_WAY)
 
 
 def start(file: Path, workers: int) -> None:
@@ -92,12 +120,17 @@ def _card(job: StudyJob) -> None:
                 st.code(study_jobs.study_log(cache.own_store(), job.name, LOG_LINES) or "nothing yet", language=None)
 
 
-def _running(job: StudyJob) -> None:
+def _bar(job: StudyJob) -> None:
+    """Which step of how many."""
     if job.step is None or job.steps is None:
         st.progress(0.0, "It begins: models and data are looked at, and its device may have another job.")
     else:
         share = (job.step - 1) / max(job.steps, 1)
         st.progress(share, studies_words.progress(job.step, job.steps, text.plain(job.title), job.left))
+
+
+def _running(job: StudyJob) -> None:
+    _bar(job)
     with st.container(horizontal=True, vertical_alignment="center"):
         _button("Cancel", job, study_jobs.cancel_study, ":material/stop_circle:")
         st.caption("What is finished is kept: started again, it goes on there.")
@@ -123,7 +156,7 @@ def _failed(job: StudyJob) -> None:
 
 
 def _stopped(job: StudyJob) -> None:
-    st.caption(f"{text.counted(job.finished_steps, 'step')} finished before it ended early. It goes on from there.")
+    st.caption(studies_words.stopped(job.finished_steps))
     _again(job)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from pathlib import Path
 
 import streamlit as st
 
@@ -12,9 +10,9 @@ from skillviz.errors import SkillvizError
 from skillviz.studies.experiments import EXPERIMENTS
 from skillviz.studies.reproduce import Asked, refuse_absent, study_of, write_study
 from skillviz.studies.scales import SCALES, Scale
-from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, study_path
-from skillviz.ui import cache, controls, studies_words, study_running, text
+from skillviz.ui import cache, controls, studies_words, study_file, study_heads, study_running, text
 from skillviz.ui.glossary import about
 
 SOURCES = {"experiment": "An experiment of the paper", "file": "A study file of my own"}
@@ -45,7 +43,8 @@ def _experiment() -> StudySpec:
         scale = controls.select("new.scale", "Scale", list(names), "demo", shown=names.get, width=240)
     row = EXPERIMENTS[name]
     st.markdown(f"**{text.plain(row.question)}** The paper: {text.plain(row.finding)}")
-    st.caption(f"It makes the tables {text.listed([f'`{made}`' for made in row.makes], 9)}.")
+    made = [study_heads.title(table) for table in row.makes if table != "note"]
+    st.caption(f"It makes {text.counted(len(made), 'table')}: {text.listed(made, 9)}.")
     _, own, study = study_of(Asked(name, scale), cache.own_store())
     _setting(row.differences(own), own)
     refuse_absent(own, study)
@@ -63,19 +62,8 @@ def _own() -> StudySpec | None:
     upload = st.file_uploader("or upload it", ["yaml", "yml"], key="study.upload", max_upload_size=1)
     st.caption("A YAML file with a name, defaults (fields of every entry) and runs (the entries): docs/studies.md.")
     if upload is not None:
-        return _uploaded(upload.name, upload.getvalue())
-    return read_study(Path(os.path.expandvars(path)).expanduser()) if path else None
-
-
-def _uploaded(name: str, content: bytes) -> StudySpec:
-    """The study of an uploaded file; what stands against it is told of the file's own name."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / Path(name).name
-        path.write_bytes(content)
-        try:
-            return read_study(path)
-        except SkillvizError as error:
-            raise type(error)(str(error.args[0]).replace(f"{folder}{os.sep}", "")) from error
+        return study_file.uploaded(upload.name, upload.getvalue())
+    return study_file.typed(path) if path else None
 
 
 def _plan_and_button(study: StudySpec) -> None:
@@ -97,11 +85,10 @@ def _plan_and_button(study: StudySpec) -> None:
         st.dataframe(outlook.steps, hide_index=True, alt="The steps of the study, with their seconds")
     with st.expander("The same as a command line"):
         st.code(_command(study, workers), language="bash", wrap_lines=True)
-    is_open = study_running.is_open(study)
-    if st.button("Start", type="primary", icon=":material/play_arrow:", key="study.start", disabled=is_open):
+    if study_running.in_place_of_button(study):
+        return
+    if st.button("Start", type="primary", icon=":material/play_arrow:", key="study.start"):
         _start(study, workers)
-    elif is_open:
-        st.caption(f"`{study.name}` is under way: see above.")
 
 
 def _command(study: StudySpec, workers: int) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from skillviz.plots.methods import method_style
 from skillviz.runs.tables import Column
 from skillviz.studies.tables import METHODS, TABLES
-from skillviz.ui import text
-from skillviz.ui.sentences import IN_PERCENT
+from skillviz.ui import study_heads, text
+from skillviz.ui.sentences import IN_PERCENT, METRIC_WORDS
 
 PERCENT = (*IN_PERCENT, "recovered")
 FIRST = (
@@ -23,6 +25,8 @@ OF_THE_METRIC = (
     "mean", "sd", "value", "low", "high", "pooled_low", "pooled_high", "change", "change_low", "change_high",
 )  # fmt: skip
 SHARES = ("share", "gain_share", "chance", "iou", "low_edge", "high_edge")
+SIZES = ("share", "chance")
+COUNTS = ("size", "touched", "count", "correct")  # means over seeds
 
 
 def columns(table: pd.DataFrame) -> list[str]:
@@ -34,34 +38,57 @@ def columns(table: pd.DataFrame) -> list[str]:
 
 
 def shown(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The table `name` with its shares in percent; metrics that are no share, as nll, stay as they are."""
-    found = table.copy()
+    """The table `name` for the eye: words for names, shares in percent; metrics that are no share stay as they are."""
+    found = study_heads.worded(table)
     scale = table["metric"].isin(PERCENT).map({True: 100.0, False: 1.0}) if "metric" in table else 100.0
     for column in _in_percent(name):
         if column.name in found:
             found[column.name] = found[column.name] * (scale if column.name in OF_THE_METRIC else 100.0)
+    for size in SIZES:
+        if size in found:
+            found[size] = found[size].map(_two_figures)
+    for count in COUNTS:
+        if count in found:
+            found[count] = found[count].round()
     return found
 
 
 def config(name: str) -> dict[str, Any]:
     """How the columns of the table `name` are headed and written; a column's meaning is its help."""
     percent = [column.name for column in _in_percent(name)]
-    return {column.name: _config(column, column.name in percent) for column in TABLES[name].columns}
+    return {column.name: _config(name, column, column.name in percent) for column in TABLES[name].columns}
+
+
+def columns_told(name: str) -> list[str]:
+    """A line a column of the table `name`: its heading, its name in the CSV and its meaning; in Markdown."""
+    percent = [column.name for column in _in_percent(name)]
+    return [
+        f"- **{text.plain(study_heads.head(name, c.name, c.name in percent))}** (`{c.name}`): "
+        f"{text.plain(study_heads.meaning(c.name, c.meaning))}"
+        for c in TABLES[name].columns
+    ]
 
 
 def aside(table: pd.DataFrame) -> str:
     """What of it is not in percent though its column says so; empty where all is."""
     others = sorted(set(table["metric"]) - set(PERCENT)) if "metric" in table else []
-    units = {"nll": "nll is in nats", "brier": "brier goes from 0 to 2"}
-    said = [units.get(metric, f"{metric} has no unit") for metric in others]
+    units = {"nll": "NLL is in nats", "brier": "the Brier score goes from 0 to 2"}
+    said = [units.get(metric, f"{METRIC_WORDS.get(metric, metric)} has no unit") for metric in others]
     return f" Not in percent: {text.listed(said, 9)}." if said else ""
 
 
 def methods(table: pd.DataFrame) -> list[str]:
-    """A line a method that occurs: its name in the table, and what it stands for; in Markdown."""
+    """A line a method that occurs: its name in the page, and what it stands for; in Markdown."""
     held = {name for column in ("method", "a", "b") if column in table for name in table[column]}
-    said = [f"  - `{name}`: {text.plain(words)}" for name, words in METHODS.items() if name in held]
+    said = [f"  - **{method_style(n).title}**: {text.plain(words)}" for n, words in METHODS.items() if n in held]
     return ["- the methods:", *said] if said else []
+
+
+def _two_figures(percent: float) -> float:
+    """As `text.share` writes a share: two figures below 10 %, one decimal above."""
+    if pd.isna(percent) or percent == 0:
+        return percent
+    return round(percent, max(1, 1 - math.floor(math.log10(abs(percent)))))
 
 
 def _in_percent(name: str) -> list[Column]:
@@ -72,11 +99,14 @@ def _in_percent(name: str) -> list[Column]:
     return [c for c in declared if c.name in (*SHARES, *OF_THE_METRIC)]
 
 
-def _config(column: Column, is_percent: bool) -> Any:
+def _config(name: str, column: Column, is_percent: bool) -> Any:
+    title = study_heads.head(name, column.name, is_percent)
+    help = study_heads.meaning(column.name, column.meaning)
+    if column.dtype == "bool":
+        return st.column_config.CheckboxColumn(title, help=help)
     if not column.dtype.lower().startswith(("float", "int")):
-        return st.column_config.Column(column.name, help=column.meaning)
-    title = f"{column.name}, %" if is_percent else column.name
-    form = "localized" if column.unit in ("entries", "examples") else "%.3g" if column.name in SHARES else "%.4g"
-    if is_percent and column.name not in SHARES:
-        form = "%.2f"
-    return st.column_config.NumberColumn(title, help=column.meaning, format=form)
+        return st.column_config.Column(title, help=help)
+    form = "localized" if column.unit in ("entries", "examples") or column.name == "lr" else "%.4g"
+    if is_percent:
+        form = "%.3g" if column.name in (*SHARES, "iou") else "%.2f" if column.name in OF_THE_METRIC else "%.1f"
+    return st.column_config.NumberColumn(title, help=help, format=form)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 
 from skillviz.studies.experiments import EXPERIMENTS
 from skillviz.studies.scales import SCALES
-from skillviz.studies.store import StudyFolder
+from skillviz.studies.store import FILE, StudyFolder
+from skillviz.tasks.project import located
 from skillviz.ui import text
+
+OURS = ["python", "-m", "skillviz"]
+PLAIN = re.compile(r"[\w./,=@:+%-]+")
 
 
 def experiment_title(name: str | None) -> str:
@@ -40,11 +45,48 @@ def label(study: StudyFolder) -> str:
 def caption(study: StudyFolder) -> str:
     """One line that names the study in full: what made it, when, how long it took, and on what."""
     record = study.record
-    said = [f"`{study.name}`", f"made {text.day(record.finished)}" if record.finished else record.status]
+    said = [f"`{study.name}`", _how_far(study)]
     said += [f"in {text.seconds(record.seconds)}"] if record.seconds else []
     said += [f"on {text.plain(record.device)}"] if record.device else []
-    said += [f"`{record.command}`"] if record.command else []
-    return " · ".join(said)
+    return " · ".join([*said, f"`{command(study)}`"])
+
+
+def _how_far(study: StudyFolder) -> str:
+    """`made 22 Nov 2026, 11:31 UTC`; of one that is not whole how it ended and what is there."""
+    record = study.record
+    when = f" {text.day(record.finished)}" if record.finished else ""
+    if record.status == "finished":
+        return f"made{when}"
+    steps = list(record.steps.values())
+    done = sum(step.state == "finished" for step in steps)
+    counted = f": {done} of {text.counted(len(steps), 'step')} finished" if steps else ""
+    tables = text.counted(len([name for name in study.tables() if name != "note"]), "table") if study.tables() else ""
+    return f"**{state(study)}**{when}{counted}, {tables or 'no tables yet'}"
+
+
+def state(study: StudyFolder) -> str:
+    """How the study ended, in the word of the page: finished, failed, cancelled or not finished."""
+    return {"running": "not finished"}.get(study.record.status, study.record.status)
+
+
+def command(study: StudyFolder) -> str:
+    """The command that makes the study, or goes on with it.
+
+    The record's own where it is one of ours and names a file that is there: a study's file may hold any text as its
+    `command`. Else the one that runs the file in the study's folder.
+    """
+    words = _words(study.record.command or "")
+    is_ours = words[: len(OURS)] == OURS and all(PLAIN.fullmatch(word) for word in words)
+    is_made = is_ours and words[3:4] == ["reproduce"]
+    is_run = is_ours and words[3:5] == ["study", "run"] and len(words) > 5 and located(words[5]).is_file()
+    return shlex.join(words if is_made or is_run else [*OURS, "study", "run", str(study.path / FILE)])
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # as a lone quote
+        return []
 
 
 def is_demo(study: StudyFolder) -> bool:
@@ -93,6 +135,6 @@ def unknown(name: str) -> str:
 
 def unfinished(studies: Sequence[StudyFolder]) -> str:
     """Studies of this page that have no tables yet."""
-    said = [f"`{study.name}` ({study.record.status})" for study in studies]
+    said = [f"`{study.name}` ({state(study)})" for study in studies]
     verb = "has" if len(said) == 1 else "have"
     return f"{text.listed(said, 4)} {verb} no tables yet."

@@ -48,7 +48,7 @@ def read(study: StudyFolder) -> Found:
         found = {name: cache.study_table(study, name) for name in TABLES if name in study.tables()}
     if "overlap" not in found or found["overlap"].empty:
         st.info("No region of this study is finished, so there is nothing to lay over another. Its command goes on:")
-        st.code(study.record.command or study_words.commands(EXPERIMENTS), language="bash", wrap_lines=True)
+        st.code(study_words.command(study), language="bash", wrap_lines=True)
         st.stop()
     from skillviz.studies.tables import empty
 
@@ -181,7 +181,7 @@ def _explain(found: Found, why: str) -> None:
     held = f" Stored unions: {text.listed(stored_sets, 20)}." if stored_sets else ""
     st.info(f"{why} This union is not stored, and the models are needed for it.{held} The command below makes the "
             "models and the regions here:".strip(), icon=":material/info:")  # fmt: skip
-    st.code(found.study.record.command or study_words.commands(EXPERIMENTS), language="bash", wrap_lines=True)
+    st.code(study_words.command(found.study), language="bash", wrap_lines=True)
 
 
 def stability(found: Found) -> None:

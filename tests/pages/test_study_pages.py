@@ -68,7 +68,7 @@ def test_a_study_without_tables_is_named_and_not_shown(store: Path) -> None:
     record = store / "studies" / "table1-demo" / "study.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "experiment": "table1"}))
     test = opened("methods")
-    assert "`table1-demo` (running) has no tables yet" in test.info[0].value and not charts(test)
+    assert "`table1-demo` (not finished) has no tables yet" in test.info[0].value and not charts(test)
 
 
 def test_the_pages_first_experiment_comes_first_then_real_data_and_the_address_chooses(store: Path) -> None:
@@ -133,12 +133,30 @@ def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
     fake_running(store, sleeper.pid)
     test = opened("studies")
     assert not test.exception
-    (bar,) = test.get("progress")
-    assert "step 4 of 31: localize film-sentiment with stagewise, about 2 min left" in bar.proto.text
+    bars = test.get("progress")
+    assert len(bars) == 2, "one on the card at the top, one where the button was that started it"
+    for bar in bars:
+        assert "step 4 of 31: localize film-sentiment with stagewise, about 2 min left" in bar.proto.text
+    assert "study.start" not in [button.key for button in test.button] and "[Log and cancel](#under-way)" in said(test)
     next(button for button in test.button if button.label == "Cancel").click().run()
     assert sleeper.wait(10) < 0 and not test.exception
     assert list(test.dataframe[0].value["state"]) == ["stopped"] and not test.get("progress")
-    assert "It goes on from there" in said(test)
+    assert "It ended before a step was finished" in said(test) and "It was **stopped** before its end" in said(test)
+    assert "study.start" in [button.key for button in test.button]
+
+
+def test_another_study_under_way_leaves_the_button(store: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    fake_running(store, sleeper.pid)
+    test = opened("studies", **{"new.experiment": "figure6"})
+    assert len(test.get("progress")) == 1 and test.button(key="study.start").label == "Start"
+
+
+def test_a_cancelled_study_is_called_so(store: Path) -> None:
+    fake_study(store, "table1", status="cancelled", tables=(), finished="2026-11-20T10:05:00+00:00")
+    test = opened("studies")
+    assert list(test.dataframe[0].value["state"]) == ["cancelled"]
+    assert "**cancelled** 20 Nov 2026, 10:05 UTC, no tables yet" in said(test)
+    assert "made 20 Nov" not in said(test)
 
 
 def test_a_study_that_ended_early_says_so(store: Path) -> None:
@@ -213,12 +231,16 @@ def test_a_file_of_ones_own_is_read_and_its_fault_is_a_sentence(store: Path, tmp
     right = opened("studies", **{"new.study": "file", "new.file": str(path)})
     assert not right.error and "2 localizations, then the tables: 3 steps, none done before." in said(right)
     assert f"python -m skillviz study run {store}" in right.code[0].value
+    path.write_text(path.read_text().replace("demo_world/base", "'${HOME}/base'"))
+    refused = opened("studies", **{"new.study": "file", "new.file": str(path)})
+    assert "only variables whose names begin with SKILLVIZ_" in refused.error[0].value.replace("\\", "")
 
 
 def test_a_table_of_a_study_can_be_chosen_and_its_columns_are_explained(store: Path) -> None:
     fake_study(store, "table1")
     test = opened("studies", table="recovered")
     assert "gain_share" in list(next(d.value for d in test.dataframe if "gain_share" in d.value.columns).columns)
+    assert "- **gain asked for, %** (`gain_share`)" in said(test)
     assert "the share of the fine-tuning gain that was to be recovered" in said(test)
 
 

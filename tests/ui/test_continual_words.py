@@ -49,8 +49,8 @@ def test_tasks_are_judged_beside_a_model_of_one_task_with_their_intervals() -> N
     said = summary(stages((-0.1, -0.15, -0.05)), told, "accuracy")
     assert (
         "Beside a model trained on one task alone: **worse** on a (−15.0 points, 95 %: −20.0 to −10.0) and "
-        "d (−20.0 points, 95 %: −25.0 to −15.0); **better** on c (+15.0 points, 95 %: 10.0–20.0); on b (+1.0 points, "
-        "95 %: −4.0 to 6.0) no difference is shown."
+        "d (−20.0 points, 95 %: −25.0 to −15.0); **better** on c (+15.0 points, 95 %: 10.0–20.0); no difference is "
+        "shown on b (+1.0 points, 95 %: −4.0 to 6.0)."
     ) in said
     assert "Training within regions" in said and said.count("Beside a model") == 1, "the other was not compared"
 

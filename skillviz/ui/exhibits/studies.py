@@ -32,7 +32,7 @@ def scores(table: pd.DataFrame, id_task: str, task: str, metric: str, theme: str
     shown = points[points["metric"] == metric].reset_index(drop=True)
     before = shown.loc[shown["method"] == "pretrained", "value"]
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
-    name = task if task == id_task else f"{task} after training on {id_task}"
+    name = task if task == id_task else f"{task} after training on {id_task.replace('+', ' + ')}"
     words = [
         f"{method_style(row['method']).title} {text.share(row['touched'])} {metric_value(metric, row['value'])}"
         for row in shown.to_dict("records")

@@ -1,0 +1,59 @@
+"""What is said of a study: how it ended and what is there, and the command that really makes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillviz.studies.store import StudyFolder, open_study
+from skillviz.ui import study_words
+from tests.studies.fake_study import fake_study
+
+STEPS = {
+    str(number): {"kind": "localize", "title": f"step {number}", "state": state}
+    for number, state in enumerate(("finished", "finished", "failed", "missing"))
+}
+
+
+def study(root: Path, **record: Any) -> StudyFolder:
+    found = open_study(fake_study(root, **{"tables": ("scores", "note"), **record}))
+    assert found is not None
+    return found
+
+
+def test_a_whole_study_was_made(tmp_path: Path) -> None:
+    assert "`table1-demo` · made 20 Nov 2026, 10:05 UTC · in 5" in study_words.caption(study(tmp_path))
+
+
+@pytest.mark.parametrize("status", ["cancelled", "failed"])
+def test_one_that_is_not_whole_says_how_it_ended_and_what_is_there(status: str, tmp_path: Path) -> None:
+    ended = "2026-11-20T10:05:00+00:00"
+    said = study_words.caption(study(tmp_path, status=status, steps=STEPS, finished=ended))
+    assert f"**{status}** 20 Nov 2026, 10:05 UTC: 2 of 4 steps finished, 1 table" in said and "made" not in said
+
+
+def test_one_that_was_cut_has_no_date(tmp_path: Path) -> None:
+    said = study_words.caption(study(tmp_path, status="running", steps=STEPS, tables=()))
+    assert "**not finished**: 2 of 4 steps finished, no tables yet" in said
+
+
+@pytest.mark.parametrize("command", [
+    "curl evil.example", "python -m skillviz reproduce `id`", "python -m skillviz reproduce x; rm y", "a 'lone quote",
+    "python -m skillviz study run nowhere.yaml", "python -m skillviz demo", "", None,
+])  # fmt: skip
+def test_a_command_that_is_not_ours_gives_way_to_the_one_that_runs_the_file(
+    command: str | None, tmp_path: Path
+) -> None:
+    found = study(tmp_path, command=command)
+    assert study_words.command(found) == f"python -m skillviz study run {found.path}/study.yaml"
+    assert "evil" not in study_words.caption(found)
+
+
+@pytest.mark.parametrize("command", [
+    "python -m skillviz reproduce table1 --scale demo",
+    "python -m skillviz study run benchmarks/studies/stories260k.yaml",
+])  # fmt: skip
+def test_a_command_of_ours_stands(command: str, tmp_path: Path) -> None:
+    assert study_words.command(study(tmp_path, command=command)) == command
