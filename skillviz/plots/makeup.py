@@ -93,7 +93,7 @@ def shares_by_kind(layers: pd.DataFrame, *, theme: str = "light", height: int | 
             hovertemplate="<b>%{y}</b><br>uniform: %{x:.1f} %<extra></extra>",
         )
     )
-    figure.update_yaxes(autorange="reversed", showgrid=False, tickmode="linear", dtick=1)
+    figure.update_yaxes(autorange="reversed", showgrid=False, tickmode="linear", dtick=1, ticklabelstandoff=5)
     figure.update_xaxes(showgrid=True, rangemode="tozero")
     return figure
 

@@ -138,5 +138,9 @@ def numbers(rows: pd.DataFrame) -> pd.DataFrame:
     """The single published numbers as a table for the eye."""
     units = rows["unit"].str.replace("percent relative", "% less").str.replace("percent", "%")
     value = [f"{v} {u}".strip() for v, u in zip(rows["value"], units, strict=True)]
-    of = rows["quantity"].str.cat(rows["task"].where(rows["task"] == "", " (" + rows["task"] + ")"))
+    of = (
+        rows["quantity"]
+        .str.replace(r"\bFT\b", "fine-tuned", regex=True)
+        .str.cat(rows["task"].where(rows["task"] == "", " (" + rows["task"] + ")"))
+    )
     return pd.DataFrame({"published": of, "value": value, "where": rows["where"], "remark": rows["note"]})

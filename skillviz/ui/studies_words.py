@@ -74,7 +74,7 @@ def counted(plan: Plan, left: int) -> str:
 
 def minutes(said: str, left: int) -> str:
     """How long it will take, or that nothing is left."""
-    return f"It will take **{said}** on this machine." if left else "Nothing is left to do but to look at it."
+    return f"It will take **{said}**." if left else "Nothing is left to do but to look at it."
 
 
 def progress(step: int, of: int, title: str, seconds: float | None) -> str:

@@ -73,7 +73,7 @@ def head(table: str, column: str, percent: bool) -> str:
     stem, end = next(((column.removesuffix(e), e) for e in ("_low", "_high") if column.endswith(e)), (column, ""))
     words = OWN.get((table, column)) or HEADS.get(column)
     if words is None:
-        words = f"{HEADS.get(stem, stem)}, {end[1:]}" if end else column.replace("_", " ")
+        words = f"{OWN.get((table, stem)) or HEADS.get(stem, stem)}, {end[1:]}" if end else column.replace("_", " ")
     if not percent or words.endswith("%"):
         return words
     return f"{words}, {'points' if table in POINTS or '_less_' in column or column.startswith('change') else '%'}"

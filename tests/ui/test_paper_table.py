@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.published import numbers
 from skillviz.studies.tables import check
 from skillviz.ui import paper_table, paper_words
 from skillviz.ui.paper_table import OWN, Asked
@@ -102,3 +104,9 @@ def test_on_each_task_the_size_that_95_percent_of_the_gain_needs(tables: dict[st
     assert set(grafts.loc[grafts["here"] == first, "share"]) <= {0.1}
     assert len(grafts) and set(grafts.loc[grafts["here"] != first, "share"]) == {0.001}
     assert "0.1\N{NO-BREAK SPACE}%" in set(paper_table.shown(rows)["size here"])
+
+
+def test_single_numbers_stand_without_abbreviations() -> None:
+    said = pd.concat([paper_words.numbers(numbers(name)) for name in EXPERIMENTS])
+    assert "mean agreement graft vs fine-tuned" in " ".join(said["published"])
+    assert not said["published"].str.contains(r"\bFT\b").any()

@@ -55,6 +55,9 @@ def test_every_column_of_every_table_is_headed(name: str) -> None:
 def test_percent_is_said_in_the_head_and_methods_are_explained(tables: dict[str, pd.DataFrame]) -> None:
     held = study_table.config("recovered")
     assert held["ece_ft_low"]["label"] == "ECE, fine-tuned, low, %" and held["size"]["label"] == "region size, entries"
+    assert held["value"]["label"] == "graft, %" and held["value_low"]["label"] == "graft, low, %"
+    order = study_table.columns(tables["recovered"])
+    assert order.index("value_ft") == order.index("value") + 1, "what is compared stands side by side"
     assert held["ece_less_ft"]["label"] == "ECE less fine-tuned, points"
     assert study_table.config("scores")["mean"]["label"] == "mean, %"
     assert study_table.config("differences")["value"]["label"] == "A less B, points"
