@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from skillviz.core.intervals import LEVEL
 from skillviz.core.overlap import chance_iou, chance_overlap, iou_matrix, overlap_matrix
 from skillviz.core.region import Region
 from skillviz.studies.family import RELATED, SAME, UNRELATED, relation
-from skillviz.studies.means import over_seeds
+from skillviz.studies.means import cut
 
 KINDS = ("overlap", "iou")
 Regions = Mapping[str, Mapping[int, Region]]
@@ -19,7 +20,7 @@ Regions = Mapping[str, Mapping[int, Region]]
 
 
 def overlap_rows(regions: Regions) -> list[dict[str, Any]]:
-    """One row a pair of tasks and kind: the mean over pairs of regions of theirs, with a t-interval over seeds.
+    """One row a pair of tasks and kind: the mean over pairs of regions of theirs, with a jackknife interval over seeds.
 
     `overlap` of row i and column j is |g_i and g_j| / |g_j|. A task with itself is told between regions of two
     different mask seeds, which is how much could be shared at best; with a single seed it is 1.
@@ -27,10 +28,10 @@ def overlap_rows(regions: Regions) -> list[dict[str, Any]]:
     shares = {kind: _shares(regions, kind) for kind in KINDS}
     rows = []
     for kind, (a, b) in itertools.product(KINDS, itertools.product(regions, repeat=2)):
-        per_seed = _by_seed(shares[kind], a, b)
+        found = _within(shares[kind][a, a]) if a == b else _between(shares[kind][a, b])
         rows.append(
             {
-                "row": a, "column": b, "kind": kind, **_over(per_seed, kind),
+                "row": a, "column": b, "kind": kind, **_told(found, kind),
                 "chance": float(np.mean([_chance(kind, one, two) for one, two in _region_pairs(regions, a, b)])),
                 "relation": relation(a, b),
             }
@@ -39,10 +40,10 @@ def overlap_rows(regions: Regions) -> list[dict[str, Any]]:
 
 
 def isolation_rows(regions: Regions) -> list[dict[str, Any]]:
-    """One row a kind and relation: the mean over all such pairs of tasks, with a t-interval over mask seeds.
+    """One row a kind and relation: the mean over all such pairs of tasks, with a jackknife interval over mask seeds.
 
-    `related - unrelated` is the difference within each seed. The tasks are those of the study: the intervals say
-    nothing of other tasks.
+    A mask seed is left out in all tasks at once. `related - unrelated` is the difference of the two means, whose
+    interval is taken as theirs. The tasks are those of the study: the intervals say nothing of other tasks.
     """
     rows = []
     pairs = [(a, b) for a in regions for b in regions]
@@ -50,42 +51,94 @@ def isolation_rows(regions: Regions) -> list[dict[str, Any]]:
         shares = _shares(regions, kind)
         found = {}
         for which in (SAME, RELATED, UNRELATED):
-            own = [_by_seed(shares, a, b) for a, b in pairs if relation(a, b) == which]
+            own = [pair for pair in pairs if relation(*pair) == which]
             if own:
-                least = min(len(values) for values in own)
-                found[which] = np.mean([values[:least] for values in own], axis=0)
-                chance = [_chance(kind, *two) for a, b in pairs if relation(a, b) == which
-                          for two in _region_pairs(regions, a, b)]  # fmt: skip
+                found[which] = _over_tasks([shares[pair] for pair in own], [a == b for a, b in own])
+                chance = [_chance(kind, *two) for pair in own for two in _region_pairs(regions, *pair)]
                 told = {"pairs": len(own), "chance": float(np.mean(chance))}
-                rows.append({"kind": kind, "relation": which, **_over(found[which], kind), **told})
+                rows.append({"kind": kind, "relation": which, **_told(found[which], kind), **told})
         if RELATED in found and UNRELATED in found:
-            least = min(len(found[RELATED]), len(found[UNRELATED]))
-            gap = found[RELATED][:least] - found[UNRELATED][:least]
+            gap = found[RELATED].less(found[UNRELATED])
             told = {"pairs": len(pairs) - len(regions), "chance": 0.0}
-            rows.append({"kind": kind, "relation": f"{RELATED} - {UNRELATED}", **_over(gap), **told})
+            rows.append({"kind": kind, "relation": f"{RELATED} - {UNRELATED}", **_told(gap), **told})
     return rows
 
 
-def _shares(regions: Regions, kind: str) -> dict[tuple[tuple[str, int], tuple[str, int]], float]:
-    """The share of every two regions, by (task, seed) twice."""
-    named = {(task, seed): region for task, own in regions.items() for seed, region in own.items()}
-    texts = {f"{number}": key for number, key in enumerate(named)}
-    matrix = (overlap_matrix if kind == "overlap" else iou_matrix)({t: named[key] for t, key in texts.items()})
+class Left(NamedTuple):
+    """A mean over seeds, and what it is without one seed: for each group of seeds that are left out in turn, an array.
+
+    Pairs that share a region are no independent values; the jackknife over regions is for such means (Arvesen 1969).
+    """
+
+    value: float
+    without: tuple[np.ndarray, ...]
+
+    def less(self, other: Left) -> Left:
+        """The difference of two means over the same seeds."""
+        without = (a - b for a, b in zip(self.without, other.without, strict=True))
+        return Left(self.value - other.value, tuple(without))
+
+    @property
+    def seeds(self) -> int:
+        """Seeds of the smallest group."""
+        return min((len(values) for values in self.without), default=1)
+
+    def half(self) -> float:
+        """Half the interval; the groups' variances add up. NaN where nothing can be left out."""
+        if self.seeds < 2 or any(np.isnan(values).any() for values in self.without):
+            return float("nan")
+        from scipy.special import stdtrit
+
+        parts = [(len(v) - 1) / len(v) * float(((v - v.mean()) ** 2).sum()) for v in self.without]
+        return float(stdtrit(self.seeds - 1, 0.5 + LEVEL / 2) * np.sqrt(sum(parts)))
+
+
+def _between(shares: np.ndarray) -> Left:
+    """Of the regions of two tasks, [seed of one, seed of the other]: a seed of either is left out in turn.
+
+    A task of one seed is held fixed, where the other has several.
+    """
+    groups = [np.delete(shares, i, axis=0).mean() if len(shares) > 1 else np.nan for i in range(len(shares))]
+    others = [np.delete(shares, j, 1).mean() if shares.shape[1] > 1 else np.nan for j in range(shares.shape[1])]
+    found = tuple(np.array(values) for values in (groups, others) if len(values) > 1)
+    return Left(float(shares.mean()), found or (np.array([np.nan]),))
+
+
+def _within(shares: np.ndarray) -> Left:
+    """Of one task's regions, [seed, seed] but for a region with itself: each is left out with all its pairs."""
+    return _over_tasks([shares], [True])
+
+
+def _over_tasks(shares: Sequence[np.ndarray], is_same: Sequence[bool]) -> Left:
+    """The mean over pairs of tasks, each [seed, seed]: a mask seed is left out in all of them at once."""
+    least = min(min(one.shape) for one in shares)
+
+    def mean(kept: Sequence[int]) -> float:
+        return float(
+            np.mean([_mean_of(one[np.ix_(kept, kept)], same) for one, same in zip(shares, is_same, strict=True)])
+        )
+
+    every = list(range(least))
+    without = [mean([seed for seed in every if seed != left]) if least > 1 else np.nan for left in every]
+    whole = [_mean_of(one, same) for one, same in zip(shares, is_same, strict=True)]
+    return Left(float(np.mean(whole)), (np.array(without),))
+
+
+def _mean_of(shares: np.ndarray, is_same: bool) -> float:
+    """The mean; of one task's regions that of two different ones, NaN where there is one alone."""
+    if not is_same:
+        return float(shares.mean())
+    n = len(shares)
+    return float((shares.sum() - np.trace(shares)) / (n * (n - 1))) if n > 1 else float("nan")
+
+
+def _shares(regions: Regions, kind: str) -> dict[tuple[str, str], np.ndarray]:
+    """The share of every two regions by two tasks: [seed of one, seed of the other]."""
+    named = [(task, region) for task, own in regions.items() for region in own.values()]
+    matrix = (overlap_matrix if kind == "overlap" else iou_matrix)({str(i): one for i, (_, one) in enumerate(named)})
     values = matrix.to_numpy()
-    keys = list(texts.values())
-    return {(a, b): float(values[i, j]) for i, a in enumerate(keys) for j, b in enumerate(keys)}
-
-
-def _by_seed(shares: Mapping[Any, float], a: str, b: str) -> np.ndarray:
-    """One value a mask seed of a: the mean of what it shares with b's regions, of other seeds where a is b."""
-    seeds = {task: sorted({key[1] for pair in shares for key in pair if key[0] == task}) for task in (a, b)}
-    found = []
-    for seed in seeds[a]:
-        others = [other for other in seeds[b] if a != b or other != seed]
-        if a == b and len(seeds[a]) == 1:
-            others = seeds[b]
-        found.append(np.mean([shares[(a, seed), (b, other)] for other in others]))
-    return np.array(found)
+    places = {task: [i for i, (of, _) in enumerate(named) if of == task] for task in regions}
+    return {(a, b): values[np.ix_(places[a], places[b])] for a in regions for b in regions}
 
 
 def _region_pairs(regions: Regions, a: str, b: str) -> Iterator[tuple[Region, Region]]:
@@ -98,6 +151,10 @@ def _chance(kind: str, a: Region, b: Region) -> float:
     return chance_overlap(a.size, a.d) if kind == "overlap" else chance_iou(a.size, b.size, a.d)
 
 
-def _over(values: np.ndarray, kind: str = "") -> dict[str, Any]:
-    found = over_seeds(values, kind)
-    return {"value": found.value, "low": found.low, "high": found.high, "seeds": found.n}
+def _told(found: Left, kind: str = "") -> dict[str, Any]:
+    """value, low, high and seeds; the ends are cut to what a share can be. One region with itself is shared wholly."""
+    if np.isnan(found.value):
+        return {"value": 1.0, "low": np.nan, "high": np.nan, "seeds": 1}
+    half = found.half()
+    low, high = cut(kind, found.value - half, found.value + half)
+    return {"value": found.value, "low": low, "high": high, "seeds": found.seeds}

@@ -104,14 +104,14 @@ TABLES = {
         Table("overlap", (
             Column("row", "str", "", "the region of the row"), Column("column", "str", "", "that of the column"),
             Column("kind", "str", "", "overlap: |row and column| / |column|; iou: |row and column| / |row or column|"),
-            *ESTIMATE, CHANCE, Column("seeds", "int64", "", "pairs of seeds"),
+            *ESTIMATE, CHANCE, Column("seeds", "int64", "", "mask seeds, of the task with fewer"),
             Column("relation", "str", "", "same, related or unrelated tasks"),
         )),
         Table("isolation", (
             Column("kind", "str", "", "overlap or iou"),
             Column("relation", "str", "", "same, related, unrelated, or related - unrelated within each mask seed"),
             *ESTIMATE, CHANCE, Column("pairs", "int64", "", "ordered pairs of tasks"),
-            Column("seeds", "int64", "", "mask seeds that the interval is over (t); the tasks are held fixed"),
+            Column("seeds", "int64", "", "mask seeds that the interval is over (jackknife); the tasks are held fixed"),
         )),
         Table("gain", (
             Column("region", "str", "", "what the region is called"),

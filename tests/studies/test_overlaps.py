@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from skillviz.core.region import Region
+from skillviz.core.stability import stability
 from skillviz.studies.family import family, relation
 from skillviz.studies.overlaps import isolation_rows, overlap_rows
 from skillviz.studies.tables import check
@@ -71,3 +72,68 @@ def test_related_less_unrelated_is_taken_within_each_seed() -> None:
 def test_without_related_tasks_there_is_no_difference() -> None:
     apart = {name: REGIONS[name] for name in ("film-sentiment", "news-inference")}
     assert "related" not in {row["relation"] for row in isolation_rows(apart)}
+
+
+def test_the_interval_within_a_task_is_that_of_its_stability() -> None:
+    """The jackknife leaves out a region with all its pairs; three regions of ten entries each."""
+    own = {0: region(*range(10)), 1: region(*range(2, 12)), 2: region(*range(1, 7), 20, 21, 22, 23)}
+    found = check(pd.DataFrame(overlap_rows({"a": own})), "overlap").set_index("kind").loc["iou"]
+    by_hand = stability(list(own.values()))
+    assert tuple(found[["value", "low", "high"]]) == pytest.approx((by_hand.iou, by_hand.low, by_hand.high))
+
+
+def test_the_interval_of_two_tasks_holds_the_luck_of_both() -> None:
+    """By hand: leave out a seed of one task, then of the other, and add the two jackknife variances."""
+    a = {0: region(*range(10)), 1: region(*range(3, 13)), 2: region(*range(5, 15))}
+    b = {0: region(*range(4, 14)), 1: region(*range(8, 18)), 2: region(*range(2, 12))}
+    shared = np.array([[len(set(one.flat()) & set(two.flat())) / 10 for two in b.values()] for one in a.values()])
+    variance = 0.0
+    for values in (shared, shared.T):
+        without = np.array([np.delete(values, i, axis=0).mean() for i in range(3)])
+        variance += 2 / 3 * ((without - without.mean()) ** 2).sum()
+    found = check(pd.DataFrame(overlap_rows({"a": a, "b": b})), "overlap").set_index(["row", "column", "kind"])
+    one, other = (found.loc[(*pair, "overlap")] for pair in (("a", "b"), ("b", "a")))
+    assert one["value"] == pytest.approx(shared.mean())
+    assert one["value"] - one["low"] == pytest.approx(4.3027 * np.sqrt(variance), rel=1e-4)
+    assert one["high"] == 1.0, "cut: a share is no larger"
+    assert (one["low"], one["high"]) == pytest.approx((other["low"], other["high"])), "equal sizes, so symmetric"
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """Regions whose seeds differ in how much of a common core they hold; a t-interval over means of pairs held the
+    truth in 64 of a hundred studies of one task and in 88 of two."""
+    random, held, everything = np.random.default_rng(0), [], np.arange(400)
+
+    def drawn(core: np.ndarray) -> Region:
+        share = float(np.clip(random.normal(0.5, 0.2), 0, 1))
+        inside = random.choice(core, int(random.binomial(40, share)), replace=False)
+        rest = random.choice(np.setdiff1d(everything, inside), 40 - len(inside), replace=False)
+        return Region.from_flat(np.sort(np.concatenate([inside, rest])), {"w": (20, 20)})
+
+    for _ in range(150):
+        study = {
+            task: {seed: drawn(core) for seed in range(3)}
+            for task, core in (("a", everything[:60]), ("b", everything[20:80]))
+        }
+        found = pd.DataFrame(overlap_rows(study))
+        held.append(found[found["kind"] == "iou"][["row", "column", "value", "low", "high"]])
+    rows = pd.concat(held)
+    truth = rows.groupby(["row", "column"])["value"].transform("mean")
+    covered = ((rows["low"] <= truth) & (truth <= rows["high"])).groupby([rows["row"], rows["column"]]).mean()
+    assert covered.min() > 0.88, covered
+
+
+def test_a_mask_seed_is_left_out_in_all_tasks_at_once() -> None:
+    """Related less unrelated: the interval is of the differences without each seed."""
+    rows = pd.DataFrame(
+        isolation_rows({task: {**own, 2: region(*(30 + i for i in range(4)))} for task, own in REGIONS.items()})
+    )
+    own = {task: {**regions, 2: region(*(30 + i for i in range(4)))} for task, regions in REGIONS.items()}
+    gaps = []
+    for left in range(3):
+        kept = {task: {seed: one for seed, one in regions.items() if seed != left} for task, regions in own.items()}
+        found = pd.DataFrame(isolation_rows(kept)).set_index(["kind", "relation"])["value"]
+        gaps.append(found["overlap", "related"] - found["overlap", "unrelated"])
+    half = 4.3027 * np.sqrt(2 / 3 * ((np.array(gaps) - np.mean(gaps)) ** 2).sum())
+    row = rows.set_index(["kind", "relation"]).loc[("overlap", "related - unrelated")]
+    assert (row["low"], row["high"]) == pytest.approx((row["value"] - half, row["value"] + half), rel=1e-4)

@@ -142,6 +142,20 @@ def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None
     assert gain.high - gain.low == pytest.approx(2 * 4.303 * 0.1 / np.sqrt(3), rel=0.15)
 
 
+def test_regions_of_one_model_and_data_seed_are_compared_and_the_rest_is_told(results: Any) -> None:
+    """Runs of another member come second; none of data seed 0 is needed."""
+    runs = results.runs()
+    members = {run.id: "first" if run.spec.seed < 2 else "second" for run in runs}
+    one = SimpleNamespace(**{**vars(results), "entry": lambda run: {"member": members[run.id]}})
+    found = figure8.region_runs(one)  # type: ignore[arg-type]
+    assert {task: list(own) for task, own in found.items()} == {ONE: [0, 1], TWO: [0, 1]}
+    assert figure8.left_out(one, found).startswith("2 runs of other models")  # type: ignore[arg-type]
+    assert figure8.left_out(results, figure8.region_runs(results)) == ""
+    other = [SimpleNamespace(**{**vars(run), "spec": run.spec.model_copy(update={"data_seed": 3})}) for run in runs]
+    moved = SimpleNamespace(**{**vars(results), "runs": lambda **labels: other})
+    assert list(figure8.region_runs(moved)) == [ONE, TWO]  # type: ignore[arg-type]
+
+
 def test_logits_are_scored_once(results: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run = figure8.region_runs(results)[ONE][0]
     chosen = [several.Chosen(ONE, (ONE,), (run.region(),))]

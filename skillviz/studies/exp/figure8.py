@@ -78,6 +78,7 @@ def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int
     """gain, scores, stability and note, for which the models are asked."""
     left = leaks_of(runs)
     chosen, said = _chosen(results, runs, regions)
+    rest = [sentence for sentence in (left_out(results, runs),) if sentence]
     found = {}
     for task, own in runs.items():
         spec = next(iter(own.values())).spec
@@ -86,7 +87,7 @@ def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int
         "gain": pd.DataFrame(gain_rows(found, chosen)),
         "scores": pd.DataFrame(_scores(found, chosen, runs)),
         "stability": pd.DataFrame(stability_rows(results.session, _every(runs), results.entry)),
-        "note": notes(*(one.sentence for one in left.values() if one.sentence), *_told(found, runs), *said),
+        "note": notes(*(one.sentence for one in left.values() if one.sentence), *_told(found, runs), *said, *rest),
     }
 
 
@@ -95,13 +96,30 @@ def _every(runs: Runs) -> list[Run]:
 
 
 def region_runs(results: Results) -> Runs:
-    """The runs whose regions are compared: of the multi-task member, one localizer and size, by task and seed."""
+    """The runs whose regions are compared, by task and mask seed: of the first member, localizer and size."""
+    every = _searched(results)
     found: dict[str, dict[int, Run]] = {}
-    for run in results.runs(recipe=RECIPE):
-        name = run.record.task.name if run.record.task else run.spec.task
-        if run.spec.localizer not in (*CONTROLS, "recipe") and run.spec.data_seed == 0:
+    for run in every:
+        if _setting(results, run) == _setting(results, every[0]):
+            name = run.record.task.name if run.record.task else run.spec.task
             found.setdefault(name, {}).setdefault(run.spec.seed, run)
     return {task: dict(sorted(own.items())) for task, own in found.items()}
+
+
+def left_out(results: Results, runs: Runs) -> str:
+    """What is said where the study has regions that are not compared; empty where it has none."""
+    rest = len(_searched(results)) - sum(len(own) for own in runs.values())
+    return f"{rest} runs of other models, data seeds, localizers or sizes are not in these tables." if rest else ""
+
+
+def _searched(results: Results) -> list[Run]:
+    return [run for run in results.runs(recipe=RECIPE) if run.spec.localizer not in (*CONTROLS, "recipe")]
+
+
+def _setting(results: Results, run: Run) -> tuple[Any, ...]:
+    """What the regions that are compared have in common."""
+    spec = run.spec
+    return results.entry(run).get("member"), spec.base, spec.data_seed, spec.localizer, spec.sizes
 
 
 def leaks_of(runs: Runs) -> dict[str, Unseen]:
