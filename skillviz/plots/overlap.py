@@ -22,28 +22,37 @@ KINDS = {
 
 
 def overlap_map(
-    shares: pd.DataFrame, kind: str = "iou", *, of: str = "run", theme: str = "light", height: int | None = None
+    shares: pd.DataFrame,
+    kind: str = "iou",
+    *,
+    of: str = "run",
+    axes: tuple[str, str] | None = None,
+    theme: str = "light",
+    height: int | None = None,
 ) -> go.Figure:
     """One cell a pair of regions, its share in percent and, below it, the share by chance in brackets.
 
     Of more than FEW regions the share by chance is in the hover alone. `shares`: row, column (keys of runs), value and
     chance (0..1; NaN where a region is empty). `kind` is `iou`, which is symmetric, or `overlap`: of the column's
-    region, the share that lies in the row's too. The keys name an `of`.
+    region, the share that lies in the row's too. The keys name an `of`; where rows and columns are of different
+    kinds, `axes` are the titles of x and y.
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known; it is {' or '.join(map(repr, KINDS))}")
     require(shares, COLUMNS, "shares")
     title, y, x = (words.format(of) for words in KINDS[kind])
-    names = ordered(shares["row"], ())
+    x, y = axes or (x, y)
+    names, columns = ordered(shares["row"], ()), ordered(shares["column"], ())
+    columns = names if set(names) == set(columns) else columns
     if not names:
         return blank(NOTHING, theme, height or 300, x, y)
-    many = len(names) > FEW
+    many = len(columns) > FEW
     figure = canvas(theme, height or FRAME + (LOW_CELL if many else CELL) * len(names), x, y)
-    value, chance = (_square(shares, names, column) for column in ("value", "chance"))
+    value, chance = (_square(shares, names, columns, held) for held in ("value", "chance"))
     figure.add_trace(
         go.Heatmap(
             z=100 * value,
-            x=names,
+            x=columns,
             y=names,
             zmin=0,
             zmax=100,
@@ -52,23 +61,24 @@ def overlap_map(
             xgap=2,
             ygap=2,
             name="shared entries",
-            hovertext=_hovers(value, chance, names, kind),
+            hovertext=_hovers(value, chance, names, columns, kind),
             hovertemplate="%{hovertext}<extra></extra>",
         )
     )
     texts = [[_cell(v, c, many) for v, c in zip(*rows, strict=True)] for rows in zip(value, chance, strict=True)]
     size = 10 if many else 12
-    figure.add_trace(numbers(100 * value, texts, CIVIDIS, (0, 100), theme, columns=names, rows=names, size=size))
-    order = {"type": "category", "categoryorder": "array", "categoryarray": names, "showgrid": False, "dtick": 1}
-    words = [broken(name) if len(names) > 3 else name for name in names]
-    figure.update_xaxes(showline=False, tickvals=names, ticktext=words, **order)
-    figure.update_yaxes(autorange="reversed", ticklabelstandoff=OFF, tickvals=names, ticktext=words, **order)
+    figure.add_trace(numbers(100 * value, texts, CIVIDIS, (0, 100), theme, columns=columns, rows=names, size=size))
+    for axis, held in ((figure.layout.xaxis, columns), (figure.layout.yaxis, names)):
+        axis.update(type="category", categoryorder="array", categoryarray=held, showgrid=False, dtick=1, tickvals=held)
+        axis.ticktext = [broken(name) if len(held) > 3 else name for name in held]
+    figure.update_xaxes(showline=False)
+    figure.update_yaxes(autorange="reversed", ticklabelstandoff=OFF)
     return figure
 
 
-def _square(shares: pd.DataFrame, names: list[str], column: str) -> np.ndarray:
-    table = shares.pivot(index="row", columns="column", values=column)
-    return table.reindex(index=names, columns=names).to_numpy(float)
+def _square(shares: pd.DataFrame, rows: list[str], columns: list[str], held: str) -> np.ndarray:
+    table = shares.pivot(index="row", columns="column", values=held)
+    return table.reindex(index=rows, columns=columns).to_numpy(float)
 
 
 def _cell(value: float, chance: float, many: bool) -> str:
@@ -82,14 +92,14 @@ def _short(share: float) -> str:
     return f"{100 * share:.1f}" if share >= 0.001 else f"{100 * share:.2g}"
 
 
-def _hovers(value: np.ndarray, chance: np.ndarray, names: list[str], kind: str) -> list[list[str]]:
+def _hovers(value: np.ndarray, chance: np.ndarray, names: list[str], columns: list[str], kind: str) -> list[list[str]]:
     said = "of {b}'s entries, {v} are in {a} too" if kind == "overlap" else "{a} and {b} share {v} of their entries"
     return [
         [
             ""
             if np.isnan(value[i, j])
             else f"{said.format(a=a, b=b, v=percent(value[i, j]))}<br>by chance: {percent(chance[i, j])}"
-            for j, b in enumerate(names)
+            for j, b in enumerate(columns)
         ]
         for i, a in enumerate(names)
     ]

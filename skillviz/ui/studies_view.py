@@ -115,10 +115,10 @@ def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
     if len(scores):
         _scores(study, scores)
     if len(tables.get("overlap", ())):
-        for place, kind in zip(st.columns(2), ("overlap", "iou"), strict=True):
-            if (tables["overlap"]["kind"] == kind).any():
-                with place:
-                    show(exhibits.shared(tables["overlap"], kind, theme()), study.name)
+        kinds = [kind for kind in ("overlap", "iou") if (tables["overlap"]["kind"] == kind).any()]
+        for place, kind in zip(st.columns(len(kinds)), kinds, strict=True):
+            with place:
+                show(exhibits.shared(tables["overlap"], kind, theme()), study.name)
     if len(tables.get("histogram", ())):
         tasks = list(dict.fromkeys(tables["histogram"]["task"]))
         task = controls.select("sure-of", "Confidence on", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]

@@ -18,8 +18,8 @@ PERCENT = (*IN_PERCENT, "recovered")
 FIRST = (
     "mode", "stage", "stage_task", "id_task", "task", "region", "row", "column", "of", "purified", "path", "alpha",
     "source", "state", "low_edge", "high_edge", "method", "a", "b", "localizer", "lr", "steps", "bias", "layer", "kind",
-    "is_bias", "relation", "gain_share", "reached", "reached_on", "share", "metric", "mean", "value", "value_ft", "gain",
-    "ece", "ece_ft", "ece_ft_scaled", "iou",
+    "is_bias", "relation", "gain_share", "reached", "reached_on", "share", "metric", "mean", "value", "value_ft",
+    "gain", "ece", "ece_ft", "ece_ft_scaled", "iou",
     "pooled_low", "pooled_high", "low", "high", "chance", "selected", "total", "count", "correct", "seeds", "n",
 )  # fmt: skip
 OF_THE_METRIC = (

@@ -49,6 +49,22 @@ def test_every_share_can_be_read_on_its_colour(theme: str) -> None:
         assert contrast(ink, blended(CIVIDIS, float(share))) >= 4.5
 
 
+def test_rows_and_columns_may_be_of_different_kinds() -> None:
+    rows = [
+        ("a", "x", 0.1, 0.0),
+        ("a", "y", 0.2, 0.0),
+        ("b", "x", 0.3, 0.0),
+        ("b", "y", 0.4, 0.0),
+        ("c", "y", 0.5, 0.0),
+    ]
+    frame = pd.DataFrame(rows, columns=["row", "column", "value", "chance"])
+    figure = overlap_map(frame, axes=("found by", "region of"))
+    drawn = np.array(figure.data[0].z)
+    assert drawn.shape == (3, 2) and drawn[:2].tolist() == [[10, 20], [30, 40]] and np.isnan(drawn[2, 0])
+    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("found by", "region of")
+    assert list(figure.layout.xaxis.ticktext) == ["x", "y"] and list(figure.layout.yaxis.ticktext) == ["a", "b", "c"]
+
+
 def test_many_regions_leave_chance_to_the_hover() -> None:
     names = [f"task_{number}" for number in range(FEW + 1)]
     rows = [(a, b, 0.256, 0.1) for a in names for b in names]

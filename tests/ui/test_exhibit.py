@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.ui.exhibits import studies
 from skillviz.ui.exhibits.exhibit import Exhibit, kept
 
 DRAWN: list[int] = []
@@ -33,3 +34,16 @@ def test_anything_else_is_drawn_anew() -> None:
     ]
     assert len({id(one) for one in (first, *others)}) == 5
     assert list(others[0].figure.data[0].y) == [1.0, 3.0] and others[2].title == "dark"
+
+
+def test_a_map_of_localizers_has_a_row_a_region_and_a_column_a_localizer() -> None:
+    rows = [(f"qnli stagewise {size}", f"qnli {by} {size}", "iou", 0.25, 0.2, 0.3, 0.01, 3, "same")
+            for size in ("0.1%", "1%") for by in ("stagewise", "movement", "fisher")]  # fmt: skip
+    names = ["row", "column", "kind", "value", "low", "high", "chance", "seeds", "relation"]
+    figure = studies.shared(pd.DataFrame(rows, columns=names), "iou", "light").figure
+    assert list(figure.layout.yaxis.ticktext) == ["qnli, 0.1\N{NO-BREAK SPACE}%", "qnli, 1\N{NO-BREAK SPACE}%"]
+    assert list(figure.layout.xaxis.ticktext) == ["Fisher", "stagewise", "top movement"]
+    assert figure.layout.yaxis.title.text == "stagewise region of"
+    same = [("a b c", "a b c"), ("a b c", "a b d"), ("a b d", "a b c"), ("a b d", "a b d")]
+    plain = pd.DataFrame([(a, b, *rows[0][2:]) for a, b in same], columns=names)
+    assert list(studies.shared(plain, "iou", "light").figure.layout.yaxis.ticktext) == ["a b c", "a b d"]

@@ -53,7 +53,7 @@ def scores(table: pd.DataFrame, id_task: str, task: str, metric: str, theme: str
 @kept
 def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     """What regions share: `overlap` or `iou`."""
-    rows = table[table["kind"] == kind].reset_index(drop=True)
+    rows, axes = _beside(table[table["kind"] == kind].reset_index(drop=True))
     names = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}
     said = [
         f"{row['row']} and {row['column']} {text.percent(row['value'])}"
@@ -63,13 +63,29 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     return Exhibit(
         name=f"study_{kind}",
         title=names[kind],
-        figure=overlap_map(rows, kind, of="region", theme=theme),
-        reads=f"{SHARED[kind]}; {'in the hover' if rows['row'].nunique() > FEW else 'in brackets'}, what random "
+        figure=overlap_map(rows, kind, of="region", axes=axes, theme=theme),
+        reads=f"{SHARED[kind]}; {'in the hover' if rows['column'].nunique() > FEW else 'in brackets'}, what random "
         "regions of these sizes would give. Means over mask seeds.",
         alt=f"{names[kind]}: {'; '.join(said)}.",
         table=rows,
         words=(kind,),
     )
+
+
+def _beside(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str] | None]:
+    """One row a task and size, one column a localizer, with the axes' titles, where a study compares localizers.
+
+    Its regions are then called `<task> <localizer> <size>`; the others' rows stay as they are.
+    """
+    parts = {end: rows[end].astype(str).str.rsplit(n=2, expand=True) for end in ("row", "column")}
+    if rows.empty or any(part.shape[1] < 3 for part in parts.values()) or set(rows["row"]) == set(rows["column"]):
+        return rows, None
+    of, by = parts["row"], parts["column"]
+    if not (of[0].equals(by[0]) and of[2].equals(by[2]) and of[1].nunique() == 1):
+        return rows, None
+    size = of[2].str.replace("%", f"{text.SPACE}%")
+    seen = rows.assign(row=of[0] + ", " + size, column=by[1].map(lambda name: localizer_style(name).title))
+    return seen, ("region found by", f"{localizer_style(of[1].iloc[0]).title} region of")
 
 
 @kept
