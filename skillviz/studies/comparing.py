@@ -105,21 +105,25 @@ def before_the_last(compare: Compare) -> Compare:
     return of_earlier
 
 
-def level(found: Found, method: str, metric: str, task: str) -> float:
+def level(found: Found, method: str, metric: str, task: str, setting: str) -> float:
     """A method's mean on its own task; NaN where it was not scored."""
     rows = found.table("scores")
+    if rows.empty:
+        return float("nan")
     rows = rows[(rows["method"] == method) & (rows["id_task"] == task) & (rows["task"] == task)]
-    rows = rows[(rows["metric"] == metric) & (rows["split"] == "test")]
+    rows = rows[(rows["metric"] == metric) & (rows["split"] == "test") & (rows["setting"] == setting)]
     return float(rows["mean"].iloc[0]) if len(rows) else float("nan")
 
 
 def keeps(share: float) -> Compare:
-    """The graft has at least this share of the fine-tuned model's score."""
+    """The graft has at least this share of the fine-tuned model's score; of a score of 0 there is no share."""
 
     def compare(found: Found) -> list[Comparison]:
         made = []
         for r in rows_of(found, "graft", "ft", OWN).to_dict("records"):
-            tuned = level(found, "ft", r["metric"], r["task"])
+            tuned = level(found, "ft", r["metric"], r["task"], r["setting"])
+            if not tuned > 0:  # NaN too
+                continue
             value, low, high = (1 + r[end] / tuned for end in ("value", "low", "high"))
             made.append(Comparison(where(r), value, low, high, beyond(low, high, share), "percent"))
         return [one for one in made if np.isfinite(one.value)]

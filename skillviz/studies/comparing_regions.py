@@ -132,7 +132,10 @@ def _part(chosen: Callable[[pd.DataFrame], pd.Series]) -> Compare:
             if localizer not in GRAFTS:
                 continue
             ratios = [_density(seed, chosen(seed)) for _, seed in own.groupby("seed")]
-            over = seeds_interval([ratio for ratio in ratios if np.isfinite(ratio)] or [0.0])
+            known = [ratio for ratio in ratios if np.isfinite(ratio)]
+            if not known:  # a model without such a part, or an empty region
+                continue
+            over = seeds_interval(known)
             name = str(task) if localizer == GRAFTS[0] else f"{task}, {localizer}"
             made.append(Comparison(name, over.value, over.low, over.high, beyond(over.low, over.high, 1.0), "times"))
         return made

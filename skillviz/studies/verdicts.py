@@ -16,6 +16,7 @@ from skillviz.studies.scales import SCALES
 
 AGREES, DISAGREES, UNDECIDED, UNTESTED = "agrees", "does not agree", "undecided", "not tested here"
 PER_CENT = 100
+LEAST_SHARE = 1e-12  # in place of 0, that of an empty region, which has no logarithm
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def at_main(rows: pd.DataFrame, main: float | None) -> pd.DataFrame:
     """Of each task's rows those of the size nearest to the main one; rows without a size are kept."""
     if rows.empty or rows["share"].isna().all():
         return rows
-    share = rows["share"].astype(float)
+    share = rows["share"].astype(float).clip(lower=LEAST_SHARE)
     wanted = main if main else float(share.median())
     distance = (np.log(share) - np.log(wanted)).abs().round(6)
     least = distance.groupby([rows["id_task"], rows["task"], rows["setting"]]).transform("min")

@@ -107,6 +107,44 @@ def test_the_default_search_stands_for_the_papers_where_there_are_several() -> N
     assert len(outcome("table2", 1, rows[1]).comparisons) == 1
 
 
+def tuned(task: str = "cr", mean: float = 0.8, **changed: object) -> dict[str, object]:
+    """A row of `scores`: the fine-tuned model in accuracy."""
+    told = {"id_task": task, "task": task, "setting": "all", "split": "test", "method": "ft", "metric": "accuracy"}
+    return {**told, "mean": mean, **changed}
+
+
+def kept(*scores: dict[str, object], **changed: object) -> dict[str, float]:
+    """What the graft keeps of each task's fine-tuned score, by table 2's first claim."""
+    rows = [row(task, -0.1, **changed) for task in ("cr", "mr")]
+    tables = {"differences": pd.DataFrame(rows), "scores": pd.DataFrame(list(scores))}
+    return {one.where: one.value for one in verdicts("table2", tables, None)[0].comparisons}
+
+
+@pytest.mark.parametrize("mean", [0.0, NAN])
+def test_of_a_score_of_zero_no_share_is_kept(mean: float) -> None:
+    assert kept(tuned("cr", mean), tuned("mr")) == {"mr": pytest.approx(0.875)}
+    assert kept() == {}
+
+
+def test_what_is_kept_is_measured_against_the_same_training_data_and_readout() -> None:
+    scores = (tuned("cr", 0.4, setting="all, head"), tuned("cr", 0.5), tuned("mr", 0.5))
+    assert kept(*scores)["cr"] == pytest.approx(0.8)
+
+
+def test_an_empty_region_has_the_smallest_size() -> None:
+    rows = pd.DataFrame([row(share=share) for share in (0.0, 0.001, 0.1)])
+    assert list(at_main(rows, 0.001)["share"]) == [0.001]
+    assert list(at_main(rows.iloc[:1], None)["share"]) == [0.0]
+
+
+def test_a_part_that_the_model_does_not_have_is_not_judged() -> None:
+    made = {"task": "cr", "localizer": "stagewise", "layer": 0, "is_bias": False, "share": 0.0, "density_ratio": 0.0}
+    rows = [{**made, "seed": seed, "kind": "query", "selected": 10, "total": 1000} for seed in range(3)]
+    assert all(not one.comparisons for one in verdicts("figure10", {"makeup": pd.DataFrame(rows)}, None))
+    empty = [{**one, "kind": "value", "selected": 0} for one in rows]
+    assert verdicts("figure10", {"makeup": pd.DataFrame(empty)}, None)[0].outcome == UNTESTED
+
+
 def test_a_large_shift_is_what_the_paper_calls_so() -> None:
     assert far("qnli", "mnli_01") and far("scene-inference", "restaurant-inference")
     assert near("sst2", "imdb") and near("mnli", "snli")
