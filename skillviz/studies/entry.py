@@ -87,8 +87,11 @@ class _Entry:
             self._single(str(recipe))
 
     def _check(self) -> None:
-        """Refuses fields that do not go together."""
+        """Refuses fields that are unknown, or do not go together."""
         values = self.values
+        known = [*RunSpec.model_fields, *OWN]
+        if strange := [name for name in values if name not in known]:
+            raise BadInput(f"'{strange[0]}' is not a field of a run; known: {', '.join(known)}.")
         if "finetuned" in values and any(values.get(name) is not None for name in ("recipe", "finetune")):
             raise BadInput(
                 "give `finetuned` (a model that is there) or `recipe` with `finetune` (one to make), not both."

@@ -100,7 +100,7 @@ class MemberSpec(BaseModel):
 
     def name(self) -> str:
         """The name of its folder, such as sst2-sgd-0123456789 or qnli+sst2-continual-0123456789."""
-        tasks = "+".join(slug(Path(task).stem if _is_file(task) else task) for task in self.tasks)
+        tasks = "+".join(slug(_short(task)) for task in self.tasks)
         return f"{tasks[:60].rstrip('-+')}-{self.recipe}-{self.key()[:SHORT]}"
 
     def path(self, task: str | None = None, stage: int | None = None) -> str:
@@ -112,6 +112,9 @@ class MemberSpec(BaseModel):
             parts += [str(stage or len(self.tasks))] if self.recipe == CONTINUAL else []
             parts += [task_name(chosen)]
         return "/".join(parts)
+
+
+PLAIN = "task"  # the stem of a task's file in a folder of its own
 
 
 def read_member(values: dict[str, Any]) -> MemberSpec:
@@ -148,6 +151,14 @@ def task_name(task: str) -> str:
 def slug(text: str) -> str:
     """The text as part of a folder's name."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-._")
+
+
+def _short(task: str) -> str:
+    """What a task is called in a folder's name: its file's stem, or its folder's name where that is `task`."""
+    path = Path(task)
+    if not _is_file(task):
+        return task
+    return path.parent.name if path.stem == PLAIN and path.parent.name else path.stem
 
 
 def _is_file(task: str) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from skillviz.runs.spec import RunSpec
@@ -69,7 +70,7 @@ class Plan:
 def plan(study: StudySpec) -> Plan:
     """The plan of a study; raises BadInput with the number of the entry that is wrong."""
     found = built(study)
-    steps = _ordered(found.steps)
+    steps = _with_bases(_ordered(found.steps))
     table = Step(TABLE, TABLE, "make the tables", study.experiment or study.name, tuple(s.key for s in steps), {})
     return Plan(study, (*steps, table), {**_entries(found), TABLE: ({},)})
 
@@ -89,6 +90,16 @@ def fits(entry: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 def _entries(found: Built) -> dict[str, tuple[dict[str, Any], ...]]:
     return {key: tuple(labels) for key, labels in found.labels.items()}
+
+
+def _with_bases(steps: list[Step]) -> list[Step]:
+    """Titles name the base where the study has several, whose steps would else read alike."""
+    if len({step.spec.base for step in steps if not isinstance(step.spec, str)}) < 2:
+        return steps
+    return [
+        step if isinstance(step.spec, str) else replace(step, title=f"{step.title} on {Path(step.spec.base).name}")
+        for step in steps
+    ]
 
 
 def _ordered(steps: list[Step]) -> list[Step]:

@@ -56,7 +56,8 @@ def title_of(spec: MemberSpec | RunSpec | ScoreSpec, labels: Mapping[str, Any]) 
         return (
             f"fine-tune {'+'.join(name_of(t) for t in spec.tasks)} ({spec.recipe}{mode}{more}{shots}, seed {spec.seed})"
         )
-    model = labels.get("recipe") or Path(spec.finetuned).name
+    model = str(labels.get("recipe") or Path(spec.finetuned).name)
+    model += f", rank {labels['rank']}" if "rank" in labels else ""
     seed = f", seed {labels['member_seed']}" if "member_seed" in labels else ""
     pair = f"{name_of(spec.task)} ({model}{seed})"
     if isinstance(spec, RunSpec):

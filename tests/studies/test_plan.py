@@ -64,6 +64,18 @@ def test_every_kind_of_entry_has_its_steps(whole: Plan) -> None:
     assert [step.kind for step in whole.steps][-1] == "table"
 
 
+def test_titles_tell_bases_and_ranks_apart(tiny: Path) -> None:
+    one, _ = tasks(tiny)
+    other = tiny / "finetuned"  # any folder with the same shapes
+    entry = {"task": one, "recipe": "lora", "finetune": {"rank": [1, 8]}, "localizer": "none"}
+    ranks = [{**entry, "finetune": {"rank": rank}} for rank in (1, 8)]
+    found = plan(study_of(tiny, *ranks, base=[str(tiny / "base"), str(other)]))
+    assert titles(found, "finetune") == [
+        f"fine-tune one (lora, rank {rank}, seed 0) on {base}" for rank in (1, 8) for base in ("base", "finetuned")
+    ]
+    assert f"score one (lora, rank 8, seed 0) on {other.name}" in titles(found, "score")
+
+
 def test_each_step_comes_after_what_it_needs(whole: Plan) -> None:
     seen: set[str] = set()
     for step in whole.steps:
@@ -94,7 +106,7 @@ def test_members_of_several_tasks_have_a_folder_for_each_stage_and_task(whole: P
     assert {f"{grafting.name()}/1/one", f"{grafting.name()}/2/one", f"{grafting.name()}/2/two"} <= paths
     multi = next(spec for spec in whole.members if spec.recipe == "multi-task")
     assert multi.path(multi.tasks[1]).endswith(f"{multi.name()}/two")
-    assert multi.name().startswith("task+task-multi-task-")
+    assert multi.name().startswith("one+two-multi-task-"), "each file is called task.yaml: its folder names it"
 
 
 def test_labels_find_steps_again(whole: Plan) -> None:
@@ -166,7 +178,7 @@ def test_without_a_size_or_seed_of_its_own_a_region_has_the_entrys(tiny: Path) -
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"recipe": "sdg"}, "'sdg' is not a recipe; known: sgd"),
     ({"recipe": "sgd", "localizer": "stagewize"}, "'stagewize' is not a localizer; known: "),
-    ({"recipe": "sgd", "colour": 1}, "'colour' is not a field of a run"),
+    ({"recipe": "sgd", "colour": 1}, "others, recipe, finetune, tasks, mode, region, also, label, size."),
     ({"recipe": "sgd", "localizer": "none", "colour": 1}, "'colour' is not a field of a run"),
     ({"recipe": "sgd", "finetune": {"colour": 1}}, "'colour' is not a field of a fine-tuned model; known: base"),
     ({"recipe": "sgd", "finetuned": "x"}, "not both"),
