@@ -117,7 +117,7 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
         f"Stored: {text.counted(len(studies), 'study')}. A claim **agrees** where at least half of its "
         "comparisons support it and fewer speak against it, by their 95 % intervals; **does not agree** the other way "
         "round; else it is **undecided**. The tables below hold the rows that the claims rest on; all of a "
-        "study's tables: `python -m skillviz study table cached_runs/studies/NAME/study.yaml --runs-dir cached_runs "
+        "study's tables: `python -m skillviz study table NAME "
         "--name scores`.",
         "",
         OVER,
