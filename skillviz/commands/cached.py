@@ -28,7 +28,7 @@ OWN = {
 
 def keep(choice: Choice, asked: Mapping[str, Any], as_json: bool) -> None:
     """Trains the model of these options into the cache of studies, where it is not there yet, and reports it."""
-    from skillviz.studies.making import made, make
+    from skillviz.studies.making import made, make, outdated
     from skillviz.tasks import registry
 
     own = [option for name, option in OWN.items() if asked.get(name)]
@@ -39,6 +39,8 @@ def keep(choice: Choice, asked: Mapping[str, Any], as_json: bool) -> None:
     metric = registry.task(choice.tasks[0]).metric
     found = made(spec, store)
     if found is None:
+        if why := outdated(spec, store):
+            say(f"The model was there before, and is trained again: {why}.")
         with progress_bar("fine-tuning") as advance:
             folder = make(
                 spec, store, device=asked["device"], progress=shown(advance, metric), command=command_line()

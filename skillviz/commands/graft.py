@@ -168,12 +168,16 @@ def _asked(run: Run) -> dict[str, Any]:
     from skillviz.errors import SkillvizError
     from skillviz.runs.session import expanded
     from skillviz.tasks import registry
+    from skillviz.tasks.definition import definition, same_definition
 
     readout = run.record.readout or run.spec.readout
     if readout not in ("prompt", "causal"):
         return {}
     try:
-        template, words = registry.task(expanded(run.spec.task, "task")).asked(readout)
+        task = registry.task(expanded(run.spec.task, "task"))
+        if run.record.task and not same_definition(run.record.task.definition, definition(task)):
+            raise BadInput(f"the definition of the task '{task.name}' has changed since the run was made.")
+        template, words = task.asked(readout)
     except SkillvizError as error:
         note(f"The graft will not say its prompt: {error}")
         return {}

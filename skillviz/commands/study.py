@@ -109,6 +109,8 @@ def report(study: StudySpec, store: Store, outcome: Outcome, as_json: bool) -> N
     done, kept, failed = len(outcome.finished), len(outcome.skipped), outcome.failed
     lost = f", {len(outcome.not_reached)} not reached" if outcome.not_reached else ""
     say(f"{study.name}: {done} made, {kept} finished before, {len(failed)} failed{lost}, in {outcome.path}")
+    for step, why in outcome.again:
+        note(f"{step.title}: made again, as {why}.")
     for step, failure in failed:
         note(f"{step.title}: {failure.kind}: {failure.message}")
     if as_json:

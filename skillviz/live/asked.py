@@ -25,6 +25,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.session import expanded
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.tasks import registry
+from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.stamp import task_stamp
 from skillviz.tasks.task import SPLITS, Task
 
@@ -113,12 +114,23 @@ class Asked:
                 f"the examples of the task '{self.task.name}' are not those that run {self.run.id if self.run else ''} "
                 "was made with; its data files have changed."
             )
+        self._refuse_another_definition()
         if not len(getattr(self.held.splits(self.spec), split)):
             raise BadData(f"the task '{self.task.name}' has no examples in its {split} split.")
         return self.held.examples(self.spec, split, sample)
 
+    def _refuse_another_definition(self) -> None:
+        """Raises BadData where the run's task now asks in other words, or is scored otherwise."""
+        told = self.run.record.task if self.run else None
+        if told is not None and not same_definition(told.definition, definition(self.task)):
+            raise BadData(
+                f"the definition of the task '{told.name}' (template, label words, metric or lengths) is not the one "
+                f"that run {self.run.id if self.run else ''} was made with; bring the old one back, or localize again."
+            )
+
     def encode(self, frame: pd.DataFrame) -> Encoded:
-        """Other examples, asked about as the pair's task is."""
+        """Other examples, asked about as the pair's task is; raises BadData where it is no longer the run's."""
+        self._refuse_another_definition()
         return self.held.encode(self.spec, frame)
 
     def key(self, operation: str, arguments: Mapping[str, Any]) -> str | None:

@@ -16,10 +16,11 @@ from skillviz.core.localizers.described import rest_of
 from skillviz.models.pair import ModelPair
 from skillviz.runs.session import Session, expanded
 from skillviz.runs.spec import RunSpec
+from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.sample import sampled
 from skillviz.tasks.splits import Splits
-from skillviz.tasks.stamp import file_stamp
+from skillviz.tasks.stamp import file_stamp, task_stamp
 from skillviz.tasks.task import Task
 
 MOST_PAIRS = 2
@@ -104,8 +105,9 @@ class Pairs:
 
 
 def _stamps(spec: RunSpec) -> Iterator[Any]:
-    """What tells that a local model was saved anew."""
+    """What tells that a local model was saved anew, or the task's files."""
     for text in (spec.base, spec.finetuned):
         folder = Path(expanded(text, "model"))
         if folder.is_dir():
             yield tuple(tuple(file_stamp(path)) for path in sorted(folder.glob("*.safetensors")))
+    yield tuple(map(tuple, task_stamp(registry.task(expanded(spec.task, "task")))))

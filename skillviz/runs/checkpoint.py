@@ -26,7 +26,11 @@ VERSION = 1
 EVERY = 5.0  # seconds between two checkpoints
 SPARED = 20  # and at least this many times what writing the last one took: at most 5 % of the time goes into them
 ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
-MEMBERS = {"spec": "asked-for run", "base": "base model", "finetuned": "fine-tuned model", "data": "data"}
+DEFINITION = "definition"  # of the task; a checkpoint that is older than it stands
+MEMBERS = {
+    "spec": "asked-for run", "base": "base model", "finetuned": "fine-tuned model", "data": "data",
+    DEFINITION: "definition of the task",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,10 @@ class Checkpoint:
 
     def refuse_another(self, stamp: Mapping[str, str], path: Path) -> None:
         """Raises WrongCheckpoint where it belongs to another spec, other weights or other data."""
-        other = [words for name, words in MEMBERS.items() if self.stamp.get(name) != stamp.get(name)]
+        older = {DEFINITION} - self.stamp.keys()
+        other = [
+            told for name, told in MEMBERS.items() if name not in older and self.stamp.get(name) != stamp.get(name)
+        ]
         if other:
             raise WrongCheckpoint(
                 f"the checkpoint {path} was made with another {' and another '.join(other)} than there is now, "
@@ -136,10 +143,11 @@ def _anew(path: Path) -> str:
 
 
 def stamp_of(spec_key: str, fields: Mapping[str, Any]) -> dict[str, str]:
-    """What a checkpoint belongs to, from the fields of run.json: fingerprints of the spec, weights and data."""
+    """What a checkpoint belongs to, from the fields of run.json: hashes of the spec, weights, data and definition."""
     return {
         "spec": spec_key,
         "base": fields["base"].fingerprint,
         "finetuned": fields["finetuned"].fingerprint,
         "data": fields["task"].fingerprint,
+        DEFINITION: fields["task"].definition,
     }

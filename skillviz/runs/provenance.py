@@ -12,6 +12,7 @@ import numpy as np
 from skillviz.core.parameters import ParameterTable
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.runs.record import Architecture, ModelNote, TaskNote
+from skillviz.tasks.definition import definition
 from skillviz.tasks.splits import Splits
 from skillviz.tasks.task import Task
 
@@ -41,6 +42,7 @@ def task_note(task: Task, splits: Splits) -> TaskNote:
         fingerprint=splits.fingerprint,
         counts={split: len(y) for split, y in labels.items()},
         majority={split: float(np.bincount(y).max() / len(y)) for split, y in labels.items()},
+        definition=definition(task),
     )
 
 

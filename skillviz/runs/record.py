@@ -56,7 +56,8 @@ class ModelNote(Frozen):
 
 class TaskNote(Frozen):
     """What a page must know of the task without loading its data. `counts` are rows by split,
-    `majority` the share of the most frequent label by split."""
+    `majority` the share of the most frequent label by split, `definition` the hash of what is asked and how it
+    is scored (tasks.definition), which older records do not have."""
 
     name: str
     labels: tuple[str, ...]
@@ -65,6 +66,7 @@ class TaskNote(Frozen):
     fingerprint: str = ""
     counts: dict[str, int] = Field(default_factory=dict)
     majority: dict[str, float] = Field(default_factory=dict)
+    definition: str = Field(default="", exclude_if=lambda value: not value)
 
 
 class Architecture(Frozen):
@@ -106,7 +108,7 @@ class TransferNote(Frozen):
 
     `named` is how it was asked for. Of its `rows`, `dropped` occur in the training data of the run's task and
     `unmapped` have a label that `mapping` takes to none; the others were scored, `scores.n` of them. `template`
-    and `words`, one a label of the run's task, are empty for the head readout.
+    and `words`, one a label of the run's task, are empty for the head readout. `definition` as in a TaskNote.
     """
 
     name: str
@@ -120,6 +122,7 @@ class TransferNote(Frozen):
     template: str = ""
     words: tuple[str, ...] = ()
     majority: float | None = None
+    definition: str = Field(default="", exclude_if=lambda value: not value)
     scores: Scores
 
 

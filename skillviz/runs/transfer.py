@@ -12,6 +12,7 @@ import pandas as pd
 
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import Scores, TaskNote, TransferNote
+from skillviz.tasks.definition import definition
 from skillviz.tasks.source import opened
 from skillviz.tasks.splits import fingerprint, load_test
 from skillviz.tasks.task import LabelWords, Task, Template
@@ -48,7 +49,7 @@ class Other:
         return TransferNote(
             name=self.task.name, named=self.named, mapping=dict(self.mapping), rows=self.rows, dropped=self.dropped,
             unmapped=self.unmapped, notes=self.notes, fingerprint=self.fingerprint, template=template, words=words,
-            majority=float(np.bincount(labels).max() / len(labels)), scores=scores,
+            majority=float(np.bincount(labels).max() / len(labels)), definition=definition(self.task), scores=scores,
         )  # fmt: skip
 
     def task_note(self, source: TaskNote) -> TaskNote:

@@ -43,13 +43,17 @@ OnStep = Callable[[int, int, Step, str], None]
 
 @dataclass
 class Outcome:
-    """What came of a study: its steps by what was done, those that failed with their reason, and its folder."""
+    """What came of a study: its steps by what was done, those that failed with their reason, and its folder.
+
+    `again` says what had changed of those finished steps that were finished before too.
+    """
 
     path: Path
     finished: list[Step] = field(default_factory=list)
     skipped: list[Step] = field(default_factory=list)
     failed: list[tuple[Step, Failure]] = field(default_factory=list)
     not_reached: list[Step] = field(default_factory=list)
+    again: list[tuple[Step, str]] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -147,7 +151,7 @@ class _Course:
                 self.journal.log_error(error)
             executor.session.kept.clear()
             return Reply(FAILED, time.perf_counter() - begun, failure_of(error))
-        return Reply(what, time.perf_counter() - begun)
+        return Reply(what, time.perf_counter() - begun, again="" if step.kind == TABLE else executor.again)
 
     def _tables(self, executor: Executor) -> str:
         """Makes the tables, where they are not those of the results that are there."""
@@ -196,6 +200,9 @@ class _Course:
             self.done.add(step.key)
             (self.outcome.finished if reply.what == FINISHED else self.outcome.skipped).append(step)
             self.journal.note(step, "finished", reply.seconds if reply.what == FINISHED else None)
+        if reply.again and reply.what == FINISHED:
+            self.outcome.again.append((step, reply.again))
+            self.journal.log(f"{step.title} was made again: {reply.again}")
         if reply.what != SKIPPED:
             self.worked += self.estimated.steps.get(step.key, 0.0)
         self.tell(step, reply.what, reply.failure)

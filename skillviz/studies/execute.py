@@ -37,10 +37,12 @@ class Executor:
     session: Session
     command: str | None = None
     report: Report = field(default=silent)
+    again: str = ""
+    """Why the last step was done though it was finished: what has changed since, in words."""
 
     def ensure(self, step: Step, known: Known = Known()) -> str:
         """ "skipped" where the step is finished and current, "finished" once it was done; raises what stops it."""
-        spec = step.spec
+        spec, self.again = step.spec, ""
         if isinstance(spec, MemberSpec):
             return self._member(spec, step.device)
         if isinstance(spec, RunSpec):
@@ -49,32 +51,37 @@ class Executor:
         return self._score(spec, step.device)
 
     def _member(self, spec: MemberSpec, device: str) -> str:
-        from skillviz.studies.making import made, make
+        from skillviz.studies.making import made, make, outdated
 
         if made(spec, self.store) is not None:
             return SKIPPED
+        self.again = outdated(spec, self.store)
         self.session.kept.clear()  # what it holds may be of the member that is made anew, and memory is needed
         make(spec, self.store, device=device, progress=self._on_train, command=self.command)
         return FINISHED
 
     def _run(self, spec: RunSpec, known: Known) -> str:
         from skillviz.runs.produce import produce
-        from skillviz.studies.current import is_current
+        from skillviz.studies.current import outdated
 
         found = self._finished(known.run)
-        if found is not None and is_current(found, self.session, self.store):
-            return SKIPPED
+        if found is not None:
+            self.again = outdated(found, self.session, self.store)
+            if not self.again:
+                return SKIPPED
         if known.unfinished is None or not self._carried_on(known.unfinished):
             produce(spec, self.store, self.report, self.session)
         return FINISHED
 
     def _score(self, spec: ScoreSpec, device: str) -> str:
-        from skillviz.studies.current import is_score_current
+        from skillviz.studies.current import outdated_score
         from skillviz.studies.scored import make_score
 
         found = read_score(score_path(self.store.root, spec))
-        if found is not None and found.spec == spec and is_score_current(found, self.session):
-            return SKIPPED
+        if found is not None and found.spec == spec:
+            self.again = outdated_score(found, self.session)
+            if not self.again:
+                return SKIPPED
         make_score(spec, self.store, self.session, device=device, progress=self.report)
         return FINISHED
 

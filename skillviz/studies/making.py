@@ -28,8 +28,10 @@ from skillviz.runs.library import Library, library
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
-from skillviz.studies.member import CONTINUAL, MULTI, RETRAIN, MemberSpec, folder_of, member_root
+from skillviz.studies.current import DATA, DEFINITION, REGIONS
+from skillviz.studies.member import CONTINUAL, MULTI, RETRAIN, MemberSpec, folder_of, member_root, task_name
 from skillviz.tasks import registry
+from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Files
 from skillviz.tasks.user_file import data_files
@@ -46,28 +48,50 @@ Heard = Callable[["TrainStep"], None]
 
 
 class Made(NamedTuple):
-    """What a member was made of: fingerprints of the base and of each task's data, a hash of each run's region."""
+    """What a member was made of: fingerprints of the base and of each task's data, a hash of each run's region and of
+    each task's definition."""
 
     base: str
     data: dict[str, str]
     regions: dict[str, str]
+    definitions: dict[str, str]
 
 
 def made(spec: MemberSpec, store: Store) -> Path | None:
-    """The folder of a finished member that is still what it would be now; else None.
+    """The folder of a finished member that is still what it would be now; else None."""
+    folder = folder_of(spec)
+    return folder if _own_record(spec) is not None and not outdated(spec, store) else None
+
+
+def outdated(spec: MemberSpec, store: Store) -> str:
+    """What has changed since the finished member was made, in words; empty where it stands, or was never made.
 
     Where base or data are gone it stands, as finished runs do.
     """
-    folder = folder_of(spec)
-    record = member_record(folder)
-    if record is None or record.get("key") != spec.key():
-        return None
+    record = _own_record(spec)
+    if record is None:
+        return ""
     try:
-        now_made = made_of(spec, library(store.root))
+        asked = made_of(spec, library(store.root))
     except (BadModel, BadInput, RunNotFound):
-        return folder
-    told = Made(record.get("base", ""), record.get("data", {}), record.get("regions", {}))
-    return folder if told == now_made else None
+        return ""
+    if record.get("base") != asked.base:
+        return "the base model has changed"
+    told = record.get("data", {})
+    if other := next((task for task, data in asked.data.items() if told.get(task) != data), None):
+        return DATA.format(task_name(other))
+    told = record.get("definitions", {})  # older records do not have them
+    if other := next(
+        (task for task, now in asked.definitions.items() if not same_definition(told.get(task), now)), None
+    ):
+        return DEFINITION.format(task_name(other))
+    return REGIONS if record.get("regions", {}) != asked.regions else ""
+
+
+def _own_record(spec: MemberSpec) -> dict[str, Any] | None:
+    """member.json of this spec's finished member; None where there is none."""
+    record = member_record(folder_of(spec))
+    return record if record is not None and record.get("key") == spec.key() else None
 
 
 def make(
@@ -98,7 +122,8 @@ def made_of(spec: MemberSpec, found: Library) -> Made:
     base = read_info(resolve(spec.base)).fingerprint
     sample = {name: getattr(spec, name) for name in SAMPLE}
     data = {task: data_fingerprint(task, **sample) for task in spec.tasks}
-    return Made(base, data, {run.key(): region_sha256(run_of(run, found)) for run in spec.regions})
+    regions = {run.key(): region_sha256(run_of(run, found)) for run in spec.regions}
+    return Made(base, data, regions, {task: definition(registry.task(task)) for task in spec.tasks})
 
 
 def data_fingerprint(task: str, **sample: Any) -> str:

@@ -21,6 +21,7 @@ from skillviz.studies.score import Score
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FOLDER, open_study, study_path
+from skillviz.tasks.definition import same_definition
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,11 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
     counts = {"runs": 0, "scores": 0, "there": 0, "bytes": 0}
     with written(to.root):
         for key, run in found.runs.items():
-            is_there = key in there.runs and _made_of(there.runs[key]) == _made_of(run)
+            is_there = key in there.runs and _is_same(there.runs[key], run)
             _count(counts, "runs", 0 if is_there else _copied_run(run, to.root, rankings))
         for key, score in found.scores.items():
             target, names = to.root / score.path.relative_to(store.root), ("score.json", *score.record.files)
-            if key in there.scores and _made_of(there.scores[key]) != _made_of(score):
+            if key in there.scores and not _is_same(there.scores[key], score):
                 shutil.rmtree(target)
             _count(counts, "scores", _copied(score.path, target, names))
         names = ("study.yaml", "study.json", *folder.record.files)
@@ -66,8 +67,14 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
     return Packed(**counts, path=target)
 
 
+def _is_same(one: Run | Score, other: Run | Score) -> bool:
+    """Whether models, data and task are the same: a spec names folders and files, whose content may have changed."""
+    tasks = [found.record.task.definition if found.record.task is not None else "" for found in (one, other)]
+    return _made_of(one) == _made_of(other) and same_definition(*tasks)
+
+
 def _made_of(found: Run | Score) -> list[str]:
-    """Fingerprints of the models and the data: a spec names folders, whose content may have changed."""
+    """Fingerprints of the models and the data."""
     notes = (found.record.base, found.record.finetuned, found.record.task)
     return [note.fingerprint if note is not None else "" for note in notes]
 

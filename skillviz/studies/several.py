@@ -29,6 +29,7 @@ from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.resampled import seeds_drawn
+from skillviz.tasks.definition import definition
 
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
@@ -133,10 +134,13 @@ def digest(region: Region) -> str:
 
 
 def members_of(session: Session, spec: RunSpec) -> dict[str, object]:
-    """What tells a pair and its examples from any other: fingerprints of models and data."""
+    """What tells a pair and what it is asked from any other: fingerprints of models and data, the task's definition."""
     check, splits = session.preflight(spec), session.splits(spec)
     members = [check.base.fingerprint, check.finetuned.fingerprint]
-    return {"members": members, "dtype": spec.dtype, "readout": check.readout, "data": splits.fingerprint}
+    return {
+        "members": members, "dtype": spec.dtype, "readout": check.readout, "data": splits.fingerprint,
+        "definition": definition(session.task(spec)),
+    }  # fmt: skip
 
 
 def kept(

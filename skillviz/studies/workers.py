@@ -33,11 +33,13 @@ NO_PROCESS = Failure(
 
 
 class Reply(NamedTuple):
-    """What became of a step: skipped, finished or failed, the seconds it took, and why it failed."""
+    """What became of a step: skipped, finished or failed, the seconds it took, why it failed, and what had changed
+    where it was done again."""
 
     what: str
     seconds: float
     failure: Failure | None = None
+    again: str = ""
 
 
 class Setup(NamedTuple):
@@ -158,7 +160,7 @@ def _reply(executor: Any, step: Step, known: Known) -> Reply:
     except Exception as error:
         executor.session.kept.clear()
         return Reply("failed", time.perf_counter() - begun, failure_of(error))
-    return Reply(what, time.perf_counter() - begun if what == FINISHED else 0.0)
+    return Reply(what, time.perf_counter() - begun if what == FINISHED else 0.0, again=executor.again)
 
 
 def is_full(failure: Failure | None) -> bool:

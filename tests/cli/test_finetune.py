@@ -14,6 +14,7 @@ from skillviz.errors import CorruptFile, RunNotFound
 from skillviz.models.pair import load_pair
 from skillviz.models.recipes import RECIPES
 from tests.cli.calls import call
+from tests.tiny import tiny_task
 
 QUICK = ("--steps", 3, "--device", "cpu", "--json")
 
@@ -113,12 +114,13 @@ def test_the_help_names_every_recipe():
     assert ", ".join(RECIPES) in shown
 
 
-def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, task_file, tmp_path, monkeypatch):
+def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, tmp_path, monkeypatch):
     from skillviz.runs.store import Store
     from skillviz.studies.making import made
     from skillviz.studies.member import MemberSpec
 
     monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    task_file = tiny_task(tmp_path / "data", rows=48)
     words = ("finetune", "--base", pair[0], "--task", task_file, "--recipe", "bitfit", *QUICK)
     first, again = call(*words), call(*words)
     assert first.code == again.code == 0, first.err
@@ -126,5 +128,8 @@ def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, task_fil
     assert first.json["path"] == again.json["path"] and first.json["metrics"] == again.json["metrics"]
     spec = MemberSpec(base=str(pair[0]), tasks=(str(task_file),), recipe="bitfit", steps=3)
     assert str(made(spec, Store(tmp_path / "runs"))) == first.json["path"]
+    task_file.write_text(task_file.read_text().replace("max_length: 48", "max_length: 12"))
+    anew = call(*words)
+    assert not anew.json["cached"] and "trained again: the definition of the task" in " ".join(anew.out.split())
     refused = call(*words, "--test")
     assert refused.code == 2 and "--test goes with --out DIR" in refused.err

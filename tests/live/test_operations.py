@@ -228,10 +228,16 @@ def test_changed_models_and_data_are_noticed(lived: Path, tmp_path: Path) -> Non
     run = produce(spec_of(world), Store(world / "runs"))
     worker = Worker(world / "runs")
     ask(worker, "wise", run, path="wise-ft", alpha=1)
+    definition = (world / "task.yaml").read_text()
+    (world / "task.yaml").write_text(definition.replace("max_length: 48", "max_length: 12"))
+    for operation, words in (("wise", {"path": "wise-ft", "alpha": 1}), ("score_text", {"texts": [TEXT]})):
+        with pytest.raises(BadData, match="the definition of the task"):
+            ask(worker, operation, run, **words)
+    (world / "task.yaml").write_text(definition)
     rows = (world / "test.jsonl").read_text().splitlines()
     (world / "test.jsonl").write_text("\n".join(rows[:-2]) + "\n")
     with pytest.raises(BadData, match="data files have changed"):
-        ask(Worker(world / "runs"), "wise", run, path="wise-ft", alpha=1)
+        ask(worker, "wise", run, path="wise-ft", alpha=1)
     change_weights(world / "finetuned", lambda tensors: {n: t + 1e-3 for n, t in tensors.items()})
     with pytest.raises(PairMismatch, match="not those that run"):
         ask(worker, "score_text", run, texts=[TEXT])

@@ -183,9 +183,9 @@ def test_other_weights_or_data_are_refused_in_a_sentence(cut: tuple[RunFolder, P
     assert RunFolder(folder.path).record.error.kind == "WrongCheckpoint"
 
 
-@pytest.mark.parametrize("part", ["spec", "base", "finetuned", "data"])
+@pytest.mark.parametrize("part", ["spec", "base", "finetuned", "data", "definition"])
 def test_every_part_of_the_stamp_counts(tmp_path: Path, part: str) -> None:
-    stamp = {"spec": "a", "base": "b", "finetuned": "c", "data": "d"}
+    stamp = {"spec": "a", "base": "b", "finetuned": "c", "data": "d", "definition": "e"}
     made_on = {"device": "cpu (1 threads)"}
     path = tmp_path / CHECKPOINT
     found = Searched({7: np.arange(7)}, [{"target": 7, "step": 1, "loss": 0.1, "seconds": 1.5}], ["a remark"])
@@ -197,6 +197,12 @@ def test_every_part_of_the_stamp_counts(tmp_path: Path, part: str) -> None:
         Checkpoints(path, {**stamp, part: "other"}, made_on).restored()
     elsewhere = Checkpoints(path, stamp, {"device": "cuda (GPU)"}).restored()
     assert "resumed on cuda (GPU)" in elsewhere.found.notes[-1]
+
+
+def test_a_checkpoint_of_before_definitions_were_kept_stands(tmp_path: Path) -> None:
+    older = {"spec": "a", "base": "b", "finetuned": "c", "data": "d"}
+    Checkpoint(older, {}, 0.0, Searched({3: np.arange(3)})).write(tmp_path / CHECKPOINT)
+    assert Checkpoints(tmp_path / CHECKPOINT, {**older, "definition": "e"}, {}).restored() is not None
 
 
 @pytest.mark.parametrize("damage", ["cut", "other", "version"])

@@ -1,0 +1,108 @@
+"""What is finished is made again where a task's definition has changed, and says so; older records stand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+import yaml
+
+from skillviz.commands.graft import _asked
+from skillviz.runs.run import RECORD
+from skillviz.runs.session import Session
+from skillviz.runs.store import Store
+from skillviz.studies.current import is_current, outdated_score
+from skillviz.studies.engine import run_study
+from skillviz.studies.member import folder_of
+from skillviz.studies.pack import _is_same
+from skillviz.studies.plan import plan
+from skillviz.studies.score import read_score, score_path
+from skillviz.studies.several import members_of
+from skillviz.tasks import registry
+from skillviz.tasks.definition import definition
+from tests.studies.tiny_study import few, tasks, tiny_world
+
+
+def change(path: Path, **fields: object) -> None:
+    """Changes fields of a task file."""
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **fields}, sort_keys=False))
+
+
+def without_definitions(folder: Path, name: str) -> None:
+    """Makes a record one of before definitions were kept."""
+    path = folder / name
+    told = json.loads(path.read_text())
+    told.pop("definitions", None)
+    told.get("task", {}).pop("definition", None)
+    path.write_text(json.dumps(told))
+
+
+def test_a_changed_task_makes_members_runs_and_scores_again(tmp_path: Path) -> None:
+    tiny_world(tmp_path / "world")
+    study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
+    task = Path(tasks(tmp_path / "world")[0])
+    assert not run_study(study, store).again
+    change(task, title="Another title")
+    assert not run_study(study, store).finished
+    change(task, max_length=12)
+    outcome = run_study(study, store)
+    assert outcome.is_whole and not outcome.skipped
+    kinds = {step.kind: why for step, why in outcome.again}
+    assert set(kinds) == {"finetune", "localize", "score"}
+    assert all("the definition of the task" in why and "has changed" in why for why in kinds.values()), kinds
+
+
+def test_runs_scores_and_kept_logits_know_the_definition(tmp_path: Path) -> None:
+    tiny_world(tmp_path / "world")
+    study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
+    run_study(study, store)
+    run, (spec,) = store.list()[0], plan(study).scores
+    score = read_score(score_path(store.root, spec))
+    assert score is not None
+    assert run.record.task is not None and run.record.task.definition
+    assert is_current(run, Session()) and not outdated_score(score, Session())
+    key = members_of(Session(), run.spec)
+    change(Path(tasks(tmp_path / "world")[0]), metric="f1")
+    assert not is_current(run, Session()) and "definition" in outdated_score(score, Session())
+    assert members_of(Session(), run.spec) != key
+
+
+@pytest.mark.parametrize(("other", "is_same"), [("", True), ("a", True), ("b", False)])
+def test_a_packed_run_of_another_definition_is_another(other: str, is_same: bool) -> None:
+    def run(definition: str) -> Any:
+        note = SimpleNamespace(fingerprint="f", definition=definition)
+        return SimpleNamespace(record=SimpleNamespace(base=note, finetuned=note, task=note))
+
+    assert _is_same(run("a"), run(other)) is is_same
+
+
+def test_a_graft_says_no_prompt_that_has_changed_since_its_run(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = registry.task(tasks(tiny)[0])
+
+    def asked(told: str) -> dict[str, Any]:
+        record = SimpleNamespace(readout="prompt", task=SimpleNamespace(definition=told))
+        run: Any = SimpleNamespace(record=record, spec=SimpleNamespace(readout="prompt", task=str(task.path)))
+        return _asked(run)
+
+    assert asked(definition(task)) == asked("") == {"template": task.template.masked, "label_words": ANY}
+    assert asked("of before") == {} and "has changed since the run" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("is_older", [True, False])
+def test_records_of_before_stand(tmp_path: Path, is_older: bool) -> None:
+    tiny_world(tmp_path / "world")
+    study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
+    run_study(study, store)
+    if is_older:
+        for member in plan(study).members:
+            without_definitions(folder_of(member), "member.json")
+        for run in store.list():
+            without_definitions(store.root / run.id, RECORD)
+        without_definitions(score_path(store.root, plan(study).scores[0]), "score.json")
+    change(Path(tasks(tmp_path / "world")[0]), max_length=12)
+    outcome = run_study(study, Store(store.root))
+    assert bool(outcome.finished) is not is_older and bool(outcome.again) is not is_older
