@@ -52,18 +52,22 @@ def title_of(spec: MemberSpec | RunSpec | ScoreSpec, labels: Mapping[str, Any]) 
     if isinstance(spec, MemberSpec):
         more = f", rank {spec.rank}" if spec.rank else ""
         mode = f", {labels['mode']}" if "mode" in labels else ""
-        shots = f", {spec.k_shot}-shot" if spec.k_shot else ""
-        return (
-            f"fine-tune {'+'.join(name_of(t) for t in spec.tasks)} ({spec.recipe}{mode}{more}{shots}, seed {spec.seed})"
-        )
+        names = "+".join(name_of(task) for task in spec.tasks)
+        return f"fine-tune {names} ({spec.recipe}{mode}{more}{_sample(spec)}, seed {spec.seed})"
     model = str(labels.get("recipe") or Path(spec.finetuned).name)
     model += f", rank {labels['rank']}" if "rank" in labels else ""
     seed = f", seed {labels['member_seed']}" if "member_seed" in labels else ""
-    pair = f"{name_of(spec.task)} ({model}{seed})"
+    pair = f"{name_of(spec.task)} ({model}{_sample(spec)}{seed})"
     if isinstance(spec, RunSpec):
         return f"{spec.localizer} {', '.join(spec.sizes)}, seed {spec.seed}: {pair}"
     stage = f" after stage {labels['stage']} ({labels['mode']})" if "stage" in labels else ""
     return f"score {pair}{stage}" + (f" on {name_of(spec.on)}" if spec.on else "")
+
+
+def _sample(spec: MemberSpec | RunSpec | ScoreSpec) -> str:
+    """`, 16-shot` or `, 16-shot of data seed 2`: which training examples there are; empty where all are."""
+    which = f" of data seed {spec.data_seed}" if spec.data_seed else ""
+    return f", {spec.k_shot}-shot{which}" if spec.k_shot else ""
 
 
 def name_of(task: str | None) -> str:

@@ -76,6 +76,19 @@ def test_titles_tell_bases_and_ranks_apart(tiny: Path) -> None:
     assert f"score one (lora, rank 8, seed 0) on {other.name}" in titles(found, "score")
 
 
+def test_titles_tell_samples_of_the_data_apart(tiny: Path) -> None:
+    one, _ = tasks(tiny)
+    found = plan(study_of(tiny, {"task": one, "recipe": "sgd", "localizer": "none", "k_shot": 4, "data_seed": [0, 2]}))
+    assert titles(found, "finetune") == [
+        "fine-tune one (sgd, 4-shot, seed 0)",
+        "fine-tune one (sgd, 4-shot of data seed 2, seed 0)",
+    ]
+    assert titles(found, "score") == [
+        "score one (sgd, 4-shot, seed 0)",
+        "score one (sgd, 4-shot of data seed 2, seed 0)",
+    ]
+
+
 def test_each_step_comes_after_what_it_needs(whole: Plan) -> None:
     seen: set[str] = set()
     for step in whole.steps:
