@@ -51,22 +51,27 @@ def place(at: Snapshot, runs_dir: Path | None) -> str:
 
 
 def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> pd.DataFrame:
-    """The table of this name as stored; without a name one of the runs that are finished by now.
+    """The table of this name as stored; without a name its scores, or its main table where it has none.
 
-    Of an experiment of the paper the stored scores stand in for it, or its main table where it has none. Raises
-    BadInput where there are no tables yet.
+    Of a study of one's own without tables as yet, those of the runs that are finished by now, pair by pair. Raises
+    BadInput where there is none.
     """
     from skillviz.studies.generic import generic
     from skillviz.studies.results import Results
 
-    if name is None and study.experiment is None:
-        return generic(Results(plan(study), store))[DIFFERENCES if is_paired else SCORES]
     folder = open_study(study_path(store.root, study))
+    if name is None and study.experiment is None and (folder is None or not _is_whole(folder, study)):
+        note("Not all steps are finished: a table of the runs that are, each model by itself.")
+        return generic(Results(plan(study), store))[DIFFERENCES if is_paired else SCORES]
     if folder is None or not folder.tables():
         raise BadInput(f"the study '{study.name}' has no tables in {store.root} yet; make them with `study run`.")
     if folder.record.key != plan(study).key:
         note(f"The tables of '{study.name}' are of the file as it was before; `study run` makes them anew.")
     return folder.table(name or (DIFFERENCES if is_paired else _main(folder)))
+
+
+def _is_whole(folder: StudyFolder, study: StudySpec) -> bool:
+    return bool(folder.tables()) and folder.record.key == plan(study).key
 
 
 def _main(folder: StudyFolder) -> str:

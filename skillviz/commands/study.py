@@ -86,7 +86,7 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
     check(at)
     missing = [step for step in at.plan.steps if not at.is_there(step)]
     note(f"{study.name}: {left_in_words(at, workers)}")
-    slots = {slot_of(step.device) for step in missing if step.kind != TABLE}
+    slots, said = {slot_of(step.device) for step in missing if step.kind != TABLE}, set[str]()
     with progress_bar("study") as advance, gently(lambda p: advance(p.done, p.total, p.text)) as told:
 
         def on_step(number: int, count: int, step: Step, what: str) -> None:
@@ -96,6 +96,9 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
         def waits(slot: str) -> None:
             from skillviz.runs.progress import Progress
 
+            if slot not in said:
+                note(f"Waiting for {slot}, which a job has; Ctrl-C ends the waiting.")
+            said.add(slot)
             told(Progress("queue", text=f"waiting for {slot}, which a job has"))
 
         with occupied(store.root, sorted(slots), waits):
@@ -192,8 +195,8 @@ def table(
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write it as CSV.")] = None,
     as_json: given.AsJson = False,
 ) -> None:
-    """Print a table of a study. Without --name: of its finished runs, means over seeds with intervals, by localizer and
-    size; of an experiment of the paper, its table of scores, or its main table where it has none.
+    """Print a table of a study. Without --name: its scores, means over seeds with intervals by model, method and size,
+    or its main table where it has none; of a study that is not finished, those of the runs that are.
 
     In a pipe: tab-separated, every column under the name and in the unit that it is stored in, shares from 0 to 1.
     """
@@ -246,7 +249,7 @@ def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
     from skillviz.studies.status import Snapshot
 
     at = Snapshot(plan(study), store)
-    check(at)
+    check(at, deep=True)
     frame = stored_study.steps(at)
     print_table(study.name, frame[[name for name in STEPS if name != "seconds"]], keep=("state",))
     said = left_in_words(at, workers)

@@ -132,13 +132,23 @@ def test_scores_stored_by_several_at_once_are_whole(
 
 
 def test_tables_of_a_study(file: Path, tmp_path: Path) -> None:
-    live = call("study", "table", file, "--json")
-    assert {row["localizer"] for row in live.json["rows"]} == {"movement", "random"}
+    plain = call("study", "table", file, "--json")
+    assert {row["method"] for row in plain.json["rows"]} >= {"ft", "graft_movement"}
     stored = call("study", "table", file, "--name", "scores", "--out", tmp_path / "scores.csv", "--json")
     assert stored.code == 0 and (tmp_path / "scores.csv").read_text().startswith("base,recipe,setting")
+    assert stored.json["rows"] == plain.json["rows"]
     assert {"ft", "graft_retrain"} <= {row["method"] for row in stored.json["rows"]}
     missing = call("study", "table", file, "--name", "overlap")
     assert (missing.code, missing.err.count("\n")) == (2, 1) and "it has: " in missing.err
+
+
+def test_a_study_that_is_not_finished_is_told_by_its_runs(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "study.yaml"
+    other.write_text(file.read_text().replace("  - random", "  - random\n  - biases"))
+    assert other.read_text() != file.read_text()
+    said = call("study", "table", other, "--json")
+    assert said.code == 0 and {row["localizer"] for row in said.json["rows"]} == {"movement", "random"}
+    assert "Not all steps are finished" in said.err
 
 
 def test_tables_of_a_file_that_has_changed_say_so(file: Path, done: Done, tmp_path: Path) -> None:
