@@ -38,8 +38,10 @@ def paired(
     for a_name, b_name in pairs:
         left = [side for side in groups if side[0].method == a_name]
         right = [side for side in groups if side[0].method == b_name]
-        for a, b in _matched(left, right):
-            rows += [_row(a, b, metric, drawn) for metric in _metrics(a, b)]
+        matched = list(_matched(left, right))
+        for a, b in matched:
+            recipe = _recipe(a, b, matched)
+            rows += [{**_row(a, b, metric, drawn), "recipe": recipe} for metric in _metrics(a, b)]
     return check(pd.DataFrame(rows), "differences")
 
 
@@ -65,11 +67,16 @@ def _row(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any]:
     one, other = a[0], b[0]
     region = a if np.isfinite(one.size) else b
     return {
-        "id_task": one.id_task, "task": one.task, "setting": one.setting, "recipe": one.recipe,
-        "localizer": region[0].localizer, "size": mean_of(o.size for o in region),
-        "share": mean_of(o.share for o in region), "a": one.method, "b": other.method, "metric": metric,
-        **difference(a, b, metric, drawn), "n": one.n,
+        "id_task": one.id_task, "task": one.task, "setting": one.setting, "localizer": region[0].localizer,
+        "size": mean_of(o.size for o in region), "share": mean_of(o.share for o in region),
+        "a": one.method, "b": other.method, "metric": metric, **difference(a, b, metric, drawn), "n": one.n,
     }  # fmt: skip
+
+
+def _recipe(a: Side, b: Side, matched: Sequence[tuple[Side, Side]]) -> str:
+    """How a was fine-tuned; how b was too, where a is compared with models of several recipes."""
+    rivals = {other[0].recipe for one, other in matched if one is a}
+    return a[0].recipe if len(rivals) == 1 else f"{a[0].recipe} less {b[0].recipe}"
 
 
 def _by_seed(a: Side, b: Side, metric: str) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from skillviz.runs.record import Estimate, Scores, TaskNote
 from skillviz.runs.run import Run
 from skillviz.studies.answers import Answers, answers_of
 from skillviz.studies.score import Score
+from skillviz.studies.variants import asked_of_model, asked_of_search, told_apart
 
 if TYPE_CHECKING:
     from skillviz.studies.results import Results
@@ -25,6 +25,7 @@ OF_RECIPE = {
     "sgd": "ft", GIVEN: "ft", "bitfit": "bitfit", "lora": "lora", "adamw": "adamw", "adamw-l1": "adamw_l1",
     "graft-retrain": "graft_retrain", "multi-task": "multi_task",
 }  # fmt: skip
+OF_MODE = {"naive": "continual_naive", "grafting": "continual_graft"}
 OF_LOCALIZER = {
     "movement": "graft_movement", "random": "graft_random", "fisher": "graft_fish", "biases": "graft_biases",
     "lottery": "graft_lottery",
@@ -38,7 +39,9 @@ class Observed:
     """One state of one model on one split of one task.
 
     `member` tells fine-tuned models apart and `seed` searches on one of them. `asked` is the size as it was asked for:
-    what groups regions whose size is an outcome. `answers` are there for a run's main size, and not for the others.
+    what groups regions whose size is an outcome. `made` is what the model was asked to be but for its seeds, `variant`
+    what the search was; what differs in them is told in `recipe` and `localizer`. `answers` are there for a run's main
+    size, and not for the others.
     """
 
     base: str
@@ -58,6 +61,7 @@ class Observed:
     note: TaskNote
     readout: str = ""
     asked: str = ""
+    made: str = ""
     variant: str = ""
     values: Mapping[str, float] = field(default_factory=dict)
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -89,19 +93,19 @@ def of_results(results: Results) -> list[Observed]:
     """Everything that the finished runs and scores of a study observed, each state once."""
     found: list[Observed] = []
     for run in results.runs():
-        found += of_run(run, _recipe(results, run), _touched(results, run))
+        found += of_run(run, _recipe(results, run), _touched(results, run), asked_of_model(results, run))
     for score in results.scores():
-        entry = results.entry(score)
-        seed = int(entry.get("seed", 0))
-        found += of_score(score, _recipe(results, score), _touched(results, score), seed)
+        own = of_score(score, _recipe(results, score), _touched(results, score), asked_of_model(results, score))
+        mode = results.entry(score).get("mode")
+        found += [replace(one, method=OF_MODE[mode]) if mode and one.method == "ft" else one for one in own]
     return once(found)
 
 
 def once(found: Iterable[Observed]) -> list[Observed]:
-    """Each observation once: the ends of a pair are scored in every run on it. Localizers asked for in two ways are
-    told apart by what differs."""
+    """Each observation once: the ends of a pair are scored in every run on it. Models and localizers asked for in two
+    ways are told apart by what differs."""
     kept: dict[tuple[Any, ...], Observed] = {}
-    for one in _titled(list(found)):
+    for one in told_apart(list(found)):
         key = (one.base, one.setting, one.readout, one.id_task, one.task, one.split, one.method, one.localizer,
                one.asked, one.member, one.seed)  # fmt: skip
         if key not in kept or (kept[key].answers is None and one.answers is not None):
@@ -109,7 +113,7 @@ def once(found: Iterable[Observed]) -> list[Observed]:
     return list(kept.values())
 
 
-def of_run(run: Run, recipe: str = GIVEN, touched: float | None = None) -> Iterator[Observed]:
+def of_run(run: Run, recipe: str = GIVEN, touched: float | None = None, made: str = "") -> Iterator[Observed]:
     """The states of a run on its own task's splits and on other tasks' test sets, and its other sizes."""
     record, spec = run.record, run.spec
     assert record.task is not None
@@ -117,7 +121,8 @@ def of_run(run: Run, recipe: str = GIVEN, touched: float | None = None) -> Itera
     lottery = spec.localizer == "lottery"
     common: dict[str, Any] = {
         "base": spec.base, "recipe": recipe, "setting": setting(spec.k_shot), "id_task": record.task.name,
-        "readout": record.readout or "", "member": spec.finetuned, "variant": _variant(run),
+        "readout": record.readout or "", "member": spec.finetuned, "made": made,
+        "variant": asked_of_search(spec),
     }  # fmt: skip
     sets: list[tuple[str, str, Scores, tuple[str, ...]]] = [
         (record.task.name, split, scores, ()) for split, scores in record.metrics.items()
@@ -135,8 +140,8 @@ def of_run(run: Run, recipe: str = GIVEN, touched: float | None = None) -> Itera
     yield from _other_sizes(run, common)
 
 
-def of_score(score: Score, recipe: str = GIVEN, touched: float | None = None, seed: int = 0) -> Iterator[Observed]:
-    """The states of a fine-tuned model that was scored without a region; `seed` is that of its region, if any."""
+def of_score(score: Score, recipe: str = GIVEN, touched: float | None = None, made: str = "") -> Iterator[Observed]:
+    """The states of a fine-tuned model that was scored without a region."""
     record, spec = score.record, score.spec
     d = float(record.architecture.d)
     told = _leak(record.transfer, record.task.name) if record.transfer else ()
@@ -150,7 +155,8 @@ def of_score(score: Score, recipe: str = GIVEN, touched: float | None = None, se
             yield Observed(
                 base=spec.base, recipe=recipe, setting=setting(spec.k_shot), id_task=record.task.name,
                 task=score.dataset, split=split, method=method, n=scores.n, note=record.task, member=spec.finetuned,
-                readout=record.readout, told=told, answers=answers.get(state), **size, **_numbers(scores, state),
+                readout=record.readout, made=made, told=told, answers=answers.get(state), **size,
+                **_numbers(scores, state),
             )  # fmt: skip
 
 
@@ -268,27 +274,3 @@ def _leak(transfer: Any, trained_on: str) -> tuple[str, ...]:
         f"{transfer.name}: {transfer.dropped:,} of {transfer.rows:,} test examples stand in the training data of "
         f"{trained_on} too and are left out.",
     )
-
-
-def _variant(run: Run) -> str:
-    """What was asked of the search besides size and seed, as canonical JSON."""
-    asked = {"steps": run.spec.steps, "batch_size": run.spec.batch_size, **run.spec.options}
-    return json.dumps({name: value for name, value in asked.items() if value is not None}, sort_keys=True)
-
-
-def _titled(found: list[Observed]) -> list[Observed]:
-    """Localizers that were asked for in several ways get what differs in their name."""
-    variants: dict[tuple[str, str, str], dict[str, dict[str, Any]]] = {}
-    for one in found:
-        if one.localizer:
-            variants.setdefault((one.id_task, one.method, one.localizer), {})[one.variant] = json.loads(one.variant)
-    titled = []
-    for one in found:
-        rivals = variants.get((one.id_task, one.method, one.localizer), {})
-        if len(rivals) > 1:
-            own = rivals[one.variant]
-            names = dict.fromkeys(name for rival in rivals.values() for name in rival)
-            differ = [n for n in names if len({json.dumps(r.get(n)) for r in rivals.values()}) > 1 and n in own]
-            one = replace(one, localizer=" ".join([one.localizer, *(f"{n}={own[n]}" for n in differ)]))
-        titled.append(one)
-    return titled

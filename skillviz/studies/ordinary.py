@@ -1,10 +1,12 @@
-"""The tables of a study without an experiment: scores, differences, recovered gain, make-up, stability."""
+"""The tables of a study without an experiment: scores, differences, recovered gain, make-up, stability; of sequences
+the stages too."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from skillviz.studies import differences, means, observed, resampled, shapes
+from skillviz.studies import differences, means, observed, resampled, shapes, variants
 from skillviz.studies.exp import stability
 from skillviz.studies.recovered import recovered
 from skillviz.studies.tables import notes
@@ -12,6 +14,7 @@ from skillviz.studies.tables import notes
 if TYPE_CHECKING:
     import pandas as pd
 
+    from skillviz.studies.observed import Observed
     from skillviz.studies.results import Results
 
 RIVALS = ("graft_movement", "graft_random", "graft_fish", "ft", "ft_scaled", "pretrained")
@@ -24,14 +27,22 @@ PAIRS = (
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """The tables that any study has, from what of it is finished."""
-    found = observed.of_results(results)
+    """The tables that any study has, from what of it is finished; a row is of one setting, over its seeds."""
+    found = _by_readout(observed.of_results(results))
     drawn = resampled.of_test(found)
     return {
         "scores": means.scores(found, drawn),
         "differences": differences.paired(found, PAIRS, drawn),
         "recovered": recovered(found, resampled=drawn),
-        "makeup": shapes.makeup(results.runs()),
+        "makeup": shapes.makeup(results.runs(), variants.named_localizers(results)),
         "stability": stability.of_results(results),
         "note": notes(*observed.told(found)),
     }
+
+
+def _by_readout(found: Sequence[Observed]) -> list[Observed]:
+    """The observations with the readout in `setting`, where models of one base have several."""
+    readouts: dict[str, set[str]] = {}
+    for one in found:
+        readouts.setdefault(one.base, set()).add(one.readout)
+    return [one.named_by_readout() if len(readouts[one.base]) > 1 else one for one in found]

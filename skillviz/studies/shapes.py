@@ -23,13 +23,16 @@ SAME = "same"
 SENSITIVE = ("accuracy", "f1", "ece", "nll", "recovered")
 
 
-def makeup(runs: Sequence[Run]) -> pd.DataFrame:
-    """Where each run's main region lies: one row a layer, kind and bias; `selected` sums to the region's size."""
+def makeup(runs: Sequence[Run], localizers: Sequence[str] = ()) -> pd.DataFrame:
+    """Where each run's main region lies: one row a layer, kind and bias; `selected` sums to the region's size.
+
+    `localizers` are names of the runs' localizers in place of their own.
+    """
     rows = []
-    for run in runs:
+    for run, localizer in zip(runs, localizers or [run.spec.localizer for run in runs], strict=True):
         frame = run.layers()
         size, d = int(frame["selected"].sum()), int(frame["total"].sum())
-        named: dict[Any, Any] = {"task": _task(run), "localizer": run.spec.localizer, "seed": run.spec.seed}
+        named: dict[Any, Any] = {"task": _task(run), "localizer": localizer, "seed": run.spec.seed}
         parts = frame.groupby(["layer", "kind", "is_bias"], dropna=False, sort=False)[["selected", "total"]].sum()
         for part in parts.reset_index().to_dict("records"):
             selected, total = int(part["selected"]), int(part["total"])

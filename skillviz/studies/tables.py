@@ -41,7 +41,7 @@ over examples and the deviation over seeds put together, which is wider (sizes w
 ID_TASK = Column("id_task", "str", "", "the task the model was fine-tuned on")
 TASK = Column("task", "str", "", "the task it is scored on")
 SETTING = Column("setting", "str", "", "the training data: all, or <k>-shot")
-RECIPE = Column("recipe", "str", "", "how the fine-tuned member was made; 'given' for a stored pair")
+RECIPE = Column("recipe", "str", "", "how the model was fine-tuned, with what differs; 'given' for a stored pair")
 LOCALIZER = Column("localizer", "str", "", "the localizer of the graft, empty where the method has no region")
 SIZE = Column("size", "float64", "entries", "entries of the region, the mean over seeds where it is an outcome", True)
 SHARE = Column("share", "float64", "of d", "size / graftable entries", True)

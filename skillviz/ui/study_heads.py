@@ -99,6 +99,12 @@ def _localizer(name: str) -> str:
     return localizer_style(known).title + comma + rest if name else ""
 
 
+def _recipe(name: str) -> str:
+    """A recipe with what differs among its models; two of them where one is compared with the other."""
+    parts = [part.partition(", ") for part in name.split(" less ")]
+    return " less ".join(RECIPE_WORDS.get(known, known) + comma + rest for known, comma, rest in parts)
+
+
 def _joined(name: str) -> str:
     return name.replace("+", " + ") if " + " not in name else name
 
@@ -122,7 +128,7 @@ WORDS: dict[str, Callable[[str], Any]] = {
     "b": lambda name: method_style(name).title,
     "localizer": _localizer,
     "metric": lambda name: {"recovered": "gain recovered"}.get(name, METRIC_WORDS.get(name, name)),
-    "recipe": lambda name: RECIPE_WORDS.get(name, name),
+    "recipe": _recipe,
     "base": text.short_source,
     "id_task": _joined,
     "of": _joined,

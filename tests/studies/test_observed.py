@@ -73,7 +73,7 @@ def test_lora_is_told_by_what_it_trains(results: Results, recipe: str, entries: 
 
 def test_the_tables_of_a_study_without_an_experiment(results: Results) -> None:
     found = make_tables(results.study, results)
-    assert {"scores", "differences", "recovered", "makeup", "note"} == set(found)
+    assert {"scores", "differences", "recovered", "makeup", "stability", "note"} == set(found)
     own = found["scores"].query("split == 'test' and metric == 'accuracy' and task == 'sst2' and method == 'graft'")
     assert own["seeds"].tolist() == [3, 3] and own["pooled_low"].notna().all()
     runs = results.runs(localizer="stagewise")
