@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skillviz.errors import BadInput
 from skillviz.studies.scales import Scale
@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from skillviz.studies.results import Results
 
 
+class Difference(NamedTuple):
+    """A sentence on the setting, true where the study asks for the scale's own of these (fields of a Setting)."""
+
+    sentence: str
+    of: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A published table or figure as a study.
 
     `published` are CSVs of studies/published; `makes` the tables of the study, the main one first; `finding` what the
-    paper found; `differs`, by scale, sentences on the setting besides those of the scale. The module
+    paper found; `differs`, by scale, what is said of the setting besides the scale's own sentences. The module
     studies/exp/<name>.py has `build(scale)`, the entries of the study file, and `tables(results)`; it is imported when
     one of them is asked for.
     """
@@ -33,7 +40,7 @@ class Experiment:
     published: tuple[str, ...]
     makes: tuple[str, ...]
     finding: str
-    differs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    differs: Mapping[str, tuple[Difference, ...]] = field(default_factory=dict)
 
     @property
     def main(self) -> str:
@@ -52,8 +59,11 @@ class Experiment:
         return made
 
     def differences(self, scale: Scale) -> tuple[str, ...]:
-        """Sentences on what differs from the paper's setting, model first."""
-        return (*scale.differences(), *self.differs.get(scale.name, ()))
+        """Sentences on what differs from the paper's setting, model first: of the study that this scale stands for."""
+        from skillviz.studies.setting import setting_differences
+        from skillviz.studies.spec import StudySpec
+
+        return setting_differences(StudySpec(**self.build(scale)))
 
     def _module(self) -> ModuleType:
         return import_module(f"skillviz.studies.exp.{self.name}")
@@ -70,15 +80,23 @@ EXPERIMENTS: dict[str, Experiment] = {
             "A re-trained region is a little better than its graft and still calibrated; BitFit is accurate but not.",
             {
                 "demo": (
-                    "Tasks: three of the demo world instead of SST-2, AG News, QNLI and QQP; 600 steps for what is "
-                    "trained, where the stored pairs had 1,500 or 3,000.",
-                    "Rates: BitFit learns at twelve times the rate of plain SGD: of 5 and 12 times the better one on "
-                    "validation data of film-sentiment; LoRA (Table 6 of the paper; rank 8) at 0.005, of four rates "
-                    "likewise.",
+                    Difference("Tasks: three of the demo world instead of SST-2, AG News, QNLI and QQP.", ("tasks",)),
+                    Difference(
+                        "Steps: 600 for what is trained, where the stored pairs had 1,500 or 3,000.", ("base", "tuning")
+                    ),
+                    Difference(
+                        "Rates: BitFit learns at twelve times the rate of plain SGD: of 5 and 12 times the better one "
+                        "on validation data of film-sentiment; LoRA (Table 6 of the paper; rank 8) at 0.005, of four "
+                        "rates likewise.",
+                        ("base", "rates"),
+                    ),
                 ),
                 "small": (
-                    "Rates: BitFit learns at five times the rate of plain SGD, LoRA (Table 6 of the paper; rank 8) at "
-                    "0.001; no grid.",
+                    Difference(
+                        "Rates: BitFit learns at five times the rate of plain SGD, LoRA (Table 6 of the paper; rank 8) "
+                        "at 0.001; no grid.",
+                        ("base", "rates"),
+                    ),
                 ),
             },
         ),
@@ -95,11 +113,18 @@ EXPERIMENTS: dict[str, Experiment] = {
             "All alike for a small shift; from QNLI to MNLI and SNLI the graft is best, then re-training, then BitFit.",
             {
                 "demo": (
-                    "Shifts: films to restaurants and scenes to restaurants instead of SST-2 to Yelp and IMDb and QNLI "
-                    "to MNLI and SNLI.",
+                    Difference(
+                        "Shifts: films to restaurants and scenes to restaurants instead of SST-2 to Yelp and IMDb and "
+                        "QNLI to MNLI and SNLI.",
+                        ("shifts",),
+                    ),
                 ),
                 "small": (
-                    "Shift of sentiment: full Yelp reviews only; examples that are in the training data are left out.",
+                    Difference(
+                        "Shift of sentiment: full Yelp reviews only; examples that are in the training data are left "
+                        "out.",
+                        ("shifts",),
+                    ),
                 ),
             },
         ),
@@ -110,10 +135,15 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Naive training loses 20 points on the first of three tasks; within regions 1.5 against a model a task.",
             {
                 "demo": (
-                    "Tasks: news-inference, news-topic, film-sentiment instead of QNLI, AG News, SST-2.",
-                    "Regions of 10 % of the graftable entries, one mask seed.",
+                    Difference(
+                        "Tasks: news-inference, news-topic, film-sentiment instead of QNLI, AG News, SST-2.", ("tasks",)
+                    ),
+                    Difference("Regions of 10 % of the graftable entries, one mask seed.", ("sizes", "search")),
                 ),
-                "small": ("Regions of 1 % of the graftable entries, one mask seed; each task has a head of its own.",),
+                "small": (
+                    Difference("Regions of 1 % of the graftable entries, one mask seed.", ("sizes", "search")),
+                    Difference("Heads: one a task.", ("readout",)),
+                ),
             },
         ),
         Experiment(
@@ -123,10 +153,14 @@ EXPERIMENTS: dict[str, Experiment] = {
             "The two share about a tenth at most; FISH grafts are worse; random ones are at the pre-trained level.",
             {
                 "demo": (
-                    "Tasks: two instead of four; FISH over 256 examples, where the paper tells no number.",
-                    "Sizes: 1, 3 and 10 % instead of 0.01, 0.1 and 1 %.",
+                    Difference("Tasks: two instead of four.", ("tasks",)),
+                    Difference("FISH over 256 examples, where the paper tells no number."),
+                    Difference("Sizes: 1, 3 and 10 % instead of 0.01, 0.1 and 1 %.", ("sizes",)),
                 ),
-                "small": ("Tasks: two instead of four; FISH over 1,024 examples, where the paper tells no number.",),
+                "small": (
+                    Difference("Tasks: two instead of four.", ("tasks",)),
+                    Difference("FISH over 1,024 examples, where the paper tells no number."),
+                ),
             },
         ),
         Experiment(
@@ -140,7 +174,13 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Does fine-tuning with a classification head localize as well as with a prompt?",
             ("figures",), ("scores", "differences", "note"),
             "Both localize equally well.",
-            {"small": ("The base has no language-model head: only the head readout is asked here.",)},
+            {
+                "small": (
+                    Difference(
+                        "The base has no language-model head: only the head readout is asked here.", ("base", "readout")
+                    ),
+                ),
+            },
         ),
         Experiment(
             "figure4", "Figure 4: biases alone, and zero instead of the base",
@@ -166,8 +206,13 @@ EXPERIMENTS: dict[str, Experiment] = {
             ("figures", "table7"), ("scores", "differences", "paths", "note"),
             "No gain for small shifts; for large ones the graft is 5 points better or more; WiSE on grafts competes.",
             {
-                "demo": ("Shifts: films to restaurants and to gadgets, scenes to restaurants.",),
-                "small": ("Shifts: sentiment to full Yelp reviews, MNLI to SNLI, QNLI to MNLI and SNLI (two labels).",),
+                "demo": (Difference("Shifts: films to restaurants and scenes to restaurants.", ("shifts",)),),
+                "small": (
+                    Difference(
+                        "Shifts: sentiment to full Yelp reviews, MNLI to SNLI, QNLI to MNLI and SNLI (two labels).",
+                        ("shifts",),
+                    ),
+                ),
             },
         ),
         Experiment(
@@ -177,10 +222,15 @@ EXPERIMENTS: dict[str, Experiment] = {
             "Regions hardly overlap, those of related tasks more; a region helps its task and kin; a union most of all "
             "in it, the more after purification.",
             {
-                "demo": ("Tasks: four of the demo world instead of eight; one head, the language model's.",),
+                "demo": (
+                    Difference("Tasks: four of the demo world instead of eight.", ("tasks",)),
+                    Difference("Head: one for all tasks, the language model's.", ("readout",)),
+                ),
                 "small": (
-                    "Tasks: SST-2, CR, QNLI and MNLI instead of eight (--tasks takes more); each has a head of its "
-                    "own, which the pre-trained state has too.",
+                    Difference(
+                        "Tasks: SST-2, CR, QNLI and MNLI instead of eight (--tasks takes more).", ("tasks",)
+                    ),
+                    Difference("Heads: one a task, which the pre-trained state has too.", ("readout",)),
                 ),
             },
         ),

@@ -64,8 +64,8 @@ class Scale:
         return task if task.endswith((".yaml", ".yml")) or "/" in task else f"{self.folder}/{task}.yaml"
 
     def some(self, role: str, most: int | None = None) -> tuple[str, ...]:
-        """The tasks of a role, at most so many; those the user asked for in their place."""
-        return (self.chosen or self.roles.get(role) or self.tasks)[:most]
+        """The tasks of a role, at most so many; all of those that the user asked for in their place."""
+        return self.chosen or (self.roles.get(role) or self.tasks)[:most]
 
     def others(self, task: str) -> list[str]:
         """Files of the tasks with the same labels that this task's models are scored on too."""
@@ -164,35 +164,6 @@ class Scale:
             changed = replace(changed, tasks=tuple(tasks), chosen=tuple(tasks))
         return changed
 
-    def differences(self) -> tuple[str, ...]:
-        """Sentences on what differs from the paper's setting in every experiment at this scale."""
-        shown = self.own.get("base")
-        words = [f"Model: {shown} instead of RoBERTa-base."] if shown else []
-        return (*words, *SENTENCES[self.name][1 if shown else 0 :])
-
-
-SENTENCES = {
-    "demo": (
-        "Model: a RoBERTa of 0.97 million parameters, pre-trained on the texts of a grammar, instead of RoBERTa-base.",
-        "Readout: prompt, as in the paper.",
-        "Data: tasks of the demo world, 1,600 or 5,000 training examples and 600 test examples; six labels in a hundred"
-        " are wrong on purpose. Not k-shot.",
-        "Fine-tuning: the stored pair, one fine-tuning seed; the paper has five samples of the data.",
-        "Localizer: stagewise (ours, 50 steps of 64 examples) where the paper has its learned mask; three mask seeds.",
-        "Sizes: percents of the graftable entries instead of a hundredth of a percent: the model is a hundred times "
-        "smaller.",
-    ),
-    "small": (
-        "Model: MiniLM-L6 (10.6 million graftable entries) instead of RoBERTa-base (85 million).",
-        "Readout: a linear classification head on the first token instead of a prompt; the head is the fine-tuned "
-        "model's in every state, also in the pre-trained one.",
-        "Data: at most 12,000 training and 2,000 test examples of each task, as public copies have them; not k-shot.",
-        "Fine-tuning: plain SGD at one learning rate for all tasks instead of the paper's grid of nine points.",
-        "Localizer: stagewise (ours) where the paper has its learned mask; three mask seeds on each fine-tuned model.",
-        "Sizes: 0.01 % to 10 % of the graftable entries; the paper's main size is 0.01 %.",
-    ),
-}
-"""By scale, what every experiment there does differently from the paper; the first sentence is about the model."""
 
 DEMO = Scale(
     "demo", "Demo world", "demo_world/base", "prompt", "demo_world/tasks",

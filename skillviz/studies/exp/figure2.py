@@ -17,7 +17,7 @@ PAIRS = (("graft", "graft_movement"), ("graft", "graft_random"), ("graft_movemen
 
 
 def build(scale: Scale) -> list[dict[str, Any]]:
-    """Two tasks, a run of its own for each size of the search and of top movement, so that all of them are paired.
+    """Two tasks (or those asked for), a run for each size of the search and of top movement: all of them are paired.
 
     The largest sizes are those of the main study; random regions are one run a seed. The published search is there in
     both forms: as published its size is an outcome, `learned-ranked` is cut at the size asked for.

@@ -18,7 +18,7 @@ HEAD_SEED = 0
 
 
 def build(scale: Scale) -> list[dict[str, Any]]:
-    """Two tasks with each readout: the scale's own, and the classification head where that is another one."""
+    """Two tasks (or those asked for) with each readout: the scale's own, and the head where that is another."""
     entries = []
     for task in scale.some("two", 2):
         entries += [scale.grafts(task), scale.search(scale.member(task), "movement", others=scale.others(task))]

@@ -20,7 +20,7 @@ WITHIN = ("0.1%", "0.3%")
 
 
 def build(scale: Scale) -> list[dict[str, Any]]:
-    """One task (two of real data): all biases, the best of them, and the lottery ticket up to 90 %."""
+    """One task (two of real data, or those asked for): all biases, the best of them, the lottery ticket to 90 %."""
     entries = []
     for task in scale.some("one" if scale.name == "demo" else "two", 2):
         member = scale.first(task)

@@ -18,7 +18,7 @@ ADAMW = ("adamw", "adamw-l1")
 
 
 def build(scale: Scale) -> list[dict[str, Any]]:
-    """Two tasks, three ways to fine-tune: the default search on each model, and top movement."""
+    """Two tasks (or those asked for), three ways to fine-tune: the default search on each model, and top movement."""
     entries = []
     for task in scale.some("two", 2):
         members = [scale.first(task, recipe, **scale.adamw) for recipe in ADAMW]

@@ -23,8 +23,13 @@ FIELDS = ("steps", "batch_size")  # of a run, not of its localizer's options
 
 
 def build(scale: Scale) -> list[dict[str, Any]]:
-    """One task: the learned mask by rate, steps and bias, its ranked form by rate, steps by batch of the others."""
-    member = scale.first(scale.some("one", 1)[0])
+    """One task, or each of those asked for."""
+    return [entry for task in scale.some("one", 1) for entry in _of_task(scale, task)]
+
+
+def _of_task(scale: Scale, task: str) -> list[dict[str, Any]]:
+    """The learned mask by rate, steps and bias, its ranked form by rate, steps by batch of the others."""
+    member = scale.first(task)
     size, tried = scale.sizes[:1], STEPS.get(scale.name, MORE_STEPS)
     learned = scale.options.get("learned", {}).get("batch_size", 128) // 2
     entries = [

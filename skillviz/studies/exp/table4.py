@@ -39,7 +39,7 @@ SIZE = {"demo": "10%", "small": "1%"}
 
 
 def build(scale: Scale) -> list[dict[str, Any]]:
-    """Both modes on one sequence; in grafting, each task's region is searched on a model of its own first."""
+    """Both modes on one sequence, that of the tasks asked for; each task's region is searched on a model of its own."""
     names = scale.some("sequence", 3)
     shared = several_tasks(scale, RECIPE, names, dict(scale.training))
     region = {

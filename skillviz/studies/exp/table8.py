@@ -17,7 +17,7 @@ PAIRS = tuple(("graft", name) for name in ("graft_fish", "graft_random", "graft_
 
 
 def build(scale: Scale) -> list[dict[str, Any]]:
-    """Two tasks at three sizes: a run of its own for each size of the search, whose regions are then compared.
+    """Two tasks (or those asked for) at three sizes: a run for each size of the search, to compare their regions.
 
     FISH and random masks are cut from one order at every size, so one run a seed answers all.
     """
