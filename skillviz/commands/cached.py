@@ -50,17 +50,18 @@ def keep(choice: Choice, asked: Mapping[str, Any], as_json: bool) -> None:
 
 def member_of(choice: Choice) -> MemberSpec:
     """The choice as a study names it: what is the default is left out, so that both find the same model."""
-    from skillviz.studies.member import MemberSpec
+    from skillviz.studies.member import read_member
 
     named = (choice.region,) if choice.region is not None else tuple(choice.regions)
     fields = {name: choice.common[name] for name in KEPT}
     if fields["batch_size"] == BATCH:
         fields["batch_size"] = None
-    return MemberSpec(
-        base=choice.base, tasks=tuple(choice.tasks), recipe=choice.recipe, lr=choice.lr, rank=choice.rank,
-        grid=None if choice.grid == "none" else choice.grid, optimizer=choice.optimizer,
-        regions=tuple(_run(name, choice.runs_dir) for name in named), **fields,
-    )  # fmt: skip
+    own = {
+        "base": choice.base, "tasks": tuple(choice.tasks), "recipe": choice.recipe, "lr": choice.lr,
+        "rank": choice.rank, "grid": None if choice.grid == "none" else choice.grid, "optimizer": choice.optimizer,
+        "regions": tuple(_run(name, choice.runs_dir) for name in named),
+    }  # fmt: skip
+    return read_member({**own, **fields})
 
 
 def _run(named: str, runs_dir: Path | None) -> RunSpec:

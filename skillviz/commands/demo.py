@@ -10,6 +10,7 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.output import print_json, print_rows, progress_bar, say
+from skillviz.core.seeds import LARGEST_SEED
 
 app = typer.Typer(help="Build the demo world: corpus, tiny bases, pairs and runs.", no_args_is_help=True)
 
@@ -34,7 +35,7 @@ def build(
     runs_dir: Annotated[
         Path, typer.Option("--runs-dir", metavar="DIR", help="The folder of the runs that belong to it.")
     ] = Path("cached_runs"),
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of everything that is drawn.")] = 0,
     only: Annotated[Stage | None, typer.Option("--only", help="Make this stage anew, and no other.")] = None,
     as_json: given.AsJson = False,
 ) -> None:

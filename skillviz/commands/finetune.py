@@ -9,6 +9,7 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.output import say
+from skillviz.core.seeds import LARGEST_SEED
 from skillviz.models.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES
 
 Tasks = Annotated[
@@ -139,7 +140,14 @@ def finetune(
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option("--seed", min=0, rich_help_panel=given.SEARCH, help="Seed of order, dropout and a new head.")
+        int,
+        typer.Option(
+            "--seed",
+            min=0,
+            max=LARGEST_SEED,
+            rich_help_panel=given.SEARCH,
+            help="Seed of order, dropout and a new head.",
+        ),
     ] = 0,
     train_embeddings: Annotated[
         bool,

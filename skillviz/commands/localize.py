@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 
 from skillviz.commands import options as given
 from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
+from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.runs.stopping import gently
@@ -94,7 +95,9 @@ def localize(
         int | None,
         typer.Option("--batch-size", min=1, metavar="N", rich_help_panel=given.SEARCH, help="Examples a step."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, rich_help_panel=given.SEARCH, help="Seed of the search.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=LARGEST_SEED, rich_help_panel=given.SEARCH, help="Seed of the search.")
+    ] = 0,
     option: Annotated[
         list[str] | None,
         typer.Option(

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from skillviz.core.seeds import LARGEST_SEED
+
 
 class ReadoutName(StrEnum):
     """How class scores are read off a model."""
@@ -75,7 +77,9 @@ KShot = Annotated[
     int | None,
     typer.Option("--k-shot", min=1, metavar="K", rich_help_panel=DATA, help="Draw K training examples a class."),
 ]
-DataSeed = Annotated[int, typer.Option("--data-seed", min=0, rich_help_panel=DATA, help="Seed of the k-shot draw.")]
+DataSeed = Annotated[
+    int, typer.Option("--data-seed", min=0, max=LARGEST_SEED, rich_help_panel=DATA, help="Seed of the k-shot draw.")
+]
 MaxTrain = Annotated[
     int | None,
     typer.Option("--max-train", min=1, metavar="N", rich_help_panel=DATA, help="Use at most N for training."),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.recipes import paper_steps, recipe_row
 
@@ -92,6 +93,8 @@ def make_recipe(
         raise BadInput(f"steps is {steps}; give 1 or more.")
     if batch_size < 1:
         raise BadInput(f"batch size is {batch_size}; give 1 or more.")
+    if not 0 <= seed <= LARGEST_SEED:
+        raise BadInput(f"the seed is {seed}; give a whole number from 0 to {LARGEST_SEED:,}.")
     if not 0 < lr < float("inf"):
         raise BadInput(f"the learning rate is {lr}; give a number above 0, as 0.005.")
     if head not in HEADS:

@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, BadSize
+from skillviz.refusals import DEVICE, refused
 
 Readout = Literal["prompt", "head", "causal"]
 Dtype = Literal["float32", "bfloat16"]
@@ -43,7 +45,7 @@ class RunSpec(BaseModel):
     k_shot: int | None = Field(default=None, ge=1)
     steps: int | None = Field(default=None, ge=1)
     batch_size: int | None = Field(default=None, ge=1)
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
+    device: str = Field(default="auto", pattern=DEVICE)
     dtype: Dtype = "float32"
     autocast: Literal["bfloat16", "float16"] | None = None
     max_train: int | None = Field(default=None, ge=1)
@@ -109,14 +111,17 @@ class RunSpec(BaseModel):
 def read_spec(values: dict[str, Any]) -> RunSpec:
     """The spec of these values; raises BadInput with one sentence where a field is wrong or unknown."""
     try:
-        return RunSpec(**values)
+        spec = RunSpec(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "the spec"
-        if first["type"] == "extra_forbidden":
+        field, said = refused(error)
+        if error.errors()[0]["type"] == "extra_forbidden":
             known = ", ".join(RunSpec.model_fields)
             raise BadInput(f"'{field}' is not a field of a run; known: {known}.") from error
-        raise BadInput(f"'{field}' of the run cannot be used: {first['msg']}.") from error
+        raise BadInput(f"'{field or 'the spec'}' of the run cannot be used: {said}.") from error
+    for name in ("seed", "data_seed"):  # asked of what is to be made alone, so that a stored run can always be read
+        if (seed := getattr(spec, name)) > LARGEST_SEED:
+            raise BadInput(f"'{name}' of the run cannot be used: it is {seed}, and must be {LARGEST_SEED:,} or less.")
+    return spec
 
 
 def parse_size(text: str, d: int) -> int:

@@ -11,7 +11,9 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, UnknownTask
+from skillviz.refusals import refused
 from skillviz.runs.spec import Readout, RunSpec
 from skillviz.tasks.paper import TASKS
 from skillviz.tasks.project import MEMBERS as ENVIRONMENT
@@ -40,8 +42,8 @@ class MemberSpec(BaseModel):
     recipe: str = "sgd"
     readout: Readout = "head"
     head: Literal["own", "linear"] = "own"
-    seed: int = Field(default=0, ge=0)
-    data_seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
+    data_seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     k_shot: int | None = Field(default=None, ge=1)
     max_train: int | None = Field(default=None, ge=1)
     max_validation: int | None = Field(default=None, ge=1)
@@ -69,7 +71,8 @@ class MemberSpec(BaseModel):
         if self.recipe not in SEVERAL and len(self.tasks) > 1:
             raise ValueError(f"the recipe {self.recipe} takes one task; several go with {' and '.join(SEVERAL)}")
         if len(set(self.tasks)) < len(self.tasks):
-            raise ValueError("each task is named once")
+            twice = next(task for task in self.tasks if self.tasks.count(task) > 1)
+            raise ValueError(f"the task '{twice}' is given twice; each task is named once")
         wanted = {RETRAIN: (1,), CONTINUAL: (0, len(self.tasks))}.get(self.recipe, (0,))
         if len(self.regions) not in wanted:
             told = {RETRAIN: "one region", CONTINUAL: "no region, or one a task"}.get(self.recipe, "no region")
@@ -79,7 +82,9 @@ class MemberSpec(BaseModel):
         if self.rank is not None and self.recipe != "lora":
             raise ValueError("rank goes with the recipe lora")
         if self.head == "linear" and self.readout != "head":
-            raise ValueError("head: linear goes with readout: head")
+            raise ValueError(
+                f"the {self.readout} readout has no classification head; head: linear goes with readout: head"
+            )
         return self
 
     def json_text(self) -> str:
@@ -122,13 +127,11 @@ def read_member(values: dict[str, Any]) -> MemberSpec:
     try:
         return MemberSpec(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
+        field, said = refused(error)
+        if error.errors()[0]["type"] == "extra_forbidden":
             known = ", ".join(name for name in MemberSpec.model_fields if name not in ("tasks", "regions"))
             raise BadInput(f"'{field}' is not a field of a fine-tuned model; known: {known}.") from error
-        said = first["msg"].removeprefix("Value error, ")
-        raise BadInput(f"'{field}' of the fine-tuned model: {said}." if field else f"{said}.") from error
+        raise BadInput(f"'{field}' of the fine-tuned model cannot be used: {said}." if field else f"{said}.") from error
 
 
 def folder_of(spec: MemberSpec) -> Path:

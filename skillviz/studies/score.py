@@ -12,6 +12,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillviz.errors import BadInput, CorruptRun
+from skillviz.refusals import refused
 from skillviz.runs.record import Architecture, FileNote, Frozen, ModelNote, Scores, TaskNote, TransferNote
 from skillviz.runs.spec import Readout, RunSpec
 
@@ -61,9 +62,8 @@ def read_score_spec(values: dict[str, Any]) -> ScoreSpec:
     try:
         return ScoreSpec(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"'{field}' of the scores cannot be used: {first['msg']}.") from error
+        field, said = refused(error)
+        raise BadInput(f"'{field}' of the scores cannot be used: {said}.") from error
 
 
 class ScoreRecord(Frozen):

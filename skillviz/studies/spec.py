@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from skillviz.errors import BadInput
+from skillviz.refusals import refused
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.member import slug
 
@@ -156,5 +157,5 @@ def _is_endless(content: Any) -> bool:
 def _first(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
-    first = error.errors()[0]
-    return f"'{'.'.join(str(part) for part in first['loc'])}': {first['msg'].removeprefix('Value error, ')}"
+    field, said = refused(error)
+    return f"'{field}': {said}"

@@ -12,6 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from skillviz.errors import BadData, BadInput
+from skillviz.refusals import refused
 from skillviz.tasks.task import READOUTS, SPLITS, Files, Task
 from skillviz.tasks.template import MASKS
 
@@ -80,9 +81,8 @@ def read_task(path: Path) -> Task:
     try:
         return Task(**values, path=path.resolve())
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"{where}: '{field}' cannot be used: {first['msg']} ({SEE}).") from None
+        field, said = refused(error)
+        raise BadInput(f"{where}: '{field}' cannot be used: {said} ({SEE}).") from None
 
 
 def data_files(task: Task) -> dict[str, Path]:

@@ -114,6 +114,21 @@ def test_the_help_names_every_recipe():
     assert ", ".join(RECIPES) in shown
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--lr", 0], "'lr' of the fine-tuned model cannot be used: it is 0.0, and must be above 0"),
+        (["--readout", "prompt", "--head", "linear"], "the prompt readout has no classification head"),
+        (["--recipe", "multi-task", "--task", "sst2"], "the task 'sst2' is given twice"),
+        (["--seed", 9223372036854775], "4294967295"),
+        (["--seed", 4294967296, "--out", "nowhere"], "4294967295"),
+    ],
+)
+def test_bad_input_without_a_folder_is_one_sentence(words, says):
+    said = call("finetune", "--base", "nowhere", "--task", "sst2", *words)
+    assert said.code == 2 and says in " ".join(said.err.replace("│", " ").split())
+
+
 def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, tmp_path, monkeypatch):
     from skillviz.runs.store import Store
     from skillviz.studies.making import made

@@ -1,0 +1,55 @@
+"""What is wrong with a field of a spec, in our own words: pydantic's are about types, not about what to type."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import ValidationError
+
+DEVICE = r"^(auto|cpu|cuda(:\d+)?)$"
+FORMS = {DEVICE: "auto, cpu, cuda or, with a number, cuda:0"}
+LONGEST = 60  # letters of a value that is quoted
+
+WORDS = {
+    "greater_than": "must be above {gt:g}",
+    "greater_than_equal": "must be {ge} or more",
+    "less_than_equal": "must be {le:,} or less",
+    "finite_number": "must be a finite number",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "string_type": "must be a text",
+    "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
+    "literal_error": "must be one of {expected}",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping of names to values",
+}
+
+
+def refused(error: ValidationError) -> tuple[str, str]:
+    """The first field that is wrong (empty where several do not fit together), and what must be, as a phrase."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "value_error":
+        return field, first["msg"].removeprefix("Value error, ")
+    if first["type"] == "missing":
+        return field, "it must be given"
+    context = first.get("ctx", {})
+    words = WORDS.get(first["type"])
+    if first["type"] == "string_pattern_mismatch":
+        rule = f"must be {FORMS.get(context['pattern'], 'of the form ' + context['pattern'])}"
+    else:
+        rule = words.format(**context) if words else re.sub(r"^\w+ should ", "must ", first["msg"])
+    return field, f"it is {_quoted(first['input'])}, and {rule}"
+
+
+def _quoted(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
