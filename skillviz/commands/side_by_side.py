@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.studies.cores import cores
+from skillviz.studies.cores import cores, usual_workers
 
 if TYPE_CHECKING:
     from skillviz.studies.status import Snapshot
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def default_of(scale: str | None) -> int:
-    """Processes where none are asked for: models of the demo world are too small to use two cores in one."""
-    return min(2, cores()) if scale == "demo" else 1
+    """Processes where none are asked for."""
+    return usual_workers(scale, cores())
 
 
 def last_of(at: Snapshot) -> int:

@@ -9,11 +9,9 @@ import streamlit as st
 
 from skillviz.demo.index import PairEntry, World
 from skillviz.errors import SkillvizError
-from skillviz.models import fetch
 from skillviz.models.preflight import Preflight
-from skillviz.models.shelf import ENVIRONMENT, roots
 from skillviz.tasks.task import Task
-from skillviz.ui import cache, controls, form, launch_words, text
+from skillviz.ui import cache, controls, model_boxes, text
 from skillviz.ui.glossary import about
 
 WHERE = {"demo": "demo world", "own": "this machine or the hub"}
@@ -96,40 +94,19 @@ def _demo_pair(choices: Choices) -> None:
 
 
 def _own_pair(choices: Choices) -> None:
-    shelf = cache.shelf()
-    models = {found.source: found for found in shelf.models}
-
-    def shown(source: str) -> str:
-        return launch_words.model(models[source]) if source in models else source
-
-    whole = [source for source, found in models.items() if not found.is_adapter]
-    base = form.box(
-        "new.base", "Pre-trained model", whole, "", shown=shown,
-        help="The model before fine-tuning: a folder found here, or type a folder, a hub id such as `org/name`, or "
-        "`org/name@revision`. Only safetensors weights are read.",
-    )  # fmt: skip
-    kind = models[base].model_type if base in models else ""
-    kin = sorted((s for s in models if s != base), key=lambda s: models[s].model_type not in (kind, ""))
-    finetuned = form.box(
-        "new.finetuned", "Fine-tuned model", kin, "", shown=shown,
-        help="The same model after fine-tuning, named in the same way; a LoRA adapter is merged when it is loaded.",
-    )  # fmt: skip
+    base = model_boxes.base("new.base", "Pre-trained model")
+    finetuned = model_boxes.finetuned("new.finetuned", "Fine-tuned model", base)
     choices.values |= {"base": base, "finetuned": finetuned}
-    places = ", ".join(f"`{place}`" for place in roots())
-    more = " There are more than are listed; type the folder." if shelf.is_cut else ""
-    st.caption(
-        f"{text.counted(len(models), 'model')} found under {places}. Set `{ENVIRONMENT}` to look elsewhere.{more}"
-    )
+    st.caption(model_boxes.found_where())
 
 
 def _fit(choices: Choices) -> None:
     """Says whether the two make a pair, from their headers; a model of the hub is fetched only when asked for."""
     base, finetuned = choices.values["base"], choices.values["finetuned"]
-    absent = [source for source in (base, finetuned) if not fetch.at_hand(source)]
-    for source in absent:
-        choices.refuse(f"'{source}' is no folder here, and the hub's local cache does not hold it.")
-        if st.button(f"Fetch {source} from the hub", key=f"fetch.{source}", icon=":material/cloud_download:"):
-            _fetched(source)
+    absent = {source: why for source in (base, finetuned) if (why := model_boxes.absent(source))}
+    for source, why in absent.items():
+        choices.refuse(why)
+        model_boxes.fetch_button(source)
     if absent:
         return
     try:
@@ -144,13 +121,3 @@ def _fit(choices: Choices) -> None:
     if found.notes:
         with st.expander(text.counted(len(found.notes), "remark") + " on their files"):
             st.markdown("\n".join(f"- {text.plain(note)}" for note in found.notes))
-
-
-def _fetched(source: str) -> None:
-    try:
-        with st.spinner(f"Fetching {source}: its weights may be large."):
-            fetch.resolve(source)
-    except SkillvizError as error:
-        st.error(text.plain(str(error.args[0])))
-        return
-    st.rerun()

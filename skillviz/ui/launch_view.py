@@ -14,9 +14,8 @@ from skillviz.jobs.slots import queue, slot_of
 from skillviz.runs.estimate import Facts, estimate
 from skillviz.runs.passes import OTHERS
 from skillviz.runs.spec import RunSpec, parse_size, read_spec
-from skillviz.runs.store import shipped_root
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, launch_words, text
+from skillviz.ui import address, cache, launch_words, terminal, text
 from skillviz.ui.launch_choices import Choices
 
 STARTED = "jobs"  # in the address: what was started here
@@ -139,9 +138,7 @@ def _each(spec: RunSpec, seeds: Sequence[int]) -> list[RunSpec]:
 
 def _command(spec: RunSpec) -> str:
     """The command line; it names the store where a terminal would not find it by itself."""
-    root = cache.own_store().root
-    where = "" if root == (shipped_root() / "local").resolve() else f" --runs-dir {root}"
-    return f"{spec.command()} --detach{where}"
+    return f"{spec.command()} --detach{terminal.where()}"
 
 
 def _button(choices: Choices, spec: RunSpec | None) -> None:

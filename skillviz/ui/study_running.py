@@ -13,7 +13,8 @@ import streamlit as st
 from skillviz.errors import SkillvizError
 from skillviz.jobs import study_jobs
 from skillviz.jobs.study_jobs import FAILED, FINISHED, RUNNING, STOPPED, StudyJob
-from skillviz.studies.spec import StudySpec
+from skillviz.studies.cores import cores, usual_workers
+from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.store import FILE, StudyFolder, study_path
 from skillviz.ui import address, cache, studies_words, study_choice, text
 
@@ -187,7 +188,12 @@ def go_on_button(name: str) -> None:
 
 def _go_on(store: object, name: str) -> None:
     job = next(job for job in _now() if job.name == name)
-    study_jobs.start_study(job.path / FILE, cache.own_store(), job.record.workers if job.record else 1)
+    study_jobs.start_study(job.path / FILE, cache.own_store(), _workers(job))
+
+
+def _workers(job: StudyJob) -> int:
+    """Processes that it was begun with; of one that never began those that the command line would take."""
+    return job.record.workers if job.record else usual_workers(read_study(job.path / FILE).scale, cores())
 
 
 def _button(label: str, job: StudyJob, act: Callable[..., object], icon: str, place: str = "card") -> None:

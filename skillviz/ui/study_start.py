@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 
 import streamlit as st
 
 from skillviz.errors import SkillvizError
+from skillviz.studies.cores import cores, usual_workers
 from skillviz.studies.experiments import EXPERIMENTS
-from skillviz.studies.reproduce import Asked, refuse_absent, study_of, write_study
+from skillviz.studies.reproduce import refuse_absent, study_of, write_study
 from skillviz.studies.scales import SCALES, Scale
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, study_path
-from skillviz.ui import cache, controls, studies_words, study_file, study_heads, study_running, text
+from skillviz.ui import (
+    cache,
+    controls,
+    studies_words,
+    study_file,
+    study_heads,
+    study_own,
+    study_running,
+    terminal,
+    text,
+)
+from skillviz.ui.cache import checked
 from skillviz.ui.glossary import about
 
 SOURCES = {"experiment": "An experiment of the paper", "file": "A study file of my own"}
 LONGEST = 400  # letters of a path
 MOST_WORKERS = 8
+WORKERS, USUAL = "new.workers", "new.workers.usual"
 
 
 def form() -> None:
@@ -26,16 +39,15 @@ def form() -> None:
     with st.container(border=True):
         source = controls.segments("new.study", "What", tuple(SOURCES), "experiment", shown=SOURCES.get)
         try:
-            study = _experiment() if source == "experiment" else _own()
+            found = _experiment() if source == "experiment" else _own()
+            if found is not None:
+                _plan_and_button(*found)
         except SkillvizError as error:
             st.error(text.plain(str(error.args[0])), icon=":material/error:")
-            return
-        if study is not None:
-            _plan_and_button(study)
 
 
-def _experiment() -> StudySpec:
-    """The study of an experiment at a scale; raises BadInput where what it needs is not there."""
+def _experiment() -> tuple[StudySpec, str]:
+    """The study of an experiment at a scale, or of own models, and its command; raises what stands against it."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         titles = {name: row.title for name, row in EXPERIMENTS.items()}
         name = controls.select("new.experiment", "Experiment", list(titles), "table2", shown=titles.get, width=460)
@@ -45,10 +57,15 @@ def _experiment() -> StudySpec:
     st.markdown(f"**{text.plain(row.question)}** The paper: {text.plain(row.finding)}")
     made = [study_heads.title(table) for table in row.makes if table != "note"]
     st.caption(f"It makes {text.counted(len(made), 'table')}: {text.listed(made, 9)}.")
-    _, own, study = study_of(Asked(name, scale), cache.own_store())
+    asked = study_own.asked(name, scale)
+    _, own, study = study_of(asked, cache.own_store())
     _setting(row.differences(own), own)
     refuse_absent(own, study)
-    return study
+    if own.own:
+        with st.spinner("Looking at the models and tasks."):
+            checked.refuse(study, cache.own_store())
+        st.caption(f"The study will be kept as `{study.name}`.")
+    return study, study_own.command(asked)
 
 
 def _setting(differences: tuple[str, ...], scale: Scale) -> None:
@@ -56,26 +73,28 @@ def _setting(differences: tuple[str, ...], scale: Scale) -> None:
         st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in differences))
 
 
-def _own() -> StudySpec | None:
-    """The study of a file on this machine, or of one that is uploaded; None where there is none yet."""
+def _own() -> tuple[StudySpec, str] | None:
+    """The study of a file on this machine, or of one that is uploaded, and its command; None where there is none yet.
+
+    The file lies in the study's folder once it is started.
+    """
     path = controls.typed("new.file", "Path of the file, on the machine of the dashboard", most=LONGEST)
     upload = st.file_uploader("or upload it", ["yaml", "yml"], key="study.upload", max_upload_size=1)
     st.caption("A YAML file with a name, defaults (fields of every entry) and runs (the entries): docs/studies.md.")
-    if upload is not None:
-        return study_file.uploaded(upload.name, upload.getvalue())
-    return study_file.typed(path) if path else None
+    if upload is None and not path:
+        return None
+    study = study_file.typed(path) if upload is None else study_file.uploaded(upload.name, upload.getvalue())
+    file = study_path(cache.own_store().root, study) / FILE
+    return study, f"python -m skillviz study run {shlex.quote(str(file))}"
 
 
-def _plan_and_button(study: StudySpec) -> None:
+def _plan_and_button(study: StudySpec, command: str) -> None:
     """What will be done and how long it takes, then the button."""
-    workers, told = 1, st.container()
+    usual, told = usual_workers(study.scale, cores()), st.container()
     with told, st.spinner("Reading models and data for the estimate."):
-        outlook = cache.study_outlook(study, cache.own_store(), workers)
-    most = min(MOST_WORKERS, os.cpu_count() or 1)
-    if most > 1 and outlook.left > 1:
-        help = "Each takes memory for its own models. On one machine they share its cores and its device."
-        workers = controls.whole("new.workers", "Processes side by side", 1, most, 1, help=help)
-    if workers > 1:
+        outlook = cache.study_outlook(study, cache.own_store(), usual)
+    workers = _workers(usual) if outlook.left > 1 else usual
+    if workers != usual:
         with told, st.spinner("Reading models and data for the estimate."):
             outlook = cache.study_outlook(study, cache.own_store(), workers)
     told.markdown(
@@ -84,19 +103,30 @@ def _plan_and_button(study: StudySpec) -> None:
     with st.expander("The steps"):
         st.dataframe(outlook.steps, hide_index=True, alt="The steps of the study, with their seconds")
     with st.expander("The same as a command line"):
-        st.code(_command(study, workers), language="bash", wrap_lines=True)
+        st.code(_command(command, workers, study.scale), language="bash", wrap_lines=True)
     if study_running.in_place_of_button(study):
         return
     if st.button("Start", type="primary", icon=":material/play_arrow:", key="study.start"):
         _start(study, workers)
 
 
-def _command(study: StudySpec, workers: int) -> str:
-    """The command line that does the same; a study file that is nowhere yet will lie in its folder."""
-    side = f" --workers {workers}" if workers > 1 or (study.command and study.scale == "demo") else ""
-    if study.command:
-        return study.command + side
-    return f"python -m skillviz study run {study_path(cache.own_store().root, study)}/{FILE}{side}"
+def _workers(usual: int) -> int:
+    """How many processes; those that the command line takes by itself, until somebody moves the slider."""
+    most = min(MOST_WORKERS, cores())
+    if most < 2:
+        return 1
+    before = st.session_state.get(USUAL)
+    if before is not None and before != usual:  # another scale
+        controls.assign(WORKERS, usual)
+    st.session_state[USUAL] = usual
+    help = "Each takes memory for its own models. On one machine they share its cores and its device."
+    return controls.whole(WORKERS, "Processes side by side", 1, most, usual, help=help)
+
+
+def _command(command: str, workers: int, scale: str | None) -> str:
+    """The command line that does the same; the number of processes stands where machines differ in their usual one."""
+    side = f" --workers {workers}" if workers > 1 or scale == "demo" else ""
+    return f"{command}{terminal.where()}{side}"
 
 
 def _start(study: StudySpec, workers: int) -> None:

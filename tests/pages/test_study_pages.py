@@ -183,12 +183,14 @@ def test_a_study_that_was_cancelled_can_go_on_in_a_later_session(store: Path) ->
 
 
 def test_processes_side_by_side_shorten_the_estimate(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("skillviz.ui.study_start.cores", lambda: 2)
     ways = [opened("studies", **{"new.experiment": "figure6", "new.workers": count}) for count in ("1", "2")]
     told = [re.search(r"It will take \*\*about (.+?) \(", said(test)) for test in ways]
     assert all(told) and told[0].group(1) != told[1].group(1)  # type: ignore[union-attr]
     for count, test in zip((1, 2), ways, strict=True):
-        assert any(code.value.endswith(f"figure6 --scale demo --workers {count}") for code in test.code)
+        assert any(
+            code.value.endswith(f"figure6 --scale demo --runs-dir {store} --workers {count}") for code in test.code
+        )
 
 
 def test_the_form_tells_question_plan_and_minutes_before_the_start(
@@ -201,13 +203,14 @@ def test_the_form_tells_question_plan_and_minutes_before_the_start(
         return study_jobs.StudyJob("table2-demo", Path(file).parent, "running")
 
     monkeypatch.setattr(study_jobs, "start_study", start)
+    monkeypatch.setattr("skillviz.ui.study_start.cores", lambda: 2)
     test = opened("studies")
     text = said(test)
     assert "None is stored yet" in text and "Does a tiny region hold the fine-tuned skill" in text
     assert "localizations, then the tables:" in text and "It will take **about" in text
     assert "python -m skillviz reproduce table2 --scale demo" in "\n".join(code.value for code in test.code)
     test.button(key="study.start").click().run()
-    assert not test.exception and started == [("study.yaml", 1)]
+    assert not test.exception and started == [("study.yaml", 2)]
     assert (store / "studies" / "table2-demo" / "study.yaml").is_file()
 
 

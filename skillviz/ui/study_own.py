@@ -1,0 +1,87 @@
+"""Asking an experiment of one's own models: base, tasks, fine-tuned model, readout, seeds; folded until one is set."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import streamlit as st
+
+from skillviz.errors import ModelNotFound
+from skillviz.models.heads import READOUTS
+from skillviz.studies.reproduce import Asked
+from skillviz.studies.scales import EVERY, SCALES, Scale
+from skillviz.ui import address, controls, form, launch_words, model_boxes, study_file
+from skillviz.ui.glossary import about
+
+BASE, TASKS, FINETUNED, READOUT, SEEDS = "own.base", "own.tasks", "own.finetuned", "own.readout", "own.seeds"
+UNSET = (None, "", form.NONE)
+SCALES_OWN = "scale"  # as readout: the one that the scale has
+MOST_SEEDS = 20
+TITLE = "Ask it of your own models or tasks"
+TASKS_HELP = (
+    "Tasks of the scale, or paths of task files of your own (YAML, docs/add-a-task.md); several may be given. Left "
+    "empty, they are those that the experiment takes at this scale."
+)
+
+
+def asked(name: str, scale: str) -> Asked:
+    """The experiment with what is set in the fields; raises BadInput for other variables than the project's.
+
+    ModelNotFound where a model has to be fetched from the hub first, for which there is a button.
+    """
+    own = SCALES[scale]
+    with st.expander(TITLE, expanded=_is_set()):
+        left, right = st.columns(2)
+        with left:
+            base = model_boxes.base(BASE, "Base model", placeholder=f"{own.base}, or choose or type")
+            tasks = form.several(TASKS, "Tasks", own.roles.get(EVERY, own.tasks), (), help=TASKS_HELP,
+                                 placeholder="the experiment's, or choose or type")  # fmt: skip
+            readout = _readout(own)
+        with right:
+            finetuned = model_boxes.finetuned(FINETUNED, "Fine-tuned model, of one task", base, help=_FINETUNED_HELP,
+                                              placeholder="the experiment's own")  # fmt: skip
+            seeds = form.number(SEEDS, "Fine-tuning seeds", None, high=MOST_SEEDS, placeholder="1", help=_SEEDS_HELP)
+        for text in (base, finetuned, *tasks):
+            study_file.refuse_variables(text)
+        _refuse_absent([source for source in (base, finetuned) if source])
+    return Asked(name, scale, base or None, None, tasks, int(seeds) if seeds else None, readout, finetuned or None)
+
+
+_FINETUNED_HELP = (
+    "The base after fine-tuning for the one task that is named beside it. Left empty, models are fine-tuned first, "
+    "which takes most of the time."
+)
+_SEEDS_HELP = "How many models are fine-tuned in each place of the experiment, with other seeds; a stored one is one."
+
+
+def command(asked: Asked) -> str:
+    """The command line that asks the same on this machine, with its paths in full."""
+    options = {"base": asked.base, "tasks": ",".join(asked.tasks), "finetuned": asked.finetuned,
+               "readout": asked.readout, "seeds": asked.seeds}  # fmt: skip
+    words = ["python", "-m", "skillviz", "reproduce", asked.name, "--scale", asked.scale]
+    for name, value in options.items():
+        words += [f"--{name}", str(value)] if value else []
+    return shlex.join(words)
+
+
+def _is_set() -> bool:
+    """Whether the address, or this session before, sets one of the fields."""
+    return any(address.current(name) not in (*UNSET, SCALES_OWN) for name in (BASE, TASKS, FINETUNED, READOUT, SEEDS))
+
+
+def _readout(own: Scale) -> str | None:
+    titles = {SCALES_OWN: f"as at this scale: {launch_words.READOUTS[own.readout]}", **launch_words.READOUTS}
+    names = [SCALES_OWN, *READOUTS]
+    chosen = controls.select(
+        READOUT, "How class scores are read", names, SCALES_OWN, shown=titles.__getitem__, help=about("readout")
+    )
+    return None if chosen == SCALES_OWN else chosen
+
+
+def _refuse_absent(sources: Sequence[str]) -> None:
+    """A model of the hub is fetched only when asked for."""
+    for source in sources:
+        if why := model_boxes.absent(source):
+            model_boxes.fetch_button(source)
+            raise ModelNotFound(why)

@@ -1,0 +1,176 @@
+"""The form that starts a study: an experiment of own models, how many processes, and the command that does the same."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz.commands.side_by_side import default_of
+from skillviz.jobs import study_jobs
+from skillviz.models import fetch
+from skillviz.studies.spec import read_study
+from skillviz.ui import study_own, study_start
+from tests.pages.test_pages import opened, words
+
+BASE, PAIR = "demo_world/base", "demo_world/pairs/film-sentiment"
+TASKS = "demo_world/tasks/film-sentiment.yaml,news-topic"
+
+
+@pytest.fixture
+def store(own_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder without runs; nothing ships."""
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    return own_runs
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
+    """File and processes of each study that the button starts; none is begun."""
+    found: list[tuple[Path, int]] = []
+
+    def start(file: Path, where: object, workers: int = 1) -> study_jobs.StudyJob:
+        found.append((Path(file), workers))
+        return study_jobs.StudyJob("x", Path(file).parent, "running")
+
+    monkeypatch.setattr(study_jobs, "start_study", start)
+    return found
+
+
+def asking(**fields: str) -> AppTest:
+    """The page with these fields of own models in its address."""
+    return opened("studies", **{f"own.{name}": value for name, value in fields.items()})
+
+
+def said(test: AppTest) -> str:
+    return words(test).replace("\\", "")
+
+
+def own(test: AppTest) -> Any:
+    """The folded part with the fields of own models."""
+    return next(part for part in test.expander if part.label == study_own.TITLE)
+
+
+def command(test: AppTest) -> list[str]:
+    return shlex.split(next(code.value for code in test.code if "reproduce" in code.value))
+
+
+def test_the_fields_are_folded_until_one_is_set_and_each_explains_itself(store: Path) -> None:
+    test = opened("studies")
+    assert not own(test).proto.expanded
+    fields = (*own(test).selectbox, *own(test).multiselect, *own(test).number_input)
+    assert len(fields) == 5 and all(field.help for field in fields)
+    assert own(asking(seeds="2")).proto.expanded and own(asking(base=BASE)).proto.expanded
+
+
+def test_an_experiment_is_asked_of_a_base_and_tasks_of_ones_own(store: Path, started: list[tuple[Path, int]]) -> None:
+    test = asking(base=BASE, tasks=TASKS, seeds="2")
+    assert not test.exception and not test.error
+    assert "4 fine-tunings" in said(test) and "It will take **about" in said(test)
+    test.button(key="study.start").click().run()
+    ((file, _),) = started
+    study = read_study(file)
+    assert {entry["base"] for entry in study.runs} == {BASE}
+    tasks = ["demo_world/tasks/film-sentiment.yaml", "demo_world/tasks/news-topic.yaml"]
+    assert list(dict.fromkeys(entry["task"] for entry in study.runs)) == tasks
+    assert study.experiment == "table2" and f"`{study.name}`" in said(test) and study.name != "table2-demo"
+
+
+def test_the_command_asks_the_same_with_paths_in_full(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "base").symlink_to(Path(BASE).absolute())
+    base = str(tmp_path / "base")
+    test = asking(base=base, tasks=TASKS, finetuned="none", readout="prompt", seeds="3")
+    assert command(test) == [
+        "python", "-m", "skillviz", "reproduce", "table2", "--scale", "demo", "--base", base, "--tasks", TASKS,
+        "--readout", "prompt", "--seeds", "3", "--runs-dir", str(store), "--workers", str(default_of("demo")),
+    ]  # fmt: skip
+
+
+def test_a_fine_tuned_model_of_one_task_is_not_fine_tuned_again(store: Path) -> None:
+    right = asking(base=BASE, tasks="film-sentiment", finetuned=PAIR)
+    assert not right.error and "fine-tuning" not in said(right).partition("then the tables")[0].rpartition("\n")[2]
+    assert command(right)[-6:-4] == ["--finetuned", PAIR]
+    wrong = asking(base=BASE, tasks=TASKS, finetuned=PAIR)
+    assert "a fine-tuned model belongs to one task" in said(wrong) and not wrong.exception
+    assert "study.start" not in [button.key for button in wrong.button]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"base": "/nowhere"}, "/nowhere"),
+        ({"tasks": "sst9"}, "'sst9' is not a task of the scale demo"),
+        ({"tasks": "gone.yaml"}, "gone.yaml"),
+        ({"readout": "causal"}, "causal"),
+        ({"base": "${HOME}/model"}, "only variables whose names begin with SKILLVIZ_"),
+        ({"tasks": "$HOME/task.yaml"}, "only variables whose names begin with SKILLVIZ_"),
+        ({"finetuned": "${PATH}", "tasks": "film-sentiment"}, "only variables whose names begin with SKILLVIZ_"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence_and_nothing_is_started(
+    fields: dict[str, str], why: str, store: Path
+) -> None:
+    test = asking(**fields)
+    assert not test.exception and len(test.error) == 1 and why in test.error[0].value.replace("\\", "")
+    assert "study.start" not in [button.key for button in test.button]
+    assert not store.exists(), "a look leaves nothing"
+
+
+def test_a_variable_of_the_project_may_stand_in_a_path(
+    store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "base").symlink_to(Path(BASE).absolute())
+    monkeypatch.setenv("SKILLVIZ_MINE", str(tmp_path))
+    test = asking(base="${SKILLVIZ_MINE}/base", tasks="film-sentiment")
+    assert not test.error and "1 fine-tuning" in said(test)
+
+
+def test_a_model_of_the_hub_is_fetched_only_when_asked(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    real = fetch.resolve
+    monkeypatch.setattr(fetch, "resolve", lambda source: asked.append(source) or real(source))
+    test = asking(base="org/name")
+    assert "the hub's local cache does not hold it" in said(test) and asked == []
+    next(b for b in test.button if b.label == "Fetch org/name from the hub").click().run()
+    assert asked == ["org/name"] and "could be had from the hub" in said(test)
+
+
+def test_the_fields_stand_in_the_address(store: Path) -> None:
+    test = opened("studies")
+    assert "--seeds" not in command(test)
+    test.number_input(key="form.own.seeds").set_value(2).run()
+    assert test.query_params["own.seeds"] == "2" and test.query_params["own.base"] == "none"
+    assert command(test)[command(test).index("--seeds") + 1] == "2"
+
+
+@pytest.mark.parametrize(("there", "usual"), [(1, 1), (2, 2), (16, 2)])
+def test_as_many_processes_as_the_command_line_takes(
+    there: int, usual: int, store: Path, started: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study_start, "cores", lambda: there)
+    test = opened("studies", **{"new.experiment": "figure6"})
+    assert command(test)[-2:] == ["--workers", str(usual)]
+    test.button(key="study.start").click().run()
+    assert started[0][1] == usual
+
+
+def test_another_scale_has_its_own_usual_number(store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(study_start, "cores", lambda: 2)
+    file = tmp_path / "own.yaml"
+    file.write_text(
+        f"name: own\ndefaults: {{base: {BASE}, task: demo_world/tasks/film-sentiment.yaml, finetuned: {PAIR}}}\n"
+        "runs:\n- {localizer: [movement, random], sizes: ['1%']}\n"
+    )
+    test = opened("studies", **{"new.experiment": "figure6", "new.file": str(file)})
+    slider = "control.new.workers"
+    assert test.slider(key=slider).value == 2
+    test.segmented_control(key="control.new.study").set_value("file").run()
+    assert not test.exception and test.slider(key=slider).value == 1
+    code = next(code.value for code in test.code if "study run" in code.value)
+    assert code.endswith(f"study.yaml --runs-dir {store}")
+    test.slider(key=slider).set_value(2).run()
+    code = next(code.value for code in test.code if "study run" in code.value)
+    assert code.endswith(f"--runs-dir {store} --workers 2")
