@@ -17,6 +17,7 @@ from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE, Step, name_of, titl
 NONE = "none"  # the localizer of entries that only fine-tune and score
 MODES = ("naive", "grafting")
 LORA = "lora"
+ALIKE = ("sgd", RETRAIN, CONTINUAL)  # recipes that train as sgd does, from the same rates
 SHARED = ("base", "readout", "k_shot", "data_seed", "max_train", "max_validation")  # of an entry and its models
 INHERITED = (*SHARED, "task", "sizes", "seed", "device", "dtype", "autocast", "max_test")  # of an entry and its region
 OF_SCORES = ("k_shot", "data_seed", "max_train", "max_validation", "max_test")
@@ -130,14 +131,9 @@ class _Entry:
         member = self._member(CONTINUAL, tasks, tuple(run for runs, _ in found for run in runs))
         labels = {**self._of_member(member), "mode": mode}
         key = self.built.add(FINETUNE, member, tuple(need for _, needs in found for need in needs), labels)
-        for stage in range(1, len(tasks) + 1):
+        for stage, last in enumerate(tasks, start=1):
+            told = {**labels, "stage": stage, "stage_task": last, "stage_task_name": name_of(last)}
             for task in tasks[:stage]:
-                told = {
-                    **labels,
-                    "stage": stage,
-                    "stage_task": tasks[stage - 1],
-                    "stage_task_name": name_of(tasks[stage - 1]),
-                }
                 self._scored(member.path(task, stage), member.readout, task, (key,), told)
 
     def _study_of(self, member: MemberSpec | None, task: str, needs: tuple[str, ...], labels: Labels) -> None:
@@ -167,8 +163,7 @@ class _Entry:
             self.built.add(SCORE, spec, needs, {**common, **other})
 
     def _region(self, task: str) -> tuple[tuple[RunSpec, ...], tuple[str, ...]]:
-        """The run whose region is meant, and its key: on a model of its own, made by `recipe` and `finetune` of the
-        region, or else plainly by the study's defaults and the entry's seed."""
+        """The run whose region is meant, and its key."""
         asked = self.values.get("region")
         if not asked:
             raise BadInput("this recipe needs `region` (fields of a run): whose region is trained.")
@@ -191,14 +186,17 @@ class _Entry:
         return (spec,), (key,)
 
     def _member_of_region(self, asked: dict[str, Any], values: dict[str, Any]) -> MemberSpec:
-        """The model of one task on which a region is looked for."""
+        """The model of one task on which a region is looked for: fine-tuned as the entry's own but for the region's
+        `finetune`; of another recipe, whose rates are others, as the defaults say, with the entry's seed and head."""
         own = self.values.get("finetune") or {}
-        kept = {name: own[name] for name in ("seed", "head", "readout") if name in own}
+        is_alike = "recipe" not in asked and self.values.get("recipe", "sgd") in ALIKE
+        kept = own if is_alike else {name: own[name] for name in ("seed", "head", "readout") if name in own}
         shared = {name: values[name] for name in SHARED if values.get(name) is not None}
         tuned = {**shared, **self.own, **kept, **_fields(asked.get("finetune") or {}, "finetune")}
         if isinstance(tuned.get("seed"), list):
             raise BadInput("`region` takes one seed in `finetune`; a list belongs to the entry's own.")
-        return read_member({**tuned, "tasks": (values["task"],), "recipe": asked.get("recipe", "sgd")})
+        optimizer = tuned.pop("optimizer", None) or "sgd"  # of a model of one task that is its recipe
+        return read_member({**tuned, "tasks": (values["task"],), "recipe": asked.get("recipe", optimizer)})
 
     def _member(self, recipe: str, tasks: tuple[str, ...], regions: tuple[RunSpec, ...]) -> MemberSpec:
         shared = {name: self.values[name] for name in SHARED if self.values.get(name) is not None}

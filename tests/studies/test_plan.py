@@ -178,6 +178,31 @@ def test_a_region_on_a_model_of_its_own(tiny: Path) -> None:
     assert (retrained.recipe, retrained.seed, retrained.regions[0].seed) == ("graft-retrain", 1, 3)
 
 
+def test_a_region_is_looked_for_on_a_model_trained_as_the_entry_s_own(tiny: Path) -> None:
+    """With steps and rate of the entry, so that it is the member of a plain entry with the same fine-tuning."""
+    one, two = tasks(tiny)
+    few = {"steps": 3, "lr": 0.02, "batch_size": 4, "seed": 5}
+    entry = {"task": one, "recipe": "graft-retrain", "region": REGION, "localizer": "none", "finetune": few}
+    plain = {"task": one, "recipe": "sgd", "localizer": "none", "finetune": few}
+    found = plan(study_of(tiny, entry, plain))
+    assert sorted(member.recipe for member in found.members) == ["graft-retrain", "sgd"]
+    own = {**entry, "region": {**REGION, "finetune": {"steps": 7}}}
+    (tuned,) = (member for member in plan(study_of(tiny, own)).members if member.recipe == "sgd")
+    assert (tuned.steps, tuned.lr, tuned.batch_size, tuned.seed) == (7, 0.02, 4, 5)
+    sequence = {"tasks": [one, two], "recipe": "continual", "mode": "grafting", "region": REGION}
+    made = plan(study_of(tiny, {**sequence, "finetune": {**few, "optimizer": "adamw"}})).members
+    assert [(m.recipe, m.steps, m.optimizer) for m in made if len(m.tasks) == 1] == [("adamw", 3, None)] * 2
+
+
+def test_of_another_recipe_a_region_s_model_has_the_defaults_of_the_study(tiny: Path) -> None:
+    """A rate of AdamW is none for SGD; seed and head are the entry's."""
+    region = {**REGION, "recipe": "adamw"}
+    few = {"lr": 0.02, "seed": 5}
+    entry = {"task": tasks(tiny)[0], "recipe": "graft-retrain", "region": region, "localizer": "none", "finetune": few}
+    (tuned,) = (member for member in plan(study_of(tiny, entry)).members if member.recipe == "adamw")
+    assert (tuned.steps, tuned.lr, tuned.seed) == (6, 0.05, 5)
+
+
 def test_without_a_size_or_seed_of_its_own_a_region_has_the_entrys(tiny: Path) -> None:
     one, _ = tasks(tiny)
     entry = {"task": one, "recipe": "graft-retrain", "region": {"localizer": "movement"}, "localizer": "none"}
