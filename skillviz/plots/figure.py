@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isnan
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -57,6 +58,17 @@ METRICS = {
 def metric_words(name: str) -> Metric:
     """How to show a metric; an unknown one under its own name, in its own unit."""
     return METRICS.get(name) or Metric(name, "", 1, 3)
+
+
+def value_range(values: np.ndarray, words: Metric) -> list[float]:
+    """An axis' ends about these values, in the metric's unit, with a little air; of shares in 0..100 %, within it."""
+    known = values[np.isfinite(values)]
+    low, high = float(known.min()), float(known.max())
+    air = 0.06 * (high - low) or 1.0
+    is_share = words.unit == "%"
+    least = 0.0 if is_share and low >= 0 else -np.inf
+    most = 100.0 if is_share and high <= 100 else np.inf
+    return [max(low - air, least), min(high + air, most)]
 
 
 def require(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:

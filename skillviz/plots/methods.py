@@ -13,7 +13,18 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import Metric, blank, canvas, log_ticks, metric_words, ordered, percent, require, wrapped
+from skillviz.plots.figure import (
+    Metric,
+    blank,
+    canvas,
+    log_ticks,
+    metric_words,
+    ordered,
+    percent,
+    require,
+    value_range,
+    wrapped,
+)
 from skillviz.plots.references import add_references
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
@@ -155,6 +166,7 @@ def _marks(method: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
         name=style.title,
         line=style.line(1.5),
         marker=style.marker(11),
+        cliponaxis=False,  # a mark at 0 or 100 % is seen whole
         error_y=_bars(value, low, high),
         hovertext=hover,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
@@ -187,11 +199,9 @@ def _bars(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict:
 
 
 def _range(rows: pd.DataFrame, references: Mapping[str, float], words: Metric) -> list[float]:
-    """The y axis' ends: all values, intervals and levels, with a little air."""
+    """The y axis' ends: all values, intervals and levels."""
     ends = rows[["value", "low", "high"]].to_numpy(float).ravel()
-    shown = words.scale * np.append(ends[np.isfinite(ends)], [v for v in references.values() if np.isfinite(v)])
-    air = 0.06 * float(np.ptp(shown)) or 1.0
-    return [float(shown.min()) - air, float(shown.max()) + air]
+    return value_range(words.scale * np.append(ends, list(references.values())), words)
 
 
 def _around_zero(rows: pd.DataFrame, words: Metric) -> list[float]:

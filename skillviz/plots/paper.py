@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, require
+from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, require, value_range
 from skillviz.plots.methods import STYLES, method_style
 
 COLUMNS = ("task", "method", "source", "value", "low", "high")
@@ -49,6 +49,8 @@ def beside(
         own = held[(held["method"] == method) & (held["source"] == source) & held["task"].isin(shown)]
         figure.add_trace(_marks(method, source, own, shown, offset, words))
     _bands(figure, shown)
+    ends = held.loc[held["task"].isin(shown), ["value", "low", "high"]].to_numpy(float).ravel()
+    figure.update_xaxes(range=value_range(words.scale * ends, words))
     return figure
 
 
@@ -68,6 +70,7 @@ def _marks(
         x=value,
         y=np.array([-shown.index(str(task)) for task in rows["task"]], dtype=float) + offset,
         mode="markers",
+        cliponaxis=False,  # a mark at 0 or 100 % is seen whole
         name=f"{style.title}, {source}",
         marker=marker if is_ours else {**marker, "color": style.color},
         error_x={

@@ -8,7 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.figure import METRICS, log_ticks, metric_words, ordered, percent, require, spread, wrapped
+from skillviz.plots.figure import (
+    METRICS,
+    log_ticks,
+    metric_words,
+    ordered,
+    percent,
+    require,
+    spread,
+    value_range,
+    wrapped,
+)
 
 
 def test_metrics_are_shown_in_their_units() -> None:
@@ -21,6 +31,20 @@ def test_metrics_are_shown_in_their_units() -> None:
 
 def test_an_unknown_metric_keeps_its_name_and_value() -> None:
     assert metric_words("mcc").axis == "mcc" and metric_words("mcc").text(0.5) == "0.500"
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "ends"),
+    [
+        ("ece", (0.0, 50.0), (0.0, 53.0)), ("accuracy", (50.0, 100.0), (47.0, 100.0)),
+        ("ece", (-10.0, 40.0), (-13, 43)), ("ece", (0.0, 110.0), (0.0, 116.6)),
+        ("nll", (0.0, 1.0), (-0.06, 1.06)), ("ece", (0.0, 0.0), (0.0, 1.0)),
+    ],
+)  # fmt: skip
+def test_an_axis_of_shares_stays_within_0_and_100_where_the_data_do(
+    metric: str, values: tuple[float, float], ends: tuple[float, float]
+) -> None:
+    assert value_range(np.array([*values, np.nan]), metric_words(metric)) == pytest.approx(ends)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,13 @@ def test_a_method_stands_at_the_share_that_it_touches_with_its_interval() -> Non
     assert low < math.log10(0.1) and high > 2
 
 
+def test_an_axis_of_shares_begins_at_0_and_has_room_for_the_levels() -> None:
+    points = frames.points().assign(low=0.0)
+    assert against_touched(points, "ece").layout.yaxis.range[0] == 0
+    assert against_touched(points, "ece", references={"pretrained": 0.9}).layout.yaxis.range[1] > 90
+    assert against_touched(points.assign(high=1.0)).layout.yaxis.range == (0, 100)
+
+
 def test_methods_that_touch_equally_many_stand_side_by_side() -> None:
     marks = {t.name: t.x[0] for t in against_touched(frames.points()).data}
     assert marks["fine-tuned"] != marks["AdamW"] and abs(marks["fine-tuned"] / marks["AdamW"] - 1) < 0.3
