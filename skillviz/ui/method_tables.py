@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import numpy as np
 import pandas as pd
+
+from skillviz.studies.subject import place
 
 GRAFT = "graft"
 PLAIN = ("sgd", "given", "graft-retrain", "bitfit", "lora", "multi-task", "continual")
@@ -40,6 +43,25 @@ def joined(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
     return whole.drop_duplicates(known).reset_index(drop=True)
 
 
+def bases(scores: pd.DataFrame) -> list[str]:
+    """The base models of a study, as it names them."""
+    return list(dict.fromkeys(scores["base"])) if len(scores) else []
+
+
+def base_names(bases: Sequence[str]) -> dict[str, str]:
+    """The last part of each base's name, the whole one where several end alike."""
+    last = [PurePath(base).name or base for base in bases]
+    return {base: name if last.count(name) == 1 else base for base, name in zip(bases, last, strict=True)}
+
+
+def of_base(scores: pd.DataFrame, base: str) -> pd.DataFrame:
+    """The rows of one base, however each study names it; `base` is then as given."""
+    if scores.empty:
+        return scores
+    same = {name for name in bases(scores) if place(name) == place(base)}
+    return scores[scores["base"].isin(same)].assign(base=base)
+
+
 def points(scores: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
     """One row a method, size and metric on a test set.
 
@@ -64,15 +86,18 @@ def every_point(scores: pd.DataFrame, id_task: str, task: str) -> pd.DataFrame:
     settings = rows["setting"].astype(str)
     if settings.nunique() > 1:
         named = named.where(settings == settings.iloc[0], named + ", " + settings)
+    if len(known := bases(rows)) > 1:
+        shown = rows["base"].map(base_names(known))
+        named = named.where(rows["base"] == known[0], named + ", " + shown)
     return _as_points(rows.assign(method=named), _graftable(scores))
 
 
-def _as_points(rows: pd.DataFrame, d: float) -> pd.DataFrame:
+def _as_points(rows: pd.DataFrame, d: Mapping[str, float]) -> pd.DataFrame:
     rows = _of_the_tuned(rows)
     found = pd.DataFrame(
         {
             "method": [_series(m, r) for m, r in zip(rows["method"], rows["recipe"], strict=True)],
-            "touched": np.where(rows["method"] == "pretrained", 0.0, rows["touched"] / d),
+            "touched": np.where(rows["method"] == "pretrained", 0.0, rows["touched"] / rows["base"].map(d)),
             "share": rows["share"].to_numpy(),
             "metric": rows["metric"].to_numpy(),
             "value": rows["mean"].to_numpy(),
@@ -165,7 +190,8 @@ def _series(method: str, recipe: str) -> str:
     return method if method not in OF_REGIONS or recipe in PLAIN else f"{method}@{recipe}"
 
 
-def _graftable(scores: pd.DataFrame) -> float:
-    """The number of graftable parameters: what sizes are shares of."""
+def _graftable(scores: pd.DataFrame) -> dict[str, float]:
+    """The number of graftable parameters of each base: what sizes are shares of."""
     known = scores[scores["size"].notna() & (scores["share"] > 0)]
-    return float((known["size"] / known["share"]).median()) if len(known) else float(scores["touched"].max())
+    told = (known["size"] / known["share"]).groupby(known["base"]).median()
+    return {**scores.groupby("base")["touched"].max(), **told}

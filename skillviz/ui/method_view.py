@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
 
 from skillviz.plots.theme import localizer_style
+from skillviz.studies.scales import SCALES
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.verdicts import main_share
-from skillviz.ui import cache, controls, method_tables, method_words, page, study_choice, study_words, task_titles, text
+from skillviz.ui import (
+    cache,
+    controls,
+    method_tables,
+    method_words,
+    page,
+    study_asked,
+    study_choice,
+    study_words,
+    task_titles,
+    text,
+)
 from skillviz.ui.chart import show, theme
 from skillviz.ui.exhibits import methods as exhibits
 from skillviz.ui.glossary import about
 from skillviz.ui.method_tables import GRAFT, Asked
+from skillviz.ui.picker import width_of
 
 EXPERIMENTS = ("table1", "table3", "figure5", "table8", "figure4")
 DIFFERENCE_KEYS = ("setting", "id_task", "task", "recipe", "localizer", "share", "a", "b", "metric")
@@ -22,9 +36,10 @@ DIFFERENCE_KEYS = ("setting", "id_task", "task", "recipe", "localizer", "share",
 
 @dataclass(frozen=True)
 class Found:
-    """The rows of all studies beside the chosen one, and what of them is looked at."""
+    """The rows of the chosen study and of those about the same, and what of them is looked at."""
 
     studies: tuple[StudyFolder, ...]
+    base: str
     scores: pd.DataFrame
     differences: pd.DataFrame
     asked: Asked
@@ -41,24 +56,39 @@ class Found:
 
 def choose(study: StudyFolder) -> Found:
     """The controls above the figures; explains and stops where no study has scores of a method."""
-    studies = study_choice.beside(study, EXPERIMENTS)
     with page.explained():
-        scores = method_tables.joined([cache.study_table(one, "scores") for one in studies], method_tables.KEYS)
-        differences = method_tables.joined([cache.study_table(one, "differences") for one in studies], DIFFERENCE_KEYS)
-    if scores.empty:
+        bases = method_tables.bases(cache.study_table(study, "scores"))
+    if not bases:
         st.info("The study has no scores yet: no step of it has ended that a table could be made from.")
         st.stop()
     with st.container(horizontal=True, vertical_alignment="bottom"):
+        base = _base(bases)
+        with page.explained():
+            studies = study_choice.beside(study, EXPERIMENTS, base)
+            scores, differences = rows_of(studies, base)
         asked = _asked(scores)
         share = _share(differences, asked, main_share(study.record.scale))
         further = method_tables.has_further(scores, asked) and _further(study)
-    return Found(studies, scores, differences, asked, share, further)
+    return Found(studies, base, scores, differences, asked, share, further)
+
+
+def rows_of(studies: Sequence[StudyFolder], base: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The scores of this base and the differences of all these studies, those of the first before the others'.
+
+    Differences do not tell their base, so those of a study with several are left out.
+    """
+    tables = [cache.study_table(one, "scores") for one in studies]
+    scores = method_tables.joined([method_tables.of_base(table, base) for table in tables], method_tables.KEYS)
+    single = [one for one, table in zip(studies, tables, strict=True) if len(method_tables.bases(table)) <= 1]
+    differences = method_tables.joined([cache.study_table(one, "differences") for one in single], DIFFERENCE_KEYS)
+    return scores, differences
 
 
 def summary(found: Found) -> str:
     """The page's sentence."""
     if found.share is None:
-        return method_words.no_rival(found.asked.task)
+        several = len(method_tables.bases(cache.study_table(found.studies[0], "scores"))) > 1
+        return method_words.no_rival(found.asked.task, several)
     rows = _less_graft(found, found.asked.task)
     return method_words.summary(rows, found.asked, found.share, found.metric)
 
@@ -76,9 +106,8 @@ def on_other_data(found: Found) -> None:
     st.markdown("## On other data, without training on them", help=about("ood"))
     tasks = method_tables.other_tasks(found.scores, found.asked)
     if not tasks:
-        scale = found.studies[0].record.scale or "demo"
-        told, command = method_words.no_transfer(study_words.commands(("table3",), scale))
-        st.info(told)
+        command, is_whole = _transfer(found)
+        st.info(method_words.no_transfer(found.asked.task, is_whole))
         st.code(command, language="bash", wrap_lines=True)
         return
     task = controls.select("other", "Scored on", tasks, tasks[0], width=260, help=task_titles.told(tasks) or None)
@@ -93,6 +122,24 @@ def notes(found: Found) -> None:
     """Where the rows come from, and what the studies say of themselves."""
     st.caption(method_words.sources(found.studies))
     study_choice.notes(found.studies)
+
+
+def _transfer(found: Found) -> tuple[str, bool]:
+    """The command that asks for scores on other data, and whether it is enough by itself."""
+    study = found.studies[0]
+    about, scale = cache.study_subject(study), SCALES.get(study.record.scale or "")
+    if about is None or scale is None:
+        return study_words.commands(("table3",)), True
+    return study_asked.on_other_data(scale, about, found.base, found.asked.task)
+
+
+def _base(bases: Sequence[str]) -> str:
+    """Chosen where the study has several."""
+    if len(bases) == 1:
+        return bases[0]
+    shown = method_tables.base_names(bases)
+    width = max(200, width_of([*shown.values()]))
+    return controls.select("base", "Base", bases, bases[0], shown=shown.get, written=shown.__getitem__, width=width)
 
 
 def _asked(scores: pd.DataFrame) -> Asked:

@@ -24,8 +24,9 @@ NAMES = {
     "graft_movement": "A graft of the top movement",
 }
 NOTHING_ELSE = (
-    "this stays open here: no stored study of this scale compares {graft} with re-training the region, BitFit, LoRA or "
-    "fine-tuning everything on the same examples. The experiment Table 1 does: the page Studies starts it."
+    "this stays open here: no stored study of this base and readout compares {graft} with re-training the region, "
+    "BitFit, LoRA or fine-tuning everything on the same examples. The experiment Table 1 does: the page Studies starts "
+    "it."
 )
 
 
@@ -43,12 +44,15 @@ def summary(differences: pd.DataFrame, asked: Asked, share: float, metric: str) 
     return "\n".join([head, "", *(f"- {said[:1].upper()}{said[1:]}." for said in others)])
 
 
-def no_rival(task: str) -> str:
+def no_rival(task: str, several_bases: bool = False) -> str:
     """What stands where no graft was compared with anything."""
-    return (
-        f"On **{text.plain(task)}**, this stays open here: no stored study of this scale compares any method with a "
-        "graft on the same examples. The values of each stand below, with intervals of their own."
+    why = (
+        "the study is of several bases, and its paired differences do not tell them apart"
+        if several_bases
+        else "no stored study of this base and readout compares any method with a graft on the same examples"
     )
+    name = text.plain(task)
+    return f"On **{name}**, this stays open here: {why}. The values of each stand below, with intervals of their own."
 
 
 def _one(rows: pd.DataFrame, method: str, metric: str) -> str:
@@ -82,14 +86,20 @@ def _told(metric: str, found: Estimate) -> str:
 
 def sources(studies: Sequence[StudyFolder]) -> str:
     """Which studies the page's rows come from."""
+    if len(studies) == 1:
+        return f"All rows are of the study `{studies[0].name}`."
     names = text.listed([f"`{study.name}`" for study in studies], 8)
-    return f"Put together from {text.counted(len(studies), 'study')} of one scale: {names}."
+    return f"Put together from {len(studies)} studies of one scale, base and readout: {names}."
 
 
-def no_transfer(command: str) -> tuple[str, str]:
-    """That nothing was scored on other data, and the command that does it."""
+def no_transfer(task: str, is_whole: bool) -> str:
+    """That nothing was scored on other data, and what makes it; `is_whole` where the command alone does."""
+    name = text.plain(task)
+    told = f"No stored study of this base and readout has scored models of {name} on other data without training."
+    if is_whole:
+        return f"{told} This makes one:"
     return (
-        "No stored study of this scale has scored these methods on other data without training on them. This makes "
-        "one:",
-        command,
+        f"{told} Nothing here stands for other data of this task, so name some: this writes a study file and says "
+        "where. Put a task with the same labels into each of its entries, as `also: [other.yaml]`, and run the file "
+        "with `python -m skillviz study run`:"
     )

@@ -28,10 +28,21 @@ def without_tables(experiments: Sequence[str] | None) -> list[StudyFolder]:
     return [study for study in cache.studies() if not study.tables() and _is_of(study, experiments)]
 
 
-def beside(study: StudyFolder, experiments: Sequence[str]) -> tuple[StudyFolder, ...]:
-    """The study, and the others of these experiments of its scale that have tables."""
-    same = [one for one in offered(experiments) if one.record.scale == study.record.scale and one.name != study.name]
-    return (study, *same)
+def beside(study: StudyFolder, experiments: Sequence[str], base: str) -> tuple[StudyFolder, ...]:
+    """The study, and the others of these experiments that have tables and are about the same.
+
+    The same is: of its scale, of this base alone, of its readout, with the same files of tasks and fine-tuned models
+    for what both know by one name. A study whose file cannot be read stands alone.
+    """
+    found, about = [study], cache.study_subject(study)
+    about = about and about.of(base)
+    for other in offered(experiments):
+        its = cache.study_subject(other)
+        is_other = other.record.scale == study.record.scale and other.name != study.name
+        if is_other and about and its and about.goes_with(its):
+            found.append(other)
+            about = about.with_tasks_of(its)
+    return tuple(found)
 
 
 def choose(studies: Sequence[StudyFolder], title: str = "Study") -> StudyFolder:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -16,6 +17,7 @@ from skillviz.jobs import study_jobs
 from skillviz.ui.pages import PAGES
 from tests.pages.test_pages import charts, opened, words
 from tests.studies.fake_study import fake_running, fake_study
+from tests.studies.fake_tables import TASKS
 
 CHARTS = {"methods": 6, "studies": 9, "paper": 1}
 NOBODY = 2**22 - 1  # the number of no process
@@ -96,15 +98,50 @@ def test_methods_are_compared_with_the_graft_by_paired_differences(store: Path) 
     assert "re-training the region" in sentence and "BitFit" in sentence and "LoRA" in sentence
     test.selectbox(key="control.task").select("news-topic").run()
     assert "On **news-topic**" in test.markdown[0].value and test.query_params["task"] == "news-topic"
-    assert "has scored these methods on other data" in said(test)
+    assert "has scored models of news-topic on other data" in said(test)
 
 
-def test_studies_of_one_scale_are_put_together(store: Path) -> None:
+def of_bases(folder: Path, *bases: str) -> None:
+    """Turns a made-up study into one of these bases, with worse scores the later they come."""
+    file, scores = folder / "study.yaml", folder / "scores.parquet"
+    file.write_text(file.read_text().replace("base: demo_world/base", f"base: [{', '.join(bases)}]"))
+    made = pd.read_parquet(scores)
+    several = [made.assign(base=base, mean=made["mean"] / (number + 2)) for number, base in enumerate(bases)]
+    pd.concat(several).to_parquet(scores)
+
+
+def test_studies_of_one_base_and_scale_are_put_together(store: Path) -> None:
     fake_study(store, "table1", tables=("scores", "differences"))
     fake_study(store, "table3", tables=("scores", "differences", "note"), seed=1)
     fake_study(store, "figure5", "small", tables=("scores",))
     test = opened("methods", study="table1-demo")
-    assert "Put together from 2 studies of one scale: `table1-demo` and `table3-demo`" in said(test)
+    assert "Put together from 2 studies of one scale, base and readout: `table1-demo` and `table3-demo`" in said(test)
+
+
+def test_a_study_of_another_base_stands_alone(store: Path) -> None:
+    fake_study(store, "table1", tables=("scores", "differences"))
+    own = fake_study(store, "table3", name="table3-demo-own", tables=("scores", "differences"), tasks=TASKS[:2])
+    of_bases(own, "my/base")
+    test = opened("methods", study="table3-demo-own")
+    assert not test.exception and "All rows are of the study `table3-demo-own`." in said(test)
+    assert test.selectbox(key="control.task").options == list(TASKS[:2])
+    assert "All rows are of the study `table1-demo`." in said(opened("methods", study="table1-demo"))
+
+
+def test_of_several_bases_one_is_chosen(store: Path) -> None:
+    of_bases(fake_study(store, "table1", tables=("scores", "differences")), "my/one", "my/two")
+    test = opened("methods")
+    assert test.selectbox(key="control.base").options == ["one", "two"] and not test.exception
+    assert "its paired differences do not tell them apart" in said(test)
+    drawn = [figure.proto.spec for figure in charts(test)]
+    test.selectbox(key="control.base").select("my/two").run()
+    assert test.query_params["base"] == "two" and [figure.proto.spec for figure in charts(test)] != drawn
+
+
+def test_other_data_for_a_study_of_ones_own_are_asked_of_its_own_base(store: Path) -> None:
+    of_bases(fake_study(store, "table1", tables=("scores", "differences")), "my/base")
+    told = [code.value for code in opened("methods", task="news-topic").code]
+    assert any("reproduce table3 --scale demo --base my/base" in line for line in told)
 
 
 def test_the_list_tells_scale_state_and_minutes(store: Path) -> None:

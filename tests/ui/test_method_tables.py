@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.studies.store import StudyFolder, StudyRecord
 from skillviz.studies.tables import check
+from skillviz.tasks.project import project_root
 from skillviz.ui import method_tables, method_words
 from skillviz.ui.method_tables import Asked
 from tests.studies.fake_tables import MADE, SIZES, TASKS, D
@@ -70,6 +74,34 @@ def test_rows_that_two_studies_share_count_once(tables: dict[str, pd.DataFrame])
     assert method_tables.joined([], method_tables.KEYS).empty
 
 
+def two_bases(scores: pd.DataFrame) -> pd.DataFrame:
+    """The scores of two bases; the other one is twice as large and knows nothing."""
+    double = {name: 2 * scores[name] for name in ("size", "touched")}
+    return pd.concat([scores, scores.assign(base="my/base", mean=0.0, **double)], ignore_index=True)
+
+
+def test_scores_of_another_base_are_left_out(tables: dict[str, pd.DataFrame]) -> None:
+    scores = tables["scores"]
+    both = two_bases(scores)
+    assert method_tables.bases(both) == ["demo_world/base", "my/base"] and method_tables.bases(pd.DataFrame()) == []
+    pd.testing.assert_frame_equal(method_tables.of_base(both, "demo_world/base"), scores)
+    named = str(project_root() / "demo_world/base")
+    assert len(method_tables.of_base(both, named)) == len(scores)
+    assert (method_tables.points(method_tables.of_base(both, "my/base"), ASKED, ASKED.task)["value"] == 0).all()
+
+
+def test_what_is_touched_is_a_share_of_the_rows_own_base(tables: dict[str, pd.DataFrame]) -> None:
+    found = method_tables.every_point(two_bases(tables["scores"]), ASKED.task, ASKED.task)
+    other = found["method"].str.endswith(", my/base")
+    assert other.any() and (found[other]["value"] == 0).all() and (found[~other]["value"] > 0).all()
+    assert found.loc[found["method"].isin(("ft", "ft, my/base")), "touched"].to_numpy() == pytest.approx(1)
+
+
+def test_bases_go_by_the_last_part_of_their_names_where_that_tells_them_apart() -> None:
+    assert method_tables.base_names(["a/one", "b/two"]) == {"a/one": "one", "b/two": "two"}
+    assert method_tables.base_names(["a/one", "b/one"]) == {"a/one": "a/one", "b/one": "b/one"}
+
+
 def test_a_graft_of_another_recipe_is_a_method_of_its_own(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"]
     other = scores[scores["method"] == "graft"].assign(recipe="adamw")
@@ -108,7 +140,20 @@ def test_the_sentence_claims_only_what_an_interval_allows() -> None:
 def test_nothing_to_compare_is_said() -> None:
     rows = pd.DataFrame(columns=["method", "metric", "value", "low", "high", "n", "seeds"])
     said = method_words.summary(rows, ASKED, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
-    assert "this stays open here: no stored study of this scale compares a graft of **0.1 %** of the parameters" in said
+    assert (
+        "this stays open here: no stored study of this base and readout compares a graft of **0.1 %** of the parameters"
+        in said
+    )
+
+
+def test_rows_are_of_one_study_or_of_several_about_the_same() -> None:
+    studies = [StudyFolder(Path(name), StudyRecord(name=name)) for name in ("one", "two")]
+    assert method_words.sources(studies[:1]) == "All rows are of the study `one`."
+    assert "2 studies of one scale, base and readout: `one` and `two`" in method_words.sources(studies)
+
+
+def test_differences_that_do_not_tell_their_base_are_said_to_be_missing() -> None:
+    assert "several bases" in method_words.no_rival("cr", True) and "several" not in method_words.no_rival("cr")
 
 
 def test_another_choice_of_a_region_is_told_and_is_no_other_method() -> None:

@@ -18,7 +18,7 @@ from skillviz.ui.cache.library import (
     texts,
 )
 from skillviz.ui.cache.models import devices, facts, preflight, rows, scored_rows, shelf, tasks_in, vocabulary, world
-from skillviz.ui.cache.studied import studies, study_outlook, study_runs, study_table
+from skillviz.ui.cache.studied import studies, study_outlook, study_runs, study_subject, study_table
 
 __all__ = [
     "answer",
@@ -40,6 +40,7 @@ __all__ = [
     "studies",
     "study_outlook",
     "study_runs",
+    "study_subject",
     "study_table",
     "table",
     "tasks_in",

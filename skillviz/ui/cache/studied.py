@@ -8,12 +8,14 @@ from contextlib import suppress
 import pandas as pd
 import streamlit as st
 
+from skillviz.errors import BadInput
 from skillviz.runs.library import Library, library
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.studies.outlook import Outlook, outlook
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.store import FOLDER, RECORD, StudyFolder, list_studies
+from skillviz.studies.store import FILE, FOLDER, RECORD, StudyFolder, list_studies
+from skillviz.studies.subject import Subject, subject
 
 TABLES = 64  # of studies, kept in memory
 SCAN_SECONDS = 5
@@ -35,6 +37,12 @@ def study_table(study: StudyFolder, name: str) -> pd.DataFrame:
 def study_runs(study: StudyFolder) -> Sequence[Run]:
     """The finished runs that the study's file asks for, from all stores, in the order of the file."""
     return _runs(str(study.path), study.record.finished, len(library().list()), study)
+
+
+def study_subject(study: StudyFolder) -> Subject | None:
+    """What the study is about, by its file; None where that cannot be read."""
+    file = study.path / FILE
+    return _subject(str(file), file.stat().st_mtime_ns if file.is_file() else 0, study)
 
 
 def study_outlook(study: StudySpec, store: Store, workers: int) -> Outlook:
@@ -69,6 +77,14 @@ def _runs(path: str, finished: str | None, count: int, _study: StudyFolder) -> S
 
     by_key = {run.record.key: run for run in reversed(library().list())}
     return [by_key[spec.key()] for spec in plan(_study.study).runs if spec.key() in by_key]
+
+
+@st.cache_resource(show_spinner=False, max_entries=TABLES)
+def _subject(file: str, changed: int, _study: StudyFolder) -> Subject | None:
+    try:
+        return subject(_study.study)
+    except BadInput:
+        return None
 
 
 @st.cache_data(show_spinner=False, max_entries=16, ttl=OUTLOOK_SECONDS)

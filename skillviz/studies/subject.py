@@ -1,0 +1,100 @@
+"""What a study is about, from its file alone: bases, readouts, task files, and the models that are called fine-tuned.
+
+Torch-free. Rows of two studies may stand in one table where they are about the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from skillviz.errors import BadInput
+from skillviz.studies.member import task_name
+from skillviz.studies.spec import StudySpec, merged
+from skillviz.tasks.project import located
+
+PLAIN = (None, "sgd")  # recipes of what is called the fine-tuned model
+
+
+@dataclass(frozen=True)
+class Subject:
+    """`tasks` is the file of each task by name, those that models are only scored on too; `models` tells by task how
+    its fine-tuned model came about: where it lies, or how it was trained, whatever the seeds."""
+
+    bases: frozenset[str]
+    readouts: frozenset[str]
+    tasks: Mapping[str, str]
+    models: Mapping[str, frozenset[str]]
+
+    def goes_with(self, other: Subject) -> bool:
+        """Whether both are about one base and one readout, and mean the same by a task's name and its model."""
+        same = self.bases == other.bases and self.readouts == other.readouts and len(self.bases) == 1
+        return same and _agree(self.tasks, other.tasks) and _agree(self.models, other.models)
+
+    def of(self, base: str) -> Subject:
+        """The same of one of its bases."""
+        return replace(self, bases=frozenset([place(base)]))
+
+    def with_tasks_of(self, other: Subject) -> Subject:
+        """The same with the tasks and models of a study that goes with it."""
+        return replace(self, tasks={**other.tasks, **self.tasks}, models={**other.models, **self.models})
+
+
+def subject(study: StudySpec) -> Subject:
+    """What the study is about; tasks whose files cannot be read go by the name that they are asked for with."""
+    bases, readouts, files = set[str](), set[str](), list[str]()
+    models: dict[str, set[str]] = {}
+    for entry in study.runs:
+        values = merged(study.defaults, entry)
+        bases |= {place(base) for base in _listed(values.get("base"))}
+        readouts |= set(_listed(values.get("readout")))
+        files += _files(values)
+        if plain := _model(values):
+            for task in (*_listed(values.get("task")), *_listed(values.get("tasks"))):
+                models.setdefault(_name(task), set()).add(plain)
+    tasks = {_name(file): place(file) for file in dict.fromkeys(files)}
+    return Subject(frozenset(bases), frozenset(readouts), tasks, {name: frozenset(own) for name, own in models.items()})
+
+
+def place(text: str) -> str:
+    """One text for a file or folder however it was written; what is none, as a name on the Hub, stands for itself."""
+    path = located(text)
+    return str(path.resolve()) if path.exists() else text
+
+
+def _files(values: Mapping[str, Any]) -> Iterator[str]:
+    """The tasks that an entry names: trained on, scored on too, and those of the region it takes."""
+    for name in ("task", "tasks", "also", "others"):
+        yield from _listed(values.get(name))
+    if isinstance(values.get("region"), dict):
+        yield from _files(values["region"])
+
+
+def _model(values: Mapping[str, Any]) -> str:
+    """The place of a fine-tuned model that is there, or how it is trained; empty where another recipe is meant."""
+    if values.get("finetuned"):
+        return place(str(values["finetuned"]))
+    if not any(recipe in PLAIN for recipe in _listed(values.get("recipe")) or PLAIN):
+        return ""
+    told = values.get("finetune")
+    how = {name: value for name, value in told.items() if name != "seed"} if isinstance(told, dict) else {}
+    return json.dumps(how, sort_keys=True, default=str)
+
+
+def _name(task: str) -> str:
+    try:
+        return task_name(task)
+    except BadInput:  # said when the study is checked
+        return task
+
+
+def _listed(value: Any) -> list[str]:
+    """One value or several as a list of texts."""
+    found = value if isinstance(value, list | tuple) else [value]
+    return [str(one) for one in found if one not in (None, "")]
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one[name] == other[name] for name in one.keys() & other.keys())

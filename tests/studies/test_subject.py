@@ -1,0 +1,82 @@
+"""What a study is about, from its file: studies of other bases, readouts, files or models are told apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillviz.runs.library import shipped_root
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.store import FILE, FOLDER, read_study
+from skillviz.studies.subject import Subject, place, subject
+from skillviz.tasks.project import project_root
+
+TASK = "demo_world/tasks/film-sentiment.yaml"
+ENTRY = {"base": "demo_world/base", "readout": "prompt", "task": TASK, "finetuned": "demo_world/pairs/film-sentiment"}
+
+
+def about(**changed: Any) -> Subject:
+    """What a study of one entry is about; a field of None is not in it."""
+    entry = {name: value for name, value in {**ENTRY, **changed}.items() if value is not None}
+    return subject(StudySpec(name="x", runs=(entry,)))
+
+
+def own_task(folder: Path, name: str = "film-sentiment") -> str:
+    """A task file of the user's own, of this name."""
+    file = folder / "task.yaml"
+    file.write_text(f"name: {name}\n")
+    return str(file)
+
+
+def test_a_study_names_bases_readouts_files_and_models() -> None:
+    found = about(
+        also=["demo_world/tasks/restaurant-sentiment.yaml"], region={"task": "demo_world/tasks/news-topic.yaml"}
+    )
+    assert found.bases == {str(project_root() / "demo_world/base")} and found.readouts == {"prompt"}
+    assert set(found.tasks) == {"film-sentiment", "restaurant-sentiment", "news-topic"}
+    assert found.models == {"film-sentiment": {str(project_root() / ENTRY["finetuned"])}}
+
+
+def test_it_is_the_same_however_its_paths_are_written() -> None:
+    root = project_root()
+    assert about().goes_with(about(base=str(root / "demo_world/base"), task=str(root / TASK)))
+    assert place("some/model-on-the-hub") == "some/model-on-the-hub"
+
+
+@pytest.mark.parametrize(
+    "changed", [{"base": "roberta-base"}, {"readout": "head"}, {"finetuned": None, "recipe": "sgd"},
+                {"finetuned": "elsewhere/film-sentiment"}, {"base": ["demo_world/base", "roberta-base"]}],
+)  # fmt: skip
+def test_another_base_readout_or_model_does_not_go_with_it(changed: dict[str, Any]) -> None:
+    assert not about().goes_with(about(**changed)) and not about(**changed).goes_with(about())
+
+
+def test_a_task_of_one_name_from_another_file_does_not_go_with_it(tmp_path: Path) -> None:
+    assert not about().goes_with(about(task=own_task(tmp_path)))
+    assert about().goes_with(about(task=own_task(tmp_path, "another"), finetuned=None))
+    both = about().with_tasks_of(about(task=own_task(tmp_path, "another"), finetuned=None))
+    assert set(both.tasks) == {"film-sentiment", "another"}
+
+
+def test_models_of_other_seeds_go_together_and_those_trained_otherwise_do_not() -> None:
+    made = {"finetuned": None, "recipe": "sgd"}
+    few, more = ({**made, "finetune": {"steps": 60, "seed": seed}} for seed in (0, [0, 1]))
+    assert about(**few).goes_with(about(**more))
+    assert not about(**few).goes_with(about(**made, finetune={"steps": 600, "seed": 0}))
+    assert about(**few).goes_with(about(finetuned=None, recipe="bitfit", finetune={"steps": 600}))
+
+
+def test_one_of_several_bases_goes_with_studies_of_it_alone() -> None:
+    several = about(base=["demo_world/base", "roberta-base"])
+    assert several.of("roberta-base").goes_with(about(base="roberta-base"))
+    assert not several.of("roberta-base").goes_with(about())
+
+
+def test_the_studies_that_ship_go_together_by_scale() -> None:
+    root = shipped_root() / FOLDER
+    names = ("table1-demo", "table3-demo", "figure5-demo", "table8-demo", "figure4-demo")
+    first, *others = (subject(read_study(root / name / FILE)) for name in names)
+    assert all(first.goes_with(other) for other in others)
+    assert not first.goes_with(subject(read_study(root / "table8-small" / FILE)))
