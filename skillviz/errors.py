@@ -1,28 +1,28 @@
 """The errors a user can cause, as one small tree.
 
-    SkillvizError                the interface shows its sentence; anything else is a bug and shows as one
-    ├── BadInput                 a value that was typed or given
-    │   ├── UnknownTask
-    │   ├── UnknownLocalizer
-    │   ├── BadSize              a region size outside 1..d, or unreadable
-    │   ├── BadData              a missing column, a label outside `labels`, no rows
-    │   └── BadLabelWord         a label word that the readout cannot score
-    ├── BadModel                 a model that cannot be used
-    │   ├── ModelNotFound
-    │   ├── UnsafeWeights        pickled weights; only safetensors are read
-    │   ├── CorruptFile          a file that is cut short or is not what it claims
-    │   ├── PairMismatch         base and fine-tuned model do not fit each other
-    │   ├── RandomHead           a head that would be made up at load
-    │   └── WrongBase            a graft made for another base
-    ├── NoDevice                 a device that this machine does not have
-    ├── LiveError                the worker behind the live pages did not answer
-    │   └── Superseded           a newer request took this one's place
-    └── StoreError               the folder of runs
-        ├── RunNotFound
-        ├── CorruptRun           a file differs from what its run vouches for
-        ├── WrongCheckpoint      a checkpoint of another spec, other weights or data, or one that cannot be read
-        ├── NewerSchema          written by a later version of skillviz
-        └── DiskFull
+SkillvizError                the interface shows its sentence; anything else is a bug and shows as one
+├── BadInput                 a value that was typed or given
+│   ├── UnknownTask
+│   ├── UnknownLocalizer
+│   ├── BadSize              a region size outside 1..d, or unreadable
+│   ├── BadData              a missing column, a label outside `labels`, no rows
+│   └── BadLabelWord         a label word that the readout cannot score
+├── BadModel                 a model that cannot be used
+│   ├── ModelNotFound
+│   ├── UnsafeWeights        pickled weights; only safetensors are read
+│   ├── CorruptFile          a file that is cut short or is not what it claims
+│   ├── PairMismatch         base and fine-tuned model do not fit each other
+│   ├── RandomHead           a head that would be made up at load
+│   └── WrongBase            a graft or region of another base
+├── NoDevice                 a device that this machine does not have
+├── LiveError                the worker behind the live pages did not answer
+│   └── Superseded           a newer request took this one's place
+└── StoreError               the folder of runs
+    ├── RunNotFound
+    ├── CorruptRun           a file differs from what its run vouches for
+    ├── WrongCheckpoint      a checkpoint of another spec, other weights or data, or one that cannot be read
+    ├── NewerSchema          written by a later version of skillviz
+    └── DiskFull
 """
 
 import errno
@@ -87,7 +87,7 @@ class RandomHead(BadModel):
 
 
 class WrongBase(BadModel):
-    """A graft that was made for another base model."""
+    """A graft that was made for another base model, or a region that was found on another."""
 
 
 class NoDevice(SkillvizError):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skillviz.commands.given_region import check_bases
 from skillviz.commands.output import METRIC_WORDS, PERCENT, print_json, print_rows, progress_bar, say
 from skillviz.commands.runs import open_run
 from skillviz.commands.trained import Choice, check_choice, command_line, shown
@@ -21,7 +22,7 @@ KEPT = ("readout", "head", "seed", "data_seed", "k_shot", "max_train", "max_vali
 BATCH = 8
 OWN = {
     "train_embeddings": "--train-embeddings", "train_head": "--train-head", "without_frozen": "--without-frozen",
-    "evaluate_test": "--test", "overwrite": "--overwrite", "max_test": "--max-test",
+    "evaluate_test": "--test", "overwrite": "--overwrite", "max_test": "--max-test", "force": "--force",
 }  # fmt: skip
 """What only a folder of one's own can have."""
 
@@ -36,6 +37,7 @@ def keep(choice: Choice, asked: Mapping[str, Any], as_json: bool) -> None:
         raise BadInput(f"{own[0]} goes with --out DIR: the cache holds models as studies make them.")
     check_choice(choice)
     spec, store = member_of(choice), Store(store_root(choice.runs_dir))
+    check_bases(choice.base, choice.given)
     metric = registry.task(choice.tasks[0]).metric
     found = made(spec, store)
     if found is None:

@@ -179,6 +179,10 @@ def finetune(
     test: Annotated[
         bool, typer.Option("--test", rich_help_panel=given.DATA, help="Score the test set too, for the model card.")
     ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", rich_help_panel=given.SEARCH, help="Take a region that was found on another base."),
+    ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", rich_help_panel=given.WHERE, help="Replace a folder that is not empty.")
     ] = False,
@@ -210,12 +214,12 @@ def finetune(
     }  # fmt: skip
     single = {"train_embeddings": train_embeddings, "train_head": train_head}
     choice = Choice(
-        base, task, recipe, common, single, lr, grid, rank, region, mode, regions or (), optimizer, runs_dir
+        base, task, recipe, common, single, lr, grid, rank, region, mode, regions or (), optimizer, runs_dir, force
     )
     if out is None:
         from skillviz.commands.cached import keep
 
-        keep(choice, {**common, **single, "without_frozen": without_frozen}, as_json)
+        keep(choice, {**common, **single, "without_frozen": without_frozen, "force": force}, as_json)
         return
     done, metric = train(choice)
     if without_frozen:

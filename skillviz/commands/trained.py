@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skillviz.commands.given_region import GivenRegion, check_bases, given_region
 from skillviz.commands.output import METRIC_WORDS, PERCENT, print_json, print_rows, progress_bar, say
-from skillviz.commands.runs import open_run
 from skillviz.models.recipes import check_use
 
 if TYPE_CHECKING:
-    from skillviz.core.region import Region
     from skillviz.models.finetune import Finetuned, TrainStep
     from skillviz.tasks.task import Task
 
@@ -36,6 +35,13 @@ class Choice:
     regions: Sequence[str] = ()
     optimizer: str | None = None
     runs_dir: Path | None = None
+    force: bool = False
+
+    @property
+    def given(self) -> list[GivenRegion]:
+        """The regions that are named, each read once it is asked for."""
+        named = [self.region] if self.region is not None else self.regions
+        return [given_region(name, self.runs_dir) for name in named]
 
 
 def train(choice: Choice) -> tuple[Finetuned, str]:
@@ -56,15 +62,6 @@ def check_choice(choice: Choice) -> None:
         regions=len(choice.regions), mode=choice.mode, grid=choice.grid, lr=choice.lr, optimizer=choice.optimizer,
         extra_trained=bool(choice.single["train_embeddings"] or choice.single["train_head"]),
     )  # fmt: skip
-
-
-def read_region(named: str, runs_dir: Path | None = None) -> Region:
-    """The region of a file, or the main region of a run: its id, a unique beginning, its folder or key:<spec key>."""
-    from skillviz.core.region import Region
-
-    if Path(named).expanduser().is_file() or named.endswith(".safetensors"):
-        return Region.load(Path(named).expanduser())
-    return open_run(named, runs_dir).region()
 
 
 def command_line() -> str:
@@ -99,7 +96,8 @@ def _engine(choice: Choice, tasks: Sequence[Task]) -> Callable[..., Finetuned]:
     """The function that trains by this choice; it still takes `progress` and `command`."""
     from functools import partial
 
-    common = {**choice.common, "lr": choice.lr}
+    common, given = {**choice.common, "lr": choice.lr}, choice.given
+    check_bases(choice.base, given, choice.force)
     if choice.recipe == "multi-task":
         from skillviz.models.multitask import finetune_tasks
 
@@ -109,16 +107,16 @@ def _engine(choice: Choice, tasks: Sequence[Task]) -> Callable[..., Finetuned]:
     if choice.recipe == "continual":
         from skillviz.models.continual import finetune_sequence
 
-        regions = [read_region(named, choice.runs_dir) for named in choice.regions] or None
         return partial(
-            finetune_sequence, choice.base, tasks, regions=regions, optimizer=choice.optimizer or "sgd", **common
-        )
+            finetune_sequence, choice.base, tasks, regions=[one.region for one in given] or None,
+            region_runs=[one.run for one in given], optimizer=choice.optimizer or "sgd", **common,
+        )  # fmt: skip
     from skillviz.models.finetune import finetune
 
-    region = None if choice.region is None else read_region(choice.region, choice.runs_dir)
+    region: dict[str, Any] = {"region": given[0].region, "region_run": given[0].run} if given else {}
     return partial(
-        finetune, choice.base, tasks[0], recipe=choice.recipe, rank=choice.rank, region=region, grid=choice.grid,
-        **common, **choice.single,
+        finetune, choice.base, tasks[0], recipe=choice.recipe, rank=choice.rank, grid=choice.grid,
+        **region, **common, **choice.single,
     )  # fmt: skip
 
 

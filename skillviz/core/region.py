@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
@@ -153,6 +154,14 @@ class Region:
         """Chosen entries in each column of the parameter, int64."""
         mask = self.mask(name)
         return mask.reshape(len(mask) if mask.ndim > 1 else 1, -1).sum(axis=0)
+
+    def sha256(self) -> str:
+        """A hash of the entries and of the shapes that they are in; equal regions have the same, however stored."""
+        digest = hashlib.sha256()
+        for name in sorted(self.indices):
+            digest.update(f"{name} {self.shapes[name]}\n".encode())
+            digest.update(np.sort(np.asarray(self.indices[name], dtype=np.int64)).tobytes())
+        return digest.hexdigest()
 
     def save(self, path: Path | str, header: Mapping[str, Any] | None = None, compact: bool = False) -> None:
         """Write `<name>` -> sorted indices as safetensors, with the shapes, size, d and `header` as JSON.

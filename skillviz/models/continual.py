@@ -21,7 +21,7 @@ from skillviz.models.grid import Attempt, Tell
 from skillviz.models.lessons import DataPlan, Material, materials
 from skillviz.models.recipe import Recipe, make_recipe
 from skillviz.models.recipes import check_use
-from skillviz.models.retrain import check_region, hold, union
+from skillviz.models.retrain import about, check_region, hold, union
 from skillviz.models.shared import check_tasks, open_together, whole_folder
 from skillviz.models.trainee import Trainee
 from skillviz.models.training import Pupil, TrainStep, best_of, descend
@@ -34,6 +34,7 @@ def finetune_sequence(
     *,
     out: Path | str,
     regions: Sequence[Region] | None = None,
+    region_runs: Sequence[str | None] = (),
     readout: str = "head",
     head: str = "own",
     steps: int | None = None,
@@ -58,6 +59,7 @@ def finetune_sequence(
     entries of regions[n] that no earlier region owns, from the current values; a task is answered with the trained
     values on the union of the regions up to its own, and the base's elsewhere. On every step it is looked that nothing
     else moved. With the head readout each task keeps the head of its own stage. `steps` is that of each stage.
+    `region_runs` are the ids of the runs that found the regions.
     """
     started, out = time.perf_counter(), Path(out)
     mode = "naive" if regions is None else "grafting"
@@ -71,11 +73,13 @@ def finetune_sequence(
         for task in tasks
     ]  # fmt: skip
     chosen = pick(device)
+    names = region_runs or [None] * len(tasks)
+    told = [about(region, run) for region, run in zip(regions or (), names, strict=False)]
     with whole_folder(out, overwrite, base) as part:
         plan = DataPlan(k_shot, data_seed, max_train, max_validation, max_test, evaluate_test)
         learned = materials(tasks, plan, readout)
         trainees = open_together(base, learned, recipes[0], chosen)
-        course = Course(part, learned, trainees, regions, {"command": command, "optimizer": optimizer})
+        course = Course(part, learned, trainees, regions, {"command": command, "optimizer": optimizer, "regions": told})
         tell = _told(progress, [recipe.steps for recipe in recipes])
         for stage, recipe in enumerate(recipes, start=1):
             course.learn(stage, recipe, partial(tell, stage))
@@ -174,6 +178,7 @@ class Course:
             "learned_in_stage": number,
             "tasks": [material.task.name for material in self.learned],
             "optimizer": self.about["optimizer"],
+            **({"regions": self.about["regions"][:stage]} if self.regions is not None else {}),
         }
 
     def _note(self, stage: int, number: int) -> str:

@@ -18,6 +18,7 @@ from skillviz.models.grid import Attempt, Tell, points, search
 from skillviz.models.lessons import DataPlan, Material
 from skillviz.models.recipe import Recipe, make_recipe
 from skillviz.models.recipes import check_use
+from skillviz.models.retrain import about
 from skillviz.models.trainee import Trainee, open_trainee
 from skillviz.models.training import TrainStep, best_of, evaluate, training
 from skillviz.tasks.task import Task
@@ -53,6 +54,7 @@ def finetune(
     recipe: str = "sgd",
     rank: int | None = None,
     region: Region | None = None,
+    region_run: str | None = None,
     grid: str | None = None,
     readout: str = "head",
     steps: int | None = None,
@@ -75,9 +77,9 @@ def finetune(
 ) -> Finetuned:
     """The fine-tuned model, written to `out` as an ordinary `from_pretrained` folder with a model card.
 
-    `recipe` is a name of `recipes.RECIPES`; `rank` is LoRA's, `region` what graft-retrain may move, `grid` (paper,
-    quick or none) a search on validation data. `steps`, `lr` default as `recipe.make_recipe` says; `progress` is
-    called with every step's record.
+    `recipe` is a name of `recipes.RECIPES`; `rank` is LoRA's, `region` what graft-retrain may move and `region_run`
+    the id of the run that found it, `grid` (paper, quick or none) a search on validation data. `steps`, `lr` default
+    as `recipe.make_recipe` says; `progress` is called with every step's record.
     Raises BadInput where `out` is not empty (unless `overwrite`) or the loss is no longer a number.
     """
     started, out = time.perf_counter(), Path(out)
@@ -92,7 +94,7 @@ def finetune(
     material = Material(task, plan.load(task), plan, readout)
     found = search(points(settings, grid), lambda point, tell: attempt(base, material, point, chosen, region, tell),
                    progress)  # fmt: skip
-    others = {} if region is None else {"region": {"size": region.size, "d": region.d}}
+    others = {} if region is None else {"region": about(region, region_run)}
     report = report_of(
         found.best.held, material, found.best, started, command=command, grid=found.points, others=others
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,6 +77,12 @@ def check_region(table: ParameterTable, region: Region) -> None:
         raise BadInput("the region was made for another architecture: its parameters are not this base's.")
     if not region.size:
         raise BadInput("the region is empty, so there is nothing to train; give one with at least one entry.")
+
+
+def about(region: Region, run: str | None = None) -> dict[str, Any]:
+    """What finetune.json says of a region: its size among d, a hash of its entries, and the run that found it."""
+    told = {"size": region.size, "d": region.d, "sha256": region.sha256()}
+    return told if run is None else {**told, "run": run}
 
 
 def union(regions: Sequence[Region]) -> Region:

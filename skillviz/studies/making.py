@@ -3,7 +3,6 @@ were made of has changed."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -15,10 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from filelock import FileLock
 
-from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadModel, RunNotFound
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
@@ -148,11 +145,7 @@ def run_of(spec: RunSpec, found: Library) -> Run:
 
 def region_sha256(run: Run) -> str:
     """A hash of the entries of the run's main region; equal regions of other runs have the same."""
-    region, digest = run.region(), hashlib.sha256()
-    for name in sorted(region.indices):
-        digest.update(f"{name} {region.shapes[name]}\n".encode())
-        digest.update(np.sort(np.asarray(region.indices[name], dtype=np.int64)).tobytes())
-    return digest.hexdigest()
+    return run.region().sha256()
 
 
 def member_record(folder: Path) -> dict[str, Any] | None:
@@ -199,8 +192,7 @@ def _train(
         "progress": progress, "command": command,
         **{name: getattr(spec, name) for name in (*SAMPLE, *TRAINING) if getattr(spec, name) is not None},
     }  # fmt: skip
-    regions = [run_of(run, found).region() for run in spec.regions]
-    _trained(spec, common, regions)
+    _trained(spec, common, [run_of(run, found) for run in spec.regions])
     for path in model.iterdir():
         path.rename(part / path.name)
     model.rmdir()
@@ -212,15 +204,16 @@ def _train(
     write_text(part / RECORD, json.dumps(record, indent=1) + "\n")
 
 
-def _trained(spec: MemberSpec, common: dict[str, Any], regions: list[Region]) -> None:
-    """Calls the function of the recipe."""
+def _trained(spec: MemberSpec, common: dict[str, Any], runs: list[Run]) -> None:
+    """Calls the function of the recipe; `runs` have its regions."""
+    regions, names = [run.region() for run in runs], [run.id for run in runs]
     tasks = [registry.task(task) for task in spec.tasks]
     optimizer: dict[str, Any] = {} if spec.optimizer is None else {"optimizer": spec.optimizer}
     grid: dict[str, Any] = {} if spec.grid is None else {"grid": spec.grid}
     if spec.recipe == CONTINUAL:
         from skillviz.models.continual import finetune_sequence
 
-        finetune_sequence(spec.base, tasks, regions=regions or None, **common, **optimizer)
+        finetune_sequence(spec.base, tasks, regions=regions or None, region_runs=names, **common, **optimizer)
     elif spec.recipe == MULTI:
         from skillviz.models.multitask import finetune_tasks
 
@@ -228,7 +221,7 @@ def _trained(spec: MemberSpec, common: dict[str, Any], regions: list[Region]) ->
     else:
         from skillviz.models.finetune import finetune
 
-        region: dict[str, Any] = {"region": regions[0]} if spec.recipe == RETRAIN else {}
+        region: dict[str, Any] = {"region": regions[0], "region_run": names[0]} if spec.recipe == RETRAIN else {}
         rank: dict[str, Any] = {} if spec.rank is None else {"rank": spec.rank}
         finetune(spec.base, tasks[0], recipe=spec.recipe, **common, **region, **rank, **grid)
 

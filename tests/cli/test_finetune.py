@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from skillviz.commands.trained import read_region
+from skillviz.commands.given_region import given_region
 from skillviz.errors import CorruptFile, RunNotFound
 from skillviz.models.pair import load_pair
 from skillviz.models.recipes import RECIPES
 from tests.cli.calls import call
-from tests.tiny import tiny_task
+from tests.tiny import tiny_pair, tiny_task
 
 QUICK = ("--steps", 3, "--device", "cpu", "--json")
 
@@ -58,14 +58,19 @@ def test_a_run_s_region_is_re_trained(pair, task_file, localized, tmp_path):
     run_id = said.json["run_id"]
     words = ("--task", task_file, "--recipe", "graft-retrain", "--runs-dir", runs)
     told = finetune(pair[0], tmp_path / "a", *words, "--region", run_id)
-    assert told["trained"] == read_region(run_id, runs).size
+    region = given_region(run_id, runs).region
+    about = {"size": region.size, "d": region.d, "sha256": region.sha256(), "run": run_id}
+    assert json.loads((tmp_path / "a" / "finetune.json").read_text())["region"] == about
+    assert told["trained"] == given_region(run_id, runs).region.size
     file = runs / run_id / "region.safetensors"
     assert finetune(pair[0], tmp_path / "b", *words, "--region", file)["touched"] == told["touched"]
-    assert read_region(str(runs / run_id)) == read_region(str(file)) == read_region(run_id, runs)
+    assert (
+        given_region(str(runs / run_id)).region == given_region(str(file)).region == given_region(run_id, runs).region
+    )
     with pytest.raises(RunNotFound):
-        read_region("no-such-run", runs)
+        given_region("no-such-run", runs)
     with pytest.raises(CorruptFile):
-        read_region(str(task_file))
+        given_region(str(task_file))
 
 
 def test_several_tasks_at_once_and_one_after_the_other(pair, task_file, other_task, localized, tmp_path):
@@ -78,7 +83,40 @@ def test_several_tasks_at_once_and_one_after_the_other(pair, task_file, other_ta
     assert set(told["members"]) == {"1/tiny", "2/tiny", "2/other"}
     region = ("--regions", said.json["run_id"])
     finetune(pair[0], tmp_path / "g", *tasks, "--recipe", "continual", *region, *region, "--runs-dir", runs)
-    assert json.loads((tmp_path / "g" / "2" / "other" / "finetune.json").read_text())["mode"] == "grafting"
+    record = json.loads((tmp_path / "g" / "2" / "other" / "finetune.json").read_text())
+    assert record["mode"] == "grafting" and [one["run"] for one in record["regions"]] == [said.json["run_id"]] * 2
+
+
+def test_a_region_of_another_base_is_refused_unless_forced(task_file, localized, tmp_path):
+    runs, run_id = localized[0], localized[1].json["run_id"]
+    base, _ = tiny_pair(tmp_path / "other", "bert", "head", seed=9)
+    words = ("finetune", "--base", base, "--task", task_file, "--runs-dir", runs, *QUICK)
+    retrain = ("--recipe", "graft-retrain", "--region")
+    one_after_the_other = ("--recipe", "continual", "--task", "sst2", "--regions", run_id, "--regions")
+    out = ("--out", tmp_path / "m")
+    for more in (
+        (*retrain, run_id),
+        (*retrain, run_id, *out),
+        (*retrain, runs / run_id / "region.safetensors", *out),
+        (*one_after_the_other, run_id),
+        (*one_after_the_other, run_id, *out),
+    ):
+        said = call(*words, *more)
+        assert said.code == 2 and "was found on a base with the fingerprint" in " ".join(said.err.split()), said.err
+    assert not (tmp_path / "m").exists()
+    forced = call(*words, *retrain, run_id, "--out", tmp_path / "m", "--force")
+    assert forced.code == 0 and "Forced: the region of" in forced.err
+    refused = call(*words, *retrain, run_id, "--force")
+    assert refused.code == 2 and "--force goes with --out DIR" in refused.err
+
+
+def test_a_region_that_does_not_say_its_base_is_taken(pair, task_file, localized, tmp_path):
+    region = given_region(localized[1].json["run_id"], localized[0]).region
+    region.save(tmp_path / "plain.safetensors")
+    words = ("--task", task_file, "--recipe", "graft-retrain", "--region", tmp_path / "plain.safetensors")
+    finetune(pair[0], tmp_path / "m", *words)
+    told = json.loads((tmp_path / "m" / "finetune.json").read_text())["region"]
+    assert "run" not in told and told["sha256"] == region.sha256()
 
 
 def test_a_grid_is_told_point_by_point(pair, task_file, tmp_path):

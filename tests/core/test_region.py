@@ -91,6 +91,19 @@ def test_mask_rows_and_columns(a: set[int]) -> None:
         assert region.columns(name).tolist() == [int(column.sum()) for column in table.T]
 
 
+@given(flats, flats)
+def test_equal_regions_have_one_hash_however_they_are_stored(a: set[int], b: set[int]) -> None:
+    assert (region_of(a).sha256() == region_of(b).sha256()) == (a == b)
+
+
+def test_a_hash_knows_the_shapes_and_not_the_file(tmp_path: Path) -> None:
+    region = region_of({0, 13})
+    region.save(tmp_path / "compact", {"run_id": "x"}, compact=True)
+    assert Region.load(tmp_path / "compact").sha256() == region.sha256()
+    turned = Region(region.indices, {**SHAPES, "a": (4, 3)})
+    assert turned.sha256() != region.sha256()
+
+
 def test_ends_and_shares() -> None:
     empty, full = Region.empty(SHAPES), Region.full(SHAPES)
     assert (empty.size, full.size, full.d) == (0, D, D)

@@ -150,7 +150,7 @@ def test_graft_retrain_changes_only_the_region(bare, tiny, tmp_path):
         assert name not in region.indices or name.endswith("key.bias") or not torch.equal(old, new), name
     record = told(tmp_path / "out")
     assert 0 < record["touched"] <= record["trained"] == found.trained == region.size
-    assert record["region"] == {"size": region.size, "d": region.d}
+    assert record["region"] == {"size": region.size, "d": region.d, "sha256": region.sha256()}
     pair = load_pair(bare, tmp_path / "out")
     assert int((pair.base != pair.finetuned).sum()) == record["touched"]
 

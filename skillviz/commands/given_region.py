@@ -1,0 +1,75 @@
+"""A region that fine-tuning is given: where it was found, and whether it is the base's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skillviz.commands.output import note
+from skillviz.commands.runs import open_run
+from skillviz.errors import WrongBase
+
+if TYPE_CHECKING:
+    from skillviz.core.region import Region
+
+
+@dataclass(frozen=True)
+class GivenRegion:
+    """A region by the name that was typed, the file that it is in, and the id of its run where it is one's."""
+
+    named: str
+    file: Path
+    run: str | None
+
+    @cached_property
+    def region(self) -> Region:
+        """The region itself."""
+        from skillviz.core.region import Region
+
+        return Region.load(self.file)
+
+    @cached_property
+    def header(self) -> dict[str, Any]:
+        """What its file says of where it comes from."""
+        from skillviz.core.region import Region
+
+        return Region.header(self.file)
+
+
+def given_region(named: str, runs_dir: Path | None = None) -> GivenRegion:
+    """The region of a file, or the main one of a run: its id, a unique beginning, its folder or key:<spec key>."""
+    from skillviz.core.region import Region
+    from skillviz.runs.run import REGION
+
+    file = Path(named).expanduser()
+    if file.is_file() or named.endswith(".safetensors"):
+        return GivenRegion(named, file, Region.header(file).get("run_id"))
+    run = open_run(named, runs_dir)
+    return GivenRegion(named, run.path / REGION, run.id)
+
+
+def check_bases(base: str, regions: Sequence[GivenRegion], force: bool = False) -> None:
+    """Raises WrongBase where a region was found on another base, as its file tells; with `force` that is noted.
+
+    A region that does not say where it was found is taken as it is.
+    """
+    told = {one.named: one.header.get("base_fingerprint") for one in regions}
+    if not any(told.values()):
+        return
+    from skillviz.models.checkpoint import read_info
+    from skillviz.models.fetch import resolve
+
+    info = read_info(resolve(base))
+    for named, found in told.items():
+        if not found or found == info.fingerprint:
+            continue
+        sentence = (
+            f"the region of {named} was found on a base with the fingerprint {str(found)[:12]}; '{info.id}' has "
+            f"{info.fingerprint[:12]}"
+        )
+        if not force:
+            raise WrongBase(f"{sentence}. Give that base, or add --force to train the region of this one anyway.")
+        note(f"Forced: {sentence}.")
