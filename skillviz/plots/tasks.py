@@ -84,10 +84,11 @@ def gain_of_regions(
     """One row a region or union, one column a task: the relative gain; bold where the region was made for the task.
 
     `gain` as the study's table; tasks in `order`, then by alphabet. Colours end at 0 and 100 %; the numbers do not.
+    Where no gain is defined, there are no cells.
     """
     require(gain, GAIN, "gain")
     x, y = "task", "region of"
-    if gain.empty:
+    if gain["value"].isna().all():
         return blank(NO_GAIN, theme, height or 300, x, y)
     tasks = ordered(gain["task"].astype(str), order)
     table = gain.assign(of=gain["of"].astype(str) + np.where(gain["purified"], "+", ""))
@@ -112,9 +113,10 @@ def union_gain(union: pd.DataFrame, *, theme: str = "light", height: int | None 
     """What a union gives every task, beside the task's own region: one row a task, marks with intervals.
 
     `union`: task, what (SINGLE, UNION_OF, PURIFIED; CHOSEN: of one task's region), value, low, high (relative gain,
-    1 = the multi-task model).
+    1 = the multi-task model). Tasks on which nothing is defined have no row.
     """
     require(union, UNION, "union")
+    union = union[union["task"].isin(union.loc[union["value"].notna(), "task"])]
     if union.empty:
         return blank(NO_GAIN, theme, height or 300, GAIN_TITLE, "task")
     figure = _dots(union.rename(columns={"what": "group"}), UNION_STYLES, GAIN_TITLE, theme, height)

@@ -38,8 +38,21 @@ class Found:
 
     @property
     def gain(self) -> pd.DataFrame:
-        """The table of gains."""
-        return self.tables["gain"]
+        """The table of gains, without the tasks on which none is defined."""
+        table = self.tables["gain"]
+        return table[~table["task"].isin(self.without_gain)]
+
+    @property
+    def without_gain(self) -> tuple[str, ...]:
+        """The tasks on which the multi-task model gains nothing, so that no region can give back a share of it."""
+        table = self.tables["gain"]
+        known = set(table.loc[table["value"].notna(), "task"])
+        return tuple(task for task in self.tasks if task in set(table["task"]) - known)
+
+    @property
+    def has_no_gain(self) -> bool:
+        """Whether gains were asked for, and none of the tasks has one."""
+        return len(self.tables["gain"]) > 0 and self.gain.empty
 
 
 def read(study: StudyFolder) -> Found:
@@ -56,9 +69,13 @@ def read(study: StudyFolder) -> Found:
 
 
 def summary(found: Found, kind: str) -> str:
-    """The page's sentences: isolation, then transfer."""
+    """The page's sentences: isolation, then transfer, then the tasks that have no gain."""
     kin = {(a, b): relation(a, b) for a in found.tasks for b in found.tasks}
-    said = [tasks_words.isolation(found.tables["isolation"], kind), tasks_words.transfer(found.gain, kin)]
+    said = [
+        tasks_words.isolation(found.tables["isolation"], kind),
+        tasks_words.transfer(found.gain, kin),
+        tasks_words.without_gain(found.without_gain, found.has_no_gain),
+    ]
     return "\n\n".join(sentence for sentence in said if sentence)
 
 
@@ -83,7 +100,9 @@ def which_of(found: Found) -> str:
 
 
 def gains(found: Found, which: str) -> None:
-    """The map of relative gain."""
+    """The map of relative gain; nothing where no task has one, which the sentence above says."""
+    if found.has_no_gain:
+        return
     if not which:
         st.info("This study has no gains yet: they need the weights of its multi-task model.", icon=":material/info:")
         return
@@ -100,7 +119,9 @@ def _parts(found: Found) -> dict[str, pd.DataFrame]:
 
 
 def union(found: Found) -> None:
-    """Any set of tasks, and what the union of their regions gives every task."""
+    """Any set of tasks, and what the union of their regions gives every task; nothing where no task has a gain."""
+    if found.has_no_gain:
+        return
     st.markdown("## Any set of tasks", help=about("union", "gain"))
     chosen = controls.several(
         "union", "Unite the regions of", found.tasks, _first_union(found), help=task_titles.told(found.tasks) or None
@@ -113,8 +134,11 @@ def union(found: Found) -> None:
         rows = _asked(found, chosen)
     if rows.empty:
         return
-    st.markdown(tasks_words.union(rows, chosen))
-    show(exhibits.union(rows, chosen, theme()), found.study.name)
+    told = rows[rows["value"].notna()]
+    left_out = [task for task in found.tasks if task in set(rows["task"]) - set(told["task"])]
+    st.markdown(tasks_words.union(told, chosen, left_out))
+    if len(told):
+        show(exhibits.union(told, chosen, theme()), found.study.name)
 
 
 def _first_union(found: Found) -> tuple[str, ...]:

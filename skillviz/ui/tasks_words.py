@@ -71,20 +71,38 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
     return "; ".join(lines) + ". Each pair is judged by its own interval."
 
 
-def union(rows: pd.DataFrame, chosen: Sequence[str]) -> str:
-    """What the union of these tasks' regions gives inside and outside it."""
+def without_gain(tasks: Sequence[str], is_every_one: bool) -> str:
+    """That these tasks have no relative gain and are left out, or that none has one; empty where all have."""
+    if not tasks:
+        return ""
+    named = text.listed([text.plain(task) for task in tasks], 8)
+    if is_every_one:
+        return (
+            f"**No task has a gain**: on {named} the multi-task model does no better than the pre-trained one. There "
+            "is nothing of which a region could bring back a share, so what regions and unions give is not shown."
+        )
+    return f"Left out of the gains, as the multi-task model does no better there than the pre-trained one: {named}."
+
+
+def union(rows: pd.DataFrame, chosen: Sequence[str], left_out: Sequence[str] = ()) -> str:
+    """What the union of these tasks' regions gives inside and outside it; on the tasks left out no gain is defined."""
     found = rows[rows["what"] == (UNION_OF if len(chosen) > 1 else CHOSEN)].set_index("task")
     inside = [_one(task, found.loc[task]) for task in chosen if task in found.index]
     outside = [_one(str(task), found.loc[task]) for task in found.index if task not in chosen]
-    what = "The union" if len(chosen) > 1 else "The region"
-    named = text.listed([text.plain(task) for task in chosen], 8)
-    said = f"{what} of {named} brings back {text.listed(inside, 8)}"
-    return f"{said}; of tasks outside it, {text.listed(outside, 8)}." if outside else f"{said}."
+    what = f"{'union' if len(chosen) > 1 else 'region'} of {text.listed([text.plain(task) for task in chosen], 8)}"
+    if inside:
+        told = f"The {what} brings back {text.listed(inside, 8)}"
+        told += f"; of tasks outside it, {text.listed(outside, 8)}." if outside else "."
+    elif outside:
+        told = f"Of tasks outside it, the {what} brings back {text.listed(outside, 8)}."
+    else:
+        told = f"Of what the {what} brings back, no share can be told."
+    if not left_out:
+        return told
+    return f"{told} On {text.listed([text.plain(task) for task in left_out], 8)} the multi-task model gains nothing."
 
 
 def _one(task: str, row: Any) -> str:
-    if text.missing(row["value"]):
-        return f"n/a on {text.plain(task)}, where the multi-task model gains nothing"
     interval = text.percent_interval(row["low"], row["high"], 0)
     return f"**{text.percent(row['value'], 0)}** ({interval}) on {text.plain(task)}"
 

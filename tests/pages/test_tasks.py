@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from tests.pages.test_pages import charts, opened, words
@@ -77,3 +78,33 @@ def test_without_a_study_the_command_is_shown(empty: Path) -> None:
     test = opened("tasks")
     assert not test.exception and not charts(test)
     assert any("reproduce figure8 --scale demo" in code.value for code in test.code)
+
+
+def without(study: Path, *tasks: str) -> None:
+    """Leaves no gain defined on these tasks, or on any."""
+    path = study / "gain.parquet"
+    table = pd.read_parquet(path)
+    table.loc[table["task"].isin(tasks or table["task"]), ["value", "low", "high"]] = float("nan")
+    table.to_parquet(path, index=False)
+
+
+def test_without_any_gain_it_is_said_once_and_no_map_is_drawn(study: Path) -> None:
+    without(study)
+    test = opened("tasks")
+    assert not test.exception and len(charts(test)) == 2, "shared entries and stability"
+    said = words(test)
+    assert said.count("No task has a gain") == 1 and "n/a" not in said
+    assert "Any set of tasks" not in said and not test.get("pills")
+
+
+def test_tasks_without_a_gain_are_left_out_and_named(study: Path) -> None:
+    without(study, "film-sentiment")
+    test = opened("tasks", union="film-sentiment~gadget-sentiment")
+    assert not test.exception and len(charts(test)) == 4
+    said = words(test)
+    assert "Left out of the gains" in said and "n/a" not in said
+    columns = figure(test, 1)["layout"]["xaxis"]["ticktext"]
+    assert len(columns) == 3 and not any("film" in name for name in columns)
+    assert any("film" in name for name in figure(test, 1)["layout"]["yaxis"]["ticktext"]), "its region gives others"
+    assert "The union of film-sentiment and gadget-sentiment brings back **" in said
+    assert not any("film" in name for name in figure(test, 2)["layout"]["yaxis"]["ticktext"])

@@ -94,9 +94,25 @@ def test_minus_nought_is_nought() -> None:
 
 
 def test_a_gain_that_is_not_defined_says_so() -> None:
-    frame = frames.gain().assign(value=np.nan)
+    frame = frames.gain()
+    frame.loc[frame["task"] == sorted(frames.TASKS)[0], ["value", "low", "high"]] = np.nan
     cells, numbers = tasks.gain_of_regions(frame).data
     assert numbers.text[0] == "n/a" and "gains nothing there" in cells.hovertext[0][0]
+
+
+def test_without_any_gain_there_are_no_cells_and_no_axes() -> None:
+    for figure in (
+        tasks.gain_of_regions(frames.gain().assign(value=np.nan)),
+        tasks.union_gain(frames.union().assign(value=np.nan)),
+    ):
+        assert not figure.data and tasks.NO_GAIN in {note.text for note in figure.layout.annotations}
+
+
+def test_a_task_on_which_nothing_is_defined_has_no_row_in_a_union() -> None:
+    frame = frames.union()
+    frame.loc[frame["task"] == ONE, "value"] = np.nan
+    names = list(tasks.union_gain(frame).layout.yaxis.ticktext)
+    assert len(names) == len(frames.TASKS) - 1 and ONE not in names
 
 
 def test_a_union_stands_between_the_two_models() -> None:

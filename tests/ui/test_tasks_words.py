@@ -56,11 +56,35 @@ def test_transfer_counts_what_leaves_out_nought() -> None:
 
 def test_a_union_is_told_inside_and_outside() -> None:
     rows = pd.DataFrame(
-        [("a", UNION_OF, 0.9, 0.8, 1.0), ("b", UNION_OF, 0.2, -0.1, 0.5), ("c", UNION_OF, np.nan, np.nan, np.nan)],
+        [("a", UNION_OF, 0.9, 0.8, 1.0), ("b", UNION_OF, 0.2, -0.1, 0.5), ("c", UNION_OF, 0.3, 0.1, 0.5)],
         columns=["task", "what", "value", "low", "high"],
     )
     said = plain(words.union(rows, ("a", "b")))
     assert "The union of a and b brings back **90 %** (80–100) on a and **20 %** (−10 to 50) on b" in said
-    assert "of tasks outside it, n/a on c, where the multi-task model gains nothing." in said
+    assert said.endswith("of tasks outside it, **30 %** (10–50) on c.")
     single = pd.concat([rows.assign(what=CHOSEN), rows[rows["task"] == "b"].assign(what=SINGLE)])
     assert plain(words.union(single, ("a",))).startswith("The region of a brings back **90 %** (80–100) on a; of tasks")
+
+
+def test_tasks_without_a_gain_are_named_once_and_never_given_a_number() -> None:
+    rows = pd.DataFrame(
+        [("a", UNION_OF, 0.9, 0.8, 1.0), ("c", UNION_OF, 0.3, 0.1, 0.5)],
+        columns=["task", "what", "value", "low", "high"],
+    )
+    one = plain(words.union(rows, ("a", "b"), ("b",)))
+    assert one == (
+        "The union of a and b brings back **90 %** (80–100) on a; of tasks outside it, **30 %** (10–50) on c. "
+        "On b the multi-task model gains nothing."
+    )
+    outside = plain(words.union(rows[1:], ("a", "b"), ("a", "b")))
+    assert outside.startswith("Of tasks outside it, the union of a and b brings back **30 %** (10–50) on c.")
+    none = plain(words.union(rows[:0], ("a", "b"), ("a", "b")))
+    assert none.endswith("brings back, no share can be told. On a and b the multi-task model gains nothing.")
+    assert "n/a" not in one + outside + none
+
+
+def test_that_no_task_has_a_gain_is_said() -> None:
+    assert words.without_gain((), False) == ""
+    assert "**No task has a gain**: on a and b the multi-task model does no better" in words.without_gain("ab", True)
+    some = words.without_gain(("a",), False)
+    assert some.startswith("Left out of the gains") and some.endswith(": a.")
