@@ -1,12 +1,12 @@
-"""The tables of a study without an experiment: scores, differences, recovered gain, make-up, stability; of sequences
-the stages too."""
+"""The tables of a study without an experiment: scores, differences, recovered gain, make-up, stability; of a sequence
+its stages, of regions of one model of several tasks what they share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from skillviz.studies import differences, means, observed, resampled, shapes, variants
+from skillviz.studies import differences, means, observed, resampled, shapes, shared_models, variants
 from skillviz.studies.exp import stability
 from skillviz.studies.recovered import recovered
 from skillviz.studies.tables import notes
@@ -30,13 +30,17 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     """The tables that any study has, from what of it is finished; a row is of one setting, over its seeds."""
     found = _by_readout(observed.of_results(results))
     drawn = resampled.of_test(found)
+    stages, of_stages = shared_models.stages(results)
+    shared, of_shared = shared_models.overlap(results)
     return {
         "scores": means.scores(found, drawn),
         "differences": differences.paired(found, PAIRS, drawn),
         "recovered": recovered(found, resampled=drawn),
         "makeup": shapes.makeup(results.runs(), variants.named_localizers(results)),
         "stability": stability.of_results(results),
-        "note": notes(*observed.told(found)),
+        **stages,
+        **shared,
+        "note": notes(*observed.told(found), *of_stages, *of_shared),
     }
 
 

@@ -18,6 +18,7 @@ from skillviz.studies.observed import Observed, of_results, once
 from skillviz.studies.plan import plan
 from skillviz.studies.recovered import recovered
 from skillviz.studies.results import Results
+from skillviz.studies.shared_models import SEVERAL_SEQUENCES, stages
 from skillviz.studies.tables import make_tables
 from skillviz.studies.variants import asked_of_model, named_localizers
 from tests.studies.tiny_studies import seen
@@ -106,7 +107,8 @@ def test_the_recovered_gain_is_of_one_way_of_training() -> None:
 
 @pytest.fixture(scope="module")
 def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
-    """A study really made: LoRA of two ranks, SGD in two ways with two seeds each, a region retrained, two modes."""
+    """A study really made: LoRA of two ranks, SGD in two ways with two seeds each, a region retrained, two modes, one
+    model of both tasks."""
     one, two = tasks(tiny)
     search = {"localizer": "movement", "size": "5%"}
     study = study_of(
@@ -118,6 +120,7 @@ def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
         {"task": one, "recipe": "graft-retrain", "region": {**search, "finetune": {"steps": 2}}, "localizer": "none"},
         {"tasks": [one, two], "recipe": "continual", "mode": "naive"},
         {"tasks": [one, two], "recipe": "continual", "mode": "grafting", "region": REGION},
+        {"tasks": [one, two], "recipe": "multi-task", "localizer": "fisher", "size": "5%"},
     )
     folder = tmp_path_factory.mktemp("ways")
     with pytest.MonkeyPatch.context() as patch:
@@ -141,7 +144,8 @@ def test_every_row_of_a_study_is_of_one_setting(results: Results) -> None:
 
 def test_a_make_up_has_one_row_a_part_seed_and_setting(results: Results) -> None:
     names = named_localizers(results)
-    assert set(names) == {"movement, 1 step", "movement, 6 steps", "movement, 2 steps", "movement"}  # of task two: one
+    of_two = {"movement", "fisher"}  # one model each
+    assert set(names) == {"movement, 1 step", "movement, 6 steps", "movement, 2 steps", *of_two}
     table = make_tables(results.study, results)["makeup"]
     shares = table.groupby(["task", "localizer"])["share"].sum()
     models = pd.Series(2.0, index=[("one", "movement, 1 step"), ("one", "movement, 6 steps")])
@@ -154,3 +158,26 @@ def test_a_region_s_run_and_model_are_told_without_their_seeds(results: Results)
     assert asked["region localizer"] == "movement" and asked["region sizes"] == "5%"
     assert (asked["region model recipe"], asked["region model steps"], asked["steps"]) == ("sgd", 2, 6)
     assert not [name for name in asked if "seed" in name]
+
+
+def test_a_study_of_models_of_several_tasks_tells_their_stages_and_what_their_regions_share(results: Results) -> None:
+    made = make_tables(results.study, results)
+    rows = made["stages"].query("metric == 'accuracy'")
+    told = {
+        (mode, stage, task) for mode in ("naive", "grafting") for stage, task in ((1, "one"), (2, "one"), (2, "two"))
+    }
+    alone = {("independent", 1, "one"), ("independent", 2, "two")}
+    assert {*zip(rows["mode"], rows["stage"], rows["task"], strict=True)} == told | alone
+    assert not rows.loc[rows["mode"] == "grafting", "change"].any()
+    assert set(made["overlap"]["row"]) == {"one", "two"} and set(made["isolation"]["kind"]) == {"overlap", "iou"}
+    assert made["note"]["text"].str.contains("bit for bit the same after every later stage").any()
+
+
+@pytest.mark.parametrize("other", [{"finetune": {"seed": 1}}, {"tasks": "turned", "mode": "grafting"}])
+def test_several_sequences_are_not_told_as_one(tiny: Path, store: Store, other: dict[str, Any]) -> None:
+    one, two = tasks(tiny)
+    entry = {"tasks": [one, two], "recipe": "continual", "region": REGION}
+    turned = {"tasks": [two, one]} if "tasks" in other else {}
+    study = study_of(tiny, entry, {**entry, **other, **turned})
+    assert stages(Results(plan(study), store)) == ({}, [SEVERAL_SEQUENCES])
+    assert stages(Results(plan(study_of(tiny, entry)), store)) == ({}, [])  # nothing is made yet

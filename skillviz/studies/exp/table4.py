@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,46 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     """stages, scores, differences and note; raises BadData where grafting changed an earlier task's logits."""
     found = {mode: list(results.scores(recipe=RECIPE, mode=mode)) for mode in (NAIVE, GRAFTING)}
     alone = {_name(run): run for run in results.runs(role="region")}
+    told = followed(found, alone)
+    return {
+        "stages": told.table(),
+        "scores": pd.DataFrame(_scores(told, alone)),
+        "differences": pd.DataFrame(_differences(told)),
+        "note": notes(*told.said(), "One fine-tuning seed: intervals are over test examples."),
+    }
+
+
+@dataclass(frozen=True)
+class Followed:
+    """A sequence in each mode: answers by stage and task, without test examples that another task trained on."""
+
+    stages: Mapping[str, Mapping[tuple[int, str], Answers]]
+    left: Mapping[str, Unseen]
+    order: Sequence[str]
+
+    def table(self) -> pd.DataFrame:
+        """The table `stages`."""
+        rows = [row for mode, own in self.stages.items() for row in stage_rows(mode, own, self.order)]
+        return pd.DataFrame(rows)
+
+    def said(self) -> list[str]:
+        """What must be said of it."""
+        found = [one.sentence for one in self.left.values() if one.sentence]
+        if self.stages[GRAFTING]:
+            found.append(
+                "In grafting every earlier task's test logits are bit for bit the same after every later stage; "
+                "checked."
+            )
+        return found
+
+
+def followed(found: Mapping[str, Sequence[Score]], alone: Mapping[str, Run]) -> Followed:
+    """The sequence of these scores by mode; `alone` are the runs on a model of each task alone, by the task's name.
+
+    Raises BadData where grafting changed an earlier task's logits.
+    """
     order = order_of([score for scores in found.values() for score in scores])
-    left = _left([*(s.spec.task for scores in found.values() for s in scores)])
+    left = _left([s.spec.task for scores in found.values() for s in scores])
     stages: dict[str, dict[tuple[int, str], Answers]] = {
         mode: {place_of(s): answers(s.predictions(), s.record.task, left[place_of(s)[1]].seen) for s in scores}
         for mode, scores in found.items()
@@ -66,18 +105,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
         if task in alone
     }
     refuse_changed(stages[GRAFTING], order)
-    rows = [row for mode, own in stages.items() for row in stage_rows(mode, own, order)]
-    said = [one.sentence for one in left.values() if one.sentence]
-    if stages[GRAFTING]:
-        said.append(
-            "In grafting every earlier task's test logits are bit for bit the same after every later stage; checked."
-        )
-    return {
-        "stages": pd.DataFrame(rows),
-        "scores": pd.DataFrame(_scores(stages, alone, left, order)),
-        "differences": pd.DataFrame(_differences(stages, order)),
-        "note": notes(*said, "One fine-tuning seed: intervals are over test examples."),
-    }
+    return Followed(stages, left, order)
 
 
 def place_of(score: Score) -> tuple[int, str]:
@@ -108,19 +136,14 @@ def _note_of(run: Run) -> Any:
     return run.record.task
 
 
-def _scores(
-    stages: Mapping[str, Mapping[tuple[int, str], Answers]],
-    alone: Mapping[str, Run],
-    left: Mapping[str, Unseen],
-    order: Sequence[str],
-) -> list[dict[str, Any]]:
+def _scores(told: Followed, alone: Mapping[str, Run]) -> list[dict[str, Any]]:
     """Every task after the last stage by mode, and the graft of its own region alone."""
     rows = []
-    for task in order:
+    for task in told.order:
         run = alone.get(task)
-        sides = {METHODS[mode]: _last(own, task) for mode, own in stages.items()}
+        sides = {METHODS[mode]: _last(own, task) for mode, own in told.stages.items()}
         if run is not None:
-            seen, note = left[task].seen, _note_of(run)
+            seen, note = told.left[task].seen, _note_of(run)
             sides["pretrained"] = answers(run.predictions(), note, seen, "pretrained")
             sides["graft"] = answers(run.predictions(), note, seen, "grafted")
         for method, own in sides.items():
@@ -138,11 +161,11 @@ def _scores(
     return rows
 
 
-def _differences(stages: Mapping[str, Mapping[tuple[int, str], Answers]], order: Sequence[str]) -> list[dict[str, Any]]:
+def _differences(told: Followed) -> list[dict[str, Any]]:
     """After the last stage, on the same examples: each mode less the independent models, and grafting less naive."""
     rows = []
-    for task in order:
-        ends = {mode: _last(own, task) for mode, own in stages.items()}
+    for task in told.order:
+        ends = {mode: _last(own, task) for mode, own in told.stages.items()}
         for a, b in ((NAIVE, INDEPENDENT), (GRAFTING, INDEPENDENT), (GRAFTING, NAIVE)):
             one, two = ends[a], ends[b]
             if one is None or two is None:
