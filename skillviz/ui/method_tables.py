@@ -78,7 +78,7 @@ def points(scores: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
 def every_point(scores: pd.DataFrame, id_task: str, task: str) -> pd.DataFrame:
     """The same of every method and localizer of a study, whatever was asked; a localizer beside the first is named."""
     rows = scores[(scores["id_task"] == id_task) & (scores["task"] == task) & (scores["split"] == "test")]
-    rows = rows[rows["method"] != "complement"]
+    rows, ways = _by_way(rows[rows["method"] != "complement"])
     first = rows[rows["method"] == GRAFT]["localizer"]
     main = first.iloc[0] if len(first) else ""
     is_other = (rows["method"] == GRAFT) & (rows["localizer"] != main)
@@ -89,7 +89,18 @@ def every_point(scores: pd.DataFrame, id_task: str, task: str) -> pd.DataFrame:
     if len(known := bases(rows)) > 1:
         shown = rows["base"].map(base_names(known))
         named = named.where(rows["base"] == known[0], named + ", " + shown)
+    named = named.where((ways == "") | (rows["method"] == "pretrained"), named + ", " + ways)
     return _as_points(rows.assign(method=named), _graftable(scores))
+
+
+def _by_way(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
+    """The rows with the bare name of their recipe, and what differs among its models: empty where nothing does, and of
+    grafts that are named by their recipe, which has it."""
+    whole = rows["recipe"].astype(str)
+    bare, ways = whole.str.replace(r", .*", "", regex=True), whole.str.replace(r"^.*?(, |$)", "", regex=True)
+    by_recipe = rows["method"].isin(OF_REGIONS) & ~bare.isin(PLAIN)
+    tuned = _of_the_tuned(rows.assign(recipe=bare.where(~by_recipe, whole), way=ways.where(~by_recipe, "")))
+    return tuned.drop(columns="way"), tuned["way"]
 
 
 def _as_points(rows: pd.DataFrame, d: Mapping[str, float]) -> pd.DataFrame:
@@ -107,7 +118,8 @@ def _as_points(rows: pd.DataFrame, d: Mapping[str, float]) -> pd.DataFrame:
             "n": rows["n"].to_numpy(),
         }
     )
-    found = found[(found["method"] != SCALED) | ~found["metric"].isin(("accuracy", "f1"))]
+    scaled = found["method"].str.partition(", ")[0] == SCALED
+    found = found[~scaled | ~found["metric"].isin(("accuracy", "f1"))]
     # a model without a region may stand in the table once for every recipe of its grafts
     return found.drop_duplicates(["method", "share", "metric"]).reset_index(drop=True)
 

@@ -74,6 +74,21 @@ def test_rows_that_two_studies_share_count_once(tables: dict[str, pd.DataFrame])
     assert method_tables.joined([], method_tables.KEYS).empty
 
 
+def test_every_point_names_what_differs_among_models_of_one_recipe(tables: dict[str, pd.DataFrame]) -> None:
+    """Both ranks and the grafts of both trainings are drawn; the temperature is that of the tuned model alone."""
+    scores = tables["scores"]
+    own = scores[(scores["id_task"] == ASKED.task) & (scores["task"] == ASKED.task)]
+    ways = {"lora": ("lora, rank 1", "lora, rank 8"), "ft": ("sgd, 1 step", "sgd, 300 steps, lr 0.05")}
+    ways |= {"ft_scaled": ("lora, rank 1", "sgd, 1 step"), "graft": ("sgd, 1 step", "adamw, 300 steps")}
+    rows = [own[own["method"] == method].assign(recipe=way) for method, both in ways.items() for way in both]
+    found = method_tables.every_point(pd.concat(rows, ignore_index=True), ASKED.task, ASKED.task)
+    assert set(found["method"]) == {
+        "lora, rank 1", "lora, rank 8", "ft, 1 step", "ft, 300 steps, lr 0.05", "ft_scaled, 1 step", "graft, 1 step",
+        "graft@adamw, 300 steps",
+    }  # fmt: skip
+    assert "accuracy" not in set(found.loc[found["method"] == "ft_scaled, 1 step", "metric"])
+
+
 def two_bases(scores: pd.DataFrame) -> pd.DataFrame:
     """The scores of two bases; the other one is twice as large and knows nothing."""
     double = {name: 2 * scores[name] for name in ("size", "touched")}
