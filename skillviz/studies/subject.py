@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from skillviz.errors import BadInput
@@ -44,17 +45,19 @@ class Subject:
 
 def subject(study: StudySpec) -> Subject:
     """What the study is about; tasks whose files cannot be read go by the name that they are asked for with."""
-    bases, readouts, files = set[str](), set[str](), list[str]()
+    at, called = cache(place), cache(_name)  # of the same few texts in every entry
+    bases, readouts, files = set[str](), set[str](), dict[str, None]()
     models: dict[str, set[str]] = {}
     for entry in study.runs:
         values = merged(study.defaults, entry)
-        bases |= {place(base) for base in _listed(values.get("base"))}
+        bases |= {at(base) for base in _listed(values.get("base"))}
         readouts |= set(_listed(values.get("readout")))
-        files += _files(values)
-        if plain := _model(values):
+        files |= dict.fromkeys(_files(values))
+        plain = at(str(values["finetuned"])) if values.get("finetuned") else _trained(values)
+        if plain:
             for task in (*_listed(values.get("task")), *_listed(values.get("tasks"))):
-                models.setdefault(_name(task), set()).add(plain)
-    tasks = {_name(file): place(file) for file in dict.fromkeys(files)}
+                models.setdefault(called(task), set()).add(plain)
+    tasks = {called(file): at(file) for file in files}
     return Subject(frozenset(bases), frozenset(readouts), tasks, {name: frozenset(own) for name, own in models.items()})
 
 
@@ -72,10 +75,8 @@ def _files(values: Mapping[str, Any]) -> Iterator[str]:
         yield from _files(values["region"])
 
 
-def _model(values: Mapping[str, Any]) -> str:
-    """The place of a fine-tuned model that is there, or how it is trained; empty where another recipe is meant."""
-    if values.get("finetuned"):
-        return place(str(values["finetuned"]))
+def _trained(values: Mapping[str, Any]) -> str:
+    """How an entry's fine-tuned model is trained; empty where another recipe is meant."""
     if not any(recipe in PLAIN for recipe in _listed(values.get("recipe")) or PLAIN):
         return ""
     told = values.get("finetune")

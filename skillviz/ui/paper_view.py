@@ -11,7 +11,6 @@ import streamlit as st
 from skillviz.studies.claims import verdicts
 from skillviz.studies.experiments import EXPERIMENTS, Experiment
 from skillviz.studies.published import TABLES, numbers, slips
-from skillviz.studies.scales import SCALES
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.verdicts import Verdict, main_share
 from skillviz.ui import (
@@ -176,9 +175,7 @@ def told(found: Found) -> None:
             st.markdown("### Numbers that the paper states", help=about("published"))
             shown = paper_words.numbers(rows)
             st.dataframe(shown, hide_index=True, alt="Single published numbers of text and captions")
-    scale = SCALES.get(found.scale or "")
-    if found.experiment is not None and scale is not None:
-        differences = found.experiment.differences(scale)
+    if found.study is not None and (differences := cache.setting_differences(found.study)):
         with st.container(border=True):
             st.markdown("### Differences in the setting")
             st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in differences))

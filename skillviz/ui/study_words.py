@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from skillviz.studies.experiments import EXPERIMENTS
 from skillviz.studies.scales import SCALES
 from skillviz.studies.store import FILE, StudyFolder
+from skillviz.studies.subject import place
 from skillviz.tasks.project import located
-from skillviz.ui import text
+from skillviz.ui import cache, text
 
 OURS = ["python", "-m", "skillviz"]
 PLAIN = re.compile(r"[\w./,=@:+%-]+")
@@ -33,13 +35,24 @@ def scale_words(scale: str | None) -> str:
 
 
 def label(study: StudyFolder) -> str:
-    """`Table 1 · demo world`; with its name where that is not the usual one."""
+    """`Table 1 · demo world`; with its name where that is not the usual one, and its base where that is its own."""
     record = study.record
-    usual = f"{record.experiment}-{record.scale}"
-    parts = [experiment_title(record.experiment), scale_words(record.scale)]
+    if study.name == f"{record.experiment}-{record.scale}":
+        return f"{experiment_title(record.experiment)} · {scale_words(record.scale)}"
     if not record.experiment:
-        return f"{study.name} · {parts[1]}" if record.scale else study.name
-    return " · ".join(parts if study.name == usual else [*parts, study.name])
+        return f"{study.name} · {world(study)}" if record.scale else study.name
+    return " · ".join([experiment_title(record.experiment), world(study), study.name])
+
+
+def world(study: StudyFolder) -> str:
+    """`demo world`, or what a study of this scale has in place of it: `own base minibert`, `own tasks`."""
+    scale, about = SCALES.get(study.record.scale or ""), cache.study_subject(study)
+    if scale is None or about is None:
+        return scale_words(study.record.scale)
+    if about.bases != {place(scale.base)}:
+        return f"own base {text.listed(sorted(PurePath(base).name for base in about.bases), 2)}"
+    own = [file for file in about.tasks.values() if not PurePath(file).is_relative_to(place(scale.folder))]
+    return "own tasks" if own else scale_words(scale.name)
 
 
 def caption(study: StudyFolder) -> str:
@@ -90,8 +103,8 @@ def _words(line: str) -> list[str]:
 
 
 def is_demo(study: StudyFolder) -> bool:
-    """Whether it is of the demo world, a toy."""
-    return study.record.scale == "demo"
+    """Whether it is of the demo world, a toy: its base and its tasks, not the name of its scale."""
+    return cache.is_demo_world(study)
 
 
 def caution() -> str:

@@ -128,6 +128,16 @@ def test_a_study_of_another_base_stands_alone(store: Path) -> None:
     assert "All rows are of the study `table1-demo`." in said(opened("methods", study="table1-demo"))
 
 
+@pytest.mark.parametrize("page", ["methods", "paper", "studies"])
+def test_a_base_of_ones_own_is_no_demo_world(page: str, store: Path) -> None:
+    of_bases(fake_study(store, "table1", name="table1-demo-own"), "my/base")
+    test = opened(page, study="table1-demo-own", item="table1")
+    assert not test.exception and "no evidence about" not in said(test)
+    assert test.selectbox(key="control.study").options == ["Table 1 · own base base · table1-demo-own"]
+    if page == "paper":
+        assert "my/base instead of RoBERTa-base" in said(test) and "0.97 million" not in said(test)
+
+
 def test_of_several_bases_one_is_chosen(store: Path) -> None:
     of_bases(fake_study(store, "table1", tables=("scores", "differences")), "my/one", "my/two")
     test = opened("methods")

@@ -70,7 +70,8 @@ def _yaml(name: str, experiment: str, scale: str) -> str:
         f"name: {name}\nexperiment: {experiment}\nscale: {scale}\n"
         "defaults: {base: demo_world/base, readout: head}\n"
         "runs:\n"
-        "- {task: film-sentiment, finetuned: demo_world/pairs/film-sentiment, localizer: [movement], size: ['1%']}\n"
+        "- {task: demo_world/tasks/film-sentiment.yaml, finetuned: demo_world/pairs/film-sentiment,\n"
+        "   localizer: [movement], size: ['1%']}\n"
     )
 
 

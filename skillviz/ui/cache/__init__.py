@@ -18,13 +18,22 @@ from skillviz.ui.cache.library import (
     texts,
 )
 from skillviz.ui.cache.models import devices, facts, preflight, rows, scored_rows, shelf, tasks_in, vocabulary, world
-from skillviz.ui.cache.studied import studies, study_outlook, study_runs, study_subject, study_table
+from skillviz.ui.cache.studied import (
+    is_demo_world,
+    setting_differences,
+    studies,
+    study_outlook,
+    study_runs,
+    study_subject,
+    study_table,
+)
 
 __all__ = [
     "answer",
     "devices",
     "entries",
     "facts",
+    "is_demo_world",
     "note",
     "others",
     "own_store",
@@ -36,6 +45,7 @@ __all__ = [
     "run",
     "runs",
     "scored_rows",
+    "setting_differences",
     "shelf",
     "studies",
     "study_outlook",

@@ -12,6 +12,7 @@ from skillviz.errors import BadInput
 from skillviz.runs.library import Library, library
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.studies import setting
 from skillviz.studies.outlook import Outlook, outlook
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, FOLDER, RECORD, StudyFolder, list_studies
@@ -41,8 +42,17 @@ def study_runs(study: StudyFolder) -> Sequence[Run]:
 
 def study_subject(study: StudyFolder) -> Subject | None:
     """What the study is about, by its file; None where that cannot be read."""
-    file = study.path / FILE
-    return _subject(str(file), file.stat().st_mtime_ns if file.is_file() else 0, study)
+    return _subject(*_file(study), study)
+
+
+def is_demo_world(study: StudyFolder) -> bool:
+    """Whether it is of the demo world, by its file."""
+    return _is_demo_world(*_file(study), study)
+
+
+def setting_differences(study: StudyFolder) -> tuple[str, ...]:
+    """In what its setting differs from the paper's, by its file; nothing where that cannot be read."""
+    return _differences(*_file(study), study)
 
 
 def study_outlook(study: StudySpec, store: Store, workers: int) -> Outlook:
@@ -59,6 +69,12 @@ def _stamp(found: Library) -> tuple[tuple[str, int], ...]:
             with suppress(OSError):
                 stamp.append((str(path), path.stat().st_mtime_ns))
     return tuple(stamp)
+
+
+def _file(study: StudyFolder) -> tuple[str, int]:
+    """The study's file and its time of change, 0 where it is gone."""
+    file = study.path / FILE
+    return str(file), file.stat().st_mtime_ns if file.is_file() else 0
 
 
 @st.cache_resource(show_spinner=False, max_entries=4, ttl=SCAN_SECONDS)
@@ -85,6 +101,22 @@ def _subject(file: str, changed: int, _study: StudyFolder) -> Subject | None:
         return subject(_study.study)
     except BadInput:
         return None
+
+
+@st.cache_resource(show_spinner=False, max_entries=TABLES)
+def _is_demo_world(file: str, changed: int, _study: StudyFolder) -> bool:
+    try:
+        return setting.is_demo_world(_study.study)
+    except BadInput:
+        return False
+
+
+@st.cache_resource(show_spinner=False, max_entries=TABLES)
+def _differences(file: str, changed: int, _study: StudyFolder) -> tuple[str, ...]:
+    try:
+        return setting.setting_differences(_study.study)
+    except BadInput:
+        return ()
 
 
 @st.cache_data(show_spinner=False, max_entries=16, ttl=OUTLOOK_SECONDS)
