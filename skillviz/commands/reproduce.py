@@ -56,12 +56,23 @@ Tasks = Annotated[
         help="Tasks of the scale, all, or YAML files; several with commas or given again.",
     ),
 ]  # fmt: skip
+Also = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--also", metavar="TASK",
+        rich_help_panel=given.MODELS,
+        help="Score the models on this task too, which has the same labels; may be given again. Tasks of your own that "
+        "share their labels are scored on each other anyway.",
+    ),
+]  # fmt: skip
 Data = Annotated[
     str | None,
     typer.Option(
-        "--data", metavar="DIR", rich_help_panel=given.DATA, help="A folder of data with a folder for every task."
+        "--data", metavar="DIR", rich_help_panel=given.DATA,
+        help="Your tasks: a folder with a folder for each, in it a task.yaml; all, or those named with --tasks. Or "
+        "other copies of the small scale's data.",
     ),
-]
+]  # fmt: skip
 Seeds = Annotated[
     int | None,
     typer.Option("--seeds", min=1, metavar="N", help="Fine-tune each model with N seeds (default 1)."),
@@ -86,6 +97,7 @@ def reproduce(
     finetuned: Finetuned = None,
     tasks: Tasks = None,
     readout: given.ReadoutOption = None,
+    also: Also = None,
     data: Data = None,
     seeds: Seeds = None,
     runs_dir: given.RunsDir = None,
@@ -98,16 +110,17 @@ def reproduce(
     Started again, it goes on where it stopped. The file can be changed and run with [bold]study run[/bold].
     """
     from skillviz.studies.reproduce import Asked, refuse_absent, refuse_wrong, study_of, write_study
+    from skillviz.studies.setting import setting_differences
 
     store = Store(store_root(runs_dir))
     kind = readout.value if readout else None
-    asked = Asked(name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned)
+    asked = Asked(name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned, tuple(also or ()))
     row, own, study = study_of(asked, store)
     refuse_absent(own, study)
     refuse_wrong(study, store)
     path = write_study(study, store)
     say(f"{row.title}: {row.question}")
-    for sentence in row.differences(own):
+    for sentence in setting_differences(study):
         note(sentence)
     say(f"The study file is {path}.")
     count = workers or default_of(scale)

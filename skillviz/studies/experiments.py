@@ -29,7 +29,8 @@ class Experiment:
     """A published table or figure as a study.
 
     `published` are CSVs of studies/published; `makes` the tables of the study, the main one first; `finding` what the
-    paper found; `differs`, by scale, what is said of the setting besides the scale's own sentences. The module
+    paper found; `differs`, by scale, what is said of the setting besides the scale's own sentences; `on_other_data`
+    that it is about data which a model was not tuned on. The module
     studies/exp/<name>.py has `build(scale)`, the entries of the study file, and `tables(results)`; it is imported when
     one of them is asked for.
     """
@@ -41,6 +42,7 @@ class Experiment:
     makes: tuple[str, ...]
     finding: str
     differs: Mapping[str, tuple[Difference, ...]] = field(default_factory=dict)
+    on_other_data: bool = False
 
     @property
     def main(self) -> str:
@@ -127,6 +129,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                     ),
                 ),
             },
+            on_other_data=True,
         ),
         Experiment(
             "table4", "Table 4: tasks learned one after the other",
@@ -214,6 +217,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                     ),
                 ),
             },
+            on_other_data=True,
         ),
         Experiment(
             "figure8", "Figure 8: regions in one model of several tasks",

@@ -18,12 +18,13 @@ from skillviz.errors import BadInput, SkillvizError
 from skillviz.models.recipes import RECIPES
 from skillviz.runs.atomic import write_text
 from skillviz.runs.store import Store, written
+from skillviz.studies.asked import TASK_FILE, asked_tasks, folder_tasks, other_tasks, refuse_alone, with_others
 from skillviz.studies.check import check
 from skillviz.studies.command import shareable
 from skillviz.studies.experiments import Experiment, experiment
 from skillviz.studies.plan import plan
 from skillviz.studies.published import published, stands_for
-from skillviz.studies.scales import EVERY, Scale, asked_tasks, scale
+from skillviz.studies.scales import EVERY, Scale, is_file, scale
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FILE, study_path
@@ -32,7 +33,6 @@ from skillviz.tasks.project import located
 REAL = "${SKILLVIZ_REAL}/data"
 VARIABLE = "SKILLVIZ_REAL"
 TASKS = "tasks"
-TASK_SUFFIXES = (".yaml", ".yml")
 SHOWN = ("id_task", "task", "method", "localizer", "share", "metric", "mean", "low", "high", "published", "std")
 """Columns of ours beside theirs; the first five name a row."""
 KEYS = ("id_task", "task", "method", "metric")
@@ -50,6 +50,7 @@ class Asked:
     seeds: int | None = None
     readout: str | None = None
     finetuned: str | None = None
+    also: tuple[str, ...] = ()
 
     def command(self) -> str:
         """The command line that asks for it, without paths of this machine."""
@@ -59,27 +60,69 @@ class Asked:
         }  # fmt: skip
         words = ["python -m skillviz reproduce", self.name, "--scale", self.scale]
         words += [f"--{name} {shlex.quote(str(value))}" for name, value in options.items() if value]
-        return shareable(" ".join([*words, *(f"--tasks {shlex.quote(task)}" for task in self.tasks)])) or ""
+        words += [f"--tasks {shlex.quote(task)}" for task in self.tasks]
+        words += [f"--also {shlex.quote(task)}" for task in self.also]
+        return shareable(" ".join(words)) or ""
 
 
 def study_of(asked: Asked, store: Store) -> tuple[Experiment, Scale, StudySpec]:
-    """The experiment, its scale with what was asked for, and the study; task files for `data` go to its folder.
+    """The experiment, its scale with what was asked for, and the study; task files for other copies go to its folder.
 
-    Raises BadInput where a name is not known or something does not fit.
+    `data` is a folder with a task file for every task, which are then the tasks, or other copies of the scale's data.
+    Raises BadInput where a name is not known, something does not fit, or the study's file was changed by hand.
     """
     row, own = experiment(asked.name), scale(asked.scale)
-    names = tuple(word for given in asked.tasks for word in re.split(r"[,\s]+", given) if word)
-    tasks = asked_tasks(own, names)
-    if asked.data and own.stored:
-        raise BadInput(f"the scale {own.name} has data of its own; give --data with --scale small.")
+    given = folder_tasks(Path(asked.data)) if asked.data else {}
+    if asked.data and not given and own.stored:
+        raise BadInput(
+            f"the scale {own.name} has data of its own, and {asked.data} has no folder with a {TASK_FILE}: here --data "
+            "takes tasks of yours here, each in such a folder."
+        )
+    tasks = asked_tasks(own, _words(asked.tasks) or ((EVERY,) if given else ()), given)
+    also = other_tasks(own, _words(asked.also), given)
     own = own.with_own(asked.base, tasks, asked.seeds, None, asked.readout, asked.finetuned)
+    own = with_others(own, also)
+    if row.on_other_data:
+        refuse_alone(row.name, own)
     name = f"{row.name}-{own.name}" + _suffix(own, asked)
-    if asked.data:
+    if asked.data and not given:
         folder = study_path(store.root, StudySpec(name=name, runs=({},))) / TASKS
         own = own.with_own(folder=write_tasks(own, Path(asked.data), folder))
     study = StudySpec(**{**row.build(own), "name": name, "command": asked.command()})
     plan(study)
+    refuse_edited(study, store)
     return row, own, study
+
+
+def refuse_edited(study: StudySpec, store: Store) -> None:
+    """Raises BadInput where the study's folder has a file that asks for something else: somebody's own changes."""
+    path = study_path(store.root, study) / FILE
+    if not path.is_file():
+        return
+    try:
+        is_same = _asks(read_study(path)) == _asks(study)
+    except BadInput:
+        is_same = False
+    if not is_same:
+        raise BadInput(
+            f"{path} is not what this command writes: it was changed by hand, or written by an earlier version; run it "
+            f"as it is with `python -m skillviz study run {shlex.quote(str(path))}`, or rename or delete it first."
+        )
+
+
+def _asks(study: StudySpec) -> dict[str, Any]:
+    """What of a study decides what it makes: all but its title and command."""
+    return study.model_dump(mode="json", exclude={"title", "command"})
+
+
+def _words(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Names with commas between them, one by one; the path of a file may hold commas and spaces."""
+    return tuple(
+        word
+        for words in given
+        for word in ([words] if located(words).is_file() else re.split(r"[,\s]+", words))
+        if word
+    )
 
 
 def write_tasks(scale: Scale, data: Path, folder: Path) -> str:
@@ -87,12 +130,10 @@ def write_tasks(scale: Scale, data: Path, folder: Path) -> str:
 
     Each task needs the folder of its name in `data`. Raises BadInput where one is missing.
     """
-    if not data.is_dir():
-        raise BadInput(f"{data} is not a folder; --data names one with a folder of examples for every task.")
     named = dict.fromkeys([*scale.tasks, *(other for task in scale.tasks for other in scale.near.get(task, ()))])
     roles = dict.fromkeys(task for tasks in scale.roles.values() for task in tasks) if not scale.chosen else {}
     for task in [*named, *(task for task in roles if task not in named)]:
-        if task.endswith(TASK_SUFFIXES) or "/" in task:
+        if is_file(task):
             continue
         text = located(f"{scale.folder}/{task}.yaml").read_text(encoding="utf-8")
         source = re.search(re.escape(REAL) + r"/([^/\s]+)/", text)
@@ -121,15 +162,22 @@ def write_study(study: StudySpec, store: Store) -> Path:
 
 def refuse_absent(own: Scale, study: StudySpec) -> None:
     """Raises BadInput with one sentence where what the study needs from outside is not there: models, data."""
-    needed = [own.base, *(str(spec.task) for spec in plan(study).runs)]
-    if any("${" + VARIABLE + "}" in text for text in needed) or own.name == "small":
-        real = os.environ.get(VARIABLE, "")
-        asks = "${" + VARIABLE + "}" in own.base or own.folder == scale(own.name).folder
-        if asks and not Path(real or os.devnull).is_dir():
-            raise BadInput(
-                f"the scale {own.name} needs real models and data: set {VARIABLE} to the folder that has models/ and "
-                "data/, or give --base and --data."
-            )
+    usual = scale(own.name)
+    if usual.stored or Path(os.environ.get(VARIABLE) or os.devnull).is_dir():
+        return
+    if "${" + VARIABLE + "}" in own.base or any(task.startswith(f"{usual.folder}/") for task in _task_files(study)):
+        raise BadInput(
+            f"the scale {own.name} needs real models and data: set {VARIABLE} to the folder that has models/ and "
+            "data/, or give --base and --data, or --base and task files with --tasks."
+        )
+
+
+def _task_files(study: StudySpec) -> set[str]:
+    """All tasks of a study as it names them, those too that models are scored on besides."""
+    found = plan(study)
+    runs = {task for spec in found.runs for task in (str(spec.task), *spec.others)}
+    scores = {str(task) for spec in found.scores for task in (spec.task, spec.on) if task}
+    return runs | scores | {task for spec in found.members for task in spec.tasks}
 
 
 def refuse_wrong(study: StudySpec, store: Store) -> None:
@@ -190,6 +238,7 @@ def _suffix(own: Scale, asked: Asked) -> str:
     words = [f"-{asked.seeds}-seeds"] if asked.seeds and asked.seeds > 1 else []
     every = own.chosen == own.roles.get(EVERY)
     named = [asked.base, asked.data, asked.readout, asked.finetuned, *(() if every else own.chosen)]
+    named += [f"also {task}" for task in asked.also]
     if every:
         words.insert(0, f"-{EVERY}")
     if any(named):

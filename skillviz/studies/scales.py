@@ -7,8 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skillviz.errors import BadInput
+from skillviz.tasks.project import located
 
 Entry = dict[str, Any]
+EVERY = "all"
+"""The word for every task, and the role of all tasks where a scale has more of them than it takes by itself."""
+
+
+def is_file(task: str) -> bool:
+    """Whether a task is named by a file, not by the name that it has at a scale."""
+    return task.endswith((".yaml", ".yml")) or "/" in task
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,17 @@ class Scale:
 
     def file(self, task: str) -> str:
         """The task as a run names it: a file of the scale's folder, or as given where it is a YAML file or path."""
-        return task if task.endswith((".yaml", ".yml")) or "/" in task else f"{self.folder}/{task}.yaml"
+        return task if is_file(task) else f"{self.folder}/{task}.yaml"
+
+    def every(self) -> tuple[str, ...]:
+        """All tasks of the scale, whatever a user asked for."""
+        usual = SCALES.get(self.name, self)
+        return usual.roles.get(EVERY, usual.tasks)
+
+    def pair(self, task: str) -> str:
+        """The fine-tuned model of a task that is there: the user's, or the scale's stored one; empty where none is."""
+        given = str(self.own.get("finetuned", ""))
+        return given or (f"{self.stored}/{task}" if self.stored and not is_file(task) else "")
 
     def some(self, role: str, most: int | None = None) -> tuple[str, ...]:
         """The tasks of a role, at most so many; all of those that the user asked for in their place."""
@@ -81,8 +99,7 @@ class Scale:
         `training` are fields of a member that differ from the scale's; `readout` may be one of them.
         """
         fields = self.fields(task) | ({"readout": training["readout"]} if "readout" in training else {})
-        given = self.own.get("finetuned") or (f"{self.stored}/{task}" if self.stored else "")
-        if given and recipe == "sgd" and not training:
+        if (given := self.pair(task)) and recipe == "sgd" and not training:
             return {**fields, "finetuned": given}
         values: dict[str, Any] = {"seed": list(range(self.seeds)), **self.training, **training}
         if recipe == "bitfit" and "lr" not in training and values.get("lr"):
@@ -145,15 +162,15 @@ class Scale:
         readout: str | None = None,
         finetuned: str | None = None,
     ) -> Scale:
-        """The scale with what a user named in place of its own; another base has no stored pairs."""
+        """The scale with what a user named in place of its own; another base, or readout, has no stored pairs."""
         if finetuned and len(tasks) != 1:
             raise BadInput("a fine-tuned model belongs to one task: name that task with --tasks.")
         own = {"base": base, "tasks": list(tasks), "folder": folder, "readout": readout, "finetuned": finetuned}
-        changed = replace(self, own={name: value for name, value in own.items() if value})
-        if base:
+        changed = replace(self, own={**self.own, **{name: value for name, value in own.items() if value}})
+        if base and located(base).absolute() != located(self.base).absolute():
             changed = replace(changed, base=base, stored="")
         if readout:
-            changed = replace(changed, readout=readout, stored=self.stored if readout == self.readout else "")
+            changed = replace(changed, readout=readout, stored=changed.stored if readout == self.readout else "")
         if seeds is not None:
             if seeds < 1:
                 raise BadInput(f"the number of fine-tuning seeds is {seeds}; give 1 or more.")
@@ -245,7 +262,6 @@ SMALL = Scale(
 )  # fmt: skip
 
 SCALES = {scale.name: scale for scale in (DEMO, SMALL)}
-EVERY = "all"
 
 
 def scale(name: str) -> Scale:
@@ -253,15 +269,3 @@ def scale(name: str) -> Scale:
     if name not in SCALES:
         raise BadInput(f"'{name}' is not a scale; known: {', '.join(SCALES)}.")
     return SCALES[name]
-
-
-def asked_tasks(scale: Scale, names: Sequence[str]) -> tuple[str, ...]:
-    """The tasks that these words ask for: `all` is every task of the scale; raises BadInput for an unknown name."""
-    every = scale.roles.get(EVERY, scale.tasks)
-    found = [task for name in names for task in (every if name == EVERY else (name,))]
-    unknown = [task for task in found if task not in every and not task.endswith((".yaml", ".yml")) and "/" not in task]
-    if unknown:
-        raise BadInput(
-            f"'{unknown[0]}' is not a task of the scale {scale.name}; known: {', '.join(every)}, all, or a YAML file."
-        )
-    return tuple(dict.fromkeys(found))

@@ -12,6 +12,7 @@ from skillviz.jobs import slots
 from skillviz.studies.experiments import EXPERIMENTS
 from skillviz.studies.spec import read_study
 from tests.cli.calls import call
+from tests.studies.tiny_studies import write_world
 
 
 def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
@@ -29,7 +30,9 @@ def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
         (("tabel2",), f"'tabel2' is not an experiment; known: {', '.join(EXPERIMENTS)}."),
         (("table2", "--scale", "big"), "'big' is not a scale; known: demo, small."),
         (("table2", "--tasks", "sst2"), "'sst2' is not a task of the scale demo; known: film-sentiment"),
-        (("table2", "--data", "here"), "has data of its own"),
+        (("table2", "--data", "here"), "here is not a folder"),
+        (("table2", "--data", "docs"), "has data of its own"),
+        (("figure7", "--tasks", "news-topic"), "with its labels (world, sports, business, science) by --also TASK"),
         (("table2", "--finetuned", "mine"), "belongs to one task"),
         (("table2", "--base", "no/such/folder"), "no/such/folder"),
         (("table2", "--base", "no/such/folder", "--write-only"), "no/such/folder"),
@@ -39,6 +42,38 @@ def test_wrong_words_end_in_one_sentence(words: tuple[str, ...], sentence: str, 
     said = call("reproduce", *words, "--runs-dir", tmp_path)
     assert said.code == 2 and sentence in said.err and "Traceback" not in said.err and "about" not in said.out
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny base with a language-model head, and two tasks of the same labels."""
+    return write_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_can_be_asked_of_a_base_and_a_task_file(name: str, world: Path, tmp_path: Path) -> None:
+    """The command of the README: the study is checked, timed and written, and all of it is of the user's own."""
+    words = ["reproduce", name, "--base", world / "base", "--readout", "prompt", "--tasks", world / "task.yaml"]
+    if name in ("table3", "figure7"):
+        words += ["--also", world / "other.yaml"]
+    if name in ("table4", "figure8"):
+        words[-1] = f"{world / 'task.yaml'},{world / 'other.yaml'}"
+    said = call(*words, "--write-only", "--runs-dir", tmp_path, "--json")
+    assert said.code == 0, said.err
+    study = read_study(Path(said.json["file"]))
+    assert study.experiment == name and "demo_world" not in study.yaml_text()
+    assert f"Model: {world / 'base'} instead of RoBERTa-base." in said.err
+    assert not [word for word in ("0.97", "wrong on purpose", "stored pair", "demo world") if word in said.err]
+
+
+def test_an_edited_study_file_is_kept(world: Path, tmp_path: Path) -> None:
+    words = ("reproduce", "figure6", "--write-only", "--runs-dir", tmp_path)
+    assert call(*words).code == 0 and call(*words).code == 0
+    path = tmp_path / "studies" / "figure6-demo" / "study.yaml"
+    path.write_text(path.read_text().replace("- 10%", "- 20%"))
+    said = call(*words)
+    assert said.code == 2 and f"study run {path}" in said.err and "- 20%" in path.read_text()
+    assert call("study", "run", path, "--dry-run", "--runs-dir", tmp_path).code == 0
 
 
 def test_task_files_for_data_go_with_a_study_that_is_refused(tmp_path: Path) -> None:

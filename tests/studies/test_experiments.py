@@ -12,12 +12,13 @@ import pytest
 from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.studies.asked import asked_tasks
 from skillviz.studies.experiments import EXPERIMENTS, experiment
 from skillviz.studies.member import MemberSpec
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.published import NAMES, published
 from skillviz.studies.reproduce import Asked, beside, refuse_absent, study_of, write_study
-from skillviz.studies.scales import SCALES, asked_tasks, scale
+from skillviz.studies.scales import SCALES, scale
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.tables import TABLES
 from tests.studies.fake_tables import scores as fake_scores

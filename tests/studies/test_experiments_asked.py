@@ -1,0 +1,214 @@
+"""Experiments of tasks, bases and data of a user's own: what is fine-tuned, scored on other data, or refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from skillviz.errors import BadInput
+from skillviz.runs.store import Store
+from skillviz.studies.asked import folder_tasks
+from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.plan import Plan, plan
+from skillviz.studies.reproduce import Asked, refuse_absent, study_of, write_study
+from skillviz.studies.scales import scale
+from skillviz.studies.setting import setting_differences, setting_of
+from skillviz.studies.spec import StudySpec, read_study
+
+LABELS = {"cafe": ("bad", "good"), "bakery": ("Bad", "Good"), "hotel": ("bad", "good"), "place": ("hot", "wet")}
+FEW = ("table1", "table8", "figure2", "figure3", "figure4", "figure5", "figure6", "sensitivity")
+"""Experiments that take one or two tasks by themselves."""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with a folder for every task: three of the same labels and one of others; no examples."""
+    for name, labels in LABELS.items():
+        (tmp_path / "data" / name).mkdir(parents=True)
+        values = {
+            "name": f"{name}-verdict",
+            "data": {"train": "a.csv", "test": "b.csv"},
+            "text": "text",
+            "labels": list(labels),
+        }
+        (tmp_path / "data" / name / "task.yaml").write_text(yaml.safe_dump(values))
+    return tmp_path / "data"
+
+
+def files(data: Path, *names: str) -> tuple[str, ...]:
+    """The task files of these names."""
+    return tuple(str(data / name / "task.yaml") for name in names)
+
+
+def study(folder: Path, name: str = "table2", at: str = "demo", **asked: Any) -> StudySpec:
+    """The study that is asked for, with its folder under this one."""
+    return study_of(Asked(name, at, **asked), Store(folder / "runs"))[2]
+
+
+def given(found: Plan) -> set[str]:
+    """The fine-tuned models of the plan's runs that the plan does not make."""
+    return {spec.finetuned for spec in found.runs if not spec.finetuned.startswith("${SKILLVIZ_MEMBERS}")}
+
+
+@pytest.mark.parametrize("asked", [{"base": "org/mine"}, {"base": "org/mine", "readout": "prompt"}, {}, {"seeds": 2}])
+def test_a_task_without_a_stored_pair_is_fine_tuned(asked: dict[str, Any], data: Path) -> None:
+    (file,) = files(data, "cafe")
+    found = plan(study(data, tasks=(file,), **asked))
+    assert not given(found) and {member.tasks for member in found.members} == {(file,)}
+    assert len(found.members) == asked.get("seeds", 1)
+
+
+def test_a_stored_pair_is_of_the_scale_s_own_base_task_and_readout(data: Path, tmp_path: Path) -> None:
+    pair, own = "demo_world/pairs/film-sentiment", ("film-sentiment",)
+    assert given(plan(study(data, tasks=own))) == {pair}
+    assert given(plan(study(data, tasks=own, readout="prompt", base="demo_world/base"))) == {pair}
+    assert given(plan(study(data, tasks=(str(Path("demo_world/tasks/film-sentiment.yaml").absolute()),)))) == {pair}
+    copy = str(tmp_path / "a copy of demo_world" / "base")
+    for other in ({"base": copy, "readout": "prompt"}, {"base": copy}, {"readout": "head"}):
+        assert not given(plan(study(data, tasks=own, **other)))
+    mixed = plan(study(data, tasks=(*own, *files(data, "cafe"))))
+    assert given(mixed) == {pair} and len(mixed.members) == 1
+
+
+def test_a_fine_tuned_model_of_the_user_stands_for_the_pair(data: Path) -> None:
+    asked = {"base": "org/mine", "finetuned": "org/tuned", "tasks": files(data, "cafe")}
+    assert given(plan(study(data, readout="head", **asked))) == {"org/tuned"}
+    (data / "copies" / "cr").mkdir(parents=True)
+    asked = {"base": "org/mine", "finetuned": "org/tuned", "tasks": ("cr",), "data": str(data / "copies")}
+    assert given(plan(study(data, at="small", **asked))) == {"org/tuned"}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_no_task_that_was_named_is_dropped(name: str, data: Path) -> None:
+    found = study(data, name, base="org/mine", tasks=(",".join(files(data, "cafe", "bakery", "place")),))
+    assert set(setting_of(found).tasks) == {"cafe-verdict", "bakery-verdict", "place-verdict"}
+    usual = setting_of(StudySpec(**EXPERIMENTS[name].build(scale("demo"))))
+    assert len(usual.tasks) <= 3  # by itself it takes a few
+
+
+def test_a_sequence_has_all_tasks_in_the_order_of_the_words(data: Path) -> None:
+    named = files(data, "place", "cafe", "hotel", "bakery")
+    found = plan(study(data, "table4", base="org/mine", tasks=named))
+    assert {m.tasks for m in found.members if m.recipe == "continual"} == {named}
+
+
+def test_the_published_search_is_on_two_tasks_and_says_so(data: Path) -> None:
+    found = study(data, at="small", base="org/mine", tasks=files(data, "cafe", "bakery", "place"))
+    assert setting_of(found).published == ("cafe-verdict", "bakery-verdict")
+    assert "The published search is run on cafe-verdict and bakery-verdict alone, as it costs most." in (
+        setting_differences(found)
+    )
+
+
+@pytest.mark.parametrize("name", ["table3", "figure7"])
+def test_tasks_with_the_same_labels_are_each_other_s_other_data(name: str, data: Path) -> None:
+    cafe, bakery = files(data, "cafe", "bakery")
+    found = plan(study(data, name, base="org/mine", tasks=(cafe, bakery)))
+    assert {(spec.task, spec.others) for spec in found.runs} == {(cafe, (bakery,)), (bakery, (cafe,))}
+
+
+@pytest.mark.parametrize("name", ["table3", "figure7"])
+def test_other_data_can_be_named(name: str, data: Path) -> None:
+    cafe, hotel, place = files(data, "cafe", "hotel", "place")
+    found = study(data, name, tasks=(cafe,), also=(hotel,))
+    assert {(spec.task, spec.others) for spec in plan(found).runs} == {(cafe, (hotel,))}
+    assert found.name != study(data, name, tasks=(cafe, hotel)).name
+    assert "--also task.yaml" in (found.command or "")
+    with pytest.raises(BadInput, match=rf"{name} scores models on other data .* none are known for cafe-verdict: name"):
+        study(data, name, tasks=(cafe,))
+    with pytest.raises(BadInput, match=r"bad, good\) by --also TASK"):
+        study(data, name, tasks=(cafe,))
+    with pytest.raises(BadInput, match=r"--also names place-verdict \(hot, wet\), which no task asked for can be"):
+        study(data, name, tasks=(cafe,), also=(place,))
+    with pytest.raises(BadInput, match="news-topic"):
+        study(data, name, tasks=("news-topic",))
+
+
+def test_other_data_of_the_scale_s_own_tasks(data: Path) -> None:
+    found = setting_of(study(data, "table2", also=("restaurant-sentiment",)))
+    assert ("gadget-sentiment", "restaurant-sentiment") in found.shifts
+    (also,) = files(data, "place")
+    with pytest.raises(BadInput, match="which no task asked for"):
+        study(data, "table2", also=(also,))
+    with pytest.raises(BadInput, match="'imdb' is not a task of the scale demo"):
+        study(data, "table2", also=("imdb",))
+    shifted = setting_of(study(data, "table2", "small", tasks=("cr",), also=("imdb",)))
+    assert shifted.shifts == (("cr", "yelp_reviews"), ("cr", "imdb"))
+    assert len(setting_of(study(data, "figure7", tasks=("all",))).tasks) == 5  # those that have other data
+
+
+@pytest.mark.parametrize("at", ["demo", "small"])
+def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
+    store = Store(data / "runs")
+    _, own, found = study_of(Asked("table2", at, base="org/mine", data=str(data)), store)
+    assert set(setting_of(found).tasks) == {f"{name}-verdict" for name in LABELS}
+    refuse_absent(own, found)
+    for word in ("bakery", "bakery-verdict", *files(data, "bakery")):
+        some = study(data, at=at, base="org/mine", data=str(data), tasks=(word,), also=("hotel",))
+        assert setting_of(some).shifts == (("bakery-verdict", "hotel-verdict"),)
+        assert {spec.task for spec in plan(some).runs} == set(files(data, "bakery"))
+    with pytest.raises(BadInput, match=r"'film' is not a task .* in the folder of --data: bakery, cafe, hotel, place"):
+        study(data, at=at, data=str(data), tasks=("film",))
+    assert study(data, at=at, base="org/mine", data=str(data), tasks=("all",)).runs == found.runs
+
+
+def test_task_files_of_a_folder(data: Path) -> None:
+    (data / "cafe" / "other.yaml").touch()
+    assert folder_tasks(data)["cafe"] == str(data / "cafe" / "task.yaml")
+    (data / "place" / "task.yaml").rename(data / "place" / "mine.yml")
+    assert folder_tasks(data)["place"] == str(data / "place" / "mine.yml")
+    (data / "cafe" / "task.yaml").unlink()
+    (data / "cafe" / "more.yaml").touch()
+    with pytest.raises(BadInput, match="several YAML files; call the one that describes the task task.yaml"):
+        folder_tasks(data)
+
+
+def test_real_data_are_asked_for_only_where_they_are_needed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
+    own: dict[str, Any] = {"base": "org/mine", "tasks": files(data, "cafe")}
+    needed = ({**own, "base": None}, {**own, "tasks": ("cr",)}, {**own, "also": ("imdb",)})
+    values = yaml.safe_load((data / "cafe" / "task.yaml").read_text())
+    (data / "cafe" / "task.yaml").write_text(yaml.safe_dump({**values, "labels": ["negative", "positive"]}))
+    refuse_absent(*study_of(Asked("table2", "small", **own), Store(data / "runs"))[1:])
+    for asked in needed:
+        with pytest.raises(BadInput, match="set SKILLVIZ_REAL"):
+            refuse_absent(*study_of(Asked("table2", "small", **asked), Store(data / "runs"))[1:])
+
+
+def test_a_task_file_that_cannot_be_read_is_named_with_its_folder(data: Path) -> None:
+    (data / "cafe" / "task.yaml").write_text("name: cafe")
+    with pytest.raises(BadInput, match=r"data/cafe/task\.yaml: .* has no 'data'"):
+        study(data, data=str(data))
+
+
+def test_a_path_may_hold_spaces_and_commas(data: Path) -> None:
+    file = data / "one, two" / "task.yaml"
+    file.parent.mkdir()
+    file.write_text((data / "cafe" / "task.yaml").read_text())
+    assert {spec.task for spec in plan(study(data, base="org/mine", tasks=(str(file),))).runs} == {str(file)}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_study_file_is_taken_up_again_and_never_overwritten(name: str, tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    path = write_study(study(tmp_path, name), store)
+    assert write_study(study(tmp_path, name), store) == path
+    content = yaml.safe_load(path.read_text())
+    content["title"] = "Mine"
+    path.write_text(yaml.safe_dump(content))
+    study(tmp_path, name)  # what it makes is the same
+    content["defaults"] = {"k_shot": 16}
+    path.write_text(yaml.safe_dump(content))
+    with pytest.raises(BadInput, match=r"changed by hand.* study run .*study\.yaml`, or rename or delete it first"):
+        study(tmp_path, name)
+    assert read_study(path).defaults == {"k_shot": 16}
+    path.write_text("[")
+    with pytest.raises(BadInput, match="changed by hand"):
+        study(tmp_path, name)
+    path.unlink()
+    write_study(study(tmp_path, name), store)
+    assert not read_study(path).defaults
