@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skillviz.studies import differences, means, observed, resampled, shapes, shared_models, variants
 from skillviz.studies.exp import stability
-from skillviz.studies.recovered import recovered
+from skillviz.studies.recovered import recovered, without_gain
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
@@ -30,17 +30,18 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     """The tables that any study has, from what of it is finished; a row is of one setting, over its seeds."""
     found = _by_readout(observed.of_results(results))
     drawn = resampled.of_test(found)
+    shares = recovered(found, resampled=drawn)
     stages, of_stages = shared_models.stages(results)
     shared, of_shared = shared_models.overlap(results)
     return {
         "scores": means.scores(found, drawn),
         "differences": differences.paired(found, PAIRS, drawn),
-        "recovered": recovered(found, resampled=drawn),
+        "recovered": shares,
         "makeup": shapes.makeup(results.runs(), variants.named_localizers(results)),
         "stability": stability.of_results(results),
         **stages,
         **shared,
-        "note": notes(*observed.told(found), *of_stages, *of_shared),
+        "note": notes(*observed.told(found), *without_gain(found, shares), *of_stages, *of_shared),
     }
 
 

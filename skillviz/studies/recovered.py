@@ -41,6 +41,17 @@ def recovered(found: Sequence[Observed], share: float = GAIN_SHARE, resampled: R
     return check(pd.DataFrame(rows), "recovered")
 
 
+def without_gain(found: Sequence[Observed], table: pd.DataFrame) -> list[str]:
+    """The sentence that names the models of which `recovered` has no row; none where it has one of each."""
+    keys = ("id_task", "recipe", "setting")
+    told = set(zip(*(table[key] for key in keys), strict=True))
+    grafted = {tuple(getattr(one, key) for key in keys) for one in found if one.method in GRAFTS}
+    lost = sorted({task for task, *rest in grafted if (task, *rest) not in told})
+    if not lost:
+        return []
+    return [f"Fine-tuning gains nothing beyond chance on {', '.join(lost)}, so no share of a gain is told there."]
+
+
 def _pairs(found: Iterable[Observed]) -> list[list[Observed]]:
     """The observations of one pair, task and localizer, with the ends and both splits."""
     found = list(found)

@@ -49,6 +49,17 @@ def test_the_table_is_one_of_the_study_s(results: Results) -> None:
     assert set(table["source"]) == {"mask seeds", "data seeds"} and (table["chance"] > 0).all()
 
 
+def test_trainings_of_one_recipe_are_kept_apart(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of six steps and one of two are not samples of one thing: each has its own row of mask seeds."""
+    monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
+    one, _ = tasks(tiny)
+    entry = {"task": one, "recipe": "sgd", "localizer": "random", "size": "5%", "seed": [0, 1]}
+    study, store = study_of(tiny, entry, {**entry, "finetune": {"steps": 2}}), Store(tmp_path / "runs")
+    assert run_study(study, store).is_whole
+    table = of_results(Results(plan(study), store))
+    assert table["source"].tolist() == ["mask seeds", "mask seeds"]
+
+
 @pytest.mark.parametrize("recipe", ["sgd", "adamw"])
 def test_one_thing_differs_at_a_time(results: Results, recipe: str) -> None:
     """Mask seeds on the model of the first data seed; data seeds at the first mask seed; recipes never mixed."""

@@ -11,7 +11,7 @@ from skillviz.runs.record import TaskNote
 from skillviz.studies.differences import paired
 from skillviz.studies.means import cut, scores
 from skillviz.studies.observed import Observed, once
-from skillviz.studies.recovered import recovered
+from skillviz.studies.recovered import recovered, without_gain
 from skillviz.studies.resampled import Resampled, difference_draws, mean_draws, widening
 from skillviz.studies.score_rows import score_rows
 from skillviz.studies.shapes import histogram
@@ -255,7 +255,11 @@ def test_a_gain_that_may_be_chance_on_test_is_none() -> None:
     found = [one for one in ladder(0.7, 0.885, 0.9) if one.split == "validation" or one.method == "graft"]
     base = seen("pretrained", right="10" * 100)
     assert recovered([*found, base, seen("ft", right="01" * 96 + "1" * 8)]).empty
-    assert len(recovered([*found, base, seen("ft", right="1" * 200)])) == 1
+    chance = [*found, base, seen("ft", right="01" * 96 + "1" * 8)]
+    (said,) = without_gain(chance, recovered(chance))
+    assert said.startswith("Fine-tuning gains nothing beyond chance on ")
+    better = [*found, base, seen("ft", right="1" * 200)]
+    assert len(recovered(better)) == 1 and without_gain(better, recovered(better)) == []
 
 
 def test_histograms_count_every_example_once_and_average_seeds() -> None:

@@ -19,12 +19,18 @@ if TYPE_CHECKING:
 
 MASK, DATA, BOOTSTRAP = SOURCES = ("mask seeds", "data seeds", "bootstrap")
 RESAMPLES, EXAMPLES = 8, 192
-OF_MEMBER = ("recipe", "tasks", "rank", "optimizer", "mode")
+OF_MEMBER = ("recipe", "asked")
 
 
 def of_results(results: Results) -> pd.DataFrame:
     """The table `stability` of a study's runs over their seeds; nothing is computed but from stored regions."""
-    return pd.DataFrame(stability_rows(None, results.runs(), results.entry))
+
+    def labels(run: Run) -> dict[str, Any]:
+        member = results.member_of(run)
+        asked = None if member is None else member.model_copy(update={"seed": 0, "data_seed": 0}).json_text()
+        return {**results.entry(run), "asked": asked}
+
+    return pd.DataFrame(stability_rows(None, results.runs(), labels))
 
 
 def stability_rows(

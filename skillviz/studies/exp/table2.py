@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from skillviz.studies import differences, means, observed, resampled, shapes
 from skillviz.studies.exp import stability
-from skillviz.studies.recovered import recovered
+from skillviz.studies.recovered import recovered, without_gain
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
@@ -41,11 +41,12 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     runs = results.runs()
     found = observed.of_results(results)
     drawn = resampled.of_test(found)
+    shares = recovered(found, resampled=drawn)
     return {
         "scores": means.scores(found, drawn),
-        "recovered": recovered(found, resampled=drawn),
+        "recovered": shares,
         "differences": differences.paired(found, PAIRS, drawn),
         "makeup": shapes.makeup(runs),
         "stability": stability.of_results(results),
-        "note": notes(*observed.told(found)),
+        "note": notes(*observed.told(found), *without_gain(found, shares)),
     }
