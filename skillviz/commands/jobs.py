@@ -1,4 +1,4 @@
-"""`jobs`: list, watch, cancel and resume the localizations that run on their own. Nothing here imports torch."""
+"""`jobs`: list, watch, cancel and resume localizations and studies that run on their own. Nothing imports torch."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ import typer
 
 from skillviz import jobs
 from skillviz.commands import options as given
+from skillviz.commands import study_jobs as of_studies
 from skillviz.commands.ending import BAD_USE
 from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
+from skillviz.jobs import study_jobs
 from skillviz.jobs.job import Job, JobProgress
+from skillviz.jobs.study_jobs import FINISHED, RUNNING, StudyJob
 from skillviz.runs.store import Store, store_root
 
-app = typer.Typer(help="List, watch, cancel and resume localizations that run on their own.", no_args_is_help=True)
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one.")]
+app = typer.Typer(
+    help="List, watch, cancel and resume localizations and studies that run on their own.", no_args_is_help=True
+)
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of one; or the name of a study.")
+]
 POLL = 0.5  # seconds between two looks
 
 
@@ -25,20 +32,26 @@ def list_jobs(
     every: Annotated[bool, typer.Option("--all", help="Also the finished ones.")] = False,
     as_json: given.AsJson = False,
 ) -> None:
-    """List what waits, runs, failed or was cancelled, newest first, with how far it has come."""
+    """List what waits, runs, failed or was cancelled, newest first, with how far it has come; studies under way too."""
     store = Store(store_root(runs_dir))
     found = [(job, jobs.progress(store, job.run_id)) for job in jobs.list(store, finished=every)]
-    print_rows("", ["run", "status", "where", "how far", "left", "why"], [_row(job, far) for job, far in found])
-    if not found:
+    studies = of_studies.under_way(store)
+    rows = [*map(of_studies.row, studies), *(_row(job, far) for job, far in found)]
+    print_rows("", ["run", "status", "where", "how far", "left", "why"], rows)
+    if not rows:
         say(f"Nothing waits or runs in {store.root}; `python -m skillviz localize --detach ...` starts a job.")
     if as_json:
-        print_json({"jobs": [_json(job, far) for job, far in found]})
+        told = [_json(job, far) for job, far in found]
+        print_json({"jobs": told, "studies": [of_studies.as_json(job) for job in studies]})
 
 
 @app.command()
 def watch(run: RunName, runs_dir: given.RunsDir = None, as_json: given.AsJson = False) -> None:
     """Follow a job to its end; Ctrl-C stops the watching, not the job. Exit code 2 where it did not finish."""
     store = Store(store_root(runs_dir))
+    if study := of_studies.meant(store, run):
+        _watch_study(store, study, as_json)
+        return
     with progress_bar("waiting") as advance:
         while (job := jobs.status(store, run)).is_open:
             far = jobs.progress(store, job.run_id)
@@ -53,17 +66,40 @@ def watch(run: RunName, runs_dir: given.RunsDir = None, as_json: given.AsJson = 
         raise typer.Exit(BAD_USE)
 
 
+def _watch_study(store: Store, job: StudyJob, as_json: bool) -> None:
+    with progress_bar("waiting") as advance:
+        while (job := study_jobs.study_job(store, job.path.name)).state == RUNNING:
+            advance((job.step or 1) - 1, job.steps, of_studies.how_far(job))
+            time.sleep(POLL)
+    say(f"{job.name} is {job.state}.")
+    for title, reason in job.failed.items():
+        note(f"{title}: {reason}")
+    if as_json:
+        print_json(of_studies.as_json(job))
+    if job.state != FINISHED:
+        raise typer.Exit(BAD_USE)
+
+
 @app.command()
 def cancel(run: RunName, runs_dir: given.RunsDir = None) -> None:
-    """End a job within two seconds; it can be resumed."""
-    job = jobs.cancel(Store(store_root(runs_dir)), run)
+    """End a job within two seconds, or a study within a few; it can be resumed."""
+    store = Store(store_root(runs_dir))
+    if study := of_studies.meant(store, run):
+        ended = study_jobs.cancel_study(store, study.path.name)
+        say(f"{ended.name} is {ended.state}; what is finished is kept.")
+        return
+    job = jobs.cancel(store, run)
     say(f"{job.run_id} is {job.status}.")
 
 
 @app.command()
 def resume(run: RunName, runs_dir: given.RunsDir = None) -> None:
     """Go on with a job that was cancelled, killed or failed, from its last checkpoint; prints its id."""
-    job = jobs.resume(Store(store_root(runs_dir)), run)
+    store = Store(store_root(runs_dir))
+    if study := of_studies.meant(store, run):
+        say(study_jobs.resume_study(store, study.path.name).name)
+        return
+    job = jobs.resume(store, run)
     say(job.run_id)
 
 
@@ -73,8 +109,10 @@ def log(
     runs_dir: given.RunsDir = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, metavar="N", help="How many, from the end.")] = 50,
 ) -> None:
-    """Print the end of a run's log."""
-    say(jobs.log_tail(Store(store_root(runs_dir)), run, lines))
+    """Print the end of a run's or study's log."""
+    store = Store(store_root(runs_dir))
+    study = of_studies.meant(store, run)
+    say(study_jobs.study_log(store, study.path.name, lines) if study else jobs.log_tail(store, run, lines))
 
 
 def _row(job: Job, far: JobProgress) -> list[str]:

@@ -23,6 +23,7 @@ from skillviz.runs.child import environment
 from skillviz.runs.folder import EVENTS, LOG, PROCESS, WORK
 from skillviz.runs.store import Store, written
 from skillviz.studies.check import check
+from skillviz.studies.cores import cores, usual_workers
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import Snapshot
@@ -112,6 +113,18 @@ def cancel_study(store: Store, name: str) -> StudyJob:
     return study_job(store, job.path.name)
 
 
+def resume_study(store: Store, name: str) -> StudyJob:
+    """The study, begun again: it goes on with what is not finished, by as many processes as before.
+
+    Raises StoreError where it runs or is finished.
+    """
+    job = study_job(store, name)
+    if job.state == FINISHED:
+        raise StoreError(f"the study '{job.name}' is finished: only a failed or stopped one can be resumed.")
+    usual = usual_workers(read_study(job.path / FILE).scale, cores())
+    return start_study(job.path / FILE, store, job.record.workers if job.record is not None else usual)
+
+
 def study_log(store: Store, name: str, lines: int = 50) -> str:
     """The last lines of what a study said."""
     text = _tail(study_job(store, name).path / WORK / LOG)
@@ -180,6 +193,6 @@ def _tail(path: Path) -> str:
 
 
 __all__ = [
-    "FAILED", "FINISHED", "RUNNING", "STOPPED", "StudyJob", "cancel_study", "start_study", "study_job",
-    "study_jobs", "study_log",
+    "FAILED", "FINISHED", "RUNNING", "STOPPED", "StudyJob", "cancel_study", "resume_study", "start_study",
+    "study_job", "study_jobs", "study_log",
 ]  # fmt: skip

@@ -10,11 +10,13 @@ import streamlit as st
 from skillviz.errors import ModelNotFound
 from skillviz.models.heads import READOUTS
 from skillviz.studies.reproduce import Asked
-from skillviz.studies.scales import EVERY, SCALES, Scale
+from skillviz.studies.scales import SCALES, Scale
 from skillviz.ui import address, controls, form, launch_words, model_boxes, study_file
 from skillviz.ui.glossary import about
 
-BASE, TASKS, FINETUNED, READOUT, SEEDS = "own.base", "own.tasks", "own.finetuned", "own.readout", "own.seeds"
+BASE, TASKS, ALSO, FINETUNED = "own.base", "own.tasks", "own.also", "own.finetuned"
+READOUT, SEEDS = "own.readout", "own.seeds"
+FIELDS = (BASE, TASKS, ALSO, FINETUNED, READOUT, SEEDS)
 UNSET = (None, "", form.NONE)
 SCALES_OWN = "scale"  # as readout: the one that the scale has
 MOST_SEEDS = 20
@@ -22,6 +24,10 @@ TITLE = "Ask it of your own models or tasks"
 TASKS_HELP = (
     "Tasks of the scale, or paths of task files of your own (YAML, docs/add-a-task.md); several may be given. Left "
     "empty, they are those that the experiment takes at this scale."
+)
+ALSO_HELP = (
+    "Tasks with the same labels on whose examples the models are scored too, without training: how well the skill "
+    "transfers. Named as the tasks are; your own tasks that share their labels are scored on each other anyway."
 )
 
 
@@ -35,17 +41,19 @@ def asked(name: str, scale: str) -> Asked:
         left, right = st.columns(2)
         with left:
             base = model_boxes.base(BASE, "Base model", placeholder=f"{own.base}, or choose or type")
-            tasks = form.several(TASKS, "Tasks", own.roles.get(EVERY, own.tasks), (), help=TASKS_HELP,
+            tasks = form.several(TASKS, "Tasks", own.every(), (), help=TASKS_HELP,
                                  placeholder="the experiment's, or choose or type")  # fmt: skip
-            readout = _readout(own)
+            also = form.several(ALSO, "Scored on too", _others(own), (), help=ALSO_HELP)
         with right:
+            readout = _readout(own)
             finetuned = model_boxes.finetuned(FINETUNED, "Fine-tuned model, of one task", base, help=_FINETUNED_HELP,
                                               placeholder="the experiment's own")  # fmt: skip
             seeds = form.number(SEEDS, "Fine-tuning seeds", None, high=MOST_SEEDS, placeholder="1", help=_SEEDS_HELP)
-        for text in (base, finetuned, *tasks):
+        for text in (base, finetuned, *tasks, *also):
             study_file.refuse_variables(text)
         _refuse_absent([source for source in (base, finetuned) if source])
-    return Asked(name, scale, base or None, None, tasks, int(seeds) if seeds else None, readout, finetuned or None)
+    count = int(seeds) if seeds else None
+    return Asked(name, scale, base or None, None, tasks, count, readout, finetuned or None, also)
 
 
 _FINETUNED_HELP = (
@@ -57,17 +65,23 @@ _SEEDS_HELP = "How many models are fine-tuned in each place of the experiment, w
 
 def command(asked: Asked) -> str:
     """The command line that asks the same on this machine, with its paths in full."""
-    options = {"base": asked.base, "tasks": ",".join(asked.tasks), "finetuned": asked.finetuned,
-               "readout": asked.readout, "seeds": asked.seeds}  # fmt: skip
+    options = {"base": asked.base, "finetuned": asked.finetuned, "readout": asked.readout, "seeds": asked.seeds}
     words = ["python", "-m", "skillviz", "reproduce", asked.name, "--scale", asked.scale]
-    for name, value in options.items():
-        words += [f"--{name}", str(value)] if value else []
+    given = [(name, value) for name, value in options.items() if value]
+    given += [(name, task) for name, tasks in (("tasks", asked.tasks), ("also", asked.also)) for task in tasks]
+    for name, value in given:
+        words += [f"--{name}", str(value)]
     return shlex.join(words)
 
 
 def _is_set() -> bool:
     """Whether the address, or this session before, sets one of the fields."""
-    return any(address.current(name) not in (*UNSET, SCALES_OWN) for name in (BASE, TASKS, FINETUNED, READOUT, SEEDS))
+    return any(address.current(name) not in (*UNSET, SCALES_OWN) for name in FIELDS)
+
+
+def _others(own: Scale) -> list[str]:
+    """The scale's tasks that models are scored on without being trained on them."""
+    return list(dict.fromkeys(other for near in own.near.values() for other in near))
 
 
 def _readout(own: Scale) -> str | None:

@@ -13,9 +13,8 @@ import streamlit as st
 from skillviz.errors import SkillvizError
 from skillviz.jobs import study_jobs
 from skillviz.jobs.study_jobs import FAILED, FINISHED, RUNNING, STOPPED, StudyJob
-from skillviz.studies.cores import cores, usual_workers
-from skillviz.studies.spec import StudySpec, read_study
-from skillviz.studies.store import FILE, StudyFolder, study_path
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.store import StudyFolder, study_path
 from skillviz.ui import address, cache, studies_words, study_choice, text
 
 CANCELLED = "cancelled"
@@ -163,7 +162,7 @@ def _stopped(job: StudyJob) -> None:
 
 def _again(job: StudyJob) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        _button("Go on", job, _go_on, ":material/resume:")
+        _button("Go on", job, study_jobs.resume_study, ":material/resume:")
         _hide_button(job)
 
 
@@ -183,17 +182,7 @@ def go_on_button(name: str) -> None:
     """Goes on with a study of the user's own that failed or was stopped; nothing where there is none such."""
     job = next((job for job in _now() if job.name == name), None)
     if job is not None and job.state in (FAILED, STOPPED):
-        _button("Go on with it", job, _go_on, ":material/resume:", place="details")
-
-
-def _go_on(store: object, name: str) -> None:
-    job = next(job for job in _now() if job.name == name)
-    study_jobs.start_study(job.path / FILE, cache.own_store(), _workers(job))
-
-
-def _workers(job: StudyJob) -> int:
-    """Processes that it was begun with; of one that never began those that the command line would take."""
-    return job.record.workers if job.record else usual_workers(read_study(job.path / FILE).scale, cores())
+        _button("Go on with it", job, study_jobs.resume_study, ":material/resume:", place="details")
 
 
 def _button(label: str, job: StudyJob, act: Callable[..., object], icon: str, place: str = "card") -> None:

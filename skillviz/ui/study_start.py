@@ -9,8 +9,9 @@ import streamlit as st
 from skillviz.errors import SkillvizError
 from skillviz.studies.cores import cores, usual_workers
 from skillviz.studies.experiments import EXPERIMENTS
-from skillviz.studies.reproduce import refuse_absent, study_of, write_study
-from skillviz.studies.scales import SCALES, Scale
+from skillviz.studies.reproduce import Asked, refuse_absent, study_of, write_study
+from skillviz.studies.scales import SCALES
+from skillviz.studies.setting import setting_differences
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, study_path
 from skillviz.ui import (
@@ -59,16 +60,16 @@ def _experiment() -> tuple[StudySpec, str]:
     st.caption(f"It makes {text.counted(len(made), 'table')}: {text.listed(made, 9)}.")
     asked = study_own.asked(name, scale)
     _, own, study = study_of(asked, cache.own_store())
-    _setting(row.differences(own), own)
+    _setting(setting_differences(study))
     refuse_absent(own, study)
-    if own.own:
+    if asked != Asked(name, scale):
         with st.spinner("Looking at the models and tasks."):
             checked.refuse(study, cache.own_store())
         st.caption(f"The study will be kept as `{study.name}`.")
     return study, study_own.command(asked)
 
 
-def _setting(differences: tuple[str, ...], scale: Scale) -> None:
+def _setting(differences: tuple[str, ...]) -> None:
     with st.expander(f"Where this differs from the paper: {text.counted(len(differences), 'point')}"):
         st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in differences))
 

@@ -14,6 +14,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.jobs import study_jobs
+from skillviz.runs.store import Store
+from skillviz.studies.reproduce import Asked, study_of, write_study
 from skillviz.ui.pages import PAGES
 from tests.pages.test_pages import charts, opened, words
 from tests.studies.fake_study import fake_running, fake_study
@@ -177,7 +179,7 @@ def test_a_failed_study_names_its_steps_and_can_go_on(store: Path) -> None:
 def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
     store: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    fake_running(store, sleeper.pid)
+    write_study(study_of(Asked("table2"), Store(store))[2], Store(fake_running(store, sleeper.pid).parents[1]))
     test = opened("studies")
     assert not test.exception
     bars = test.get("progress")
@@ -305,6 +307,29 @@ def test_published_values_stand_beside_ours_and_the_claims_are_judged(store: Pat
     assert row["published (± sd)"] == "3.1 (0.4)" and row["measured on"] == "film-sentiment"
     assert "points" in row["difference"]
     assert "A difference is no error" in said(test) and "instead of RoBERTa-base" in said(test)
+
+
+def test_tasks_of_ones_own_are_shown_and_explained(store: Path) -> None:
+    scores = fake_study(store, "table2", tables=("scores", "differences")) / "scores.parquet"
+    names = {"id_task": {"news-topic": "bakery"}, "task": {"news-topic": "bakery"}}
+    pd.read_parquet(scores).replace(names).to_parquet(scores)
+    test = opened("paper")
+    assert not test.exception and "bakery" in charts(test)[0].proto.spec
+    assert "such as all of other names than its own, stand alone below its tasks: bakery." in said(test)
+
+
+def test_a_fine_tuned_score_of_zero_stops_no_page(store: Path) -> None:
+    scores = fake_study(store, "table2", tables=("scores", "differences")) / "scores.parquet"
+    made = pd.read_parquet(scores)
+    made.assign(mean=made["mean"].where(made["method"] != "ft", 0.0)).to_parquet(scores)
+    for name in ("paper", "studies"):
+        assert not opened(name).exception
+
+
+def test_the_paper_page_shows_one_of_several_bases(store: Path) -> None:
+    of_bases(fake_study(store, "table2", tables=("scores", "differences")), "my/one", "my/two")
+    test = opened("paper")
+    assert not test.exception and test.selectbox(key="control.base").options == ["one", "two"]
 
 
 @pytest.mark.parametrize("item", ["table1", "table4", "table8", "figure8", "figure6", "sensitivity"])

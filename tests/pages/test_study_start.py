@@ -17,7 +17,7 @@ from skillviz.ui import study_own, study_start
 from tests.pages.test_pages import opened, words
 
 BASE, PAIR = "demo_world/base", "demo_world/pairs/film-sentiment"
-TASKS = "demo_world/tasks/film-sentiment.yaml,news-topic"
+TASKS = "film-sentiment,news-topic"
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_the_fields_are_folded_until_one_is_set_and_each_explains_itself(store: 
     test = opened("studies")
     assert not own(test).proto.expanded
     fields = (*own(test).selectbox, *own(test).multiselect, *own(test).number_input)
-    assert len(fields) == 5 and all(field.help for field in fields)
+    assert len(fields) == 6 and all(field.help for field in fields)
     assert own(asking(seeds="2")).proto.expanded and own(asking(base=BASE)).proto.expanded
 
 
@@ -84,15 +84,16 @@ def test_the_command_asks_the_same_with_paths_in_full(store: Path, tmp_path: Pat
     base = str(tmp_path / "base")
     test = asking(base=base, tasks=TASKS, finetuned="none", readout="prompt", seeds="3")
     assert command(test) == [
-        "python", "-m", "skillviz", "reproduce", "table2", "--scale", "demo", "--base", base, "--tasks", TASKS,
-        "--readout", "prompt", "--seeds", "3", "--runs-dir", str(store), "--workers", str(default_of("demo")),
+        "python", "-m", "skillviz", "reproduce", "table2", "--scale", "demo", "--base", base,
+        "--readout", "prompt", "--seeds", "3", "--tasks", "film-sentiment", "--tasks", "news-topic",
+        "--runs-dir", str(store), "--workers", str(default_of("demo")),
     ]  # fmt: skip
 
 
 def test_a_fine_tuned_model_of_one_task_is_not_fine_tuned_again(store: Path) -> None:
     right = asking(base=BASE, tasks="film-sentiment", finetuned=PAIR)
     assert not right.error and "fine-tuning" not in said(right).partition("then the tables")[0].rpartition("\n")[2]
-    assert command(right)[-6:-4] == ["--finetuned", PAIR]
+    assert f"--finetuned {PAIR} --tasks film-sentiment" in shlex.join(command(right))
     wrong = asking(base=BASE, tasks=TASKS, finetuned=PAIR)
     assert "a fine-tuned model belongs to one task" in said(wrong) and not wrong.exception
     assert "study.start" not in [button.key for button in wrong.button]
@@ -117,6 +118,16 @@ def test_what_cannot_be_asked_is_one_sentence_and_nothing_is_started(
     assert not test.exception and len(test.error) == 1 and why in test.error[0].value.replace("\\", "")
     assert "study.start" not in [button.key for button in test.button]
     assert not store.exists(), "a look leaves nothing"
+
+
+def test_other_data_are_named_beside_the_tasks(store: Path) -> None:
+    table3 = {"new.experiment": "table3", "own.tasks": "news-topic"}
+    alone = opened("studies", **table3)
+    assert "on other data with the same labels" in alone.error[0].value and not alone.exception
+    wrong = opened("studies", **table3, **{"own.also": "restaurant-sentiment"})
+    assert len(wrong.error) == 1 and "study.start" not in [button.key for button in wrong.button]
+    right = opened("studies", **(table3 | {"own.tasks": "film-sentiment"}), **{"own.also": "gadget-sentiment"})
+    assert not right.error and "--tasks film-sentiment --also gadget-sentiment" in shlex.join(command(right))
 
 
 def test_a_variable_of_the_project_may_stand_in_a_path(
