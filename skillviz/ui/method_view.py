@@ -62,7 +62,7 @@ def choose(study: StudyFolder) -> Found:
         st.info("The study has no scores yet: no step of it has ended that a table could be made from.")
         st.stop()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        base = _base(bases)
+        base = choose_base(bases)
         with page.explained():
             studies = study_choice.beside(study, EXPERIMENTS, base)
             scores, differences = rows_of(studies, base)
@@ -133,7 +133,7 @@ def _transfer(found: Found) -> tuple[str, bool]:
     return study_asked.on_other_data(scale, about, found.base, found.asked.task)
 
 
-def _base(bases: Sequence[str]) -> str:
+def choose_base(bases: Sequence[str]) -> str:
     """Chosen where the study has several."""
     if len(bases) == 1:
         return bases[0]

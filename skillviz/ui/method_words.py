@@ -12,6 +12,7 @@ from skillviz.studies.store import StudyFolder
 from skillviz.ui import text
 from skillviz.ui.method_tables import Asked
 from skillviz.ui.sentences import METRIC_WORDS, metric_difference, verdict
+from skillviz.ui.study_asked import OTHER
 
 ORDER = ("graft_retrain", "bitfit", "lora", "adamw", "adamw_l1", "ft", "ft_scaled", "graft_movement")
 GRAFTS = ("graft_movement",)  # other choices of a region: no other method
@@ -99,7 +100,6 @@ def no_transfer(task: str, is_whole: bool) -> str:
     if is_whole:
         return f"{told} This makes one:"
     return (
-        f"{told} Nothing here stands for other data of this task, so name some: this writes a study file and says "
-        "where. Put a task with the same labels into each of its entries, as `also: [other.yaml]`, and run the file "
-        "with `python -m skillviz study run`:"
+        f"{told} Nothing here stands for other data of this task: name one with the same labels in place of "
+        f"`{OTHER}`, and this makes a study of it:"
     )

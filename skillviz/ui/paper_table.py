@@ -14,6 +14,7 @@ from skillviz.plots.paper import HERE, PUBLISHED
 from skillviz.studies.published import published, stands_for
 from skillviz.studies.tables import METHODS
 from skillviz.ui import text
+from skillviz.ui.method_tables import of_base
 
 OWN = "accuracy or F1"
 NEEDED = -1.0  # in place of a size: on each task the smallest one that recovers 95 % of the gain
@@ -28,13 +29,15 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Asked:
-    """Which part of a published table, and at which size here: its setting, its share (None: all), our share."""
+    """Which part of a published table, and what here: its setting, its share (None: all), our share, our base."""
 
     name: str
     setting: str
     share: float | None
     ours: float | None
     """A share, or NEEDED."""
+    base: str | None = None
+    """One of those of a study of several; None takes all."""
 
 
 def settings(name: str) -> list[str]:
@@ -72,13 +75,17 @@ def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
 
 
 def rows_beside(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row a published value, with ours where a study has it: COLUMNS; shares 0..1, difference = here - published.
+    """One row a published value, with ours where a study has it, then ours on tasks that the paper does not have:
+    COLUMNS; shares 0..1, difference = here - published.
 
-    `task` is as printed ("SST-2", "QNLI to MNLI (0/1)"), `here` the task that stands for it. Averages are left out.
+    `task` is as printed ("SST-2", "QNLI to MNLI (0/1)"), of our own tasks as here; `here` is the task that stands for
+    it. Averages are left out.
     """
     theirs = _theirs(asked)
     ours = pd.concat([_scores(asked, tables), _iou(asked, tables)], ignore_index=True)
     merged = theirs.merge(ours, how="left", on=["id_task", "score_task", "method", "metric"])
+    if len(further := _further(theirs, ours)):
+        merged = pd.concat([merged, further], ignore_index=True)
     merged["difference"] = merged["value"] - merged["published"]
     return merged[list(COLUMNS)].reset_index(drop=True)
 
@@ -105,7 +112,7 @@ def marks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     theirs = own.assign(
         source=PUBLISHED, value=own["published"], low=own["published"] - own["published_sd"],
         high=own["published"] + own["published_sd"],
-    ).drop_duplicates(["task", "method"])  # fmt: skip
+    ).drop_duplicates(["task", "method"]).dropna(subset=["value"])  # fmt: skip
     measured = own[own["value"].notna()].assign(source=HERE)
     found = pd.concat([measured, theirs], ignore_index=True)
     return found[["task", "method", "source", "value", "low", "high"]]
@@ -138,11 +145,23 @@ def _theirs(asked: Asked) -> pd.DataFrame:
 OURS = ("id_task", "score_task", "here", "method", "metric", "value", "low", "high", "share", "seeds", "n")
 
 
+def _further(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
+    """Ours on tasks without a published value, in the methods and metrics of the table: where it is of other data, on
+    such, as far as we have any."""
+    known = set(zip(theirs["id_task"], theirs["score_task"], strict=True))
+    pairs = list(zip(ours["id_task"], ours["score_task"], strict=True))
+    is_of_others = all(tuned != scored for tuned, scored in known) and any(tuned != scored for tuned, scored in pairs)
+    is_new = np.array([pair not in known and (pair[0] != pair[1]) == is_of_others for pair in pairs], dtype=bool)
+    rows = ours[is_new & ours["method"].isin(theirs["method"]) & ours["metric"].isin(theirs["metric"])]
+    return rows.assign(task=rows["here"], printed="", published=np.nan, published_sd=np.nan)
+
+
 def _scores(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     rows = tables.get("scores", pd.DataFrame())
     if rows.empty:
         return pd.DataFrame(columns=list(OURS))
     rows = rows[rows["split"] == "test"]
+    rows = rows if asked.base is None else of_base(rows, asked.base)
     searched = (rows["method"] != "graft") | rows["localizer"].isin([_search(rows)])
     rows = rows[searched & (rows["share"].isna() | _of_size(rows["share"], _wanted(asked, rows, tables)))]
     rows = rows[rows["setting"] == rows["setting"].iloc[0]] if len(rows) else rows
@@ -173,7 +192,12 @@ def _here(rows: pd.DataFrame) -> list[str]:
 
 
 def _scored_as(id_task: str, task: str) -> str:
-    """The published task that a scored one stands for; of inference on other data the one without neutral."""
+    """The published task that a scored one stands for; of inference on other data the one without neutral.
+
+    Of two data sets that stand for one published task, the other one is no stand-in where it was not tuned on.
+    """
+    if id_task != task and stands_for(task) == stands_for(id_task):
+        return task
     if id_task != task and stands_for(task) in ("snli", "mnli", "rte") and stands_for(id_task) == "qnli":
         return "snli_01" if stands_for(task) == "snli" else "mnli_01"
     return stands_for(task)

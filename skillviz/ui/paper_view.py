@@ -17,6 +17,8 @@ from skillviz.ui import (
     cache,
     controls,
     exports,
+    method_tables,
+    method_view,
     page,
     paper_table,
     paper_words,
@@ -125,6 +127,8 @@ def values(found: Found) -> None:
     metric = controls.segments("metric", "Metric", metrics, metrics[0], shown=lambda one: NAMES.get(one, one))
     marks = paper_table.marks(rows, metric)
     st.caption(paper_words.CAUTION)
+    if said := paper_words.unmatched(rows):
+        st.caption(said)
     table = paper_table.shown(rows)
     show(exhibits.values(marks, table[rows["metric"] == metric], metric, asked.setting, theme()), found.name)
     with st.container(border=True):
@@ -146,8 +150,10 @@ def values(found: Found) -> None:
 def _asked(found: Found) -> Asked:
     """The setting and the sizes that are compared."""
     settings, shares = paper_table.settings(found.name), paper_table.shares(found.name)
-    ours = paper_table.our_shares(found.tables.get("scores", pd.DataFrame()))
+    scores = found.tables.get("scores", pd.DataFrame())
     with st.container(horizontal=True, vertical_alignment="bottom"):
+        base = method_view.choose_base(bases) if len(bases := method_tables.bases(scores)) > 1 else None
+        ours = paper_table.our_shares(scores if base is None else method_tables.of_base(scores, base))
         setting, share, own = settings[0], shares[0] if shares else None, None
         if len(settings) > 1:
             setting = controls.select("shots", "Published: training data", settings, setting, width=220)
@@ -160,7 +166,7 @@ def _asked(found: Found) -> Asked:
             nearest = min(ours, key=lambda one: abs(one - main))
             offered = [*ours, *([paper_table.NEEDED] if paper_table.needed(found.tables) else [])]
             own = controls.select("size", "Here: region size", offered, nearest, shown=_size, width=260, help=SIZES)
-    return Asked(found.name, setting, share, own)
+    return Asked(found.name, setting, share, own, base)
 
 
 def _size(share: float) -> str:

@@ -134,6 +134,18 @@ def comparisons(found: Sequence[Verdict]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["claim", "where", "value (95 %)", "says"])
 
 
+def unmatched(rows: pd.DataFrame) -> str:
+    """Which of our rows have no published value beside them; empty where all have one."""
+    own = list(dict.fromkeys(rows.loc[rows["published"].isna() & rows["value"].notna(), "task"]))
+    if not own:
+        return ""
+    said = text.listed([text.plain(task) for task in own], 5)
+    return (
+        f"Tasks that the paper prints no value of here, such as all of other names than its own, stand alone below its "
+        f"tasks: {said}. Rows of the paper are empty here where the study has no task that stands for theirs."
+    )
+
+
 def numbers(rows: pd.DataFrame) -> pd.DataFrame:
     """The single published numbers as a table for the eye."""
     units = rows["unit"].str.replace("percent relative", "% less").str.replace("percent", "%")

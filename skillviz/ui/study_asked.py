@@ -8,13 +8,13 @@ from skillviz.studies.scales import Scale
 from skillviz.studies.subject import Subject, place
 from skillviz.ui.study_words import OURS
 
-OTHER_DATA = "table3"
+OTHER_DATA, OTHER = "table3", "OTHER.yaml"
 
 
 def on_other_data(scale: Scale, about: Subject, base: str, task: str) -> tuple[str, bool]:
     """The command that asks Table 3 of a task, and whether the scale has other data for it.
 
-    Where it has none, the command writes the study's file, in which other data can be named.
+    Where it has none, `OTHER` stands for a task with its labels, which the user has to name.
     """
     file = about.tasks.get(task, task)
     is_of_scale = file == place(scale.file(task))
@@ -22,7 +22,7 @@ def on_other_data(scale: Scale, about: Subject, base: str, task: str) -> tuple[s
     own = [*_models(scale, about, base), *_given(scale, about, task)]
     if own or not is_near or task not in scale.some("transfer"):
         own += ["--tasks", task if is_of_scale else file]
-    own += [] if is_near else ["--write-only"]
+    own += [] if is_near else ["--also", OTHER]
     return shlex.join([*OURS, "reproduce", OTHER_DATA, "--scale", scale.name, *own]), is_near
 
 

@@ -53,9 +53,62 @@ def test_other_data_are_named_with_what_was_tuned_on(tables: dict[str, pd.DataFr
     assert "QNLI to MNLI(0/1)" in here
 
 
+def own(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """The scores of a study whose tasks have names of their own."""
+    names = {task: f"my-{task}" for task in set(tables["scores"]["task"])}
+    return {"scores": tables["scores"].replace({"id_task": names, "task": names})}
+
+
+def test_tasks_of_ones_own_stand_below_the_published_ones(tables: dict[str, pd.DataFrame]) -> None:
+    rows = paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01), own(tables))
+    ours = rows[rows["value"].notna()]
+    assert set(ours["task"]) == set(ours["here"]) == {f"my-{task}" for task in TASKS} and ours["published"].isna().all()
+    assert set(ours["method"]) == {"graft", "ft"} and set(ours["metric"]) == {OWN, "ece", "agreement"}
+    assert ours.index.min() == len(rows) - len(ours) and rows.loc[: ours.index.min() - 1, "published"].notna().all()
+    marks = paper_table.marks(rows, OWN)
+    assert set(marks.loc[marks["task"].str.startswith("my-"), "source"]) == {"here"}
+    assert len(marks[marks["source"] == "here"]) == 2 * len(TASKS)
+    assert list(paper_table.shown(rows)["published (± sd)"])[-1] == ""
+
+
+def test_of_other_data_those_rows_are_shown_and_only_without_them_the_tasks_own(
+    tables: dict[str, pd.DataFrame],
+) -> None:
+    asked, found = Asked("table3", "4096-shot", None, 0.01), own(tables)
+    ours = paper_table.rows_beside(asked, found).dropna(subset=["value"])
+    assert len(ours) and ours["task"].str.contains(" to my-").all()
+    scores = found["scores"]
+    alone = paper_table.rows_beside(asked, {"scores": scores[scores["task"] == scores["id_task"]]})
+    assert set(alone.dropna(subset=["value"])["task"]) == {f"my-{task}" for task in TASKS}
+
+
+def test_what_the_paper_prints_nothing_of_is_said(tables: dict[str, pd.DataFrame]) -> None:
+    asked = Asked("table2", "4096-shot", 0.0001, 0.01)
+    told = paper_words.unmatched(paper_table.rows_beside(asked, own(tables)))
+    assert "my-film-sentiment" in told.replace("\\", "") and "stand alone below its tasks" in told
+    film = tables["scores"][tables["scores"]["id_task"] == "film-sentiment"]
+    assert paper_words.unmatched(paper_table.rows_beside(asked, {"scores": film})) == ""
+
+
+def test_a_data_set_that_was_not_tuned_on_does_not_stand_for_the_task_that_was(tables: dict[str, pd.DataFrame]) -> None:
+    scores = tables["scores"]
+    film = scores[(scores["id_task"] == "film-sentiment") & (scores["task"] == "gadget-sentiment")]
+    named = {"id_task": {"film-sentiment": "film-subjectivity"}, "task": {"gadget-sentiment": "gadget-subjectivity"}}
+    rows = paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01), {"scores": film.replace(named)})
+    assert rows["value"].isna().all()
+
+
+def test_of_a_study_of_several_bases_one_is_shown(tables: dict[str, pd.DataFrame]) -> None:
+    scores = tables["scores"]
+    both = {"scores": pd.concat([scores, scores.assign(base="my/base", mean=0.0)], ignore_index=True)}
+    rows = [paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01, base), both)["value"].dropna()
+            for base in ("demo_world/base", "my/base")]  # fmt: skip
+    assert (rows[0] > 0).all() and (rows[1] == 0).all() and len(rows[0]) == len(rows[1]) > 0
+
+
 def test_of_a_sequence_each_task_is_a_row(tables: dict[str, pd.DataFrame]) -> None:
     rows = paper_table.rows_beside(Asked("table4", "4096-shot", None, 0.01), tables)
-    assert set(rows["task"]) == {"QNLI", "AGNews", "SST-2"}
+    assert set(rows.loc[rows["published"].notna(), "task"]) == {"QNLI", "AGNews", "SST-2"}
     naive = rows[(rows["method"] == "continual_naive") & (rows["task"] == "SST-2")].iloc[0]
     assert naive["here"] == "film-sentiment" and naive["printed"] == "92.0 (0.5)"
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from skillviz.errors import BadInput
 from skillviz.runs.store import Store
 from skillviz.studies.reproduce import Asked, study_of
 from skillviz.studies.scales import DEMO
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.subject import place, subject
-from skillviz.ui.study_asked import on_other_data
+from skillviz.tasks.project import located
+from skillviz.ui.study_asked import OTHER, on_other_data
 
 FILM = {
     "base": "demo_world/base", "readout": "prompt", "task": "demo_world/tasks/film-sentiment.yaml",
@@ -41,20 +43,41 @@ def test_a_fine_tuned_model_of_ones_own_is_named(tmp_path: Path) -> None:
     assert command(finetuned=str(tmp_path))[0].endswith(f"--finetuned {tmp_path} --tasks film-sentiment")
 
 
-def test_a_task_without_other_data_gets_a_file_to_name_them_in(tmp_path: Path) -> None:
+def test_a_task_without_other_data_leaves_them_to_be_named(tmp_path: Path) -> None:
     told, is_whole = command("news-topic", **NEWS)
-    assert not is_whole and told.endswith("--scale demo --tasks news-topic --write-only")
+    assert not is_whole and told.endswith("--scale demo --tasks news-topic --also OTHER.yaml")
     file = tmp_path / "my task.yaml"
     file.write_text("name: mine\n")
     told, is_whole = command("mine", base="my/base", task=str(file), **MADE)
-    assert not is_whole and shlex.split(told)[-3:] == ["--tasks", str(file), "--write-only"]
+    assert not is_whole and shlex.split(told)[-4:] == ["--tasks", str(file), "--also", OTHER]
 
 
-@pytest.mark.parametrize("base", ["demo_world/base", "my/base"])
-def test_the_command_asks_for_scores_on_other_data(base: str, tmp_path: Path) -> None:
-    words = shlex.split(command(base=base, **({} if base == DEMO.base else MADE))[0])
-    given = dict(zip(words[5::2], words[6::2], strict=True))
-    tasks = (given["--tasks"],) if "--tasks" in given else ()
-    _, _, study = study_of(Asked(words[4], given["--scale"], given.get("--base"), None, tasks), Store(tmp_path))
-    assert any("restaurant-sentiment" in str(entry.get("others")) for entry in study.runs)
+@pytest.mark.parametrize(("base", "task"), [(DEMO.base, "film-sentiment"), ("my/base", "film-sentiment"),
+                                            (DEMO.base, "gadget-sentiment")])  # fmt: skip
+def test_the_command_asks_for_scores_on_other_data(base: str, task: str, tmp_path: Path) -> None:
+    models = {"finetuned": f"demo_world/pairs/{task}"} if base == DEMO.base else MADE
+    told, is_whole = command(task, base=base, task=f"demo_world/tasks/{task}.yaml", **models)
+    _, _, study = study_of(_asked(told), Store(tmp_path))
+    assert is_whole and any("restaurant-sentiment" in str(entry.get("others")) for entry in study.runs)
     assert {place(str(entry["base"])) for entry in study.runs} == {place(base)}
+    assert any(task in str(entry["task"]) for entry in study.runs)
+
+
+def test_with_other_data_in_the_place_of_the_word_the_command_takes_them(tmp_path: Path) -> None:
+    told, _ = command("film-subjectivity", base="my/base", task="demo_world/tasks/film-subjectivity.yaml", **MADE)
+    news, _ = command("news-topic", base="my/base", task=NEWS["task"], **MADE)
+    assert OTHER not in told and OTHER in news
+    with pytest.raises(BadInput, match="which no task asked for can be scored on"):
+        study_of(_asked(news.replace(OTHER, FILM["task"])), Store(tmp_path))
+    other = tmp_path / "other.yaml"
+    other.write_text(located(NEWS["task"]).read_text().replace("name: news-topic", "name: other-news"))
+    _, _, study = study_of(_asked(news.replace(OTHER, str(other))), Store(tmp_path))
+    assert all(entry["task"] == NEWS["task"] and str(other) in str(entry) for entry in study.runs)
+
+
+def _asked(told: str) -> Asked:
+    """What a command asks for."""
+    words = shlex.split(told)
+    given = dict(zip(words[5::2], words[6::2], strict=True))
+    several = {name: (given[f"--{name}"],) for name in ("tasks", "also") if f"--{name}" in given}
+    return Asked(words[4], given["--scale"], given.get("--base"), readout=given.get("--readout"), **several)

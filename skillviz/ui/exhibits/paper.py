@@ -23,7 +23,7 @@ def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, th
         title=f"{name[:1].upper()}{name[1:]}, {title}",
         figure=beside(marks, tasks, metric, theme=theme),
         reads=f"{ours}hollow ones are published, with one standard deviation over five samples of the data. Tasks go "
-        "by their published names; the table says what stands for them here.",
+        "by their published names where there is one; the table says what stands for them here.",
         alt=_said(marks, name),
         table=table,
         words=("published", "ece"),
