@@ -76,17 +76,19 @@ def with_others(scale: Scale, also: Sequence[str]) -> Scale:
     return replace(scale, near=near)
 
 
-def refuse_alone(name: str, scale: Scale) -> None:
-    """Raises BadInput where a task that was named has no other data with its labels, which the experiment is about."""
-    if scale.chosen == scale.every():
+def refuse_alone(name: str, scale: Scale, is_named: bool) -> None:
+    """Raises BadInput where a task that was named has no other data with its labels, which the experiment is about.
+
+    Of all tasks of a scale or folder (not `is_named`) one at least must have such data.
+    """
+    alone = [task for task in scale.chosen if not scale.near.get(task)]
+    if not alone or not (is_named or len(alone) == len(scale.chosen)):
         return
-    for task in scale.chosen:
-        if not scale.near.get(task):
-            found = _read(scale.file(task))
-            raise BadInput(
-                f"{name} scores models on other data with the same labels, and none are known for {found.name}: name a "
-                f"task with its labels ({', '.join(found.labels)}) by --also TASK, or leave {found.name} out."
-            )
+    found = _read(scale.file(alone[0]))
+    raise BadInput(
+        f"{name} scores models on other data with the same labels, and none are known for {found.name}: name a task "
+        f"with its labels ({', '.join(found.labels)}) by --also TASK, or leave {found.name} out."
+    )
 
 
 def _read(file: str) -> Task:

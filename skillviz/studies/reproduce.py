@@ -78,12 +78,13 @@ def study_of(asked: Asked, store: Store) -> tuple[Experiment, Scale, StudySpec]:
             f"the scale {own.name} has data of its own, and {asked.data} has no folder with a {TASK_FILE}: here --data "
             "takes tasks of yours here, each in such a folder."
         )
-    tasks = asked_tasks(own, _words(asked.tasks) or ((EVERY,) if given else ()), given)
+    named = _words(asked.tasks) or ((EVERY,) if given else ())
+    tasks = asked_tasks(own, named, given)
     also = other_tasks(own, _words(asked.also), given)
     own = own.with_own(asked.base, tasks, asked.seeds, None, asked.readout, asked.finetuned)
     own = with_others(own, also)
     if row.on_other_data:
-        refuse_alone(row.name, own)
+        refuse_alone(row.name, own, EVERY not in named)
     name = f"{row.name}-{own.name}" + _suffix(own, asked)
     if asked.data and not given:
         folder = study_path(store.root, StudySpec(name=name, runs=({},))) / TASKS

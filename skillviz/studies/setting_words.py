@@ -77,7 +77,7 @@ def data(asked: Setting) -> str:
     caps = [json.loads(told) for _, told in asked.data]
     shots = sorted({shot for cap in caps for shot in _list(cap.get("k_shot"))})
     most = [cap["max_train"] for cap in caps if "max_train" in cap]
-    taken = f"at most {max(most):,} training examples each" if most else "every training example of their files"
+    taken = f"at most {max(most):,} training examples each" if most else "all training examples"
     if shots:
         return f"Data: {_all(asked.tasks)}, {_all([f'{shot:,}' for shot in shots])} examples of each label."
     return f"Data: {_all(asked.tasks)}, {taken}; not k-shot."

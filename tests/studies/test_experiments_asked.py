@@ -156,6 +156,15 @@ def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch
     assert study(data, at=at, base="org/mine", data=str(data), tasks=("all",)).runs == found.runs
 
 
+def test_of_a_whole_folder_those_with_other_data_are_taken(data: Path) -> None:
+    found = setting_of(study(data, "figure7", base="org/mine", data=str(data)))
+    assert set(found.tasks) == {"bakery-verdict", "cafe-verdict", "hotel-verdict"}
+    for name in ("cafe", "hotel"):
+        (data / name / "task.yaml").unlink()
+    with pytest.raises(BadInput, match="none are known for bakery-verdict"):
+        study(data, "figure7", base="org/mine", data=str(data))
+
+
 def test_task_files_of_a_folder(data: Path) -> None:
     (data / "cafe" / "other.yaml").touch()
     assert folder_tasks(data)["cafe"] == str(data / "cafe" / "task.yaml")
