@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.errors import BadInput, SkillvizError
+from skillviz.studies.claimed import asks_its_experiment
 from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.store import study_path
+from skillviz.ui import cache, study_words
 
 VARIABLE = re.compile(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))")
 """What `os.path.expandvars` fills in."""
@@ -32,6 +35,33 @@ def uploaded(name: str, content: bytes) -> StudySpec:
             return _checked(read_study(path))
         except SkillvizError as error:
             raise type(error)(str(error.args[0]).replace(f"{folder}{os.sep}", "")) from error
+
+
+def claim(study: StudySpec) -> str:
+    """Why the study is one of the user's own though its file names an experiment; empty where it names none, or is it.
+
+    Pages judge a study of an experiment by the paper's claims, which other entries would make false sentences of.
+    """
+    if not study.experiment or asks_its_experiment(study):
+        return ""
+    named = study_words.experiment_title(study.experiment)
+    return (
+        f"The file says that it is {named}, but its entries are not what that experiment asks: it will be a study of "
+        "your own, which the paper's claims are not judged by."
+    )
+
+
+def as_own(study: StudySpec) -> StudySpec:
+    """The study without the experiment that its file names; raises BadInput where that takes a stored study's place."""
+    path = study_path(cache.own_store().root, study).name
+    stored = next((one for one in cache.studies() if one.path.name == path), None)
+    if stored is not None and stored.record.experiment:
+        raise BadInput(
+            f"the file says that it is {study_words.experiment_title(study.experiment)}, but its entries are not what "
+            f"that experiment asks, and its name is that of a stored study, '{stored.name}': give it another name, or "
+            "run it as it is with `python -m skillviz study run FILE`."
+        )
+    return study.model_copy(update={"experiment": None, "scale": None})
 
 
 def refuse_variables(text: str) -> None:

@@ -85,6 +85,9 @@ def _own() -> tuple[StudySpec, str] | None:
     if upload is None and not path:
         return None
     study = study_file.typed(path) if upload is None else study_file.uploaded(upload.name, upload.getvalue())
+    if why := study_file.claim(study):
+        study = study_file.as_own(study)
+        st.info(text.plain(why), icon=":material/info:")
     file = study_path(cache.own_store().root, study) / FILE
     return study, f"python -m skillviz study run {shlex.quote(str(file))}"
 

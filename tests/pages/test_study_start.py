@@ -12,9 +12,12 @@ from streamlit.testing.v1 import AppTest
 from skillviz.commands.side_by_side import default_of
 from skillviz.jobs import study_jobs
 from skillviz.models import fetch
-from skillviz.studies.spec import read_study
+from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.scales import SCALES
+from skillviz.studies.spec import StudySpec, read_study
 from skillviz.ui import study_own, study_start
 from tests.pages.test_pages import opened, words
+from tests.studies.fake_study import fake_study
 
 BASE, PAIR = "demo_world/base", "demo_world/pairs/film-sentiment"
 TASKS = "film-sentiment,news-topic"
@@ -185,3 +188,42 @@ def test_another_scale_has_its_own_usual_number(store: Path, monkeypatch: pytest
     test.slider(key=slider).set_value(2).run()
     code = next(code.value for code in test.code if "study run" in code.value)
     assert code.endswith(f"--runs-dir {store} --workers 2")
+
+
+CLAIMS = (
+    f"name: NAME\nexperiment: table2\nscale: demo\ndefaults: {{base: {BASE}, finetuned: {PAIR}}}\nruns:\n"
+    "- {task: demo_world/tasks/film-sentiment.yaml, localizer: [movement, random], sizes: ['1%']}\n"
+)
+
+
+def test_a_file_that_only_says_it_is_an_experiment_is_a_study_of_ones_own(
+    store: Path, started: list[tuple[Path, int]], tmp_path: Path
+) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(CLAIMS.replace("NAME", "mine"))
+    test = opened("studies", **{"new.study": "file", "new.file": str(path)})
+    assert not test.error and "its entries are not what that experiment asks" in test.info[0].value
+    test.button(key="study.start").click().run()
+    study = read_study(started[0][0])
+    assert (study.name, study.experiment, study.scale) == ("mine", None, None)
+
+
+def test_such_a_file_does_not_take_the_place_of_a_stored_study(store: Path, tmp_path: Path) -> None:
+    fake_study(store, "table2")
+    path = tmp_path / "own.yaml"
+    path.write_text(CLAIMS.replace("NAME", "table2-demo"))
+    test = opened("studies", **{"new.study": "file", "new.file": str(path)})
+    assert "give it another name" in test.error[0].value and not test.exception
+    assert "study.start" not in [button.key for button in test.button]
+
+
+def test_a_file_that_asks_what_the_experiment_asks_is_that_experiment(
+    store: Path, started: list[tuple[Path, int]], tmp_path: Path
+) -> None:
+    path = tmp_path / "own.yaml"
+    made = StudySpec(**EXPERIMENTS["figure6"].build(SCALES["demo"])).model_copy(update={"name": "mine"})
+    path.write_text(made.yaml_text())
+    test = opened("studies", **{"new.study": "file", "new.file": str(path)})
+    assert not test.error and "is not what" not in said(test)
+    test.button(key="study.start").click().run()
+    assert read_study(started[0][0]).experiment == "figure6"
