@@ -47,7 +47,7 @@ def claim(study: StudySpec) -> str:
     named = study_words.experiment_title(study.experiment)
     return (
         f"The file says that it is {named}, but its entries are not what that experiment asks: it will be a study of "
-        "your own, which the paper's claims are not judged by."
+        "your own, and no claim of the paper is judged by it."
     )
 
 
