@@ -99,8 +99,9 @@ def _bands(figure: go.Figure, shown: Sequence[str]) -> None:
     places = [-float(number) for number in range(len(shown))]
     names = [name.replace(" to ", "<br>to ").replace(" (", "<br>(") for name in shown]
     figure.update_yaxes(
-        range=[places[-1] - 0.55, 0.55], tickmode="array", tickvals=places, ticktext=names, showgrid=False
-    )
+        range=[places[-1] - 0.55, 0.55], tickmode="array", tickvals=places, ticktext=names, showgrid=False,
+        ticklabelstandoff=8,  # a mark at 0 % leaves the name free
+    )  # fmt: skip
     figure.update_xaxes(showgrid=True)
     for place in places[1:]:
         figure.add_hline(y=place + 0.5, line={"width": 0.5, "color": "#808080"}, layer="below")

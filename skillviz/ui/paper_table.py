@@ -75,8 +75,8 @@ def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
 
 
 def rows_beside(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row a published value, with ours where a study has it, then ours on tasks that the paper does not have:
-    COLUMNS; shares 0..1, difference = here - published.
+    """One row a published value, with ours where a study has it, and ours on tasks that the paper does not have:
+    COLUMNS; shares 0..1, difference = here - published. The latter come last, but first where ours are no others.
 
     `task` is as printed ("SST-2", "QNLI to MNLI (0/1)"), of our own tasks as here; `here` is the task that stands for
     it. Averages are left out.
@@ -85,7 +85,8 @@ def rows_beside(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFram
     ours = pd.concat([_scores(asked, tables), _iou(asked, tables)], ignore_index=True)
     merged = theirs.merge(ours, how="left", on=["id_task", "score_task", "method", "metric"])
     if len(further := _further(theirs, ours)):
-        merged = pd.concat([merged, further], ignore_index=True)
+        parts = [merged, further] if merged["value"].notna().any() else [further, merged]
+        merged = pd.concat(parts, ignore_index=True)
     merged["difference"] = merged["value"] - merged["published"]
     return merged[list(COLUMNS)].reset_index(drop=True)
 

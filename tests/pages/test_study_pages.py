@@ -315,7 +315,7 @@ def test_tasks_of_ones_own_are_shown_and_explained(store: Path) -> None:
     pd.read_parquet(scores).replace(names).to_parquet(scores)
     test = opened("paper")
     assert not test.exception and "bakery" in charts(test)[0].proto.spec
-    assert "such as all of other names than its own, stand alone below its tasks: bakery." in said(test)
+    assert "The paper prints no value here of bakery, nor of any other task" in said(test)
 
 
 def test_a_fine_tuned_score_of_zero_stops_no_page(store: Path) -> None:

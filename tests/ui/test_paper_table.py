@@ -59,16 +59,19 @@ def own(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     return {"scores": tables["scores"].replace({"id_task": names, "task": names})}
 
 
-def test_tasks_of_ones_own_stand_below_the_published_ones(tables: dict[str, pd.DataFrame]) -> None:
+def test_tasks_of_ones_own_stand_alone_and_first_where_ours_are_no_others(tables: dict[str, pd.DataFrame]) -> None:
     rows = paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01), own(tables))
     ours = rows[rows["value"].notna()]
     assert set(ours["task"]) == set(ours["here"]) == {f"my-{task}" for task in TASKS} and ours["published"].isna().all()
     assert set(ours["method"]) == {"graft", "ft"} and set(ours["metric"]) == {OWN, "ece", "agreement"}
-    assert ours.index.min() == len(rows) - len(ours) and rows.loc[: ours.index.min() - 1, "published"].notna().all()
+    assert ours.index.max() == len(ours) - 1 and rows.loc[len(ours) :, "published"].notna().all()
+    both = pd.concat([own(tables)["scores"], tables["scores"]], ignore_index=True)
+    last = paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01), {"scores": both}).iloc[-len(ours) :]
+    assert last["published"].isna().all() and last["value"].notna().all()
     marks = paper_table.marks(rows, OWN)
     assert set(marks.loc[marks["task"].str.startswith("my-"), "source"]) == {"here"}
     assert len(marks[marks["source"] == "here"]) == 2 * len(TASKS)
-    assert list(paper_table.shown(rows)["published (± sd)"])[-1] == ""
+    assert list(paper_table.shown(rows)["published (± sd)"])[0] == ""
 
 
 def test_of_other_data_those_rows_are_shown_and_only_without_them_the_tasks_own(
@@ -85,7 +88,7 @@ def test_of_other_data_those_rows_are_shown_and_only_without_them_the_tasks_own(
 def test_what_the_paper_prints_nothing_of_is_said(tables: dict[str, pd.DataFrame]) -> None:
     asked = Asked("table2", "4096-shot", 0.0001, 0.01)
     told = paper_words.unmatched(paper_table.rows_beside(asked, own(tables)))
-    assert "my-film-sentiment" in told.replace("\\", "") and "stand alone below its tasks" in told
+    assert "my-film-sentiment" in told.replace("\\", "") and "stand alone" in told
     film = tables["scores"][tables["scores"]["id_task"] == "film-sentiment"]
     assert paper_words.unmatched(paper_table.rows_beside(asked, {"scores": film})) == ""
 
