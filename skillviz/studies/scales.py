@@ -10,6 +10,7 @@ from skillviz.errors import BadInput
 from skillviz.tasks.project import located
 
 Entry = dict[str, Any]
+FEW = ("bitfit", "lora", "graft-retrain")  # recipes that train few entries
 EVERY = "all"
 """The word for every task, and the role of all tasks where a scale has more of them than it takes by itself."""
 
@@ -52,6 +53,8 @@ class Scale:
     """The sizes of a curve; `ladder` is among them."""
     within_biases: tuple[str, ...] = ()
     """Sizes of a search among the biases."""
+    few: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of members by recipes that train few entries: an experiment has many of them."""
     adamw: Mapping[str, Any] = field(default_factory=dict)
     """Fields of members that are fine-tuned with AdamW."""
     bitfit_rate: float = 5.0
@@ -101,7 +104,8 @@ class Scale:
         fields = self.fields(task) | ({"readout": training["readout"]} if "readout" in training else {})
         if (given := self.pair(task)) and recipe == "sgd" and not training:
             return {**fields, "finetuned": given}
-        values: dict[str, Any] = {"seed": list(range(self.seeds)), **self.training, **training}
+        few = self.few if recipe in FEW else {}
+        values: dict[str, Any] = {"seed": list(range(self.seeds)), **self.training, **few, **training}
         if recipe == "bitfit" and "lr" not in training and values.get("lr"):
             values["lr"] = round(self.bitfit_rate * values["lr"], 6)
         if recipe == "lora" and "lr" not in training:
@@ -189,7 +193,8 @@ DEMO = Scale(
         "news-inference", "scene-inference", "news-paraphrase", "question-paraphrase",
     ),
     sizes=("3%", "1%", "10%"),
-    training={"steps": 600, "batch_size": 16, "lr": 0.05},
+    training={"steps": 800, "batch_size": 16, "lr": 0.05},
+    few={"steps": 600},
     roles={
         "four": ("film-sentiment", "news-topic", "scene-inference"),
         "two": ("film-sentiment", "news-inference"),
@@ -219,7 +224,7 @@ DEMO = Scale(
     ladder=("1%", "3%", "10%"),
     curve=("0.3%", "1%", "3%", "10%"),
     within_biases=("0.3%", "0.1%"),
-    adamw={"steps": 600, "batch_size": 16, "lr": 1e-3},
+    adamw={"steps": 800, "batch_size": 16, "lr": 1e-3},
     bitfit_rate=12.0,
     lora_rate=5e-3,
 )  # fmt: skip
@@ -260,6 +265,7 @@ SMALL = Scale(
     adamw={"steps": 3000, "batch_size": 16, "lr": 1e-4},
     lora_rate=1e-3,
 )  # fmt: skip
+
 
 SCALES = {scale.name: scale for scale in (DEMO, SMALL)}
 

@@ -11,7 +11,7 @@ import pytest
 
 from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.asked import asked_tasks
 from skillviz.studies.experiments import EXPERIMENTS, experiment
 from skillviz.studies.member import MemberSpec
@@ -20,6 +20,7 @@ from skillviz.studies.published import NAMES, published
 from skillviz.studies.reproduce import Asked, beside, refuse_absent, study_of, write_study
 from skillviz.studies.scales import SCALES, scale
 from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.store import StudyFolder, list_studies
 from skillviz.studies.tables import TABLES
 from tests.studies.fake_tables import scores as fake_scores
 
@@ -59,6 +60,25 @@ def test_every_experiment_can_be_planned(name: str, at: str) -> None:
     assert found.steps[-1].key == "table" and len(found.steps) > 1
     assert (study.experiment, study.scale) == (name, at)
     assert plan(StudySpec(**EXPERIMENTS[name].build(scale(at)))).key == found.key
+
+
+STORED = [folder for folder in list_studies(Store(shipped_root())) if folder.record.experiment]
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda folder: folder.name)
+def test_what_ships_is_what_the_command_asks_for(stored: StudyFolder, tmp_path: Path) -> None:
+    """A scale that changes leaves no stored study behind that its command no longer makes."""
+    record = stored.record
+    every = ("all",) if record.name.endswith("-all") else ()
+    asked = Asked(str(record.experiment), str(record.scale), tasks=every)
+    _, _, study = study_of(asked, Store(tmp_path))
+    assert plan(study).key == record.key == plan(stored.study).key
+    assert record.command == asked.command()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_ships_at_the_demo_scale(name: str) -> None:
+    assert [folder.name for folder in STORED if (folder.record.experiment, folder.record.scale) == (name, "demo")]
 
 
 @pytest.mark.parametrize("at", SCALES)
