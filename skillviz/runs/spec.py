@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, BadSize
-from skillviz.refusals import DEVICE, refused
+from skillviz.tasks.refusals import DEVICE, refused
 
 Readout = Literal["prompt", "head", "causal"]
 Dtype = Literal["float32", "bfloat16"]

@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, UnknownTask
-from skillviz.refusals import refused
 from skillviz.runs.spec import Readout, RunSpec
 from skillviz.tasks.paper import TASKS
 from skillviz.tasks.project import MEMBERS as ENVIRONMENT
 from skillviz.tasks.project import located, member_root
+from skillviz.tasks.refusals import refused
 
 RETRAIN, MULTI, CONTINUAL = "graft-retrain", "multi-task", "continual"
 RECIPES = ("sgd", "adamw", "adamw-l1", "bitfit", "lora", RETRAIN, MULTI, CONTINUAL)

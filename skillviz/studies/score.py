@@ -12,9 +12,9 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from skillviz.errors import BadInput, CorruptRun
-from skillviz.refusals import refused
 from skillviz.runs.record import Architecture, FileNote, Frozen, ModelNote, Scores, TaskNote, TransferNote
 from skillviz.runs.spec import Readout, RunSpec
+from skillviz.tasks.refusals import refused
 
 FOLDER = "scores"
 RECORD, PREDICTIONS = "score.json", "predictions.parquet"

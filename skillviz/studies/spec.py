@@ -12,9 +12,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from skillviz.errors import BadInput
-from skillviz.refusals import refused
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.member import slug
+from skillviz.tasks.refusals import refused
 
 EXPANDED = ("base", "task", "k_shot", "data_seed", "recipe", "finetune.seed", "localizer", "size", "seed")
 """Fields whose lists stand for every combination; the last varies fastest, so that a pair's runs come together."""

@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from skillviz.errors import BadData, BadInput
-from skillviz.refusals import refused
+from skillviz.tasks.refusals import refused
 from skillviz.tasks.task import READOUTS, SPLITS, Files, Task
 from skillviz.tasks.template import MASKS
 

@@ -141,8 +141,8 @@ def unmatched(rows: pd.DataFrame) -> str:
         return ""
     said = text.listed([text.plain(task) for task in own], 5)
     return (
-        f"The paper prints no value here of {said}, nor of any other task with a name that it does not have: there ours "
-        "stand alone. Its own rows stay empty where the study has no task that stands for theirs."
+        f"The paper prints no value here of {said}, nor of any other task with a name that it does not have: ours "
+        "stand alone there. Its own rows stay empty where the study has no task that stands for theirs."
     )
 
 
