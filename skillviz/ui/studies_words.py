@@ -46,7 +46,7 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.Dat
             {
                 "study": study.name,
                 "experiment": study_words.experiment_title(record.experiment),
-                "scale": study_words.scale_words(record.scale),
+                "scale": study_words.world(study),
                 "state": states.get(study.name, study_words.state(study)),
                 "runs": sum(step.kind == LOCALIZE for step in steps) or None,
                 "estimated, min": record.estimated / 60 if record.estimated is not None else None,

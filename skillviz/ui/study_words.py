@@ -86,13 +86,19 @@ def command(study: StudyFolder) -> str:
     """The command that makes the study, or goes on with it.
 
     The record's own where it is one of ours and names a file that is there: a study's file may hold any text as its
-    `command`. Else the one that runs the file in the study's folder.
+    `command`, and a record leaves out the folders of one's own models and tasks. Else the one that runs the file in
+    the study's folder.
     """
     words = _words(study.record.command or "")
     is_ours = words[: len(OURS)] == OURS and all(PLAIN.fullmatch(word) for word in words)
-    is_made = is_ours and words[3:4] == ["reproduce"]
+    is_made = is_ours and words[3:4] == ["reproduce"] and not any(_is_shortened(word) for word in words)
     is_run = is_ours and words[3:5] == ["study", "run"] and len(words) > 5 and located(words[5]).is_file()
     return shlex.join(words if is_made or is_run else [*OURS, "study", "run", str(study.path / FILE)])
+
+
+def _is_shortened(word: str) -> bool:
+    """Whether it names a model or task of one's own, of which a record keeps the last part alone."""
+    return word in ("--base", "--data", "--finetuned", "--also") or word.endswith((".yaml", ".yml"))
 
 
 def _words(line: str) -> list[str]:
