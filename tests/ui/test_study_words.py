@@ -73,7 +73,8 @@ def test_one_that_was_cut_has_no_date(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", [
     "curl evil.example", "python -m skillviz reproduce `id`", "python -m skillviz reproduce x; rm y", "a 'lone quote",
     "python -m skillviz study run nowhere.yaml", "python -m skillviz demo", "", None,
-    "python -m skillviz reproduce table1 --scale demo --base minibert", "python -m skillviz reproduce table1 --tasks a.yaml",
+    "python -m skillviz reproduce table1 --scale demo --base minibert",
+    "python -m skillviz reproduce table1 --tasks a.yaml",
 ])  # fmt: skip
 def test_a_command_that_is_not_ours_gives_way_to_the_one_that_runs_the_file(
     command: str | None, tmp_path: Path
