@@ -38,6 +38,9 @@ UNKNOWN = 60.0  # seconds of a step of which nothing can be told
 SIDE_BY_SIDE = {"cpu": 1.2, "cuda": 1.0}
 """How much longer a step takes while others run beside it: 21 s alone and 24.5 s in twos (2 cores, demo world)."""
 ONE_BY_ONE = 1.2  # times the seconds of a batched example, for every class but one
+OF_FACTS = (
+    "base", "task", "readout", "k_shot", "data_seed", "max_train", "max_validation", "max_test", "others",
+)  # fmt: skip
 _FACTS: dict[Any, Facts] = {}
 """Of this process: a study is timed twice, before it is begun and for its record."""
 
@@ -46,13 +49,15 @@ _FACTS: dict[Any, Facts] = {}
 class Estimates:
     """Seconds of every step of a plan by key; `measured` finished steps were taken as the measure.
 
-    `stored` are the keys of steps that a shipped study did, whose seconds were taken; `device` is cpu or cuda.
+    `stored` are the keys of steps that a shipped study did, whose seconds were taken, corrected by `compared` of them
+    that were finished here; `device` is cpu or cuda.
     """
 
     steps: Mapping[str, float]
     measured: int = 0
     stored: frozenset[str] = frozenset()
     device: str = "cpu"
+    compared: int = 0
 
     def left(self, steps: Sequence[Step], workers: int = 1) -> float:
         """Seconds that these steps take, shared by some workers; the tables are made by one, after all else."""
@@ -119,7 +124,7 @@ class _Clock:
         speed = median(speeds) if speeds else 1.0
         found |= {key: seconds * speed for key, seconds in shipped.items()}
         measured = len(self.records) + sum(len(of) for of in ratios.values())
-        return Estimates(found, measured, frozenset(shipped), self.device)
+        return Estimates(found, measured, frozenset(shipped), self.device, len(speeds))
 
     @cached_property
     def device(self) -> str:
@@ -210,7 +215,8 @@ class _Clock:
 
     def facts(self, spec: RunSpec, device: str) -> Facts | None:
         """What is known of a run; of the base alone where the fine-tuned model has yet to be made."""
-        key = spec.base, spec.task, spec.k_shot, spec.data_seed, spec.max_train, spec.max_test, spec.others, device
+        asked = spec.model_dump(include=set(OF_FACTS))
+        key = *asked.values(), device
         try:
             if key not in _FACTS:
                 base = preflight(spec.base, spec.base, registry.task(spec.task), spec.readout)

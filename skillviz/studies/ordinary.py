@@ -30,18 +30,17 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     """The tables that any study has, from what of it is finished; a row is of one setting, over its seeds."""
     found = _by_readout(observed.of_results(results))
     drawn = resampled.of_test(found)
-    shares = recovered(found, resampled=drawn)
     stages, of_stages = shared_models.stages(results)
     shared, of_shared = shared_models.overlap(results)
     return {
         "scores": means.scores(found, drawn),
         "differences": differences.paired(found, PAIRS, drawn),
-        "recovered": shares,
+        "recovered": recovered(found, resampled=drawn),
         "makeup": shapes.makeup(results.runs(), variants.named_localizers(results)),
         "stability": stability.of_results(results),
         **stages,
         **shared,
-        "note": notes(*observed.told(found), *without_gain(found, shares), *of_stages, *of_shared),
+        "note": notes(*observed.told(found), *without_gain(found, drawn), *of_stages, *of_shared),
     }
 
 

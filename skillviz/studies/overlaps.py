@@ -28,10 +28,11 @@ def overlap_rows(regions: Regions) -> list[dict[str, Any]]:
     shares = {kind: _shares(regions, kind) for kind in KINDS}
     rows = []
     for kind, (a, b) in itertools.product(KINDS, itertools.product(regions, repeat=2)):
-        found = _within(shares[kind][a, a]) if a == b else _between(shares[kind][a, b])
+        own = _told(_within(shares[kind][a, a]) if a == b else _between(shares[kind][a, b]), kind)
+        is_itself = a == b and len(regions[a]) == 1
         rows.append(
             {
-                "row": a, "column": b, "kind": kind, **_told(found, kind),
+                "row": a, "column": b, "kind": kind, **own, **({"value": 1.0} if is_itself else {}),
                 "chance": float(np.mean([_chance(kind, one, two) for one, two in _region_pairs(regions, a, b)])),
                 "relation": relation(a, b),
             }
@@ -42,18 +43,22 @@ def overlap_rows(regions: Regions) -> list[dict[str, Any]]:
 def isolation_rows(regions: Regions) -> list[dict[str, Any]]:
     """One row a kind and relation: the mean over all such pairs of tasks, with a jackknife interval over mask seeds.
 
-    A mask seed is left out in all tasks at once. `related - unrelated` is the difference of the two means, whose
-    interval is taken as theirs. The tasks are those of the study: the intervals say nothing of other tasks.
+    Of the mask seeds that every task has; one is left out in all tasks at once. `related - unrelated` is the
+    difference of the two means, whose interval is taken as theirs. The tasks are those of the study: the intervals say
+    nothing of other tasks. Tasks without a common seed have no interval, and of one seed there is no row `same`.
     """
     rows = []
+    common = set.intersection(*map(set, regions.values())) if regions else set()
+    if common:
+        regions = {task: {seed: own[seed] for seed in sorted(common)} for task, own in regions.items()}
     pairs = [(a, b) for a in regions for b in regions]
     for kind in KINDS:
         shares = _shares(regions, kind)
         found = {}
         for which in (SAME, RELATED, UNRELATED):
             own = [pair for pair in pairs if relation(*pair) == which]
-            if own:
-                found[which] = _over_tasks([shares[pair] for pair in own], [a == b for a, b in own])
+            if own and (which != SAME or max(map(len, regions.values())) > 1):
+                found[which] = _over_tasks([shares[pair] for pair in own], which == SAME, bool(common))
                 chance = [_chance(kind, *two) for pair in own for two in _region_pairs(regions, *pair)]
                 told = {"pairs": len(own), "chance": float(np.mean(chance))}
                 rows.append({"kind": kind, "relation": which, **_told(found[which], kind), **told})
@@ -106,30 +111,29 @@ def _between(shares: np.ndarray) -> Left:
 
 def _within(shares: np.ndarray) -> Left:
     """Of one task's regions, [seed, seed] but for a region with itself: each is left out with all its pairs."""
-    return _over_tasks([shares], [True])
+    return _over_tasks([shares], True)
 
 
-def _over_tasks(shares: Sequence[np.ndarray], is_same: Sequence[bool]) -> Left:
-    """The mean over pairs of tasks, each [seed, seed]: a mask seed is left out in all of them at once."""
-    least = min(min(one.shape) for one in shares)
+def _over_tasks(shares: Sequence[np.ndarray], is_same: bool, has_common: bool = True) -> Left:
+    """The mean over pairs of tasks, each [seed, seed]: a seed is left out in all of them at once.
 
-    def mean(kept: Sequence[int]) -> float:
-        return float(
-            np.mean([_mean_of(one[np.ix_(kept, kept)], same) for one, same in zip(shares, is_same, strict=True)])
-        )
+    `is_same` are pairs of a task with itself; one of a single region says nothing there. Without an interval where the
+    tasks have no common seeds.
+    """
 
-    every = list(range(least))
-    without = [mean([seed for seed in every if seed != left]) if least > 1 else np.nan for left in every]
-    whole = [_mean_of(one, same) for one, same in zip(shares, is_same, strict=True)]
-    return Left(float(np.mean(whole)), (np.array(without),))
+    def mean(of: Sequence[np.ndarray]) -> float:
+        found = [_mean_of(one, is_same) for one in of if not is_same or len(one) > 1]
+        return float(np.mean(found)) if found else float("nan")
+
+    n = len(shares[0]) if has_common else 1
+    without = [mean([np.delete(np.delete(one, i, 0), i, 1) for one in shares]) if n > 1 else np.nan for i in range(n)]
+    return Left(mean(shares), (np.array(without),))
 
 
 def _mean_of(shares: np.ndarray, is_same: bool) -> float:
-    """The mean; of one task's regions that of two different ones, NaN where there is one alone."""
-    if not is_same:
-        return float(shares.mean())
+    """The mean; of one task's regions that of two different ones."""
     n = len(shares)
-    return float((shares.sum() - np.trace(shares)) / (n * (n - 1))) if n > 1 else float("nan")
+    return float((shares.sum() - np.trace(shares)) / (n * (n - 1))) if is_same else float(shares.mean())
 
 
 def _shares(regions: Regions, kind: str) -> dict[tuple[str, str], np.ndarray]:
@@ -152,9 +156,7 @@ def _chance(kind: str, a: Region, b: Region) -> float:
 
 
 def _told(found: Left, kind: str = "") -> dict[str, Any]:
-    """value, low, high and seeds; the ends are cut to what a share can be. One region with itself is shared wholly."""
-    if np.isnan(found.value):
-        return {"value": 1.0, "low": np.nan, "high": np.nan, "seeds": 1}
+    """value, low, high and seeds; the ends are cut to what a share can be."""
     half = found.half()
     low, high = cut(kind, found.value - half, found.value + half)
     return {"value": found.value, "low": low, "high": high, "seeds": found.seeds}

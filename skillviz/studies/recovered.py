@@ -32,24 +32,51 @@ def recovered(found: Sequence[Observed], share: float = GAIN_SHARE, resampled: R
     drawn = resampled or of_test(own)
     rows = []
     for group in _pairs(own):
-        gains = {split: _gains(group, split) for split in (VALIDATION, TEST)}
-        if not gains[VALIDATION] or not _gains_on_test(group, drawn):
+        if not _is_told(group, drawn):
             continue
+        gains = {split: _gains(group, split) for split in (VALIDATION, TEST)}
         reached = {s: side for s, of in gains.items() for _, side, gain in reversed(of) if gain >= share - ROUNDING}
         where = next((split for split in (VALIDATION, TEST) if split in reached), "")
         rows.append(_row(reached.get(where, gains[VALIDATION][-1][1]), group, where, share, drawn))
     return check(pd.DataFrame(rows), "recovered")
 
 
-def without_gain(found: Sequence[Observed], table: pd.DataFrame) -> list[str]:
-    """The sentence that names the models of which `recovered` has no row; none where it has one of each."""
-    keys = ("id_task", "recipe", "setting")
-    told = set(zip(*(table[key] for key in keys), strict=True))
-    grafted = {tuple(getattr(one, key) for key in keys) for one in found if one.method in GRAFTS}
-    lost = sorted({task for task, *rest in grafted if (task, *rest) not in told})
+def without_gain(found: Sequence[Observed], resampled: Resampled | None = None) -> list[str]:
+    """The sentence that names the models of which `recovered` has no row, as they gain nothing; none without such.
+
+    A model that was not scored beside its base is not judged.
+    """
+    own = [one for one in found if one.task == one.id_task]
+    drawn = resampled or of_test(own)
+    groups = _pairs(own)
+    lost = {_model(group[0]) for group in groups if _has_ends(group) and not _is_told(group, drawn)}
     if not lost:
         return []
-    return [f"Fine-tuning gains nothing beyond chance on {', '.join(lost)}, so no share of a gain is told there."]
+    bases, models = ({_model(group[0])[i] for group in groups} for i in (0, slice(1, 3)))
+    names = [_called(model, len(bases) > 1, len(models) > 1) for model in sorted(lost)]
+    return [f"Fine-tuning gains nothing beyond chance on {'; '.join(names)}: no share of a gain is told there."]
+
+
+def _model(one: Observed) -> tuple[str, str, str, str]:
+    return one.base, one.recipe, one.setting, one.id_task
+
+
+def _called(model: tuple[str, str, str, str], by_base: bool, by_recipe: bool) -> str:
+    """The task, and what tells its model from others of the study."""
+    base, recipe, setting, task = model
+    more = [*([f"{recipe}, {setting}"] if by_recipe else []), *([f"on {base}"] if by_base else [])]
+    return f"{task} ({', '.join(more)})" if more else task
+
+
+def _has_ends(group: Sequence[Observed]) -> bool:
+    """Whether base and fine-tuned model were both scored."""
+    held = {one.method for one in group if np.isfinite(one.values.get(group[0].note.metric, np.nan))}
+    return "pretrained" in held and bool(held & set(TUNED))
+
+
+def _is_told(group: Sequence[Observed], drawn: Resampled) -> bool:
+    """Whether the table has a row of this group: the model gains on validation, and beyond chance on test."""
+    return bool(_gains(group, VALIDATION)) and _gains_on_test(group, drawn)
 
 
 def _pairs(found: Iterable[Observed]) -> list[list[Observed]]:

@@ -109,7 +109,7 @@ TABLES = {
         )),
         Table("isolation", (
             Column("kind", "str", "", "overlap or iou"),
-            Column("relation", "str", "", "same, related, unrelated, or related - unrelated within each mask seed"),
+            Column("relation", "str", "", "same, related, unrelated, or related - unrelated"),
             *ESTIMATE, CHANCE, Column("pairs", "int64", "", "ordered pairs of tasks"),
             Column("seeds", "int64", "", "mask seeds that the interval is over (jackknife); the tasks are held fixed"),
         )),

@@ -243,6 +243,9 @@ def test_a_shipped_study_is_the_measure_of_its_steps(
     slow = estimates(Snapshot(plan(done[0]), done[1]))
     steps = [key for key in took if key != TABLE]
     assert [slow.steps[key] for key in steps] == pytest.approx([twice[key] for key in steps])
+    assert told.compared == 0 and "where it was made" in told.words(fresh.plan.steps)
+    assert slow.compared == 3, "two runs and a score; the models lie elsewhere"
+    assert "corrected by 3 finished" in slow.words(fresh.plan.steps)
 
 
 def test_a_shipped_study_of_another_device_tells_nothing(

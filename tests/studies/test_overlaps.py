@@ -137,3 +137,33 @@ def test_a_mask_seed_is_left_out_in_all_tasks_at_once() -> None:
     half = 4.3027 * np.sqrt(2 / 3 * ((np.array(gaps) - np.mean(gaps)) ** 2).sum())
     row = rows.set_index(["kind", "relation"]).loc[("overlap", "related - unrelated")]
     assert (row["low"], row["high"]) == pytest.approx((row["value"] - half, row["value"] + half), rel=1e-4)
+
+
+def test_of_seeds_that_not_every_task_has_the_common_ones_are_taken() -> None:
+    """A failed seed of one task: pairs of tasks still have all their regions, what is over tasks has seeds 0 and 2."""
+    three = {task: {**own, 2: region(*(30 + i for i in range(4)))} for task, own in REGIONS.items()}
+    uneven = {**three, "news-inference": {0: region(20, 21), 2: region(30, 20)}}
+    even = {task: {0: own[0], 2: own[2]} for task, own in uneven.items()}
+    rows, wanted = (pd.DataFrame(isolation_rows(one)) for one in (uneven, even))
+    pd.testing.assert_frame_equal(rows, wanted)
+    pairs = check(pd.DataFrame(overlap_rows(uneven)), "overlap").set_index(["row", "column", "kind"])
+    assert pairs.loc[("film-sentiment", "news-inference", "overlap"), "seeds"] == 2
+    assert pairs.loc[("film-sentiment", "gadget-sentiment", "overlap"), "seeds"] == 3
+
+
+def test_without_a_common_seed_there_is_no_interval() -> None:
+    apart = {
+        task: {seed + 10 * place: one for seed, one in own.items()} for place, (task, own) in enumerate(REGIONS.items())
+    }
+    apart["news-inference"].pop(21)
+    rows = pd.DataFrame(isolation_rows(apart)).set_index(["kind", "relation"])
+    assert rows["low"].isna().all() and rows["value"].notna().all()
+
+
+def test_one_region_alone_says_nothing_of_other_seeds() -> None:
+    """A task of one region is shared wholly with itself in the map, and counts nowhere as agreement between seeds."""
+    single = {task: {0: own[0]} for task, own in REGIONS.items()}
+    assert "same" not in {row["relation"] for row in isolation_rows(single)}
+    empty = {**REGIONS, "film-sentiment": {0: region(), 1: region()}}
+    found = pd.DataFrame(overlap_rows(empty)).set_index(["row", "column", "kind"])["value"]
+    assert not (found == 1.0).any() and np.isnan(found[("gadget-sentiment", "film-sentiment", "overlap")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -256,10 +258,14 @@ def test_a_gain_that_may_be_chance_on_test_is_none() -> None:
     base = seen("pretrained", right="10" * 100)
     assert recovered([*found, base, seen("ft", right="01" * 96 + "1" * 8)]).empty
     chance = [*found, base, seen("ft", right="01" * 96 + "1" * 8)]
-    (said,) = without_gain(chance, recovered(chance))
-    assert said.startswith("Fine-tuning gains nothing beyond chance on ")
+    (said,) = without_gain(chance)
+    assert said.startswith("Fine-tuning gains nothing beyond chance on sst2: no share")
     better = [*found, base, seen("ft", right="1" * 200)]
-    assert len(recovered(better)) == 1 and without_gain(better, recovered(better)) == []
+    assert len(recovered(better)) == 1 and without_gain(better) == []
+    other = [replace(one, recipe="bitfit") for one in chance]
+    (said,) = without_gain([*better, *other])
+    assert "(bitfit, all)" in said and "sgd" not in said, "the other model of the task has its row"
+    assert without_gain([one for one in chance if one.method != "ft"]) == [], "no fine-tuned model was scored"
 
 
 def test_histograms_count_every_example_once_and_average_seeds() -> None:

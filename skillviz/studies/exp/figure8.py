@@ -19,6 +19,7 @@ from skillviz.studies.purified import Joint
 from skillviz.studies.score_rows import score_rows
 from skillviz.studies.several import Chosen, Scored
 from skillviz.studies.tables import notes
+from skillviz.studies.variants import asked_of_search
 from skillviz.tasks import registry
 from skillviz.tasks.leaks import Unseen, unseen
 
@@ -47,7 +48,11 @@ def build(scale: Scale) -> list[dict[str, Any]]:
 
 
 def several_tasks(scale: Scale, recipe: str, names: Sequence[str], training: dict[str, Any]) -> dict[str, Any]:
-    """Fields of an entry about one model of these tasks, whose `finetune` are these values."""
+    """Fields of an entry about one model of these tasks, whose `finetune` are these values.
+
+    Raises BadInput for fewer than two tasks, and for several fine-tuning seeds.
+    """
+    scale.refuse_seeds("one model of several tasks")
     if len(names) < 2:
         raise BadInput("a model of several tasks needs two or more: name them with --tasks.")
     fields = {name: value for name, value in scale.fields(names[0]).items() if name != "task"}
@@ -109,7 +114,7 @@ def region_runs(results: Results) -> Runs:
 def left_out(results: Results, runs: Runs) -> str:
     """What is said where the study has regions that are not compared; empty where it has none."""
     rest = len(_searched(results)) - sum(len(own) for own in runs.values())
-    return f"{rest} runs of other models, data seeds, localizers or sizes are not in these tables." if rest else ""
+    return f"{rest} runs of other models, data seeds, searches or sizes are not in these tables." if rest else ""
 
 
 def _searched(results: Results) -> list[Run]:
@@ -119,7 +124,8 @@ def _searched(results: Results) -> list[Run]:
 def _setting(results: Results, run: Run) -> tuple[Any, ...]:
     """What the regions that are compared have in common."""
     spec = run.spec
-    return results.entry(run).get("member"), spec.base, spec.data_seed, spec.localizer, spec.sizes
+    searched = spec.localizer, spec.sizes, asked_of_search(spec)
+    return results.entry(run).get("member"), spec.base, spec.data_seed, *searched
 
 
 def leaks_of(runs: Runs) -> dict[str, Unseen]:

@@ -41,12 +41,11 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     runs = results.runs()
     found = observed.of_results(results)
     drawn = resampled.of_test(found)
-    shares = recovered(found, resampled=drawn)
     return {
         "scores": means.scores(found, drawn),
-        "recovered": shares,
+        "recovered": recovered(found, resampled=drawn),
         "differences": differences.paired(found, PAIRS, drawn),
         "makeup": shapes.makeup(runs),
         "stability": stability.of_results(results),
-        "note": notes(*observed.told(found), *without_gain(found, shares)),
+        "note": notes(*observed.told(found), *without_gain(found, drawn)),
     }
