@@ -9,7 +9,7 @@ import typer
 from skillviz.commands import options as given
 from skillviz.commands.ending import BAD_USE
 from skillviz.commands.output import note, print_json, say
-from skillviz.commands.side_by_side import default_of, time_left
+from skillviz.commands.side_by_side import default_for, time_left
 from skillviz.commands.tabular import print_table
 from skillviz.runs.store import Store, store_root
 
@@ -75,13 +75,17 @@ Data = Annotated[
 ]  # fmt: skip
 Seeds = Annotated[
     int | None,
-    typer.Option("--seeds", min=1, metavar="N", help="Fine-tune each model with N seeds (default 1)."),
-]
+    typer.Option(
+        "--seeds", min=1, metavar="N",
+        help="Fine-tune each model that is grafted with N seeds (default 1); not of table4, figure8 and sensitivity, "
+        "nor with --finetuned.",
+    ),
+]  # fmt: skip
 Workers = Annotated[
     int | None,
     typer.Option(
         "--workers", min=1, metavar="N", rich_help_panel=given.WHERE,
-        help="Processes side by side. Default: 2 at the demo scale, where there are two cores; else 1.",
+        help="Processes side by side. Default: 2 for the demo world, where there are two cores; else 1.",
     ),
 ]  # fmt: skip
 WriteOnly = Annotated[
@@ -123,7 +127,7 @@ def reproduce(
     for sentence in setting_differences(study):
         note(sentence)
     say(f"The study file is {path}.")
-    count = workers or default_of(scale)
+    count = workers or default_for(study)
     _say_how_long(study, store, count)
     outcome = None if write_only else _run(study, store, count)
     found = {} if outcome is None else _tables(row, study, store)

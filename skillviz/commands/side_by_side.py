@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.studies.cores import cores, usual_workers
+from skillviz.studies.cores import cores, usual_workers, workers_for
 
 if TYPE_CHECKING:
+    from skillviz.studies.spec import StudySpec
     from skillviz.studies.status import Snapshot
     from skillviz.studies.step import Step
 
@@ -16,9 +17,14 @@ def default_of(scale: str | None) -> int:
     return usual_workers(scale, cores())
 
 
+def default_for(study: StudySpec) -> int:
+    """Processes for a study where none are asked for; raises BadInput where it cannot be planned."""
+    return workers_for(study, cores())
+
+
 def last_of(at: Snapshot) -> int:
     """Those that the study was begun with in this store; the default where it was not begun there."""
-    return at.folder.record.workers if at.folder is not None else default_of(at.plan.study.scale)
+    return at.folder.record.workers if at.folder is not None else default_for(at.plan.study)
 
 
 def time_left(at: Snapshot, workers: int) -> tuple[list[Step], str]:

@@ -63,8 +63,9 @@ def _tasks(own: Scale, entries: Sequence[Entry]) -> Iterator[tuple[str | None, t
 
 
 def _as_read(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The entries as a file has them: lists for tuples."""
-    found: list[Any] = StudySpec(name="x", runs=tuple(map(dict, entries))).model_dump(mode="json")["runs"]
+    """The entries as a file has them, lists for tuples, without the device: it may be any."""
+    asked = tuple({name: value for name, value in entry.items() if name != "device"} for entry in entries)
+    found: list[Any] = StudySpec(name="x", runs=asked).model_dump(mode="json")["runs"]
     return found
 
 

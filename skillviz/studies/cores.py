@@ -2,6 +2,10 @@
 
 import os
 
+from skillviz.studies.scales import DEMO
+from skillviz.studies.setting import is_demo_world
+from skillviz.studies.spec import StudySpec
+
 
 def cores() -> int:
     """Processors that this process may run on; those of the machine where the system tells no more."""
@@ -11,4 +15,12 @@ def cores() -> int:
 
 def usual_workers(scale: str | None, there: int) -> int:
     """Processes on so many cores where none are asked for: models of the demo world are too small to use two in one."""
-    return min(2, there) if scale == "demo" else 1
+    return min(2, there) if scale == DEMO.name else 1
+
+
+def workers_for(study: StudySpec, there: int) -> int:
+    """The same of a study: by what it asks for, as other models may be asked for at the scale of the demo world.
+
+    Raises BadInput where the study cannot be planned.
+    """
+    return usual_workers(DEMO.name if is_demo_world(study) else None, there)

@@ -87,6 +87,7 @@ def study_of(asked: Asked, store: Store) -> tuple[Experiment, Scale, StudySpec]:
         refuse_alone(row.name, own, EVERY not in named)
     name = f"{row.name}-{own.name}" + _suffix(own, asked)
     if asked.data and not given:
+        row.build(own)  # what it refuses leaves no files
         folder = study_path(store.root, StudySpec(name=name, runs=({},))) / TASKS
         own = own.with_own(folder=write_tasks(own, Path(asked.data), folder))
     study = StudySpec(**{**row.build(own), "name": name, "command": asked.command()})

@@ -120,6 +120,19 @@ class Scale:
         is_stored = recipe == "sgd" and not training and self._is_stored(task)
         return self.member(task) if is_stored else self.member(task, recipe, **{"seed": 0, **training})
 
+    def each_seed(self, task: str) -> Entry:
+        """As `first`, with every fine-tuning seed where a user asked for several."""
+        return self.first(task) if self.seeds == 1 else self.member(task)
+
+    def refuse_seeds(self, models: str) -> None:
+        """Raises BadInput where several fine-tuning seeds are asked for of an experiment of one: `models` are its."""
+        if self.seeds > 1:
+            raise BadInput(
+                f"this experiment has {models}, with one fine-tuning seed, and its tables tell of no more: leave "
+                f"--seeds {self.seeds} out; what the seed changes is told by `python -m skillviz reproduce table2 "
+                f"--seeds {self.seeds}`."
+            )
+
     def search(self, member: Entry, localizer: str, sizes: Sequence[str] | None = None, **changes: Any) -> Entry:
         """An entry of runs on a member: this localizer at these sizes (the scale's where none are named).
 
@@ -166,18 +179,24 @@ class Scale:
         readout: str | None = None,
         finetuned: str | None = None,
     ) -> Scale:
-        """The scale with what a user named in place of its own; another base, or readout, has no stored pairs."""
+        """The scale with what a user named in place of its own; another base, or readout, has no stored pairs.
+
+        Another base may be large, so it goes to the device that there is, wherever the scale's own is small enough for
+        the CPU.
+        """
         if finetuned and len(tasks) != 1:
             raise BadInput("a fine-tuned model belongs to one task: name that task with --tasks.")
         own = {"base": base, "tasks": list(tasks), "folder": folder, "readout": readout, "finetuned": finetuned}
         changed = replace(self, own={**self.own, **{name: value for name, value in own.items() if value}})
         if base and located(base).absolute() != located(self.base).absolute():
-            changed = replace(changed, base=base, stored="")
+            changed = replace(changed, base=base, stored="", device="auto")
         if readout:
             changed = replace(changed, readout=readout, stored=changed.stored if readout == self.readout else "")
         if seeds is not None:
             if seeds < 1:
                 raise BadInput(f"the number of fine-tuning seeds is {seeds}; give 1 or more.")
+            if seeds > 1 and finetuned:
+                raise BadInput("a fine-tuned model that is there has one seed: give --finetuned or --seeds, not both.")
             changed = replace(changed, seeds=seeds, stored="" if seeds > 1 else changed.stored)
         if folder:
             changed = replace(changed, folder=folder)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from skillviz.models.recipes import RECIPES
 from skillviz.studies import setting_words as words
 from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.plan import plan
 from skillviz.studies.scales import DEMO, SCALES, Scale
 from skillviz.studies.spec import StudySpec, merged
 from skillviz.studies.step import name_of
@@ -27,7 +29,8 @@ class Setting:
 
     `data` are the folders of the task files and what is taken of them; `shifts` a task and another that its models
     are scored on; `tuning` how the fine-tuned models come about, `given` those that are there; `rates` those of BitFit
-    and LoRA; `search` the fields of the default search; `published` the tasks that the published search is run on.
+    and LoRA, with the rank; `search` the fields of the default search; `published` the tasks that the published search
+    is run on.
     """
 
     base: tuple[str, ...]
@@ -37,7 +40,7 @@ class Setting:
     shifts: tuple[tuple[str, str], ...]
     tuning: tuple[str, ...]
     given: tuple[str, ...]
-    rates: tuple[tuple[str, float], ...]
+    rates: tuple[tuple[str, int, float], ...]
     search: tuple[str, ...]
     sizes: tuple[str, ...]
     published: tuple[str, ...]
@@ -52,10 +55,12 @@ def setting_differences(study: StudySpec) -> tuple[str, ...]:
 
     A scale's own sentence stands where the study asks for the same as the experiment at that scale. Where the base,
     readout, data, tasks, fine-tuning, seeds or sizes were replaced, the sentence is of what is asked for.
+    Raises BadInput where the study cannot be planned.
     """
     row = EXPERIMENTS.get(study.experiment or "")
     if row is None:
         return ()
+    plan(study)
     asked, scale = setting_of(study), SCALES.get(study.scale or "")
     usual = setting_of(StudySpec(**row.build(scale))) if scale is not None else None
     own = {name for name in words.ASPECTS if usual is None or not asked.same(name, usual)}
@@ -66,14 +71,18 @@ def setting_differences(study: StudySpec) -> tuple[str, ...]:
 
 
 def is_demo_world(study: StudySpec) -> bool:
-    """Whether its base and all its tasks are those of the demo world, a toy: false where the user replaced either."""
+    """Whether its base and all its tasks are those of the demo world, a toy: false where the user replaced either.
+
+    Raises BadInput where the study cannot be planned.
+    """
+    plan(study)
     asked = setting_of(study)
     world = located(PurePosixPath(DEMO.base).parts[0]).resolve()
     return all(located(text).resolve().is_relative_to(world) for text in (*asked.base, *_files(study)))
 
 
 def setting_of(study: StudySpec) -> Setting:
-    """What a study's entries ask for."""
+    """What a study's entries ask for, of a study that can be planned."""
     entries = [merged(study.defaults, entry) for entry in study.runs]
     pairs = [(entry, task) for entry in entries for task in _tasks(entry)]
     main = [entry for entry in entries if not set(_listed(entry.get("recipe"))) & set(FEW)]
@@ -95,7 +104,7 @@ def setting_of(study: StudySpec) -> Setting:
 
 def _told(aspect: str, asked: Setting, own: set[str], scale: Scale | None) -> str:
     """The scale's sentence on that where it holds, or one on what is asked for."""
-    is_own = aspect in own or (aspect == "sizes" and "base" in own)
+    is_own = aspect in own or (aspect == "sizes" and ("base" in own or words.is_causal(asked)))
     if scale is not None and not is_own and _holds(aspect, asked, scale):
         return words.SENTENCES[scale.name][aspect]
     told: str = getattr(words, aspect)(asked)
@@ -125,13 +134,16 @@ def _tuning(entry: Mapping[str, Any]) -> str:
         return _json({"given": str(Path(str(entry["finetuned"])).parent)})
     fields = {name: value for name, value in _tuned(entry).items() if name not in ("head", "readout")}
     seeds = len(_listed(fields.pop("seed", 0)))
-    return _json({"recipe": _listed(entry.get("recipe") or "sgd"), **fields, "seeds": seeds})
+    recipes = [recipe or "sgd" for recipe in _listed(entry.get("recipe") or "sgd")]
+    return _json({"recipe": recipes, **fields, "seeds": seeds})
 
 
-def _rates(entry: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """BitFit's and LoRA's learning rate, where the entry names it."""
+def _rates(entry: Mapping[str, Any]) -> list[tuple[str, int, float]]:
+    """BitFit's and LoRA's learning rate, where the entry names it, with the rank (0 where there is none)."""
     named = [str(recipe) for recipe in _listed(entry.get("recipe")) if recipe in ("bitfit", "lora")]
-    return [(recipe, float(lr)) for recipe in named for lr in _listed(_tuned(entry).get("lr"))]
+    tuned = _tuned(entry)
+    ranks = {recipe: int(tuned.get("rank") or RECIPES[recipe].rank or 0) if recipe == "lora" else 0 for recipe in named}
+    return [(recipe, ranks[recipe], float(lr)) for recipe in named for lr in _listed(tuned.get("lr"))]
 
 
 def _search(entry: Mapping[str, Any]) -> str:

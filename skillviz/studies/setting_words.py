@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,8 @@ SENTENCES = {
 """By scale, what every experiment there does differently from the paper while nothing of it is replaced."""
 
 NUMBERS = ("no", "one", "two", "three", "four", "five")
-READOUTS = {"prompt": "prompt", "head": "a classification head", "causal": "the words after a prompt"}
+CAUSAL = "causal"
+READOUTS = {"prompt": "prompt", "head": "a classification head", CAUSAL: "the words after a prompt"}
 RECIPES = {
     "sgd": "plain SGD", "adamw": "AdamW", "adamw-l1": "AdamW with an l1 penalty",
     "multi-task": "plain SGD on all tasks at once", "continual": "plain SGD on one task after the other",
@@ -75,11 +77,13 @@ def readout(asked: Setting) -> str:
 def data(asked: Setting) -> str:
     """On the tasks and how much of their data is taken."""
     caps = [json.loads(told) for _, told in asked.data]
-    shots = sorted({shot for cap in caps for shot in _list(cap.get("k_shot"))})
-    most = [cap["max_train"] for cap in caps if "max_train" in cap]
+    asked_for = {shot for cap in caps for shot in _list(cap.get("k_shot")) or [None]}  # None: all examples
+    shots = sorted({int(shot) for shot in asked_for if shot is not None})
+    most = [int(cap["max_train"]) for cap in caps if "max_train" in cap]
     taken = f"at most {max(most):,} training examples each" if most else "all training examples"
     if shots:
-        return f"Data: {_all(asked.tasks)}, {_all([f'{shot:,}' for shot in shots])} examples of each label."
+        few = f"{_all([f'{shot:,}' for shot in shots])} examples of each label"
+        return f"Data: {_all(asked.tasks)}, {few}{f', and {taken}' if None in asked_for else ''}."
     return f"Data: {_all(asked.tasks)}, {taken}; not k-shot."
 
 
@@ -117,14 +121,34 @@ _SEARCHED = (("steps", "steps"), ("batch_size", "examples a step"))
 
 def sizes(asked: Setting) -> str:
     """On the sizes of regions."""
-    shares = [float(size[:-1]) for size in asked.sizes if size.endswith("%")]
-    if not shares or len(shares) < len(asked.sizes):
-        told = f"{_all(asked.sizes)} graftable entries"
-    elif min(shares) == max(shares):
-        told = f"{shares[0]:g} % of the graftable entries"
-    else:
-        told = f"{min(shares):g} % to {max(shares):g} % of the graftable entries"
-    return f"Sizes: {told}; the paper's main size is 0.01 %."
+    percents = [_percent(size) for size in asked.sizes]
+    shares = [one for one in percents if one is not None]
+    counts = [size for size, one in zip(asked.sizes, percents, strict=True) if one is None]
+    told = []
+    if counts or not shares:
+        told.append(f"{_all(counts)} graftable entries")
+    if shares:
+        ends = dict.fromkeys(f"{share:g} %" for share in (min(shares), max(shares)))
+        told.append(f"{' to '.join(ends)} of the graftable entries")
+    kinds = {kind for kind, _ in asked.readout}
+    main = "0.05 %, of GPT-2" if kinds == {CAUSAL} else "0.01 %" + (" (0.05 % of GPT-2)" if CAUSAL in kinds else "")
+    return f"Sizes: {_all(told)}; the paper's main size is {main}."
+
+
+def is_causal(asked: Setting) -> bool:
+    """Whether answers are read as the words after a prompt, for which the paper has another main size."""
+    return any(kind == CAUSAL for kind, _ in asked.readout)
+
+
+def _percent(size: str) -> float | None:
+    """The percentage that a size is, typed as one or as a share (with a point or an exponent); None for a count."""
+    typed = size.strip()
+    with suppress(ValueError):
+        if typed.endswith("%"):
+            return float(typed[:-1])
+        if set(typed) & set(".eE"):
+            return 100 * float(typed)
+    return None
 
 
 def tasks(asked: Setting) -> str:
@@ -147,8 +171,8 @@ def published(asked: Setting) -> str:
 
 def rates(asked: Setting) -> str:
     """On the learning rates of BitFit and LoRA."""
-    names = {"bitfit": "BitFit", "lora": "LoRA (rank 8)"}
-    told = [f"{names[recipe]} at {rate:g}" for recipe, rate in asked.rates]
+    named = {"bitfit": "BitFit", "lora": "LoRA"}
+    told = [f"{named[recipe]}{f' (rank {rank})' if rank else ''} at {rate:g}" for recipe, rank, rate in asked.rates]
     return f"Rates: {_all(told)}, as the scale has them; no other rate was tried on this model."
 
 
@@ -156,7 +180,7 @@ def _made(fields: dict[str, Any]) -> str:
     """How a model is fine-tuned: recipe, steps, batch, rate."""
     said = [_all([RECIPES.get(recipe, recipe) for recipe in fields["recipe"]])]
     said += [f"{fields['steps']:,} steps"] if isinstance(fields.get("steps"), int) else []
-    said += [f"of {fields['batch_size']} examples"] if "batch_size" in fields else []
+    said += [f"of {fields['batch_size']} examples"] if fields.get("batch_size") is not None else []
     said += [f"at the rate {fields['lr']:g}"] if isinstance(fields.get("lr"), float) else []
     return " ".join([said[0] + ("," if len(said) > 1 else ""), *said[1:]])
 

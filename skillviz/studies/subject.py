@@ -17,6 +17,7 @@ from skillviz.studies.spec import StudySpec, merged
 from skillviz.tasks.project import located
 
 PLAIN = (None, "sgd")  # recipes of what is called the fine-tuned model
+CAPS = ("max_train", "max_validation", "max_test")  # of an entry, and of its models where they name none of their own
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ def _trained(values: Mapping[str, Any]) -> str:
     if not any(recipe in PLAIN for recipe in _listed(values.get("recipe")) or PLAIN):
         return ""
     told = values.get("finetune")
-    how = {name: value for name, value in told.items() if name != "seed"} if isinstance(told, dict) else {}
+    own = {str(name): value for name, value in told.items() if name != "seed"} if isinstance(told, dict) else {}
+    how = {name: values[name] for name in CAPS if values.get(name) is not None} | own
     return json.dumps(how, sort_keys=True, default=str)
 
 

@@ -60,7 +60,10 @@ _FINETUNED_HELP = (
     "The base after fine-tuning for the one task that is named beside it. Left empty, models are fine-tuned first, "
     "which takes most of the time."
 )
-_SEEDS_HELP = "How many models are fine-tuned in each place of the experiment, with other seeds; a stored one is one."
+_SEEDS_HELP = (
+    "How many times each model that is grafted is fine-tuned, with other seeds; a stored model, or one that is named "
+    "here, is one. Table 4, Figure 8 and the constants of the searches have one."
+)
 
 
 def command(asked: Asked) -> str:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from skillviz.errors import BadInput
 from skillviz.runs.store import Store
 from skillviz.studies.claimed import asks_its_experiment
 from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.plan import plan
 from skillviz.studies.reproduce import Asked, study_of
 from skillviz.studies.scales import SCALES
 from skillviz.studies.spec import StudySpec
@@ -42,6 +44,34 @@ def test_it_may_be_asked_of_own_models_tasks_and_seeds(own: dict[str, Any], tmp_
     study = study_of(Asked("table2", **own), Store(tmp_path))[2]
     assert asks_its_experiment(StudySpec(**study.model_dump(mode="json")))
     assert not asks_its_experiment(study.model_copy(update={"experiment": "figure6"}))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_it_may_be_asked_of_several_fine_tuning_seeds(name: str, scale: str, tmp_path: Path) -> None:
+    asked = Asked(name, scale, seeds=3)
+    if name in ("table4", "figure8", "sensitivity"):
+        with pytest.raises(BadInput, match="leave --seeds 3 out; .*`python -m skillviz reproduce table2 --seeds 3`"):
+            study_of(asked, Store(tmp_path))
+        assert asks_its_experiment(study_of(Asked(name, scale, seeds=1), Store(tmp_path))[2])
+        return
+    study = study_of(asked, Store(tmp_path))[2]
+    assert asks_its_experiment(study) and study.name.endswith("-3-seeds")
+    main = [member.seed for member in plan(study).members if member.recipe == "sgd" and member.readout == own(study)]
+    assert set(main) == {0, 1, 2}
+    grafted = {run.finetuned for run in plan(study).runs if run.localizer == "stagewise"}
+    assert len(grafted) >= 3 and not any("pairs" in path for path in grafted)
+
+
+def own(study: StudySpec) -> str:
+    """The readout of its scale."""
+    return SCALES[str(study.scale)].readout
+
+
+def test_the_device_is_no_part_of_what_is_asked() -> None:
+    study = StudySpec(**EXPERIMENTS["figure6"].build(SCALES["demo"]))
+    runs = tuple({**run, "device": "cuda"} for run in study.runs)
+    assert asks_its_experiment(study.model_copy(update={"runs": runs}))
 
 
 def test_common_fields_may_stand_once_as_defaults() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -128,6 +129,38 @@ def test_seeds_and_tasks_of_the_user_take_the_place_of_the_scale_s() -> None:
     assert {m.seed for m in members if isinstance(m, MemberSpec)} == {0, 1, 2}
 
 
+@pytest.mark.parametrize("name", ["table8", "figure2", "figure6"])
+def test_every_search_is_on_every_fine_tuning_seed(name: str) -> None:
+    found = plan(StudySpec(**EXPERIMENTS[name].build(scale("demo").with_own(seeds=3))))
+    by_localizer: dict[tuple[str, str], set[str]] = {}
+    for spec in found.runs:
+        by_localizer.setdefault((spec.task, spec.localizer), set()).add(spec.finetuned)
+    assert all(len(models) == 3 for models in by_localizer.values())
+    one = StudySpec(**EXPERIMENTS[name].build(scale("small").with_own(seeds=1)))
+    assert one.runs == StudySpec(**EXPERIMENTS[name].build(scale("small"))).runs
+
+
+def test_another_base_goes_to_the_device_that_there_is_and_that_is_in_no_key() -> None:
+    usual, other = scale("demo"), scale("demo").with_own(base="org/other")
+    assert (usual.device, other.device) == ("cpu", "auto")
+    for own in ({"base": usual.base}, {"readout": "head"}, {"seeds": 2}, {"tasks": ("film-sentiment",)}):
+        assert usual.with_own(**own).device == "cpu"  # type: ignore[arg-type]
+    assert {spec.device for spec in plan(StudySpec(**EXPERIMENTS["table1"].build(other))).runs} == {"auto"}
+    keys_of = [
+        [step.key for step in plan(StudySpec(**EXPERIMENTS["table1"].build(own))).of("finetune") if not step.needs]
+        for own in (other, replace(other, device="cpu"))
+    ]
+    assert keys_of[0] == keys_of[1] and keys_of[0]
+
+
+def test_what_an_experiment_refuses_leaves_no_files(tmp_path: Path) -> None:
+    (tmp_path / "data" / "cr").mkdir(parents=True)
+    asked = Asked("sensitivity", "small", data=str(tmp_path / "data"), tasks=("cr",), seeds=2)
+    with pytest.raises(BadInput, match="one model of each task"):
+        study_of(asked, Store(tmp_path / "runs"))
+    assert not (tmp_path / "runs").exists()
+
+
 def test_figure3_asks_both_readouts() -> None:
     assert {spec.readout for spec in planned("figure3").runs} == {"prompt", "head"}
 
@@ -149,6 +182,7 @@ def test_another_base_has_models_of_its_own() -> None:
         (lambda: asked_tasks(scale("small"), ["sst3"]), "'sst3' is not a task of the scale small; known: sst2_sent"),
         (lambda: scale("demo").with_own(seeds=0), "fine-tuning seeds is 0"),
         (lambda: scale("demo").with_own(finetuned="m"), "belongs to one task"),
+        (lambda: scale("demo").with_own(finetuned="m", tasks=("cr",), seeds=2), "give --finetuned or --seeds, not"),
     ],
 )
 def test_wrong_names_end_in_one_sentence(wrong: object, sentence: str) -> None:

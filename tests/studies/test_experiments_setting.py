@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from skillviz.errors import BadInput
 from skillviz.runs.store import Store
 from skillviz.studies.experiments import EXPERIMENTS
 from skillviz.studies.reproduce import Asked, study_of
@@ -49,7 +50,11 @@ def test_nothing_of_an_experiment_is_left_out_while_nothing_is_replaced(name: st
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_nothing_of_the_demo_world_is_said_of_other_models_and_tasks(name: str, tmp_path: Path) -> None:
     files = tuple(str(tmp_path / task / "task.yaml") for task in ("cafe", "bakery"))
-    own = scale("demo").with_own(base="org/mine", tasks=files, readout="head", seeds=2)
+    for file in map(Path, files):  # models of several tasks are called by the names in their files
+        file.parent.mkdir()
+        file.write_text(f"name: {file.parent.name}\n")
+    seeds = None if name in ("table4", "figure8", "sensitivity") else 2
+    own = scale("demo").with_own(base="org/mine", tasks=files, readout="head", seeds=seeds)
     study = StudySpec(**EXPERIMENTS[name].build(replace(own, near={files[0]: (files[1],), files[1]: (files[0],)})))
     found = " ".join(setting_differences(study))
     assert "Model: org/mine instead of RoBERTa-base." in found and "Data: cafe and bakery" in found
@@ -77,6 +82,72 @@ def test_seeds_and_sizes_that_were_changed_by_hand_are_told_as_they_are() -> Non
     changed = StudySpec(**{**content, "runs": [{**run, "seed": [0], "size": ["2%"]} for run in content["runs"]]})
     assert told(changed)["Localizer"].endswith("one mask seed.")
     assert told(changed)["Sizes"].startswith("Sizes: 2 % of the graftable entries;")
+
+
+def with_runs(study: StudySpec, **changed: Any) -> StudySpec:
+    """The study with these fields in every entry."""
+    return StudySpec(**{**study.model_dump(), "runs": [{**run, **changed} for run in study.runs]})
+
+
+@pytest.mark.parametrize(
+    ("shots", "words"),
+    [
+        ([16, None], "16 examples of each label, and all training examples."),
+        (["64", 16], "16 and 64 examples of each label."),
+        ([None], "all training examples; not k-shot."),
+    ],
+)
+def test_shots_and_all_examples_are_told_together(shots: list[Any], words: str) -> None:
+    assert told(with_runs(asked("table2", "small"), k_shot=shots))["Data"].endswith(words)
+
+
+def test_no_recipe_in_a_list_is_plain_fine_tuning() -> None:
+    study = with_runs(asked("figure6", "small"), recipe=[None, "adamw"])
+    assert "plain SGD and AdamW" in told(study)["Fine-tuning"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"finetune": "fast"}, {"region": "key:abc"}, {"recipe": "bitfit", "finetune": {"lr": "x"}},
+     {"k_shot": ["few"]}, {"max_train": "most"}, {"task": [{"a": 1}]}],
+)  # fmt: skip
+def test_a_study_that_was_wrongly_edited_is_refused_in_a_sentence(wrong: dict[str, Any]) -> None:
+    study = with_runs(asked("figure6", "small"), **wrong)
+    for ask in (setting_differences, is_demo_world):
+        with pytest.raises(BadInput, match="entry 1 of runs"):
+            ask(study)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        (["0.001"], "0.1 % of the graftable entries"),
+        (["1e-3", "1%"], "0.1 % to 1 % of the graftable entries"),
+        (["500"], "500 graftable entries"),
+        (["500", "0.02"], "500 graftable entries and 2 % of the graftable entries"),
+        (["much%"], "much% graftable entries"),
+    ],
+)
+def test_a_size_is_told_as_what_it_is(sizes: list[str], words: str) -> None:
+    assert told(with_runs(asked("figure6"), size=sizes))["Sizes"] == f"Sizes: {words}; the paper's main size is 0.01 %."
+
+
+def test_the_main_size_is_that_of_the_paper_s_model_of_the_readout() -> None:
+    causal = asked("figure6", "small", readout="causal")
+    assert told(causal)["Sizes"].endswith("the paper's main size is 0.05 %, of GPT-2.")
+    mixed = [{**run, "readout": kind} for run in asked("figure6").runs for kind in ("prompt", "causal")]
+    both = asked("figure6").model_copy(update={"runs": tuple(mixed)})
+    assert told(both)["Sizes"].endswith("the paper's main size is 0.01 % (0.05 % of GPT-2).")
+
+
+def test_lora_is_told_with_the_rank_that_is_asked_for() -> None:
+    study = asked("table1", base="org/mine")
+    assert "LoRA (rank 8) at 0.005" in told(study)["Rates"]
+    ranked = [
+        {**run, "finetune": {**run["finetune"], "rank": 1}} if run.get("recipe") == "lora" else run
+        for run in study.runs
+    ]
+    assert "LoRA (rank 1) at 0.005" in told(study.model_copy(update={"runs": tuple(ranked)}))["Rates"]
 
 
 def test_what_an_experiment_does_otherwise_than_its_scale_is_told() -> None:

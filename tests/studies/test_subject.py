@@ -68,6 +68,16 @@ def test_models_of_other_seeds_go_together_and_those_trained_otherwise_do_not() 
     assert about(**few).goes_with(about(finetuned=None, recipe="bitfit", finetune={"steps": 600}))
 
 
+@pytest.mark.parametrize("cap", ["max_train", "max_validation", "max_test"])
+def test_models_of_fewer_examples_do_not_go_with_those_of_all(cap: str) -> None:
+    made: dict[str, Any] = {"finetuned": None, "recipe": "sgd", "finetune": {"steps": 60}}
+    assert about(**made, **{cap: 50}).goes_with(about(**made, **{cap: 50}))
+    assert not about(**made, **{cap: 50}).goes_with(about(**made))
+    assert not about(**made, **{cap: 50}).goes_with(about(**made, **{cap: 60}))
+    own = {**made, "finetune": {"steps": 60, cap: 50}}
+    assert about(**own).goes_with(about(**made, **{cap: 50})) and about(**own).goes_with(about(**own, **{cap: 9}))
+
+
 def test_one_of_several_bases_goes_with_studies_of_it_alone() -> None:
     several = about(base=["demo_world/base", "roberta-base"])
     assert several.of("roberta-base").goes_with(about(base="roberta-base"))

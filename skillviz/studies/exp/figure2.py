@@ -24,7 +24,7 @@ def build(scale: Scale) -> list[dict[str, Any]]:
     """
     entries = []
     for task in scale.some("two", 2):
-        member, others = scale.first(task), scale.others(task)
+        member, others = scale.each_seed(task), scale.others(task)
         entries += [scale.each(member, name, scale.curve) for name in ("stagewise", "movement")]
         entries += [scale.search(member, name, others=others) for name in ("stagewise", "movement")]
         entries.append(scale.search(member, "random", scale.main_first(scale.curve)))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def build(scale: Scale) -> list[dict[str, Any]]:
     """One task (QNLI, or what stands for it; or those asked for): regions of figure 2, a small and a larger size."""
     sizes = scale.ladder[0], scale.ladder[-1]
-    return [scale.each(scale.first(task), "stagewise", sizes) for task in scale.some("histogram", 1)]
+    return [scale.each(scale.each_seed(task), "stagewise", sizes) for task in scale.some("histogram", 1)]
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:

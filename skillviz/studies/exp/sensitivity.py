@@ -23,7 +23,8 @@ FIELDS = ("steps", "batch_size")  # of a run, not of its localizer's options
 
 
 def build(scale: Scale) -> list[dict[str, Any]]:
-    """One task, or each of those asked for."""
+    """One task, or each of those asked for; raises BadInput for several fine-tuning seeds, which no column tells."""
+    scale.refuse_seeds("one model of each task")
     return [entry for task in scale.some("one", 1) for entry in _of_task(scale, task)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skillviz.studies import differences, means, observed, resampled, shapes
@@ -10,10 +11,12 @@ from skillviz.studies.tables import notes
 if TYPE_CHECKING:
     import pandas as pd
 
+    from skillviz.runs.run import Run
     from skillviz.studies.results import Results
     from skillviz.studies.scales import Scale
 
 PAIRS = tuple(("graft", name) for name in ("graft_fish", "graft_random", "graft_movement", "pretrained"))
+FIRST = "Overlaps are between regions of the first fine-tuned model of each task; scores are over all of them."
 
 
 def build(scale: Scale) -> list[dict[str, Any]]:
@@ -23,7 +26,7 @@ def build(scale: Scale) -> list[dict[str, Any]]:
     """
     entries = []
     for task in scale.some("two", 2):
-        member = scale.first(task)
+        member = scale.each_seed(task)
         entries += [scale.each(member, name, scale.ladder) for name in ("stagewise", "movement")]
         entries.append(scale.search(member, "fisher", scale.main_first(scale.ladder)))
         entries.append(scale.search(member, "random", scale.main_first(scale.curve)))
@@ -32,11 +35,19 @@ def build(scale: Scale) -> list[dict[str, Any]]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores, differences, and the IoU of the searched region with each rival by task and size."""
-    found = observed.of_results(results)
+    found, runs = observed.of_results(results), results.runs()
+    compared = of_first_models(runs)
+    left = [FIRST] if len(compared) < len(runs) else []
     drawn = resampled.of_test(found)
     return {
         "scores": means.scores(found, drawn),
-        "overlap": shapes.overlap_of_localizers(results.runs()),
+        "overlap": shapes.overlap_of_localizers(compared),
         "differences": differences.paired(found, PAIRS, drawn),
-        "note": notes(*observed.told(found)),
+        "note": notes(*observed.told(found), *left),
     }
+
+
+def of_first_models(runs: Sequence[Run]) -> list[Run]:
+    """The runs on the first fine-tuned model of each task: regions of two models are not compared."""
+    first: dict[str, str] = {}
+    return [run for run in runs if first.setdefault(run.spec.task, run.spec.finetuned) == run.spec.finetuned]

@@ -46,12 +46,12 @@ def study_subject(study: StudyFolder) -> Subject | None:
 
 
 def is_demo_world(study: StudyFolder) -> bool:
-    """Whether it is of the demo world, by its file."""
+    """Whether it is of the demo world, by its file; False where that cannot be read or planned."""
     return _is_demo_world(*_file(study), study)
 
 
 def setting_differences(study: StudyFolder) -> tuple[str, ...]:
-    """In what its setting differs from the paper's, by its file; nothing where that cannot be read."""
+    """In what its setting differs from the paper's, by its file; nothing where that cannot be read or planned."""
     return _differences(*_file(study), study)
 
 
