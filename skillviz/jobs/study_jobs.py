@@ -60,11 +60,6 @@ class StudyJob:
         """How many steps are finished."""
         return sum(note.state == FINISHED for note in self.record.steps.values()) if self.record is not None else 0
 
-    @property
-    def minutes_left(self) -> float | None:
-        """Minutes until it is done, as far as can be told."""
-        return None if self.left is None else self.left / 60
-
 
 def start_study(file: Path | str, store: Store, workers: int = 1) -> StudyJob:
     """The study of a file, begun as a process of its own; returns at once.

@@ -121,8 +121,8 @@ class Asked:
 
     def _refuse_another_definition(self) -> None:
         """Raises BadData where the run's task now asks in other words, or is scored otherwise."""
-        told = self.run.record.task if self.run else None
-        if told is not None and not same_definition(told.definition, definition(self.task)):
+        told, readout = (self.run.record.task, self.run.record.readout) if self.run else (None, None)
+        if told is not None and not same_definition(told.definition, definition(self.task, readout)):
             raise BadData(
                 f"the definition of the task '{told.name}' (template, label words, metric or lengths) is not the one "
                 f"that run {self.run.id if self.run else ''} was made with; bring the old one back, or localize again."

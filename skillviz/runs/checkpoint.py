@@ -20,6 +20,7 @@ from skillviz.core.localizers.record import State
 from skillviz.errors import DiskFull, WrongCheckpoint
 from skillviz.runs.atomic import write_file
 from skillviz.runs.search import Searched
+from skillviz.tasks.definition import same_definition
 
 CHECKPOINT = "checkpoint.safetensors"
 VERSION = 1
@@ -79,10 +80,7 @@ class Checkpoint:
 
     def refuse_another(self, stamp: Mapping[str, str], path: Path) -> None:
         """Raises WrongCheckpoint where it belongs to another spec, other weights or other data."""
-        older = {DEFINITION} - self.stamp.keys()
-        other = [
-            told for name, told in MEMBERS.items() if name not in older and self.stamp.get(name) != stamp.get(name)
-        ]
+        other = [told for name, told in MEMBERS.items() if not _is_same(name, self.stamp.get(name), stamp.get(name))]
         if other:
             raise WrongCheckpoint(
                 f"the checkpoint {path} was made with another {' and another '.join(other)} than there is now, "
@@ -136,6 +134,10 @@ class Checkpoints:
         self.written = time.monotonic()
         self.pause = max(self.pause, SPARED * (self.written - begun))
         return True
+
+
+def _is_same(name: str, told: str | None, now: str | None) -> bool:
+    return same_definition(told, now) if name == DEFINITION else told == now
 
 
 def _anew(path: Path) -> str:

@@ -30,8 +30,8 @@ def model_note(source: str, info: ModelInfo) -> ModelNote:
     )
 
 
-def task_note(task: Task, splits: Splits) -> TaskNote:
-    """What a page must know of the task; no texts."""
+def task_note(task: Task, splits: Splits, readout: str | None = None) -> TaskNote:
+    """What a page must know of the task; no texts. Its definition is that of the readout; without one, of each."""
     frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
     labels = {split: frame["label"].to_numpy() for split, frame in frames.items() if len(frame)}
     return TaskNote(
@@ -42,7 +42,7 @@ def task_note(task: Task, splits: Splits) -> TaskNote:
         fingerprint=splits.fingerprint,
         counts={split: len(y) for split, y in labels.items()},
         majority={split: float(np.bincount(y).max() / len(y)) for split, y in labels.items()},
-        definition=definition(task),
+        definition=definition(task, readout),
     )
 
 

@@ -56,8 +56,8 @@ class ModelNote(Frozen):
 
 class TaskNote(Frozen):
     """What a page must know of the task without loading its data. `counts` are rows by split,
-    `majority` the share of the most frequent label by split, `definition` the hash of what is asked and how it
-    is scored (tasks.definition), which older records do not have."""
+    `majority` the share of the most frequent label by split, `definition` the hashes of what is asked and how it
+    is scored, one a readout (tasks.definition), which older records do not have."""
 
     name: str
     labels: tuple[str, ...]

@@ -49,7 +49,8 @@ class Other:
         return TransferNote(
             name=self.task.name, named=self.named, mapping=dict(self.mapping), rows=self.rows, dropped=self.dropped,
             unmapped=self.unmapped, notes=self.notes, fingerprint=self.fingerprint, template=template, words=words,
-            majority=float(np.bincount(labels).max() / len(labels)), definition=definition(self.task), scores=scores,
+            majority=float(np.bincount(labels).max() / len(labels)), definition=definition(self.task, readout),
+            scores=scores,
         )  # fmt: skip
 
     def task_note(self, source: TaskNote) -> TaskNote:

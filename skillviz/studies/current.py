@@ -23,11 +23,6 @@ DATA = "the data of the task '{}' have changed"
 REGIONS = "the regions that it is made of have changed"
 
 
-def is_current(run: Run, session: Session, store: Store | None = None) -> bool:
-    """Whether a finished run is what it would be now; see `outdated`."""
-    return not outdated(run, session, store)
-
-
 def outdated(run: Run, session: Session, store: Store | None = None) -> str:
     """What has changed since a finished run was made, in words; empty where it stands. With a `store` its regions too.
 
@@ -63,14 +58,14 @@ def _changed(
             return f"the {word} model has changed"
     if task is None or task.fingerprint != data:
         return DATA.format(session.task(spec).name)
-    if not same_definition(task.definition, definition(session.task(spec))):
+    if not same_definition(task.definition, definition(session.task(spec), check.readout)):
         return DEFINITION.format(task.name)
     if len(others) != len(tasks_now):
         return "the tasks that it is scored on have changed"
     for noted, other in zip(others, tasks_now, strict=True):
         if noted.fingerprint != other.fingerprint:
             return DATA.format(noted.name)
-        if not same_definition(noted.definition, definition(other.task)):
+        if not same_definition(noted.definition, definition(other.task, check.readout)):
             return DEFINITION.format(noted.name)
     return ""
 

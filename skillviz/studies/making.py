@@ -120,7 +120,7 @@ def made_of(spec: MemberSpec, found: Library) -> Made:
     sample = {name: getattr(spec, name) for name in SAMPLE}
     data = {task: data_fingerprint(task, **sample) for task in spec.tasks}
     regions = {run.key(): region_sha256(run_of(run, found)) for run in spec.regions}
-    return Made(base, data, regions, {task: definition(registry.task(task)) for task in spec.tasks})
+    return Made(base, data, regions, {task: definition(registry.task(task), spec.readout) for task in spec.tasks})
 
 
 def data_fingerprint(task: str, **sample: Any) -> str:

@@ -80,7 +80,8 @@ def scored(
     rows = np.array([row for row, name in enumerate(encoded.ids) if name not in seen], dtype=np.int64)
     if not len(rows):
         raise BadInput(f"every test example of '{spec.task}' stands in another task's training data; none is left.")
-    told, common = task_note(session.task(spec), session.splits(spec)), members_of(session, spec)
+    readout, common = session.preflight(spec).readout, members_of(session, spec)
+    told = task_note(session.task(spec), session.splits(spec), readout)
 
     def logits(state: str, region: Region | None = None) -> np.ndarray:
         from skillviz.models.predict import predict
@@ -139,7 +140,7 @@ def members_of(session: Session, spec: RunSpec) -> dict[str, object]:
     members = [check.base.fingerprint, check.finetuned.fingerprint]
     return {
         "members": members, "dtype": spec.dtype, "readout": check.readout, "data": splits.fingerprint,
-        "definition": definition(session.task(spec)),
+        "definition": definition(session.task(spec), check.readout),
     }  # fmt: skip
 
 

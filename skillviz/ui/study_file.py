@@ -6,13 +6,18 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from skillviz.errors import BadInput, SkillvizError
+from skillviz.runs.library import library
+from skillviz.runs.store import Store
 from skillviz.studies.claimed import asks_its_experiment
+from skillviz.studies.plan import plan
+from skillviz.studies.reproduce import refuse_edited
 from skillviz.studies.spec import StudySpec, read_study
-from skillviz.studies.store import study_path
+from skillviz.studies.store import FILE, open_study, study_path
 from skillviz.ui import cache, study_words
 
 VARIABLE = re.compile(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))")
@@ -52,16 +57,67 @@ def claim(study: StudySpec) -> str:
 
 
 def as_own(study: StudySpec) -> StudySpec:
-    """The study without the experiment that its file names; raises BadInput where that takes a stored study's place."""
-    path = study_path(cache.own_store().root, study).name
-    stored = next((one for one in cache.studies() if one.path.name == path), None)
-    if stored is not None and stored.record.experiment:
-        raise BadInput(
-            f"the file says that it is {study_words.experiment_title(study.experiment)}, but its entries are not what "
-            f"that experiment asks, and its name is that of a stored study, '{stored.name}': give it another name, or "
-            "run it as it is with `python -m skillviz study run FILE`."
-        )
+    """The study without the experiment that its file names."""
     return study.model_copy(update={"experiment": None, "scale": None})
+
+
+def taken_up(study: StudySpec) -> str:
+    """What starting the study means for the user's own of its name, which asks for something else; empty without one.
+
+    Raises BadInput where the place is not free: the stored study of that name is an experiment's or ships with
+    skillviz, or the file in its folder was changed since it was run and would be lost.
+    """
+    own, told = cache.own_store(), ""
+    for store in library().stores:
+        path = study_path(store.root, study)
+        if (why := _other(study, store)) is None:
+            continue
+        is_own = store.root == own.root
+        if not is_own or _experiment_of(path):
+            raise BadInput(
+                f"the name of the study, '{study.name}', is that of {_called(path)}, which asks for something else: "
+                "give yours another name" + (", or run it with `python -m skillviz study run FILE`." if is_own else ".")
+            )
+        if not _is_as_it_was_run(path):
+            raise why
+        told = (
+            f"You have a study '{study.name}' that asks for something else. Started, this file takes its place: runs "
+            "and models that are finished stay, the tables will be those of this file."
+        )
+    return told
+
+
+def _other(study: StudySpec, store: Store) -> BadInput | None:
+    """What stands against the study where its folder in a store has a file that asks for something else."""
+    try:
+        refuse_edited(study, store)
+    except BadInput as error:
+        return error
+    return None
+
+
+def _experiment_of(path: Path) -> str | None:
+    """The experiment that the study in a folder is of, by its file or by its record."""
+    found = open_study(path)
+    with suppress(BadInput):
+        if named := read_study(path / FILE).experiment:
+            return named
+    return found.record.experiment if found is not None else None
+
+
+def _called(path: Path) -> str:
+    """The stored study of a folder, in words."""
+    named = _experiment_of(path)
+    return f"a stored study of {study_words.experiment_title(named)}" if named else "a stored study"
+
+
+def _is_as_it_was_run(path: Path) -> bool:
+    """Whether the file in a study's folder asks what was run last there."""
+    found = open_study(path)
+    try:
+        return found is not None and found.record.key == plan(found.study).key
+    except BadInput:
+        return False
 
 
 def refuse_variables(text: str) -> None:

@@ -46,7 +46,7 @@ HEADS = {
 }  # fmt: skip
 """A column's heading, where its name is no word; with `_low` and `_high` where the table has its ends."""
 OWN = {
-    ("differences", "value"): "A less B", ("overlap", "seeds"): "pairs of seeds", ("scores", "low"): "low, seeds only",
+    ("differences", "value"): "A less B", ("overlap", "seeds"): "mask seeds", ("scores", "low"): "low, seeds only",
     ("scores", "high"): "high, seeds only", ("makeup", "share"): "share of region", ("makeup", "seed"): "mask seed",
     ("sensitivity", "seed"): "mask seed", ("histogram", "n"): "examples in all", ("recovered", "value"): "graft",
 }  # fmt: skip

@@ -88,6 +88,8 @@ def _own() -> tuple[StudySpec, str] | None:
     if why := study_file.claim(study):
         study = study_file.as_own(study)
         st.info(text.plain(why), icon=":material/info:")
+    if told := study_file.taken_up(study):
+        st.info(text.plain(told), icon=":material/info:")
     file = study_path(cache.own_store().root, study) / FILE
     return study, f"python -m skillviz study run {shlex.quote(str(file))}"
 
@@ -137,6 +139,7 @@ def _start(study: StudySpec, workers: int) -> None:
     """A process of its own, which goes on without this page."""
     try:
         with st.spinner("Starting."):
+            checked.refuse(study, cache.own_store())  # so that one that cannot be made leaves no file
             path = write_study(study, cache.own_store())
             study_running.start(path, workers)
     except SkillvizError as error:

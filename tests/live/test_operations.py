@@ -229,6 +229,8 @@ def test_changed_models_and_data_are_noticed(lived: Path, tmp_path: Path) -> Non
     worker = Worker(world / "runs")
     ask(worker, "wise", run, path="wise-ft", alpha=1)
     definition = (world / "task.yaml").read_text()
+    (world / "task.yaml").write_text(definition + "length_normalised: true\n")
+    ask(worker, "score_text", run, texts=[TEXT])  # only the causal readout asks for it
     (world / "task.yaml").write_text(definition.replace("max_length: 48", "max_length: 12"))
     for operation, words in (("wise", {"path": "wise-ft", "alpha": 1}), ("score_text", {"texts": [TEXT]})):
         with pytest.raises(BadData, match="the definition of the task"):

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from streamlit.testing.v1 import AppTest
 
 from skillviz.commands.side_by_side import default_of
+from skillviz.errors import BadInput
 from skillviz.jobs import study_jobs
 from skillviz.models import fetch
 from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.plan import plan
 from skillviz.studies.scales import SCALES
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.ui import study_own, study_start
+from skillviz.ui.cache import checked
 from tests.pages.test_pages import opened, words
 from tests.studies.fake_study import fake_study
 
@@ -213,7 +219,7 @@ def test_such_a_file_does_not_take_the_place_of_a_stored_study(store: Path, tmp_
     path = tmp_path / "own.yaml"
     path.write_text(CLAIMS.replace("NAME", "table2-demo"))
     test = opened("studies", **{"new.study": "file", "new.file": str(path)})
-    assert "give it another name" in test.error[0].value and not test.exception
+    assert "give yours another name" in test.error[0].value and not test.exception
     assert "study.start" not in [button.key for button in test.button]
 
 
@@ -227,3 +233,92 @@ def test_a_file_that_asks_what_the_experiment_asks_is_that_experiment(
     assert not test.error and "is not what" not in said(test)
     test.button(key="study.start").click().run()
     assert read_study(started[0][0]).experiment == "figure6"
+
+
+def file_named(folder: Path, name: str, localizers: str = "[movement, random]") -> Path:
+    """A study file of no experiment."""
+    path = folder / "own.yaml"
+    text = CLAIMS.replace("NAME", name).replace("experiment: table2\nscale: demo\n", "")
+    path.write_text(text.replace("[movement, random]", localizers))
+    return path
+
+
+def given(path: Path) -> AppTest:
+    """The page with this study file."""
+    return opened("studies", **{"new.study": "file", "new.file": str(path)})
+
+
+def ran(folder: Path) -> None:
+    """Leaves the record of a study that was run as its file now is."""
+    name = folder.name
+    text = (folder / "study.yaml").read_text()
+    shutil.rmtree(folder)
+    key = plan(StudySpec(**yaml.safe_load(text))).key
+    fake_study(folder.parent.parent, "table2", name=name, tables=(), key=key)
+    record = json.loads((folder / "study.json").read_text()) | {"experiment": None, "scale": None}
+    (folder / "study.json").write_text(json.dumps(record))
+    (folder / "study.yaml").write_text(text)
+
+
+@pytest.mark.parametrize("place", ["own", "shipped"])
+def test_no_file_takes_the_place_of_a_stored_study_of_an_experiment(
+    place: str, store: Path, tmp_path: Path, started: list[tuple[Path, int]]
+) -> None:
+    folder = fake_study(store if place == "own" else tmp_path / "nothing", "table2")
+    before = (folder / "study.yaml").read_text()
+    test = given(file_named(tmp_path, "Table2 demo"))
+    assert len(test.error) == 1 and not test.exception and "study.start" not in [button.key for button in test.button]
+    told = test.error[0].value.replace("\\", "")
+    assert "of Table 2, which asks for something else: give yours another name" in told
+    assert ("study run FILE" in told) is (place == "own")
+    assert (folder / "study.yaml").read_text() == before and not started
+    assert not given(file_named(tmp_path, "another")).error
+
+
+def test_a_stored_file_is_gone_on_with_as_it_is(store: Path, tmp_path: Path, started: list[tuple[Path, int]]) -> None:
+    given(file_named(tmp_path, "mine")).button(key="study.start").click().run()
+    test = given(started[0][0])
+    assert not test.error and not test.info
+    test.button(key="study.start").click().run()
+    assert started[0] == started[1]
+
+
+def test_ones_own_study_is_gone_on_with_by_another_file_and_the_page_says_so(
+    store: Path, tmp_path: Path, started: list[tuple[Path, int]]
+) -> None:
+    given(file_named(tmp_path, "mine")).button(key="study.start").click().run()
+    stored = started[0][0]
+    ran(stored.parent)
+    test = given(file_named(tmp_path, "mine", "[movement]"))
+    assert not test.error and "You have a study 'mine' that asks for something else" in " ".join(
+        info.value for info in test.info
+    )
+    test.button(key="study.start").click().run()
+    assert read_study(stored).runs[0]["localizer"] == ["movement"] and len(started) == 2
+
+
+def test_a_file_that_was_changed_since_it_was_run_is_not_written_over(
+    store: Path, tmp_path: Path, started: list[tuple[Path, int]]
+) -> None:
+    given(file_named(tmp_path, "mine")).button(key="study.start").click().run()
+    stored = started[0][0]
+    ran(stored.parent)
+    stored.write_text(stored.read_text().replace("movement", "stagewise"))
+    changed = stored.read_text()
+    test = given(file_named(tmp_path, "mine", "[random]"))
+    assert "changed by hand" in test.error[0].value and "study.start" not in [button.key for button in test.button]
+    assert stored.read_text() == changed
+    assert not given(stored).error, "the changed file itself may be gone on with"
+
+
+def test_a_study_that_cannot_be_made_leaves_no_file(
+    store: Path, tmp_path: Path, started: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(study: StudySpec, where: object) -> None:
+        raise BadInput("the base is not there.")
+
+    test = given(file_named(tmp_path, "mine"))
+    monkeypatch.setattr(checked, "refuse", refuse)
+    test.button(key="study.start").click().run()
+    assert "the base is not there" in test.error[0].value and not started
+    assert not (store / "studies" / "mine").exists()

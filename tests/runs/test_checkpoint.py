@@ -238,3 +238,11 @@ def test_only_what_ended_early_is_reopened(world: Path, session: Session, store:
     folder.cancel()
     folder.reopen()
     assert json.loads((folder.path / "run.json").read_text())["status"] == "queued"
+
+
+def test_a_readout_that_the_task_was_given_since_leaves_a_checkpoint_as_it_is(tmp_path: Path) -> None:
+    made = {"spec": "a", "base": "b", "finetuned": "c", "data": "d", "definition": "head=e"}
+    Checkpoint(made, {}, 0.0, Searched({3: np.arange(3)})).write(tmp_path / CHECKPOINT)
+    assert Checkpoints(tmp_path / CHECKPOINT, {**made, "definition": "head=e causal=f"}, {}).restored() is not None
+    with pytest.raises(WrongCheckpoint, match="another definition of the task"):
+        Checkpoints(tmp_path / CHECKPOINT, {**made, "definition": "head=g causal=f"}, {}).restored()

@@ -15,7 +15,7 @@ from skillviz.commands.graft import _asked
 from skillviz.runs.run import RECORD
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
-from skillviz.studies.current import is_current, outdated_score
+from skillviz.studies.current import outdated, outdated_score
 from skillviz.studies.engine import run_study
 from skillviz.studies.member import folder_of
 from skillviz.studies.pack import _is_same
@@ -48,6 +48,8 @@ def test_a_changed_task_makes_members_runs_and_scores_again(tmp_path: Path) -> N
     assert not run_study(study, store).again
     change(task, title="Another title")
     assert not run_study(study, store).finished
+    change(task, template={"masked": "<mask> is {text}", "causal": "Is {text}"}, length_normalised=True)
+    assert not run_study(study, store).finished, "they are all of the head"
     change(task, max_length=12)
     outcome = run_study(study, store)
     assert outcome.is_whole and not outcome.skipped
@@ -64,10 +66,10 @@ def test_runs_scores_and_kept_logits_know_the_definition(tmp_path: Path) -> None
     score = read_score(score_path(store.root, spec))
     assert score is not None
     assert run.record.task is not None and run.record.task.definition
-    assert is_current(run, Session()) and not outdated_score(score, Session())
+    assert not outdated(run, Session()) and not outdated_score(score, Session())
     key = members_of(Session(), run.spec)
     change(Path(tasks(tmp_path / "world")[0]), metric="f1")
-    assert not is_current(run, Session()) and "definition" in outdated_score(score, Session())
+    assert "definition" in outdated(run, Session()) and "definition" in outdated_score(score, Session())
     assert members_of(Session(), run.spec) != key
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from skillviz.ui.study_heads import worded
+from skillviz.ui.study_heads import head, worded
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,7 @@ from skillviz.ui.study_heads import worded
 )
 def test_a_recipe_is_told_in_words_with_what_differs(stored: str, shown: str) -> None:
     assert worded(pd.DataFrame({"recipe": [stored]}))["recipe"].tolist() == [shown]
+
+
+def test_seeds_of_an_overlap_are_those_of_masks() -> None:
+    assert head("overlap", "seeds", False) == "mask seeds"
