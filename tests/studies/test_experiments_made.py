@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.exp import figure4, sensitivity
+from skillviz.studies.exp import figure4, sensitivity, table8
 from skillviz.studies.experiments import EXPERIMENTS
 from skillviz.studies.scales import Scale
 from skillviz.studies.spec import StudySpec
@@ -113,6 +114,16 @@ def test_table8_compares_regions_at_every_size(small: Scale, stored: Path) -> No
     assert len(rivals) == 3 and rivals["value"].between(0, 1).all() and (rivals["chance"] > 0).all()
     itself = overlap[overlap["row"] == overlap["column"]]
     assert len(itself) == 3 and (itself["seeds"] == 1).all()
+
+
+def test_table8_compares_regions_of_one_model_where_several_were_fine_tuned(small: Scale, stored: Path) -> None:
+    one = made("table8", small, stored)
+    overlap, said = one.table("overlap"), [set(one.table("note")["text"])]
+    two = made("table8", replace(small, seeds=2), stored)  # in the same folder
+    assert two.table("overlap").equals(overlap)
+    assert of_own_task(two).query("method == 'ft' and metric == 'accuracy'")["seeds"].tolist() == [2]
+    said.append(set(two.table("note")["text"]))
+    assert [table8.FIRST in texts for texts in said] == [False, True]
 
 
 def test_figure2_pairs_every_size_of_its_curve(small: Scale, stored: Path) -> None:
