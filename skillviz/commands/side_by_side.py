@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.studies.cores import cores, usual_workers, workers_for
+from skillviz.studies.cores import cores, workers_for
 
 if TYPE_CHECKING:
     from skillviz.studies.spec import StudySpec
     from skillviz.studies.status import Snapshot
     from skillviz.studies.step import Step
-
-
-def default_of(scale: str | None) -> int:
-    """Processes where none are asked for."""
-    return usual_workers(scale, cores())
 
 
 def default_for(study: StudySpec) -> int:

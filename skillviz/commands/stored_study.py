@@ -53,15 +53,17 @@ def place(at: Snapshot, runs_dir: Path | None) -> str:
 def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> pd.DataFrame:
     """The table of this name as stored; without a name its scores, or its main table where it has none.
 
-    Of a study of one's own without tables as yet, those of the runs that are finished by now, pair by pair. Raises
-    BadInput where there is none.
+    Of a study of one's own without tables as yet, those of the runs that are finished by now, pair by pair; so are its
+    paired differences of each two localizers. Raises BadInput where there is none.
     """
     from skillviz.studies.generic import generic
     from skillviz.studies.results import Results
 
     folder = open_study(study_path(store.root, study))
-    if name is None and study.experiment is None and (folder is None or not _is_whole(folder, study)):
-        note("Not all steps are finished: a table of the runs that are, each model by itself.")
+    is_whole = folder is not None and _is_whole(folder, study)
+    if name is None and study.experiment is None and (is_paired or not is_whole):
+        if not is_whole:
+            note("Not all steps are finished: a table of the runs that are, each model by itself.")
         return generic(Results(plan(study), store))[DIFFERENCES if is_paired else SCORES]
     if folder is None or not folder.tables():
         raise BadInput(f"the study '{study.name}' has no tables in {store.root} yet; make them with `study run`.")

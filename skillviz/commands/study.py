@@ -60,10 +60,10 @@ def run(
     A study that ships is made anew in your own folder of runs.
     """
     from skillviz.commands.named import named
-    from skillviz.commands.side_by_side import default_of
+    from skillviz.commands.side_by_side import default_for
 
     found, store = named(study, runs_dir, "own")
-    count = workers or default_of(found.scale)
+    count = workers or default_for(found)
     if dry_run:
         _dry(found, store, count, as_json)
         return

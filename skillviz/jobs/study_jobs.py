@@ -23,7 +23,7 @@ from skillviz.runs.child import environment
 from skillviz.runs.folder import EVENTS, LOG, PROCESS, WORK
 from skillviz.runs.store import Store, written
 from skillviz.studies.check import check
-from skillviz.studies.cores import cores, usual_workers
+from skillviz.studies.cores import cores, workers_for
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import Snapshot
@@ -116,7 +116,7 @@ def resume_study(store: Store, name: str) -> StudyJob:
     job = study_job(store, name)
     if job.state == FINISHED:
         raise StoreError(f"the study '{job.name}' is finished: only a failed or stopped one can be resumed.")
-    usual = usual_workers(read_study(job.path / FILE).scale, cores())
+    usual = workers_for(read_study(job.path / FILE), cores())
     return start_study(job.path / FILE, store, job.record.workers if job.record is not None else usual)
 
 

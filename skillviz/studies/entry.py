@@ -288,7 +288,7 @@ def _told(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields(value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise BadInput(f"'{name}' takes fields, as {name}: {{seed: 0}}.")
     return value
 

@@ -7,7 +7,7 @@ import shlex
 import streamlit as st
 
 from skillviz.errors import SkillvizError
-from skillviz.studies.cores import cores, usual_workers
+from skillviz.studies.cores import cores, workers_for
 from skillviz.studies.experiments import EXPERIMENTS
 from skillviz.studies.reproduce import Asked, refuse_absent, study_of, write_study
 from skillviz.studies.scales import SCALES
@@ -96,7 +96,7 @@ def _own() -> tuple[StudySpec, str] | None:
 
 def _plan_and_button(study: StudySpec, command: str) -> None:
     """What will be done and how long it takes, then the button."""
-    usual, told = usual_workers(study.scale, cores()), st.container()
+    usual, told = workers_for(study, cores()), st.container()
     with told, st.spinner("Reading models and data for the estimate."):
         outlook = cache.study_outlook(study, cache.own_store(), usual)
     workers = _workers(usual) if outlook.left > 1 else usual
@@ -109,7 +109,7 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
     with st.expander("The steps"):
         st.dataframe(outlook.steps, hide_index=True, alt="The steps of the study, with their seconds")
     with st.expander("The same as a command line"):
-        st.code(_command(command, workers, study.scale), language="bash", wrap_lines=True)
+        st.code(_command(command, workers, usual), language="bash", wrap_lines=True)
     if study_running.in_place_of_button(study):
         return
     if st.button("Start", type="primary", icon=":material/play_arrow:", key="study.start"):
@@ -129,9 +129,9 @@ def _workers(usual: int) -> int:
     return controls.whole(WORKERS, "Processes side by side", 1, most, usual, help=help)
 
 
-def _command(command: str, workers: int, scale: str | None) -> str:
+def _command(command: str, workers: int, usual: int) -> str:
     """The command line that does the same; the number of processes stands where machines differ in their usual one."""
-    side = f" --workers {workers}" if workers > 1 or scale == "demo" else ""
+    side = f" --workers {workers}" if max(workers, usual) > 1 else ""
     return f"{command}{terminal.where()}{side}"
 
 

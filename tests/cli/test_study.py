@@ -57,7 +57,8 @@ def test_a_study_that_ships_is_told_as_it_lies_there(shipped: Path, own_runs: Pa
     assert [step["state"] for step in said.json["steps"]] == ["not here", "finished", "finished"]
     assert f"It ships with skillviz in {shipped / 'studies' / 'tiny-one'}, with the tables scores" in said.out
     assert f"to make it anew in {own_runs}: 3 of 3 steps left" in said.out
-    assert said.json["left"].endswith("with 2 processes side by side") and not own_runs.exists()
+    assert said.json["workers"] == 1 and "side by side" not in said.json["left"], "at the demo's scale, of own models"
+    assert not own_runs.exists()
 
 
 def test_tables_that_ship_stand_though_their_runs_bear_other_names(
@@ -86,7 +87,7 @@ def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Pa
 def test_a_study_that_ships_is_run_in_the_users_own_store(shipped: Path, own_runs: Path) -> None:
     before = sorted(path for path in shipped.rglob("*"))
     dry = call("study", "run", "tiny-one", "--dry-run", "--json")
-    assert dry.json["workers"] == 2 and dry.json["left"].startswith("3 of 3 steps left") and not own_runs.exists()
+    assert dry.json["workers"] == 1 and dry.json["left"].startswith("3 of 3 steps left") and not own_runs.exists()
     said = call("study", "run", "tiny-one", "--workers", "1", "--json")
     assert said.code == 0 and said.json["steps"]["finished"] == 3, said.err
     assert said.json["path"] == str(own_runs / "studies" / "tiny-one")
@@ -168,10 +169,13 @@ def test_processes_side_by_side_are_those_it_was_begun_with(shipped: Path, made:
 
 
 def test_two_cores_do_two_steps_of_the_demo_world_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = {"task": "demo_world/tasks/film-sentiment.yaml", "localizer": "movement", "size": "1%", "recipe": "sgd"}
+    demo, own = (
+        StudySpec(name="a", scale="demo", runs=({**entry, "base": base},)) for base in ("demo_world/base", "big")
+    )
     for there, wanted in ((1, 1), (2, 2), (16, 2)):
         monkeypatch.setattr(side_by_side, "cores", lambda count=there: count)
-        found = [side_by_side.default_of(scale) for scale in ("demo", "small", None)]
-        assert found == [wanted, 1, 1]
+        assert [side_by_side.default_for(study) for study in (demo, own)] == [wanted, 1]
 
 
 def test_an_experiment_without_scores_shows_its_main_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from streamlit.testing.v1 import AppTest
 
-from skillviz.commands.side_by_side import default_of
 from skillviz.errors import BadInput
 from skillviz.jobs import study_jobs
 from skillviz.models import fetch
+from skillviz.studies.cores import cores
 from skillviz.studies.experiments import EXPERIMENTS
 from skillviz.studies.plan import plan
 from skillviz.studies.scales import SCALES
@@ -95,7 +95,7 @@ def test_the_command_asks_the_same_with_paths_in_full(store: Path, tmp_path: Pat
     assert command(test) == [
         "python", "-m", "skillviz", "reproduce", "table2", "--scale", "demo", "--base", base,
         "--readout", "prompt", "--seeds", "3", "--tasks", "film-sentiment", "--tasks", "news-topic",
-        "--runs-dir", str(store), "--workers", str(default_of("demo")),
+        "--runs-dir", str(store), *(["--workers", "2"] if cores() > 1 else []),
     ]  # fmt: skip
 
 
@@ -172,13 +172,14 @@ def test_as_many_processes_as_the_command_line_takes(
 ) -> None:
     monkeypatch.setattr(study_start, "cores", lambda: there)
     test = opened("studies", **{"new.experiment": "figure6"})
-    assert command(test)[-2:] == ["--workers", str(usual)]
+    assert command(test)[-2:] == (["--workers", str(usual)] if usual > 1 else ["--runs-dir", str(store)])
     test.button(key="study.start").click().run()
     assert started[0][1] == usual
 
 
-def test_another_scale_has_its_own_usual_number(store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_another_study_has_its_own_usual_number(store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(study_start, "cores", lambda: 2)
+    monkeypatch.setattr(study_start, "workers_for", lambda study, there: there if study.experiment else 1)
     file = tmp_path / "own.yaml"
     file.write_text(
         f"name: own\ndefaults: {{base: {BASE}, task: demo_world/tasks/film-sentiment.yaml, finetuned: {PAIR}}}\n"

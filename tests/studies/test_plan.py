@@ -218,6 +218,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"recipe": "sgd", "localizer": "stagewize"}, "'stagewize' is not a localizer; known: "),
     ({"recipe": "sgd", "colour": 1}, "others, recipe, finetune, tasks, mode, region, also, label, size."),
     ({"recipe": "sgd", "localizer": "none", "colour": 1}, "'colour' is not a field of a run"),
+    ({"recipe": "sgd", "finetune": {1: 2}}, "'finetune' takes fields"),
     ({"recipe": "sgd", "finetune": {"colour": 1}}, "'colour' is not a field of a fine-tuned model; known: base"),
     ({"recipe": "sgd", "finetuned": "x"}, "not both"),
     ({"recipe": "sgd", "finetune": 3}, "'finetune' takes fields"),
