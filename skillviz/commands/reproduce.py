@@ -32,7 +32,7 @@ Scale = Annotated[
     typer.Option(
         "--scale",
         metavar="demo|small",
-        help="demo: the demo world, on two CPU cores in about five minutes; small: real data and a small encoder.",
+        help="demo: the demo world, some minutes on two CPU cores (told first); small: real data and a small encoder.",
     ),
 ]
 Base = Annotated[
