@@ -30,6 +30,7 @@ from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FILE, FOLDER, StudyRecord, open_study, study_path
 
 TAIL = 1 << 16  # bytes from the end of a file in which the latest is looked for
+INTERRUPTED = "Interrupted."  # the last line of a process that was asked to end
 RUNNING, FINISHED, FAILED, STOPPED = "running", "finished", "failed", "stopped"
 _CHILDREN: list[subprocess.Popen[bytes]] = []
 
@@ -149,8 +150,9 @@ def _job(path: Path) -> StudyJob:
     if not is_alive(path / WORK):
         ended = {None: FAILED, "finished": FINISHED, "failed": FAILED}
         state = ended.get(record.status if record is not None else None, STOPPED)
-        if record is None and not (path / WORK / LOG).exists():
-            state = STOPPED  # a file that was written and never run
+        log = path / WORK / LOG
+        if record is None and (not log.exists() or _tail(log).rstrip().endswith(INTERRUPTED)):
+            state = STOPPED  # a file that was written and never run, or ended by somebody before it began
         return StudyJob(name, path, state, record)
     last = _last(path / WORK / EVENTS)
     if last is None:

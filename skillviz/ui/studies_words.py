@@ -37,7 +37,7 @@ def summary(studies: Sequence[StudyFolder]) -> str:
 
 
 def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.DataFrame:
-    """One row a study, for the eye."""
+    """One row a study, for the eye; `states` as study_running tells them."""
     rows = []
     for study in studies:
         record = study.record
@@ -47,7 +47,9 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.Dat
                 "study": study.name,
                 "experiment": study_words.experiment_title(record.experiment),
                 "scale": study_words.world(study),
-                "state": states.get(study.name, study_words.state(study)),
+                "state": states.get(str(study.path.resolve()))
+                or states.get(study.path.name)
+                or study_words.state(study),
                 "runs": sum(step.kind == LOCALIZE for step in steps) or None,
                 "estimated, min": record.estimated / 60 if record.estimated is not None else None,
                 "taken, min": record.seconds / 60 if record.seconds else None,
@@ -79,7 +81,7 @@ def minutes(said: str, left: int) -> str:
 
 def progress(step: int, of: int, title: str, seconds: float | None) -> str:
     """`step 4 of 31: localize sst2 with stagewise, about 3 min left`."""
-    rest = "" if seconds is None else f", about {left(seconds)} left"
+    rest = "" if seconds is None else f", about {left(seconds)} left" if seconds >= 1 else ", longer than was thought"
     return f"step {step} of {of}: {title}{rest}"
 
 

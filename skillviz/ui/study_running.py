@@ -36,8 +36,14 @@ def panel() -> None:
 
 
 def states() -> dict[str, str]:
-    """The state of each of the user's studies, as it really is now: running, finished, failed or stopped."""
-    return {job.name: _state(job) for job in _now()}
+    """The state of each of the user's studies by its folder, as it really is now; of a running one by its name too.
+
+    A study that ships stands in the list for the user's own of its name until that has tables: only that one is being
+    made anew is true of both.
+    """
+    jobs = _now()
+    running = {job.path.name: RUNNING for job in jobs if job.state == RUNNING}
+    return running | {str(job.path.resolve()): _state(job) for job in jobs}
 
 
 def _state(job: StudyJob) -> str:

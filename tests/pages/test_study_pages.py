@@ -223,6 +223,7 @@ def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
     assert "Of the paper's 2 claims here" in opened("paper").markdown[0].value
     test = opened("studies")
     assert "You began this study anew, and yours is **stopped**." in test.info[0].value
+    assert list(test.dataframe[0].value["state"]) == ["finished"], "the list is of the one that ships"
     assert [button.label for button in test.button if button.label == "Go on with it"]
 
 

@@ -277,6 +277,22 @@ def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: St
         jobs.study_job(store, "none")
 
 
+@pytest.mark.parametrize(
+    ("log", "state"), [("Interrupted.\n", "stopped"), ("Traceback: no\n", "failed"), (None, "stopped")]
+)
+def test_a_study_that_ended_before_it_began(log: str | None, state: str, tiny: Path, store: Store) -> None:
+    """Cancelled while models were looked at, or written and never run, it has not failed."""
+    folder = store.root / "studies" / "tiny"
+    (folder / "work").mkdir(parents=True)
+    (folder / "study.yaml").write_text(few(tiny).yaml_text())
+    if log is not None:
+        (folder / "work" / "log.txt").write_text(f"about 3 s\n{log}")
+    (job,) = jobs.study_jobs(store)
+    assert job.state == state
+    ending = Path(str(jobs.__file__)).parents[1] / "commands" / "ending.py"
+    assert f'"{jobs.INTERRUPTED}"' in ending.read_text(), "what a process says that was asked to end"
+
+
 def test_a_study_that_is_cancelled_is_stopped_and_goes_on(tiny: Path, tmp_path: Path, store: Store) -> None:
     path, long = tmp_path / "study.yaml", few(tiny, finetune={"steps": 100_000})
     path.write_text(long.yaml_text())
