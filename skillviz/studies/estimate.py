@@ -75,12 +75,11 @@ class Estimates:
         """What the minutes rest on."""
         shipped = sum(step.key in self.stored for step in steps)
         if shipped:
-            took = (
-                "as the shipped study took" if shipped == len(steps) else f"{shipped} of them as shipped studies took"
-            )
-            return (
-                f"{took}, corrected by {text_of(self.measured)} here" if self.measured else f"{took} where it was made"
-            )
+            took = "as the shipped study took"
+            if shipped < len(steps):
+                took = f"{shipped} of them as shipped studies took"
+            where = f", corrected by {text_of(self.compared)} here" if self.compared else " where it was made"
+            return took + where
         return f"measured on {text_of(self.measured)}" if self.measured else "rough: nothing was measured here yet"
 
 

@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 
@@ -246,6 +247,8 @@ def test_a_shipped_study_is_the_measure_of_its_steps(
     assert told.compared == 0 and "where it was made" in told.words(fresh.plan.steps)
     assert slow.compared == 3, "two runs and a score; the models lie elsewhere"
     assert "corrected by 3 finished" in slow.words(fresh.plan.steps)
+    other = replace(told, measured=7)  # runs of other studies on this base: no step of this one was corrected by them
+    assert "where it was made" in other.words(fresh.plan.steps) and "7" not in other.words(fresh.plan.steps)
 
 
 def test_a_shipped_study_of_another_device_tells_nothing(
