@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before any library reads them: tests never ask the network, and tiny models gain nothing from threads.
@@ -64,3 +67,19 @@ def own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
     monkeypatch.setenv("SKILLVIZ_RUNS", str(folder))
     return folder
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_runs: Path) -> Path:
+    """No run anywhere; returns the user's folder."""
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
+    return own_runs
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that may be cancelled."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    yield child
+    child.kill()
+    child.wait()

@@ -113,7 +113,7 @@ def _row(run: Run) -> list[str]:
     ]
     size = f"{record.size:,}" if record.size is not None else "n/a"
     share = f"{100 * record.share:.4g} %" if record.share is not None else "n/a"
-    return [run.id, record.task.name if record.task else record.spec.task, record.spec.localizer, size, share, *values]
+    return [run.id, record.task_name, record.spec.localizer, size, share, *values]
 
 
 def _why(record: object) -> list[str]:

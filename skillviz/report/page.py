@@ -63,7 +63,7 @@ class Figures:
 def title(run: Run) -> str:
     """`minilm-l6 → sst2-tuned · sst2`, as plain text."""
     record = run.record
-    task = record.task.name if record.task else record.spec.task
+    task = record.task_name
     return f"{text.short_source(run.spec.base)} → {text.short_source(run.spec.finetuned)} · {task}"
 
 

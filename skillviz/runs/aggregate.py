@@ -161,12 +161,8 @@ def _setting(run: Run) -> tuple[str, ...]:
     """What must be equal for two runs to be compared: the pair, the task and its data."""
     record = run.record
     members = [note.fingerprint if note else "" for note in (record.base, record.finetuned, record.task)]
-    return (_task(run), *members)
+    return (run.record.task_name, *members)
 
 
 def _named(run: Run) -> dict[str, str]:
-    return {"task": _task(run), "finetuned": Path(run.spec.finetuned).name}
-
-
-def _task(run: Run) -> str:
-    return run.record.task.name if run.record.task else run.spec.task
+    return {"task": run.record.task_name, "finetuned": Path(run.spec.finetuned).name}

@@ -159,6 +159,11 @@ class RunRecord(Frozen):
     files: dict[str, FileNote] = Field(default_factory=dict)
 
     @property
+    def task_name(self) -> str:
+        """The task's name; as it was asked for where the run ended before the task was read."""
+        return self.task.name if self.task else self.spec.task
+
+    @property
     def d(self) -> int | None:
         """Number of graftable entries."""
         return self.architecture.d if self.architecture else None

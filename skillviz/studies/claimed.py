@@ -12,7 +12,7 @@ from skillviz.errors import BadInput
 from skillviz.studies.asked import with_others
 from skillviz.studies.experiments import EXPERIMENTS
 from skillviz.studies.scales import SCALES, Entry, Scale
-from skillviz.studies.spec import StudySpec, merged
+from skillviz.studies.spec import StudySpec, listed, merged
 
 MOST = 3  # readouts, or numbers of seeds, that are tried: no experiment has more
 
@@ -71,14 +71,10 @@ def _as_read(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 def _texts(entries: Sequence[Entry], *names: str) -> list[str]:
     """The different values of these fields in the order of the file, those of lists one by one."""
-    return list(dict.fromkeys(str(one) for entry in entries for name in names for one in _listed(entry.get(name))))
+    return list(dict.fromkeys(str(one) for entry in entries for name in names for one in listed(entry.get(name))))
 
 
 def _seeds(entry: Entry) -> int:
     """How many fine-tuning seeds an entry names."""
     told = entry.get("finetune")
-    return len(_listed(told.get("seed"))) if isinstance(told, dict) else 0
-
-
-def _listed(value: Any) -> list[Any]:
-    return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
+    return len(listed(told.get("seed"))) if isinstance(told, dict) else 0

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from skillviz.runs.store import Store, shipped_root
+from skillviz.studies.status import FINISHED
 from skillviz.studies.step import TABLE
 from skillviz.studies.store import list_studies
-
-FINISHED = "finished"
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,13 @@ from skillviz.models.recipes import RECIPES
 from skillviz.studies import setting_words as words
 from skillviz.studies.experiments import EXPERIMENTS
 from skillviz.studies.plan import plan
-from skillviz.studies.scales import DEMO, SCALES, Scale
-from skillviz.studies.spec import StudySpec, merged
+from skillviz.studies.scales import DEMO, FEW, SCALES, Scale
+from skillviz.studies.spec import StudySpec, listed, merged
 from skillviz.studies.step import name_of
 from skillviz.tasks.project import located
 
 SEARCH = "stagewise"
 CAPS = ("k_shot", "max_train", "max_validation", "max_test")
-FEW = ("bitfit", "lora", "graft-retrain")
-"""Recipes that are compared with the fine-tuned model; the others make it."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +83,10 @@ def setting_of(study: StudySpec) -> Setting:
     """What a study's entries ask for, of a study that can be planned."""
     entries = [merged(study.defaults, entry) for entry in study.runs]
     pairs = [(entry, task) for entry in entries for task in _tasks(entry)]
-    main = [entry for entry in entries if not set(_listed(entry.get("recipe"))) & set(FEW)]
+    main = [entry for entry in entries if not set(listed(entry.get("recipe"))) & set(FEW)]
     called = {task: _called(task) for entry, own in pairs for task in (own, *_others(entry))}
     return Setting(
-        base=_once(str(base) for entry in entries for base in _listed(entry.get("base"))),
+        base=_once(str(base) for entry in entries for base in listed(entry.get("base"))),
         readout=_once((_readout(entry), str(_tuned(entry).get("head", ""))) for entry in entries),
         tasks=_once(called[task] for _, task in pairs),
         data=_once((str(Path(task).parent), _json(_caps(entry))) for entry, task in pairs),
@@ -98,7 +96,7 @@ def setting_of(study: StudySpec) -> Setting:
         rates=_once(rate for entry in entries for rate in _rates(entry)),
         search=_once(_search(entry) for entry in entries if _is_searched(entry)),
         sizes=_once(str(size) for entry in entries for size in _sizes(entry)),
-        published=_once(called[task] for entry, task in pairs if "learned" in _listed(entry.get("localizer"))),
+        published=_once(called[task] for entry, task in pairs if "learned" in listed(entry.get("localizer"))),
     )
 
 
@@ -133,40 +131,40 @@ def _tuning(entry: Mapping[str, Any]) -> str:
     if "finetuned" in entry:
         return _json({"given": str(Path(str(entry["finetuned"])).parent)})
     fields = {name: value for name, value in _tuned(entry).items() if name not in ("head", "readout")}
-    seeds = len(_listed(fields.pop("seed", 0)))
-    recipes = [recipe or "sgd" for recipe in _listed(entry.get("recipe") or "sgd")]
+    seeds = len(listed(fields.pop("seed", 0)))
+    recipes = [recipe or "sgd" for recipe in listed(entry.get("recipe") or "sgd")]
     return _json({"recipe": recipes, **fields, "seeds": seeds})
 
 
 def _rates(entry: Mapping[str, Any]) -> list[tuple[str, int, float]]:
     """BitFit's and LoRA's learning rate, where the entry names it, with the rank (0 where there is none)."""
-    named = [str(recipe) for recipe in _listed(entry.get("recipe")) if recipe in ("bitfit", "lora")]
+    named = [str(recipe) for recipe in listed(entry.get("recipe")) if recipe in ("bitfit", "lora")]
     tuned = _tuned(entry)
     ranks = {recipe: int(tuned.get("rank") or RECIPES[recipe].rank or 0) if recipe == "lora" else 0 for recipe in named}
-    return [(recipe, ranks[recipe], float(lr)) for recipe in named for lr in _listed(tuned.get("lr"))]
+    return [(recipe, ranks[recipe], float(lr)) for recipe in named for lr in listed(tuned.get("lr"))]
 
 
 def _search(entry: Mapping[str, Any]) -> str:
     fields = {**entry, **(entry.get("region") or {})}
     kept = {name: fields[name] for name in ("steps", "batch_size") if fields.get(name) is not None}
-    return _json({**kept, "seeds": len(_listed(entry.get("seed", 0)))})
+    return _json({**kept, "seeds": len(listed(entry.get("seed", 0)))})
 
 
 def _is_searched(entry: Mapping[str, Any]) -> bool:
-    return SEARCH in _listed(entry.get("localizer")) or (entry.get("region") or {}).get("localizer") == SEARCH
+    return SEARCH in listed(entry.get("localizer")) or (entry.get("region") or {}).get("localizer") == SEARCH
 
 
 def _sizes(entry: Mapping[str, Any]) -> list[Any]:
     both = (entry, entry.get("region") or {})
-    return [size for fields in both for name in ("sizes", "size") for size in _listed(fields.get(name))]
+    return [size for fields in both for name in ("sizes", "size") for size in listed(fields.get(name))]
 
 
 def _tasks(entry: Mapping[str, Any]) -> list[str]:
-    return [str(task) for task in (*_listed(entry.get("task")), *_listed(entry.get("tasks")))]
+    return [str(task) for task in (*listed(entry.get("task")), *listed(entry.get("tasks")))]
 
 
 def _others(entry: Mapping[str, Any]) -> list[str]:
-    return [str(task) for task in (*_listed(entry.get("others")), *_listed(entry.get("also")))]
+    return [str(task) for task in (*listed(entry.get("others")), *listed(entry.get("also")))]
 
 
 def _files(study: StudySpec) -> tuple[str, ...]:
@@ -190,12 +188,6 @@ def _called(task: str) -> str:
     """The task's name; where its file cannot be read that of the file, or of the folder of a `task.yaml`."""
     name, path = name_of(task), Path(task)
     return path.parent.name if name == "task" and path.parent.name else name
-
-
-def _listed(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _json(fields: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ def makeup(runs: Sequence[Run], localizers: Sequence[str] = ()) -> pd.DataFrame:
     for run, localizer in zip(runs, localizers or [run.spec.localizer for run in runs], strict=True):
         frame = run.layers()
         size, d = int(frame["selected"].sum()), int(frame["total"].sum())
-        named: dict[Any, Any] = {"task": _task(run), "localizer": localizer, "seed": run.spec.seed}
+        named: dict[Any, Any] = {"task": run.record.task_name, "localizer": localizer, "seed": run.spec.seed}
         parts = frame.groupby(["layer", "kind", "is_bias"], dropna=False, sort=False)[["selected", "total"]].sum()
         for part in parts.reset_index().to_dict("records"):
             selected, total = int(part["selected"]), int(part["total"])
@@ -68,7 +68,7 @@ def overlap_of_localizers(runs: Sequence[Run], of: str = "stagewise") -> pd.Data
     groups: dict[tuple[str, str], dict[str, dict[int, Region]]] = {}
     for run in runs:
         for asked, region in _regions(run).items():
-            own = groups.setdefault((_task(run), asked), {}).setdefault(run.spec.localizer, {})
+            own = groups.setdefault((run.record.task_name, asked), {}).setdefault(run.spec.localizer, {})
             own.setdefault(run.spec.seed, region)
     for (task, asked), by_localizer in groups.items():
         for rival, regions in by_localizer.items():
@@ -103,7 +103,7 @@ def _constants(run: Run) -> dict[str, Any]:
     given = {n: v for n, v in (("steps", spec.steps), ("batch_size", spec.batch_size)) if v is not None}
     known = {**defaults, **spec.options, **given}
     return {
-        "task": _task(run), "localizer": spec.localizer, "lr": known.get("lr", np.nan),
+        "task": run.record.task_name, "localizer": spec.localizer, "lr": known.get("lr", np.nan),
         "steps": known.get("steps", np.nan), "bias": known.get("bias", np.nan),
         "batch_size": known.get("batch_size", np.nan), "seed": spec.seed, "size": float(run.record.size or 0),
         "share": run.record.share,
@@ -136,7 +136,3 @@ def _iou(own: dict[int, Region], rivals: dict[int, Region], is_same: bool) -> di
         "chance": float(np.mean(chance)),
         "seeds": count,
     }
-
-
-def _task(run: Run) -> str:
-    return run.record.task.name if run.record.task else run.spec.task

@@ -103,6 +103,11 @@ def read_study(path: Path | str) -> StudySpec:
         raise BadInput(f"the study file {path} must have a name and a list of runs: {_first(error)}.") from error
 
 
+def listed(value: Any) -> list[Any]:
+    """The values of a field of an entry: those of its list, the one that stands there, or none."""
+    return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
+
+
 def merged(defaults: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
     """The entry on top of the defaults; `finetune` and `region` are merged field by field."""
     found = {**defaults, **entry}

@@ -13,7 +13,7 @@ from typing import Any
 
 from skillviz.errors import BadInput
 from skillviz.studies.member import task_name
-from skillviz.studies.spec import StudySpec, merged
+from skillviz.studies.spec import StudySpec, listed, merged
 from skillviz.tasks.project import located
 
 PLAIN = (None, "sgd")  # recipes of what is called the fine-tuned model
@@ -95,8 +95,7 @@ def _name(task: str) -> str:
 
 def _listed(value: Any) -> list[str]:
     """One value or several as a list of texts."""
-    found = value if isinstance(value, list | tuple) else [value]
-    return [str(one) for one in found if one not in (None, "")]
+    return [str(one) for one in listed(value) if one not in (None, "")]
 
 
 def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

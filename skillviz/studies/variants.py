@@ -71,7 +71,7 @@ def named_localizers(results: Results) -> list[str]:
     """For each run of the study its localizer, with what differs among the runs of one task and localizer besides
     size and seeds: base, recipe, training, options."""
     asked = [_asked_of_run(results, run) for run in results.runs()]
-    groups = [(r.record.task.name if r.record.task else r.spec.task, r.spec.localizer) for r in results.runs()]
+    groups = [(r.record.task_name, r.spec.localizer) for r in results.runs()]
     differ = _differing((group, json.dumps(own)) for group, own in zip(groups, asked, strict=True))
     return [
         ", ".join([group[1], *(_words(n, own[n], values) for n, values in differ[group].items() if n in own)])

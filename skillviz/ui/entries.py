@@ -66,7 +66,7 @@ def entry_of(run: Run, *, is_own: bool) -> Entry:
         pair=_pair(record),
         base=spec.base,
         finetuned=spec.finetuned,
-        task=record.task.name if record.task else spec.task,
+        task=record.task_name,
         readout=record.readout or "",
         localizer=spec.localizer,
         size=record.size or 0,

@@ -94,7 +94,7 @@ def _control(record: RunRecord, scores: Scores, size: str) -> str:
 
 def basis(scores: Scores, record: RunRecord, split: str) -> str:
     """What the numbers of a run stand on, in one line."""
-    name = record.task.name if record.task else record.spec.task
+    name = record.task_name
     classes = len(record.task.labels) if record.task else 0
     return (
         f"{_n(scores)} of the {split} set of {text.plain(name)}, {classes} classes; "

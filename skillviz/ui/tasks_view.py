@@ -191,7 +191,7 @@ def regions_of(found: Found) -> dict[str, Run]:
         runs = cache.study_runs(found.study)
     first: dict[str, Run] = {}
     for run in sorted(runs, key=lambda run: run.spec.seed):
-        first.setdefault(run.record.task.name if run.record.task else run.spec.task, run)
+        first.setdefault(run.record.task_name, run)
     return {task: first[task] for task in found.tasks if task in first}
 
 

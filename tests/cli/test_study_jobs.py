@@ -19,22 +19,6 @@ NOBODY = 2**22 - 1  # the number of no process
 
 
 @pytest.fixture
-def store(own_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder without runs; nothing ships."""
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
-    return own_runs
-
-
-@pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that may be cancelled."""
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
-    yield child
-    child.kill()
-    child.wait()
-
-
-@pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
     """File and processes of each study that is begun; none is."""
     found: list[tuple[Path, int]] = []
@@ -47,10 +31,10 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
     return found
 
 
-def test_a_study_under_way_is_listed_and_others_are_not(store: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    fake_study(store, "table1")
+def test_a_study_under_way_is_listed_and_others_are_not(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    fake_study(empty, "table1")
     assert "Nothing waits or runs" in call("jobs", "list").out
-    fake_running(store, sleeper.pid)
+    fake_running(empty, sleeper.pid)
     said = call("jobs", "list", "--json")
     assert "Nothing waits" not in said.out and "table1-demo" not in said.out
     assert "table2-demo" in said.out and "step 4 of 31" in said.out
@@ -58,8 +42,8 @@ def test_a_study_under_way_is_listed_and_others_are_not(store: Path, sleeper: su
     assert (told["study"], told["status"], told["step"], told["steps"]) == ("table2-demo", "running", 4, 31)
 
 
-def test_a_study_under_way_is_cancelled_by_its_name(store: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    fake_running(store, sleeper.pid)
+def test_a_study_under_way_is_cancelled_by_its_name(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    fake_running(empty, sleeper.pid)
     said = call("jobs", "cancel", "table2-demo")
     assert said.code == 0 and said.out.startswith("table2-demo is stopped") and sleeper.wait(10) < 0
     assert call("jobs", "list", "--json").json == {"jobs": [], "studies": []}
@@ -68,31 +52,31 @@ def test_a_study_under_way_is_cancelled_by_its_name(store: Path, sleeper: subpro
 
 
 def test_a_name_that_a_run_has_too_means_the_run_unless_the_study_runs(
-    store: Path, sleeper: subprocess.Popen[bytes]
+    empty: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    run = fake_run(Store(store), task="sst2")
-    fake_study(store, "table1", name=run.id)
+    run = fake_run(Store(empty), task="sst2")
+    fake_study(empty, "table1", name=run.id)
     assert f"run {run.id} is finished" in call("jobs", "cancel", run.id).err.replace("\n", " ")
-    fake_running(store, sleeper.pid, run.id[:5])
+    fake_running(empty, sleeper.pid, run.id[:5])
     assert call("jobs", "cancel", run.id[:5]).out.startswith(f"{run.id[:5]} is stopped") and sleeper.wait(10) < 0
 
 
-def test_watching_a_study_ends_with_it(store: Path) -> None:
-    fake_study(store, "table1")
+def test_watching_a_study_ends_with_it(empty: Path) -> None:
+    fake_study(empty, "table1")
     whole = call("jobs", "watch", "table1-demo", "--json")
     assert whole.code == 0 and whole.json["status"] == "finished"
-    fake_running(store, NOBODY)
+    fake_running(empty, NOBODY)
     cut = call("jobs", "watch", "table2-demo")
     assert cut.code == 2 and "table2-demo is stopped." in cut.out
 
 
-def test_the_log_of_a_study_is_printed(store: Path) -> None:
-    fake_running(store, NOBODY)
+def test_the_log_of_a_study_is_printed(empty: Path) -> None:
+    fake_running(empty, NOBODY)
     assert call("jobs", "log", "table2-demo").out == "3 of 31 finished: fine-tune film-sentiment\n"
 
 
-def test_a_study_that_was_cut_goes_on_with_as_many_processes(store: Path, begun: list[tuple[Path, int]]) -> None:
-    folder = fake_running(store, NOBODY)
+def test_a_study_that_was_cut_goes_on_with_as_many_processes(empty: Path, begun: list[tuple[Path, int]]) -> None:
+    folder = fake_running(empty, NOBODY)
     record = folder / "study.json"
     record.write_text(record.read_text().replace('"workers": 1', '"workers": 3'))
     assert call("jobs", "resume", "table2-demo").out == "table2-demo\n"
@@ -100,16 +84,16 @@ def test_a_study_that_was_cut_goes_on_with_as_many_processes(store: Path, begun:
 
 
 def test_a_study_that_never_began_takes_as_many_as_the_command(
-    store: Path, begun: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
+    empty: Path, begun: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(study_jobs, "cores", lambda: 8)
-    (fake_running(store, NOBODY) / "study.json").unlink()
+    (fake_running(empty, NOBODY) / "study.json").unlink()
     call("jobs", "resume", "table2-demo")
     assert begun[0][1] == 2
 
 
-def test_a_finished_study_is_not_resumed(store: Path, begun: list[tuple[Path, int]]) -> None:
-    fake_study(store, "table1")
+def test_a_finished_study_is_not_resumed(empty: Path, begun: list[tuple[Path, int]]) -> None:
+    fake_study(empty, "table1")
     said = call("jobs", "resume", "table1-demo")
     assert said.code == 2 and "only a failed or stopped one can be resumed" in said.err.replace("\n", " ")
     assert not begun

@@ -13,13 +13,6 @@ __all__ = ["ids", "made"]
 
 
 @pytest.fixture
-def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_runs: Path) -> Path:
-    """No run anywhere; returns the user's folder."""
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
-    return own_runs
-
-
-@pytest.fixture
 def own_copy(
     made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_runs: Path
 ) -> Path:

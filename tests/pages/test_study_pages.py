@@ -26,29 +26,13 @@ NOBODY = 2**22 - 1  # the number of no process
 BROKEN = {"kind": "BadModel", "message": "the model members/x cannot be read.", "hint": ""}
 
 
-@pytest.fixture
-def store(own_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder without runs; nothing ships."""
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
-    return own_runs
-
-
-@pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that may be cancelled."""
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
-    yield child
-    child.kill()
-    child.wait()
-
-
 def said(test: AppTest) -> str:
     return words(test).replace("\\", "")
 
 
 @pytest.mark.parametrize("name", CHARTS)
-def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, store: Path) -> None:
-    fake_study(store, "table1")
+def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, empty: Path) -> None:
+    fake_study(empty, "table1")
     test = opened(name)
     assert not test.exception and not test.error and not test.warning
     assert [title.value for title in test.title] == [PAGES[name].question]
@@ -60,40 +44,40 @@ def test_a_page_opens_on_a_study_with_every_chart_explained(name: str, store: Pa
     assert "no evidence about the paper's models" in said(test)
 
 
-def test_without_a_study_a_page_says_what_it_needs_and_how_to_make_it(store: Path) -> None:
+def test_without_a_study_a_page_says_what_it_needs_and_how_to_make_it(empty: Path) -> None:
     test = opened("methods")
     assert not test.exception and not charts(test)
     assert "No study of this is stored yet" in said(test)
     assert "python -m skillviz reproduce table1 --scale demo" in test.code[0].value
 
 
-def test_a_study_without_tables_is_named_and_not_shown(store: Path) -> None:
-    fake_running(store, NOBODY, "table1-demo")
-    record = store / "studies" / "table1-demo" / "study.json"
+def test_a_study_without_tables_is_named_and_not_shown(empty: Path) -> None:
+    fake_running(empty, NOBODY, "table1-demo")
+    record = empty / "studies" / "table1-demo" / "study.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "experiment": "table1"}))
     test = opened("methods")
     assert "`table1-demo` (not finished) has no tables yet" in test.info[0].value and not charts(test)
 
 
-def test_the_pages_first_experiment_comes_first_then_real_data_and_the_address_chooses(store: Path) -> None:
-    fake_study(store, "table1")
-    fake_study(store, "table3", "small")
+def test_the_pages_first_experiment_comes_first_then_real_data_and_the_address_chooses(empty: Path) -> None:
+    fake_study(empty, "table1")
+    fake_study(empty, "table3", "small")
     assert opened("methods").query_params["study"] == "table1-demo"
     assert opened("methods", study="table3-small").query_params["study"] == "table3-small"
-    fake_study(store, "table1", "small")
+    fake_study(empty, "table1", "small")
     assert opened("methods").query_params["study"] == opened("studies").query_params["study"] == "table1-small"
 
 
-def test_a_study_that_the_page_does_not_show_is_explained(store: Path) -> None:
-    fake_study(store, "table1")
-    fake_study(store, "figure9")
+def test_a_study_that_the_page_does_not_show_is_explained(empty: Path) -> None:
+    fake_study(empty, "table1")
+    fake_study(empty, "figure9")
     other = opened("methods", study="figure9-demo")
     assert "which this page does not show" in other.warning[0].value and len(charts(other)) == CHARTS["methods"]
     assert "cannot be found here" in opened("methods", study="gone").warning[0].value
 
 
-def test_methods_are_compared_with_the_graft_by_paired_differences(store: Path) -> None:
-    fake_study(store, "table1")
+def test_methods_are_compared_with_the_graft_by_paired_differences(empty: Path) -> None:
+    fake_study(empty, "table1")
     test = opened("methods", task="film-sentiment", size="0.01")
     sentence = test.markdown[0].value
     assert sentence.startswith("On **film-sentiment**, against a graft of **1\N{NO-BREAK SPACE}%**")
@@ -112,17 +96,17 @@ def of_bases(folder: Path, *bases: str) -> None:
     pd.concat(several).to_parquet(scores)
 
 
-def test_studies_of_one_base_and_scale_are_put_together(store: Path) -> None:
-    fake_study(store, "table1", tables=("scores", "differences"))
-    fake_study(store, "table3", tables=("scores", "differences", "note"), seed=1)
-    fake_study(store, "figure5", "small", tables=("scores",))
+def test_studies_of_one_base_and_scale_are_put_together(empty: Path) -> None:
+    fake_study(empty, "table1", tables=("scores", "differences"))
+    fake_study(empty, "table3", tables=("scores", "differences", "note"), seed=1)
+    fake_study(empty, "figure5", "small", tables=("scores",))
     test = opened("methods", study="table1-demo")
     assert "Put together from 2 studies of one scale, base and readout: `table1-demo` and `table3-demo`" in said(test)
 
 
-def test_a_study_of_another_base_stands_alone(store: Path) -> None:
-    fake_study(store, "table1", tables=("scores", "differences"))
-    own = fake_study(store, "table3", name="table3-demo-own", tables=("scores", "differences"), tasks=TASKS[:2])
+def test_a_study_of_another_base_stands_alone(empty: Path) -> None:
+    fake_study(empty, "table1", tables=("scores", "differences"))
+    own = fake_study(empty, "table3", name="table3-demo-own", tables=("scores", "differences"), tasks=TASKS[:2])
     of_bases(own, "my/base")
     test = opened("methods", study="table3-demo-own")
     assert not test.exception and "All rows are of the study `table3-demo-own`." in said(test)
@@ -131,8 +115,8 @@ def test_a_study_of_another_base_stands_alone(store: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["methods", "paper", "studies"])
-def test_a_base_of_ones_own_is_no_demo_world(page: str, store: Path) -> None:
-    of_bases(fake_study(store, "table1", name="table1-demo-own"), "my/base")
+def test_a_base_of_ones_own_is_no_demo_world(page: str, empty: Path) -> None:
+    of_bases(fake_study(empty, "table1", name="table1-demo-own"), "my/base")
     test = opened(page, study="table1-demo-own", item="table1")
     assert not test.exception and "no evidence about" not in said(test)
     assert test.selectbox(key="control.study").options == ["Table 1 · own base base · table1-demo-own"]
@@ -140,8 +124,8 @@ def test_a_base_of_ones_own_is_no_demo_world(page: str, store: Path) -> None:
         assert "my/base instead of RoBERTa-base" in said(test) and "0.97 million" not in said(test)
 
 
-def test_of_several_bases_one_is_chosen(store: Path) -> None:
-    of_bases(fake_study(store, "table1", tables=("scores", "differences")), "my/one", "my/two")
+def test_of_several_bases_one_is_chosen(empty: Path) -> None:
+    of_bases(fake_study(empty, "table1", tables=("scores", "differences")), "my/one", "my/two")
     test = opened("methods")
     assert test.selectbox(key="control.base").options == ["one", "two"] and not test.exception
     assert "its paired differences do not tell them apart" in said(test)
@@ -150,25 +134,25 @@ def test_of_several_bases_one_is_chosen(store: Path) -> None:
     assert test.query_params["base"] == "two" and [figure.proto.spec for figure in charts(test)] != drawn
 
 
-def test_other_data_for_a_study_of_ones_own_are_asked_of_its_own_base(store: Path) -> None:
-    of_bases(fake_study(store, "table1", tables=("scores", "differences")), "my/base")
+def test_other_data_for_a_study_of_ones_own_are_asked_of_its_own_base(empty: Path) -> None:
+    of_bases(fake_study(empty, "table1", tables=("scores", "differences")), "my/base")
     told = [code.value for code in opened("methods", task="news-topic").code]
     assert any("reproduce table3 --scale demo --base my/base" in line for line in told)
 
 
-def test_the_list_tells_scale_state_and_minutes(store: Path) -> None:
-    fake_study(store, "table1")
-    fake_study(store, "figure2", "small", status="failed", tables=())
+def test_the_list_tells_scale_state_and_minutes(empty: Path) -> None:
+    fake_study(empty, "table1")
+    fake_study(empty, "figure2", "small", status="failed", tables=())
     table = opened("studies").dataframe[0].value
     assert list(table["study"]) == ["table1-demo", "figure2-small"]
     assert list(table["state"]) == ["finished", "failed"]
     assert list(table["taken, min"])[0] == 5.0 and table["estimated, min"].iloc[0] == pytest.approx(280 / 60)
 
 
-def test_a_failed_study_names_its_steps_and_can_go_on(store: Path) -> None:
+def test_a_failed_study_names_its_steps_and_can_go_on(empty: Path) -> None:
     step = {"kind": "localize", "title": "localize news-topic", "state": "failed", "error": BROKEN}
     rest = {"kind": "table", "title": "make the tables", "state": "missing"}
-    fake_study(store, "table1", status="failed", tables=(), steps={"a": step, "table": rest})
+    fake_study(empty, "table1", status="failed", tables=(), steps={"a": step, "table": rest})
     test = opened("studies")
     assert "1 step failed. 1 step could not be reached." in test.error[0].value
     assert "**localize news-topic**: the model members/x cannot be read." in said(test)
@@ -177,9 +161,9 @@ def test_a_failed_study_names_its_steps_and_can_go_on(store: Path) -> None:
 
 
 def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
-    store: Path, sleeper: subprocess.Popen[bytes]
+    empty: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    write_study(study_of(Asked("table2"), Store(store))[2], Store(fake_running(store, sleeper.pid).parents[1]))
+    write_study(study_of(Asked("table2"), Store(empty))[2], Store(fake_running(empty, sleeper.pid).parents[1]))
     test = opened("studies")
     assert not test.exception
     bars = test.get("progress")
@@ -194,32 +178,32 @@ def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
     assert "study.start" in [button.key for button in test.button]
 
 
-def test_another_study_under_way_leaves_the_button(store: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    fake_running(store, sleeper.pid)
+def test_another_study_under_way_leaves_the_button(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    fake_running(empty, sleeper.pid)
     test = opened("studies", **{"new.experiment": "figure6"})
     assert len(test.get("progress")) == 1 and test.button(key="study.start").label == "Start"
 
 
-def test_a_cancelled_study_is_called_so(store: Path) -> None:
-    fake_study(store, "table1", status="cancelled", tables=(), finished="2026-11-20T10:05:00+00:00")
+def test_a_cancelled_study_is_called_so(empty: Path) -> None:
+    fake_study(empty, "table1", status="cancelled", tables=(), finished="2026-11-20T10:05:00+00:00")
     test = opened("studies")
     assert list(test.dataframe[0].value["state"]) == ["cancelled"]
     assert "**cancelled** 20 Nov 2026, 10:05 UTC, no tables yet" in said(test)
     assert "made 20 Nov" not in said(test)
 
 
-def test_a_study_that_ended_early_says_so(store: Path) -> None:
-    fake_running(store, NOBODY)
+def test_a_study_that_ended_early_says_so(empty: Path) -> None:
+    fake_running(empty, NOBODY)
     test = opened("studies")
     assert not test.get("progress") and list(test.dataframe[0].value["state"]) == ["stopped"]
 
 
 def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "shipped")
     fake_study(tmp_path / "shipped", "table2")
-    fake_running(store, NOBODY)
+    fake_running(empty, NOBODY)
     assert "Of the paper's 2 claims here" in opened("paper").markdown[0].value
     test = opened("studies")
     assert "You began this study anew, and yours is **stopped**." in test.info[0].value
@@ -227,24 +211,24 @@ def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
     assert [button.label for button in test.button if button.label == "Go on with it"]
 
 
-def test_a_study_that_was_cancelled_can_go_on_in_a_later_session(store: Path) -> None:
-    fake_running(store, NOBODY)
+def test_a_study_that_was_cancelled_can_go_on_in_a_later_session(empty: Path) -> None:
+    fake_running(empty, NOBODY)
     assert [button.label for button in opened("studies").button if button.label == "Go on with it"]
 
 
-def test_processes_side_by_side_shorten_the_estimate(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_side_by_side_shorten_the_estimate(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skillviz.ui.study_start.cores", lambda: 2)
     ways = [opened("studies", **{"new.experiment": "figure6", "new.workers": count}) for count in ("1", "2")]
     told = [re.search(r"It will take \*\*about (.+?) \(", said(test)) for test in ways]
     assert all(told) and told[0].group(1) != told[1].group(1)  # type: ignore[union-attr]
     for count, test in zip((1, 2), ways, strict=True):
         assert any(
-            code.value.endswith(f"figure6 --scale demo --runs-dir {store} --workers {count}") for code in test.code
+            code.value.endswith(f"figure6 --scale demo --runs-dir {empty} --workers {count}") for code in test.code
         )
 
 
 def test_the_form_tells_question_plan_and_minutes_before_the_start(
-    store: Path, monkeypatch: pytest.MonkeyPatch
+    empty: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[tuple[str, int]] = []
 
@@ -261,17 +245,17 @@ def test_the_form_tells_question_plan_and_minutes_before_the_start(
     assert "python -m skillviz reproduce table2 --scale demo" in "\n".join(code.value for code in test.code)
     test.button(key="study.start").click().run()
     assert not test.exception and started == [("study.yaml", 2)]
-    assert (store / "studies" / "table2-demo" / "study.yaml").is_file()
+    assert (empty / "studies" / "table2-demo" / "study.yaml").is_file()
 
 
-def test_real_data_that_are_absent_are_told_instead_of_a_start(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_data_that_are_absent_are_told_instead_of_a_start(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
     test = opened("studies", **{"new.scale": "small"})
     assert "set SKILLVIZ_REAL to the folder" in test.error[0].value.replace("\\", "")
     assert "study.start" not in [button.key for button in test.button]
 
 
-def test_a_file_of_ones_own_is_read_and_its_fault_is_a_sentence(store: Path, tmp_path: Path) -> None:
+def test_a_file_of_ones_own_is_read_and_its_fault_is_a_sentence(empty: Path, tmp_path: Path) -> None:
     assert "study.start" not in [b.key for b in opened("studies", **{"new.study": "file"}).button]
     path = tmp_path / "own.yaml"
     path.write_text("name: own\nruns: []\n")
@@ -283,22 +267,22 @@ def test_a_file_of_ones_own_is_read_and_its_fault_is_a_sentence(store: Path, tmp
     )
     right = opened("studies", **{"new.study": "file", "new.file": str(path)})
     assert not right.error and "2 localizations, then the tables: 3 steps, none done before." in said(right)
-    assert f"python -m skillviz study run {store}" in right.code[0].value
+    assert f"python -m skillviz study run {empty}" in right.code[0].value
     path.write_text(path.read_text().replace("demo_world/base", "'${HOME}/base'"))
     refused = opened("studies", **{"new.study": "file", "new.file": str(path)})
     assert "only variables whose names begin with SKILLVIZ_" in refused.error[0].value.replace("\\", "")
 
 
-def test_a_table_of_a_study_can_be_chosen_and_its_columns_are_explained(store: Path) -> None:
-    fake_study(store, "table1")
+def test_a_table_of_a_study_can_be_chosen_and_its_columns_are_explained(empty: Path) -> None:
+    fake_study(empty, "table1")
     test = opened("studies", table="recovered")
     assert "gain_share" in list(next(d.value for d in test.dataframe if "gain_share" in d.value.columns).columns)
     assert "- **gain asked for, %** (`gain_share`)" in said(test)
     assert "the share of the fine-tuning gain that was to be recovered" in said(test)
 
 
-def test_published_values_stand_beside_ours_and_the_claims_are_judged(store: Path) -> None:
-    fake_study(store, "table2")
+def test_published_values_stand_beside_ours_and_the_claims_are_judged(empty: Path) -> None:
+    fake_study(empty, "table2")
     test = opened("paper")
     assert not test.exception and test.query_params["item"] == "table2"
     assert "Of the paper's 2 claims here" in test.markdown[0].value
@@ -310,8 +294,8 @@ def test_published_values_stand_beside_ours_and_the_claims_are_judged(store: Pat
     assert "A difference is no error" in said(test) and "instead of RoBERTa-base" in said(test)
 
 
-def test_tasks_of_ones_own_are_shown_and_explained(store: Path) -> None:
-    scores = fake_study(store, "table2", tables=("scores", "differences")) / "scores.parquet"
+def test_tasks_of_ones_own_are_shown_and_explained(empty: Path) -> None:
+    scores = fake_study(empty, "table2", tables=("scores", "differences")) / "scores.parquet"
     names = {"id_task": {"news-topic": "bakery"}, "task": {"news-topic": "bakery"}}
     pd.read_parquet(scores).replace(names).to_parquet(scores)
     test = opened("paper")
@@ -319,48 +303,48 @@ def test_tasks_of_ones_own_are_shown_and_explained(store: Path) -> None:
     assert "The paper prints no value here of bakery, nor of any other task" in said(test)
 
 
-def test_a_fine_tuned_score_of_zero_stops_no_page(store: Path) -> None:
-    scores = fake_study(store, "table2", tables=("scores", "differences")) / "scores.parquet"
+def test_a_fine_tuned_score_of_zero_stops_no_page(empty: Path) -> None:
+    scores = fake_study(empty, "table2", tables=("scores", "differences")) / "scores.parquet"
     made = pd.read_parquet(scores)
     made.assign(mean=made["mean"].where(made["method"] != "ft", 0.0)).to_parquet(scores)
     for name in ("paper", "studies"):
         assert not opened(name).exception
 
 
-def test_the_paper_page_shows_one_of_several_bases(store: Path) -> None:
-    of_bases(fake_study(store, "table2", tables=("scores", "differences")), "my/one", "my/two")
+def test_the_paper_page_shows_one_of_several_bases(empty: Path) -> None:
+    of_bases(fake_study(empty, "table2", tables=("scores", "differences")), "my/one", "my/two")
     test = opened("paper")
     assert not test.exception and test.selectbox(key="control.base").options == ["one", "two"]
 
 
 @pytest.mark.parametrize("item", ["table1", "table4", "table8", "figure8", "figure6", "sensitivity"])
-def test_every_kind_of_item_opens_on_its_study(item: str, store: Path) -> None:
-    fake_study(store, item)
+def test_every_kind_of_item_opens_on_its_study(item: str, empty: Path) -> None:
+    fake_study(empty, item)
     test = opened("paper", item=item)
     assert not test.exception and not test.error
     assert len(charts(test)) == (1 if item.startswith("table") else 0)
 
 
 @pytest.mark.parametrize("item", ["table2", "figure9"])
-def test_without_a_study_the_published_stands_alone_with_the_command(item: str, store: Path) -> None:
+def test_without_a_study_the_published_stands_alone_with_the_command(item: str, empty: Path) -> None:
     test = opened("paper", item=item)
     assert not test.exception and f"reproduce {item} --scale demo" in test.code[0].value
     assert "Nothing is stored here" in test.markdown[0].value
 
 
 @pytest.mark.parametrize("item", ["table5", "table7", "figure15"])
-def test_what_no_experiment_asks_is_said_with_its_reason(item: str, store: Path) -> None:
+def test_what_no_experiment_asks_is_said_with_its_reason(item: str, empty: Path) -> None:
     test = opened("paper", item=item)
     assert not test.exception and "There is no experiment of this here." in test.info[0].value
 
 
-def test_the_papers_own_slips_are_told_where_they_concern(store: Path) -> None:
+def test_the_papers_own_slips_are_told_where_they_concern(empty: Path) -> None:
     assert "its row averages 72.7" in said(opened("paper", item="table7"))
     assert "disagrees with itself" not in "".join(e.label for e in opened("paper", item="table3").expander)
 
 
-def test_other_optimizers_are_shown_where_asked_for(store: Path) -> None:
-    fake_study(store, "table1")
+def test_other_optimizers_are_shown_where_asked_for(empty: Path) -> None:
+    fake_study(empty, "table1")
     drawn = {on: "".join(chart.proto.spec for chart in charts(opened("methods", further=on))) for on in ("no", "yes")}
     assert "AdamW" not in drawn["no"] and "AdamW" in drawn["yes"]
     assert all(f'"name":"{name}"' in drawn["no"] for name in ("graft", "LoRA", "BitFit", "fine-tuned"))

@@ -30,13 +30,6 @@ TASKS = "film-sentiment,news-topic"
 
 
 @pytest.fixture
-def store(own_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder without runs; nothing ships."""
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
-    return own_runs
-
-
-@pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
     """File and processes of each study that the button starts; none is begun."""
     found: list[tuple[Path, int]] = []
@@ -67,7 +60,7 @@ def command(test: AppTest) -> list[str]:
     return shlex.split(next(code.value for code in test.code if "reproduce" in code.value))
 
 
-def test_the_fields_are_folded_until_one_is_set_and_each_explains_itself(store: Path) -> None:
+def test_the_fields_are_folded_until_one_is_set_and_each_explains_itself(empty: Path) -> None:
     test = opened("studies")
     assert not own(test).proto.expanded
     fields = (*own(test).selectbox, *own(test).multiselect, *own(test).number_input)
@@ -75,7 +68,7 @@ def test_the_fields_are_folded_until_one_is_set_and_each_explains_itself(store: 
     assert own(asking(seeds="2")).proto.expanded and own(asking(base=BASE)).proto.expanded
 
 
-def test_an_experiment_is_asked_of_a_base_and_tasks_of_ones_own(store: Path, started: list[tuple[Path, int]]) -> None:
+def test_an_experiment_is_asked_of_a_base_and_tasks_of_ones_own(empty: Path, started: list[tuple[Path, int]]) -> None:
     test = asking(base=BASE, tasks=TASKS, seeds="2")
     assert not test.exception and not test.error
     assert "4 fine-tunings" in said(test) and "It will take **about" in said(test)
@@ -88,18 +81,18 @@ def test_an_experiment_is_asked_of_a_base_and_tasks_of_ones_own(store: Path, sta
     assert study.experiment == "table2" and f"`{study.name}`" in said(test) and study.name != "table2-demo"
 
 
-def test_the_command_asks_the_same_with_paths_in_full(store: Path, tmp_path: Path) -> None:
+def test_the_command_asks_the_same_with_paths_in_full(empty: Path, tmp_path: Path) -> None:
     (tmp_path / "base").symlink_to(Path(BASE).absolute())
     base = str(tmp_path / "base")
     test = asking(base=base, tasks=TASKS, finetuned="none", readout="prompt", seeds="3")
     assert command(test) == [
         "python", "-m", "skillviz", "reproduce", "table2", "--scale", "demo", "--base", base,
         "--readout", "prompt", "--seeds", "3", "--tasks", "film-sentiment", "--tasks", "news-topic",
-        "--runs-dir", str(store), *(["--workers", "2"] if cores() > 1 else []),
+        "--runs-dir", str(empty), *(["--workers", "2"] if cores() > 1 else []),
     ]  # fmt: skip
 
 
-def test_a_fine_tuned_model_of_one_task_is_not_fine_tuned_again(store: Path) -> None:
+def test_a_fine_tuned_model_of_one_task_is_not_fine_tuned_again(empty: Path) -> None:
     right = asking(base=BASE, tasks="film-sentiment", finetuned=PAIR)
     assert not right.error and "fine-tuning" not in said(right).partition("then the tables")[0].rpartition("\n")[2]
     assert f"--finetuned {PAIR} --tasks film-sentiment" in shlex.join(command(right))
@@ -121,15 +114,15 @@ def test_a_fine_tuned_model_of_one_task_is_not_fine_tuned_again(store: Path) -> 
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence_and_nothing_is_started(
-    fields: dict[str, str], why: str, store: Path
+    fields: dict[str, str], why: str, empty: Path
 ) -> None:
     test = asking(**fields)
     assert not test.exception and len(test.error) == 1 and why in test.error[0].value.replace("\\", "")
     assert "study.start" not in [button.key for button in test.button]
-    assert not store.exists(), "a look leaves nothing"
+    assert not empty.exists(), "a look leaves nothing"
 
 
-def test_other_data_are_named_beside_the_tasks(store: Path) -> None:
+def test_other_data_are_named_beside_the_tasks(empty: Path) -> None:
     table3 = {"new.experiment": "table3", "own.tasks": "news-topic"}
     alone = opened("studies", **table3)
     assert "on other data with the same labels" in alone.error[0].value and not alone.exception
@@ -140,7 +133,7 @@ def test_other_data_are_named_beside_the_tasks(store: Path) -> None:
 
 
 def test_a_variable_of_the_project_may_stand_in_a_path(
-    store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    empty: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "base").symlink_to(Path(BASE).absolute())
     monkeypatch.setenv("SKILLVIZ_MINE", str(tmp_path))
@@ -148,7 +141,7 @@ def test_a_variable_of_the_project_may_stand_in_a_path(
     assert not test.error and "1 fine-tuning" in said(test)
 
 
-def test_a_model_of_the_hub_is_fetched_only_when_asked(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_the_hub_is_fetched_only_when_asked(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     real = fetch.resolve
     monkeypatch.setattr(fetch, "resolve", lambda source: asked.append(source) or real(source))
@@ -158,7 +151,7 @@ def test_a_model_of_the_hub_is_fetched_only_when_asked(store: Path, monkeypatch:
     assert asked == ["org/name"] and "could be had from the hub" in said(test)
 
 
-def test_the_fields_stand_in_the_address(store: Path) -> None:
+def test_the_fields_stand_in_the_address(empty: Path) -> None:
     test = opened("studies")
     assert "--seeds" not in command(test)
     test.number_input(key="form.own.seeds").set_value(2).run()
@@ -168,16 +161,16 @@ def test_the_fields_stand_in_the_address(store: Path) -> None:
 
 @pytest.mark.parametrize(("there", "usual"), [(1, 1), (2, 2), (16, 2)])
 def test_as_many_processes_as_the_command_line_takes(
-    there: int, usual: int, store: Path, started: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
+    there: int, usual: int, empty: Path, started: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(study_start, "cores", lambda: there)
     test = opened("studies", **{"new.experiment": "figure6"})
-    assert command(test)[-2:] == (["--workers", str(usual)] if usual > 1 else ["--runs-dir", str(store)])
+    assert command(test)[-2:] == (["--workers", str(usual)] if usual > 1 else ["--runs-dir", str(empty)])
     test.button(key="study.start").click().run()
     assert started[0][1] == usual
 
 
-def test_another_study_has_its_own_usual_number(store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_another_study_has_its_own_usual_number(empty: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(study_start, "cores", lambda: 2)
     monkeypatch.setattr(study_start, "workers_for", lambda study, there: there if study.experiment else 1)
     file = tmp_path / "own.yaml"
@@ -191,10 +184,10 @@ def test_another_study_has_its_own_usual_number(store: Path, monkeypatch: pytest
     test.segmented_control(key="control.new.study").set_value("file").run()
     assert not test.exception and test.slider(key=slider).value == 1
     code = next(code.value for code in test.code if "study run" in code.value)
-    assert code.endswith(f"study.yaml --runs-dir {store}")
+    assert code.endswith(f"study.yaml --runs-dir {empty}")
     test.slider(key=slider).set_value(2).run()
     code = next(code.value for code in test.code if "study run" in code.value)
-    assert code.endswith(f"--runs-dir {store} --workers 2")
+    assert code.endswith(f"--runs-dir {empty} --workers 2")
 
 
 CLAIMS = (
@@ -204,7 +197,7 @@ CLAIMS = (
 
 
 def test_a_file_that_only_says_it_is_an_experiment_is_a_study_of_ones_own(
-    store: Path, started: list[tuple[Path, int]], tmp_path: Path
+    empty: Path, started: list[tuple[Path, int]], tmp_path: Path
 ) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(CLAIMS.replace("NAME", "mine"))
@@ -215,8 +208,8 @@ def test_a_file_that_only_says_it_is_an_experiment_is_a_study_of_ones_own(
     assert (study.name, study.experiment, study.scale) == ("mine", None, None)
 
 
-def test_such_a_file_does_not_take_the_place_of_a_stored_study(store: Path, tmp_path: Path) -> None:
-    fake_study(store, "table2")
+def test_such_a_file_does_not_take_the_place_of_a_stored_study(empty: Path, tmp_path: Path) -> None:
+    fake_study(empty, "table2")
     path = tmp_path / "own.yaml"
     path.write_text(CLAIMS.replace("NAME", "table2-demo"))
     test = opened("studies", **{"new.study": "file", "new.file": str(path)})
@@ -225,7 +218,7 @@ def test_such_a_file_does_not_take_the_place_of_a_stored_study(store: Path, tmp_
 
 
 def test_a_file_that_asks_what_the_experiment_asks_is_that_experiment(
-    store: Path, started: list[tuple[Path, int]], tmp_path: Path
+    empty: Path, started: list[tuple[Path, int]], tmp_path: Path
 ) -> None:
     path = tmp_path / "own.yaml"
     made = StudySpec(**EXPERIMENTS["figure6"].build(SCALES["demo"])).model_copy(update={"name": "mine"})
@@ -263,9 +256,9 @@ def ran(folder: Path) -> None:
 
 @pytest.mark.parametrize("place", ["own", "shipped"])
 def test_no_file_takes_the_place_of_a_stored_study_of_an_experiment(
-    place: str, store: Path, tmp_path: Path, started: list[tuple[Path, int]]
+    place: str, empty: Path, tmp_path: Path, started: list[tuple[Path, int]]
 ) -> None:
-    folder = fake_study(store if place == "own" else tmp_path / "nothing", "table2")
+    folder = fake_study(empty if place == "own" else tmp_path / "nothing", "table2")
     before = (folder / "study.yaml").read_text()
     test = given(file_named(tmp_path, "Table2 demo"))
     assert len(test.error) == 1 and not test.exception and "study.start" not in [button.key for button in test.button]
@@ -276,7 +269,7 @@ def test_no_file_takes_the_place_of_a_stored_study_of_an_experiment(
     assert not given(file_named(tmp_path, "another")).error
 
 
-def test_a_stored_file_is_gone_on_with_as_it_is(store: Path, tmp_path: Path, started: list[tuple[Path, int]]) -> None:
+def test_a_stored_file_is_gone_on_with_as_it_is(empty: Path, tmp_path: Path, started: list[tuple[Path, int]]) -> None:
     given(file_named(tmp_path, "mine")).button(key="study.start").click().run()
     test = given(started[0][0])
     assert not test.error and not test.info
@@ -285,7 +278,7 @@ def test_a_stored_file_is_gone_on_with_as_it_is(store: Path, tmp_path: Path, sta
 
 
 def test_ones_own_study_is_gone_on_with_by_another_file_and_the_page_says_so(
-    store: Path, tmp_path: Path, started: list[tuple[Path, int]]
+    empty: Path, tmp_path: Path, started: list[tuple[Path, int]]
 ) -> None:
     given(file_named(tmp_path, "mine")).button(key="study.start").click().run()
     stored = started[0][0]
@@ -299,7 +292,7 @@ def test_ones_own_study_is_gone_on_with_by_another_file_and_the_page_says_so(
 
 
 def test_a_file_that_was_changed_since_it_was_run_is_not_written_over(
-    store: Path, tmp_path: Path, started: list[tuple[Path, int]]
+    empty: Path, tmp_path: Path, started: list[tuple[Path, int]]
 ) -> None:
     given(file_named(tmp_path, "mine")).button(key="study.start").click().run()
     stored = started[0][0]
@@ -313,7 +306,7 @@ def test_a_file_that_was_changed_since_it_was_run_is_not_written_over(
 
 
 def test_a_study_that_cannot_be_made_leaves_no_file(
-    store: Path, tmp_path: Path, started: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
+    empty: Path, tmp_path: Path, started: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(study: StudySpec, where: object) -> None:
         raise BadInput("the base is not there.")
@@ -322,4 +315,4 @@ def test_a_study_that_cannot_be_made_leaves_no_file(
     monkeypatch.setattr(checked, "refuse", refuse)
     test.button(key="study.start").click().run()
     assert "the base is not there" in test.error[0].value and not started
-    assert not (store / "studies" / "mine").exists()
+    assert not (empty / "studies" / "mine").exists()

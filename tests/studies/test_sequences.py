@@ -88,7 +88,7 @@ def score(mode: str, stage: int, task: str, wrong: int) -> Any:
 
 def alone(task: str) -> Any:
     spec = SimpleNamespace(base="base", task=task, localizer="stagewise")
-    record = SimpleNamespace(task=TaskNote(name=task, labels=("no", "yes")), size=10, share=0.1)
+    record = SimpleNamespace(task=TaskNote(name=task, labels=("no", "yes")), task_name=task, size=10, share=0.1)
     frame = predictions(task, 2, ("pretrained", "finetuned", "grafted"))
     return SimpleNamespace(spec=spec, record=record, predictions=lambda: frame)
 

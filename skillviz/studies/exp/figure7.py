@@ -58,7 +58,7 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
         own = run.record.task.metric if run.record.task else METRICS[0]
         grid = grid[grid["metric"].isin({own, *METRICS})]
         for row in grid.to_dict("records"):
-            key = (row["path"], round(float(row["alpha"]), 6), _name(run), row["dataset"], row["metric"])
+            key = (row["path"], round(float(row["alpha"]), 6), run.record.task_name, row["dataset"], row["metric"])
             kept.setdefault(key, []).append(row)
     rows = []
     for (path, alpha, id_task, task, metric), found in kept.items():
@@ -71,7 +71,3 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
         told = {"path": path, "alpha": alpha, "id_task": id_task, "task": task, "metric": metric}
         rows.append({**told, "value": float(values.mean()), "low": low, "high": high})
     return rows
-
-
-def _name(run: Run) -> str:
-    return run.record.task.name if run.record.task else run.spec.task

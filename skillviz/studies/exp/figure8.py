@@ -106,7 +106,7 @@ def region_runs(results: Results) -> Runs:
     found: dict[str, dict[int, Run]] = {}
     for run in every:
         if _setting(results, run) == _setting(results, every[0]):
-            name = run.record.task.name if run.record.task else run.spec.task
+            name = run.record.task_name
             found.setdefault(name, {}).setdefault(run.spec.seed, run)
     return {task: dict(sorted(own.items())) for task, own in found.items()}
 

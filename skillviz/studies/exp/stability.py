@@ -47,7 +47,7 @@ def stability_rows(
         told = {
             "base": group[0].spec.base,
             "recipe": str(labels(group[0]).get("recipe", GIVEN)),
-            "task": _task(group[0]),
+            "task": group[0].record.task_name,
         }
         for source, own in ((MASK, _mask_seeds(group)), (DATA, _data_seeds(group, labels))):
             regions = [run.region() for run in own]
@@ -112,7 +112,3 @@ def _first_of(runs: Iterable[Run], seed: Callable[[Run], int]) -> list[Run]:
     for run in runs:
         found.setdefault(seed(run), run)
     return list(found.values())
-
-
-def _task(run: Run) -> str:
-    return run.record.task.name if run.record.task else run.spec.task

@@ -54,7 +54,7 @@ def build(scale: Scale) -> list[dict[str, Any]]:
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """stages, scores, differences and note; raises BadData where grafting changed an earlier task's logits."""
     found = {mode: list(results.scores(recipe=RECIPE, mode=mode)) for mode in (NAIVE, GRAFTING)}
-    alone = {_name(run): run for run in results.runs(role="region")}
+    alone = {run.record.task_name: run for run in results.runs(role="region")}
     told = followed(found, alone)
     return {
         "stages": told.table(),
@@ -126,10 +126,6 @@ def _left(files: Sequence[str]) -> dict[str, Unseen]:
     from skillviz.runs.session import expanded
 
     return unseen([registry.task(expanded(file, "task")) for file in dict.fromkeys(files)])
-
-
-def _name(run: Run) -> str:
-    return run.record.task.name if run.record.task else run.spec.task
 
 
 def _note_of(run: Run) -> Any:
