@@ -1,5 +1,5 @@
 """The dashboard: `streamlit run dashboard.py`. Shows the page table and runs the chosen page; nothing else."""
 
-from skillviz.ui import pages
+from skillviz.ui import page_table
 
-pages.navigation().run()
+page_table.navigation().run()

@@ -12,10 +12,10 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
+from skillviz.atomic import write_text
 from skillviz.models.absent import COMMANDS
-from skillviz.runs.atomic import write_text
 from skillviz.runs.store import Store, shipped_root
-from skillviz.studies.member import ENVIRONMENT
+from skillviz.studies.finetuned_model import ENVIRONMENT
 from skillviz.studies.plan import plan
 from skillviz.studies.store import list_studies
 

@@ -32,7 +32,7 @@ sys.path.insert(0, str(PROJECT))
 from benchmarks.machine import machine, written
 from skillviz.runs.run import RANKING
 from skillviz.runs.store import Store
-from skillviz.ui.pages import PAGES
+from skillviz.ui.page_table import PAGES
 from tests.e2e.server import PATIENCE, served, settle
 
 FIRST_FIGURE, SWITCH = 3.0, 0.5

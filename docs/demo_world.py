@@ -12,12 +12,12 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from skillviz.demo.index import Share, World, read_world
 from skillviz.errors import BadInput
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.ui import text
+from skillviz.show import text
+from skillviz.tasks.demo_world import Share, World, read_world
 
 PAGE = PROJECT / "docs" / "demo-world.md"
 

@@ -22,13 +22,14 @@ from docs import results_shown as shown
 from skillviz.errors import BadInput
 from skillviz.runs.library import Library
 from skillviz.runs.store import Store
-from skillviz.studies.claims import verdicts
-from skillviz.studies.experiments import EXPERIMENTS, Experiment
-from skillviz.studies.published import SOURCE
-from skillviz.studies.scales import SCALES
+from skillviz.show import text
+from skillviz.studies.paper.claims import verdicts
+from skillviz.studies.paper.experiments import EXPERIMENTS, Experiment
+from skillviz.studies.paper.published_values import SOURCE
+from skillviz.studies.paper.scales import SCALES
+from skillviz.studies.paper.verdicts import AGREES, DISAGREES, UNDECIDED, Verdict
 from skillviz.studies.store import StudyFolder, list_studies
-from skillviz.studies.verdicts import AGREES, DISAGREES, UNDECIDED, Verdict
-from skillviz.ui import paper_words, text
+from skillviz.ui.pages.paper import words as paper_words
 
 PAGE, WORDS = PROJECT / "docs" / "results.md", PROJECT / "docs" / "results_words.yaml"
 OVER = (

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from docs.results_tables import MAIN_SEARCH, SEARCHED, markdown, percent
-from skillviz.studies.scales import SCALES
+from skillviz.show import text
+from skillviz.studies.paper.scales import SCALES
+from skillviz.studies.paper.verdicts import at_main, beyond, main_share, own_metric
 from skillviz.studies.store import StudyFolder
-from skillviz.studies.verdicts import at_main, beyond, main_share, own_metric
-from skillviz.ui import text
 
 OWN_SIZE = "learned"
 """A search whose size is what comes out."""

@@ -21,11 +21,11 @@ from docs.results_tables import (
     stages,
 )
 from skillviz.core.intervals import Interval, seeds_interval, wilson
+from skillviz.show import text
 from skillviz.studies.comparing_regions import SURE
 from skillviz.studies.family import family
+from skillviz.studies.paper.verdicts import beyond, main_share, own_metric
 from skillviz.studies.store import StudyFolder
-from skillviz.studies.verdicts import beyond, main_share, own_metric
-from skillviz.ui import text
 
 Make = Callable[[Held, float | None, str], list[str]]
 FAIR = "Times the fair share (1 is what chance gives), with 95 % intervals over mask seeds{}."

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.plots.methods import RECIPES, method_style
-from skillviz.studies.verdicts import at_main, beyond, own_metric
-from skillviz.ui import text
+from skillviz.show import text
+from skillviz.studies.paper.verdicts import at_main, beyond, own_metric
 
 SEARCHED = ("stagewise", "learned", "learned-ranked", "frank-wolfe", "linearized")
 MAIN_SEARCH = SEARCHED[0]

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from skillviz.ui.pages import PAGES
+from skillviz.ui.page_table import PAGES
 from tests.e2e.server import served, settle
 
 SIZES = {"": (1440, 900), "-narrow": (400, 860)}

@@ -2,16 +2,17 @@
 
 import streamlit as st
 
-from skillviz.ui import judged, measures, page
+from skillviz.show import calibration as exhibits
+from skillviz.ui import measures, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.exhibits import calibration as exhibits
+from skillviz.ui.pages.calibration import calibration_controls
 
 run = page.begin("calibration")
-choice = judged.controls_of(run)
+choice = calibration_controls.controls_of(run)
 found, labels = measures.state_logits(page.table(run, "predictions"), run.record, choice.split, choice.states)
 bins = measures.reliability_bins(found, labels, choice.bins, choice.equal_mass)
 
-judged.verdicts(run, choice, found, labels)
+calibration_controls.verdicts(run, choice, found, labels)
 left, right = st.columns(2)
 with left:
     show(exhibits.confidence(bins, theme()), run.id)

@@ -2,13 +2,13 @@
 
 import streamlit as st
 
-from skillviz.ui import compare_choice, page
-from skillviz.ui import compare_view as view
-from skillviz.ui.glossary import about
+from skillviz.show.glossary import about
+from skillviz.ui import page
+from skillviz.ui.pages.compare import controls, view
 
 entries = page.begin_library("compare")
 sentence = st.empty()
-sides, baseline = compare_choice.choose(entries)
+sides, baseline = controls.choose(entries)
 found = view.comparison(sides, baseline)
 
 sentence.markdown(view.summary(found), help=about("paired", "graft", "localizer"))

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from skillviz.ui import continual_view as view
+from skillviz.show.glossary import about
 from skillviz.ui import page
-from skillviz.ui.glossary import about
+from skillviz.ui.pages.continual import view
 
 study = page.begin_studies("continual", view.EXPERIMENTS)
 found = view.read(study)

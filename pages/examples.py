@@ -2,16 +2,18 @@
 
 import streamlit as st
 
-from skillviz.ui import classes_view, examples_linked, examples_view, near_example, page
-from skillviz.ui.glossary import about
+from skillviz.show.glossary import about
+from skillviz.ui import page
+from skillviz.ui.pages.examples import classes, detail, view
+from skillviz.ui.pages.examples import linked as examples_linked
 
 run = page.begin("examples")
-found = examples_view.found(run)
+found = view.found(run)
 
-st.markdown(examples_view.sentence(run, found), help=about("agreement", "mcnemar", "graft"))
-found = examples_view.with_texts(run, found)
-chosen = examples_linked.linked(run, found, examples_view.filters(run, found))
+st.markdown(view.sentence(run, found), help=about("agreement", "mcnemar", "graft"))
+found = view.with_texts(run, found)
+chosen = examples_linked.linked(run, found, view.filters(run, found))
 closer = st.container()
-classes_view.by_class(run, found)
+classes.by_class(run, found)
 with closer:  # the last to be filled: it may wait for the models
-    near_example.near(run, found, chosen)
+    detail.near(run, found, chosen)

@@ -2,13 +2,12 @@
 
 import streamlit as st
 
-from skillviz.ui import interpolation_view as view
-from skillviz.ui import interpolation_words as words
+from skillviz.show import interpolation as exhibits
+from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.exhibits import interpolation as exhibits
-from skillviz.ui.glossary import about
-from skillviz.ui.interpolation_controls import controls_of
+from skillviz.ui.pages.interpolation import view, words
+from skillviz.ui.pages.interpolation.controls import controls_of
 
 run = page.begin("interpolation")
 sentence = st.empty()

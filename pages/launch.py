@@ -2,11 +2,15 @@
 
 import streamlit as st
 
-from skillviz.ui import jobs_view, launch_choices, launch_search, launch_task, launch_view, launch_words, page
-from skillviz.ui.glossary import about
+from skillviz.show.glossary import about
+from skillviz.ui import jobs_view, page
+from skillviz.ui.pages.launch import choices as launch_choices
+from skillviz.ui.pages.launch import search as launch_search
+from skillviz.ui.pages.launch import task as launch_task
+from skillviz.ui.pages.launch import view, words
 
 page.begin_without_run("launch")
-st.markdown(launch_words.OPENING, help=about("localizer", "region", "graft"))
+st.markdown(words.OPENING, help=about("localizer", "region", "graft"))
 choices = launch_choices.begin()
 left, right = st.columns(2)
 with left:
@@ -16,5 +20,5 @@ with right:
     launch_search.search(choices)
     launch_search.data(choices)
     launch_search.place(choices)
-launch_view.check_and_start(choices)
-jobs_view.panel(launch_view.started())
+view.check_and_start(choices)
+jobs_view.panel(view.started())

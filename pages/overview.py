@@ -4,12 +4,15 @@ from functools import partial
 
 import streamlit as st
 
-from skillviz.report.page import report
-from skillviz.ui import cards, measures, page, provenance, sentences, sweep
+from skillviz.show import overview as exhibits
+from skillviz.show import sentences
+from skillviz.show.glossary import about
+from skillviz.show.report.page import report
+from skillviz.ui import measures, page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.entries import headline_split
-from skillviz.ui.exhibits import overview as exhibits
-from skillviz.ui.glossary import about
+from skillviz.ui.pages.overview import cards, provenance
+from skillviz.ui.pages.sparsity import sweep
 
 run = page.begin("overview")
 record, split = run.record, headline_split(run.record)

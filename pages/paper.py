@@ -2,9 +2,9 @@
 
 import streamlit as st
 
+from skillviz.show.glossary import about
 from skillviz.ui import page
-from skillviz.ui import paper_view as view
-from skillviz.ui.glossary import about
+from skillviz.ui.pages.paper import view
 
 page.begin_without_run("paper")
 sentence = st.empty()

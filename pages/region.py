@@ -3,10 +3,12 @@
 import streamlit as st
 
 from skillviz.plots.region import cells
-from skillviz.ui import controls, measures, near, page, sentences
+from skillviz.show import region as exhibits
+from skillviz.show import sentences
+from skillviz.show.glossary import about
+from skillviz.ui import controls, measures, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.exhibits import region as exhibits
-from skillviz.ui.glossary import about
+from skillviz.ui.pages.region import tensor_cards
 
 run = page.begin("region")
 layers = page.table(run, "layers")
@@ -16,8 +18,8 @@ st.markdown(
     sentences.region(measures.by_kind(table), measures.by_layer(table)), help=about("region", "enrichment", "graftable")
 )
 page.note_unknown_architecture(run)
-near.density_card(run, layers, table)
-near.tensor_card(run, layers)
+tensor_cards.density_card(run, layers, table)
+tensor_cards.tensor_card(run, layers)
 
 within = controls.segments(
     "within", "Shares by layer are of", tuple(exhibits.WITHIN), "region", shown=exhibits.WITHIN.get

@@ -2,14 +2,16 @@
 
 import streamlit as st
 
-from skillviz.ui import jobs_view, library_view, page, sentences
-from skillviz.ui.glossary import about
+from skillviz.show import sentences
+from skillviz.show.glossary import about
+from skillviz.ui import jobs_view, page
+from skillviz.ui.pages.runs import view
 
 entries = page.begin_library("runs")
-st.markdown(sentences.library(*library_view.counts(entries)), help=about("localizer", "region", "graft"))
-library_view.problem()
+st.markdown(sentences.library(*view.counts(entries)), help=about("localizer", "region", "graft"))
+view.problem()
 jobs_view.panel()
-shown = library_view.filters(entries)
-library_view.table(shown)
-library_view.actions(shown)
-library_view.unfinished()
+shown = view.filters(entries)
+view.table(shown)
+view.actions(shown)
+view.unfinished()

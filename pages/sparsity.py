@@ -2,10 +2,12 @@
 
 import streamlit as st
 
-from skillviz.ui import controls, measures, page, sentences, sweep
+from skillviz.show import sentences
+from skillviz.show import sparsity as exhibits
+from skillviz.show.glossary import about
+from skillviz.ui import controls, measures, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.exhibits import sparsity as exhibits
-from skillviz.ui.glossary import about
+from skillviz.ui.pages.sparsity import sweep
 
 run = page.begin("sparsity")
 curve, split = sweep.pair_curve(run)

@@ -2,14 +2,14 @@
 
 import streamlit as st
 
-from skillviz.ui import cache, page, studies_words, study_running, study_start
-from skillviz.ui import studies_view as view
-from skillviz.ui.glossary import about
+from skillviz.show.glossary import about
+from skillviz.ui import cache, page
+from skillviz.ui.pages.studies import running, start, view, words
 
 page.begin_without_run("studies")
 studies = cache.studies()
-st.markdown(studies_words.summary(studies), help=about("study", "localizer", "graft"))
-study_running.panel()
-view.listing(studies, study_running.states())
+st.markdown(words.summary(studies), help=about("study", "localizer", "graft"))
+running.panel()
+view.listing(studies, running.states())
 view.details(view.choose(studies))
-study_start.form()  # last: its estimate reads models and data
+start.form()  # last: its estimate reads models and data

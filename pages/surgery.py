@@ -2,27 +2,28 @@
 
 import streamlit as st
 
-from skillviz.ui import page, surgery_view
+from skillviz.show import surgery as exhibits
+from skillviz.show.glossary import about
+from skillviz.ui import page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.exhibits import surgery as exhibits
-from skillviz.ui.glossary import about
+from skillviz.ui.pages.surgery import view
 
 run = page.begin("surgery")
 answer = st.container()
 page.note_unknown_architecture(run)
-made = surgery_view.built(run)
+made = view.built(run)
 
 with answer:
-    surgery_view.meaning(run, made)
+    view.meaning(run, made)
 carried = st.container()
 left, right = st.columns([3, 2])
 with left:
     show(exhibits.layout(made, theme()), run.id)
 with right:
-    surgery_view.counts(made)
+    view.counts(made)
 with carried:  # the last to be filled: it waits for the models
-    told = surgery_view.graft(run, made, answer)
-surgery_view.beside(run, made, told)
+    told = view.graft(run, made, answer)
+view.beside(run, made, told)
 st.caption(
     "Fine-tuned values are copied into the pre-trained model at the region and nowhere else; nothing is trained.",
     help=about("graft"),

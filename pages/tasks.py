@@ -2,9 +2,9 @@
 
 import streamlit as st
 
+from skillviz.show.glossary import about
 from skillviz.ui import page
-from skillviz.ui import tasks_view as view
-from skillviz.ui.glossary import about
+from skillviz.ui.pages.tasks import view
 
 study = page.begin_studies("tasks", view.EXPERIMENTS)
 found = view.read(study)

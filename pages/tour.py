@@ -2,8 +2,9 @@
 
 import streamlit as st
 
-from skillviz.ui import page, tour
-from skillviz.ui.glossary import about
+from skillviz.show.glossary import about
+from skillviz.ui import page
+from skillviz.ui.pages.tour import view as tour
 
 page.begin_without_run("tour")
 lesson = tour.lesson()

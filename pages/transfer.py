@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from skillviz.ui import measures, page, transfer_words
-from skillviz.ui import transfer_view as view
+from skillviz.show import transfer as exhibits
+from skillviz.show.glossary import about
+from skillviz.ui import measures, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.exhibits import transfer as exhibits
-from skillviz.ui.glossary import about
+from skillviz.ui.pages.transfer import view, words
 
 run = page.begin("transfer")
 own = view.own_scores(run)
@@ -17,7 +17,7 @@ with left:
 with right:
     notes = view.notes_of(run)
 
-sentence.markdown(transfer_words.summary(notes, metric), help=about("ood", "graft", "paired"))
+sentence.markdown(words.summary(notes, metric), help=about("ood", "graft", "paired"))
 scores = view.scores_by_task(run, own, notes)
 guesses = measures.guesses(run.record, "test", metric)
 levels = exhibits.levels(run.labels, guesses, notes, run.datasets[0]) if guesses else {}

@@ -12,7 +12,7 @@ from skillviz.commands.runs import open_run
 from skillviz.commands.scored import Evaluation, evaluate
 from skillviz.core.graft import Graft, complement, grafted
 from skillviz.core.region import Region
-from skillviz.models.finetune import Finetuned, finetune
+from skillviz.models.finetune.single_task import Finetuned, finetune
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.runs.produce import produce
 from skillviz.runs.progress import Report

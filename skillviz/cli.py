@@ -26,7 +26,7 @@ from skillviz.commands import (
     work,
     worker,
 )
-from skillviz.commands.ending import Commands
+from skillviz.commands.exit_codes import Commands
 
 QUIET = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.makeup import makeup
+from skillviz.core.composition import makeup
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.runs.evaluate import curve_rows, graft_row, scores, temperature_of

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from skillviz.studies.scales import SMALL
+from skillviz.studies.paper.scales import SMALL
 from skillviz.tasks import registry
 from skillviz.tasks.source import opened
 from skillviz.tasks.task import Hub

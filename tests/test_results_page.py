@@ -10,8 +10,8 @@ import pytest
 
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store, shipped_root
-from skillviz.studies.experiments import EXPERIMENTS
-from skillviz.studies.scales import SCALES
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.store import list_studies
 from tests.scripts import script
 from tests.studies.fake_study import fake_study

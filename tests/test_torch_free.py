@@ -14,7 +14,7 @@ import pytest
 from tests.test_arrows import FILES, PROJECT, imports, layer_of
 
 HEAVY = ("torch", "transformers")
-WHOLE_LAYERS = ("ui", "plots", "tasks", "jobs")
+WHOLE_LAYERS = ("ui", "show", "plots", "tasks", "jobs")
 NAMED = (
     "skillviz",
     "skillviz.errors",
@@ -23,7 +23,7 @@ NAMED = (
     *(
         f"skillviz.core.{name}"
         for name in (
-            "parameters", "region", "recipe", "makeup", "encoded", "calibration", "temperature", "scores", "agreement",
+            "parameters", "region", "region_expression", "composition", "encoded", "calibration", "temperature", "scores", "agreement",
             "overlap", "intervals", "interpolate",
         )
     ),

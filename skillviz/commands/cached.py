@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skillviz.commands.given_region import check_bases
 from skillviz.commands.output import METRIC_WORDS, PERCENT, print_json, print_rows, progress_bar, say
+from skillviz.commands.region_source import check_bases
 from skillviz.commands.runs import open_run
 from skillviz.commands.trained import Choice, check_choice, command_line, shown
 from skillviz.errors import BadInput
@@ -16,7 +16,7 @@ from skillviz.runs.store import Store, store_root
 
 if TYPE_CHECKING:
     from skillviz.runs.spec import RunSpec
-    from skillviz.studies.member import MemberSpec
+    from skillviz.studies.finetuned_model import MemberSpec
 
 KEPT = ("readout", "head", "seed", "data_seed", "k_shot", "max_train", "max_validation", "steps", "batch_size")
 BATCH = 8
@@ -29,7 +29,7 @@ OWN = {
 
 def keep(choice: Choice, asked: Mapping[str, Any], as_json: bool) -> None:
     """Trains the model of these options into the cache of studies, where it is not there yet, and reports it."""
-    from skillviz.studies.making import made, make, outdated
+    from skillviz.studies.finetuned_store import made, make, outdated
     from skillviz.tasks import registry
 
     own = [option for name, option in OWN.items() if asked.get(name)]
@@ -52,7 +52,7 @@ def keep(choice: Choice, asked: Mapping[str, Any], as_json: bool) -> None:
 
 def member_of(choice: Choice) -> MemberSpec:
     """The choice as a study names it: what is the default is left out, so that both find the same model."""
-    from skillviz.studies.member import read_member
+    from skillviz.studies.finetuned_model import read_member
 
     named = (choice.region,) if choice.region is not None else tuple(choice.regions)
     fields = {name: choice.common[name] for name in KEPT}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,8 @@ import typer
 from skillviz.commands import options as given
 from skillviz.commands.output import print_json, print_rows, progress_bar, say
 from skillviz.core.seeds import LARGEST_SEED
+from skillviz.errors import BadInput
+from skillviz.tasks.project import project_root
 
 app = typer.Typer(help="Build the demo world: corpus, tiny bases, pairs and runs.", no_args_is_help=True)
 
@@ -44,7 +47,13 @@ def build(
     A grammar writes the texts, two small models are pre-trained on them and fine-tuned, and their skills are
     localized. On two cores this takes up to three quarters of an hour; docs/demo-world.md says what it shows.
     """
-    from skillviz.demo import build as engine
+    if not (project_root() / "demo_world" / "program").is_dir():
+        raise BadInput(
+            "`demo build` needs the program that makes the demo world, which is in a checkout of skillviz and not in "
+            "the installed package. Clone the repository and run it there."
+        )
+    sys.path.insert(0, str(project_root()))  # the program lies beside the package, not in it
+    from demo_world.program import build as engine
 
     with progress_bar("demo world") as advance:
         world = engine.build(out, runs_dir, seed=seed, only=only.value if only else None, advance=advance)
@@ -61,7 +70,7 @@ def build(
 
 
 def _percent(share: object) -> str:
-    from skillviz.demo.index import Share
+    from skillviz.tasks.demo_world import Share
 
     assert isinstance(share, Share)
     return f"{100 * share.value:.1f} ({100 * share.low:.1f}–{100 * share.high:.1f})"

@@ -10,7 +10,7 @@ import typer
 from skillviz.commands import options as given
 from skillviz.commands.output import say
 from skillviz.core.seeds import LARGEST_SEED
-from skillviz.models.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES
+from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES
 
 Tasks = Annotated[
     list[str],
@@ -223,7 +223,7 @@ def finetune(
         return
     done, metric = train(choice)
     if without_frozen:
-        from skillviz.models.frozen import strip
+        from skillviz.models.frozen_tensors import strip
 
         for folder in done.members.values() or [out]:
             left = strip(folder, base)

@@ -43,7 +43,7 @@ def export(
 
       python -m skillviz export sst2-roberta -o sst2.safetensors
     """
-    from skillviz.runs.atomic import write_file
+    from skillviz.atomic import write_file
 
     found = open_run(run, runs_dir)
     if out.exists() and not overwrite:

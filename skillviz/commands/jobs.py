@@ -10,7 +10,7 @@ import typer
 from skillviz import jobs
 from skillviz.commands import options as given
 from skillviz.commands import study_jobs as of_studies
-from skillviz.commands.ending import BAD_USE
+from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
 from skillviz.jobs import study_jobs
 from skillviz.jobs.job import Job, JobProgress

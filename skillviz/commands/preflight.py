@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skillviz.commands import options as given
-from skillviz.commands.ending import BAD_USE
+from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import print_json, say
 from skillviz.errors import SkillvizError
 from skillviz.jobs.slots import slot_of

@@ -33,8 +33,8 @@ def report(
 
       python -m skillviz report sst2-roberta -o sst2.html
     """
-    from skillviz.report import page
-    from skillviz.runs.atomic import write_file
+    from skillviz.atomic import write_file
+    from skillviz.show.report import page
 
     found = open_run(run, runs_dir)
     if out.exists() and not overwrite:

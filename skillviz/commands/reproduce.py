@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillviz.commands import options as given
-from skillviz.commands.ending import BAD_USE
+from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, say
 from skillviz.commands.side_by_side import default_for, time_left
 from skillviz.commands.tabular import print_table
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skillviz.studies.engine import Outcome
-    from skillviz.studies.experiments import Experiment
+    from skillviz.studies.paper.experiments import Experiment
     from skillviz.studies.spec import StudySpec
 
 Name = Annotated[
@@ -113,8 +113,8 @@ def reproduce(
 
     Started again, it goes on where it stopped. The file can be changed and run with [bold]study run[/bold].
     """
-    from skillviz.studies.reproduce import Asked, refuse_absent, refuse_wrong, study_of, write_study
-    from skillviz.studies.setting import setting_differences
+    from skillviz.studies.paper.reproduce import Asked, refuse_absent, refuse_wrong, study_of, write_study
+    from skillviz.studies.paper.setting import setting_differences
 
     store = Store(store_root(runs_dir))
     kind = readout.value if readout else None
@@ -161,7 +161,7 @@ def _run(study: StudySpec, store: Store, workers: int) -> Outcome:
 
 def _tables(row: Experiment, study: StudySpec, store: Store) -> dict[str, pd.DataFrame]:
     """The study's tables as stored; prints the main one, and the scores beside the published ones."""
-    from skillviz.studies.reproduce import beside
+    from skillviz.studies.paper.reproduce import beside
     from skillviz.studies.store import open_study, study_path
 
     folder = open_study(study_path(store.root, study))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from skillviz.commands.named import ships, with_tables
+from skillviz.commands.find_study import ships, with_tables
 from skillviz.commands.output import note
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skillviz.commands import options as given
-from skillviz.commands.ending import BAD_USE
+from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, progress_bar, say
 from skillviz.commands.tabular import print_table
 from skillviz.errors import BadInput
@@ -59,7 +59,7 @@ def run(
     k_shot, data_seed, recipe, localizer, size, seed and the seed of finetune stand for one each, in every combination.
     A study that ships is made anew in your own folder of runs.
     """
-    from skillviz.commands.named import named
+    from skillviz.commands.find_study import named
     from skillviz.commands.side_by_side import default_for
 
     found, store = named(study, runs_dir, "own")
@@ -156,7 +156,7 @@ def status(
     A step that is "not here" was finished, but what it made is not in this store: fine-tuned models do not ship.
     """
     from skillviz.commands import stored_study
-    from skillviz.commands.named import named, ships
+    from skillviz.commands.find_study import named, ships
     from skillviz.commands.side_by_side import last_of, left_in_words
     from skillviz.studies.plan import plan
     from skillviz.studies.status import Snapshot
@@ -201,7 +201,7 @@ def table(
     In a pipe: tab-separated, every column under the name and in the unit that it is stored in, shares from 0 to 1.
     """
     from skillviz.commands import stored_study
-    from skillviz.commands.named import named, ships
+    from skillviz.commands.find_study import named, ships
 
     found, store = named(study, runs_dir, "tables")
     if ships(store, runs_dir):
@@ -229,7 +229,7 @@ def pack(
     as_json: given.AsJson = False,
 ) -> None:
     """Copy a study's finished runs, scores and tables into another folder of runs; fine-tuned models stay."""
-    from skillviz.commands.named import named
+    from skillviz.commands.find_study import named
     from skillviz.studies.pack import pack as packed
 
     done = packed(*named(study, runs_dir, "tables"), Store(to), rankings=not no_rankings)
@@ -260,7 +260,7 @@ def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
 
 def _write(frame: pd.DataFrame, out: Path) -> None:
     """The table as CSV, whole or not at all."""
-    from skillviz.runs.atomic import write_text
+    from skillviz.atomic import write_text
 
     if not out.absolute().parent.is_dir() or out.is_dir():
         raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skillviz.commands.given_region import GivenRegion, check_bases, given_region
 from skillviz.commands.output import METRIC_WORDS, PERCENT, print_json, print_rows, progress_bar, say
-from skillviz.models.recipes import check_use
+from skillviz.commands.region_source import GivenRegion, check_bases, given_region
+from skillviz.models.finetune.recipes import check_use
 
 if TYPE_CHECKING:
-    from skillviz.models.finetune import Finetuned, TrainStep
+    from skillviz.models.finetune.single_task import Finetuned, TrainStep
     from skillviz.tasks.task import Task
 
 
@@ -99,19 +99,19 @@ def _engine(choice: Choice, tasks: Sequence[Task]) -> Callable[..., Finetuned]:
     common, given = {**choice.common, "lr": choice.lr}, choice.given
     check_bases(choice.base, given, choice.force)
     if choice.recipe == "multi-task":
-        from skillviz.models.multitask import finetune_tasks
+        from skillviz.models.finetune.multi_task import finetune_tasks
 
         return partial(
             finetune_tasks, choice.base, tasks, grid=choice.grid, optimizer=choice.optimizer or "sgd", **common
         )
     if choice.recipe == "continual":
-        from skillviz.models.continual import finetune_sequence
+        from skillviz.models.finetune.continual import finetune_sequence
 
         return partial(
             finetune_sequence, choice.base, tasks, regions=[one.region for one in given] or None,
             region_runs=[one.run for one in given], optimizer=choice.optimizer or "sgd", **common,
         )  # fmt: skip
-    from skillviz.models.finetune import finetune
+    from skillviz.models.finetune.single_task import finetune
 
     region: dict[str, Any] = {"region": given[0].region, "region_run": given[0].run} if given else {}
     return partial(

@@ -13,8 +13,8 @@ from skillviz.jobs.slots import held, slot_in
 from skillviz.runs.alive import is_alive
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.progress import Progress, silent
+from skillviz.runs.record_failure import verdict
 from skillviz.runs.stopping import gently
-from skillviz.runs.verdict import verdict
 
 
 def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued run folder.")]) -> None:

@@ -32,7 +32,7 @@ class _Late:
 
     def __call__(self, operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         from skillviz.live.answering import answer
-        from skillviz.live.asked import Worker
+        from skillviz.live.request import Worker
 
         self.worker = self.worker or Worker(self.store)
         return answer(self.worker, operation, arguments)

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from skillviz.atomic import write_text
 from skillviz.errors import StoreError
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
 from skillviz.jobs.slots import LAUNCH, SLOTS, give_up_ticket, position, slot_in, slot_of, take_ticket
 from skillviz.models.preflight import preflight
-from skillviz.runs.atomic import write_text
 from skillviz.runs.folder import CANCEL, OPEN, WORK, RunFolder
 from skillviz.runs.library import library
-from skillviz.runs.recipe import NAME, by_hand
 from skillviz.runs.record import RunRecord
+from skillviz.runs.region_expression import NAME, by_hand
 from skillviz.runs.run import read_record
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store, Unreadable, is_awaited, written

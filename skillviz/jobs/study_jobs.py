@@ -15,10 +15,10 @@ from typing import Any
 
 import psutil
 
+from skillviz.atomic import write_text
 from skillviz.errors import RunNotFound, SkillvizError, StoreError
 from skillviz.jobs.backend import LOCAL
 from skillviz.runs.alive import is_alive
-from skillviz.runs.atomic import write_text
 from skillviz.runs.child import environment
 from skillviz.runs.folder import EVENTS, LOG, PROCESS, WORK
 from skillviz.runs.store import Store, written

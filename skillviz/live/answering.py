@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skillviz.errors import BadInput
-from skillviz.live.asked import Answer, Asked, Worker
 from skillviz.live.operations import OPERATIONS, ping
+from skillviz.live.request import Answer, Asked, Worker
 
 NOT_KEPT = ("ping", "open")
 

@@ -17,7 +17,7 @@ import psutil
 
 from skillviz import __version__
 from skillviz.errors import BadInput
-from skillviz.live.asked import Answer, Asked, Worker
+from skillviz.live.request import Answer, Asked, Worker
 from skillviz.live.transfer import transfer
 from skillviz.live.union import union
 from skillviz.live.wise import wise, wise_grid

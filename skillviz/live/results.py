@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from skillviz.atomic import write_file
 from skillviz.errors import DiskFull
 from skillviz.live.protocol import ARRAY, DTYPES
-from skillviz.runs.atomic import write_file
 
 FOLDER = ".live"
 MOST_BYTES = 256 * 2**20

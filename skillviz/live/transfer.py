@@ -7,7 +7,7 @@ from typing import Any
 
 from skillviz.core.encoded import Encoded
 from skillviz.errors import BadData
-from skillviz.live.asked import Answer, Asked
+from skillviz.live.request import Answer, Asked
 from skillviz.models.predict import predict
 from skillviz.models.states import STATES
 from skillviz.runs.evaluate import scores

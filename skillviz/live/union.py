@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skillviz.errors import BadInput
-from skillviz.live.asked import Answer, Asked
+from skillviz.live.request import Answer, Asked
 from skillviz.live.transfer import scoring_note
 from skillviz.models.predict import predict
 from skillviz.runs.session import expanded

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.encoded import Encoded
-from skillviz.live.asked import Answer, Asked
+from skillviz.live.request import Answer, Asked
 from skillviz.live.transfer import other_of, scoring_note
 from skillviz.models.predict import predict
 from skillviz.runs.points import bin_rows, metric_rows

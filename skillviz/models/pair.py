@@ -21,7 +21,8 @@ from skillviz.core.problem import Problem
 from skillviz.core.readout import Readout, make_readout
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch, RandomHead
-from skillviz.models import frozen, lora, states
+from skillviz.models import frozen_tensors as frozen
+from skillviz.models import lora, states
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.device import pick
 from skillviz.models.load import DTYPES, Loaded, load_model

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.errors import BadInput, BadModel, SkillvizError
-from skillviz.models import checks, frozen, lora
+from skillviz.models import checks, lora
+from skillviz.models import frozen_tensors as frozen
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.heads import HEADS, choose_readout, is_linear, label_count, missing_head, own_shapes

@@ -16,9 +16,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from skillviz.atomic import write_file
 from skillviz.core.localizers.record import State
 from skillviz.errors import DiskFull, WrongCheckpoint
-from skillviz.runs.atomic import write_file
 from skillviz.runs.search import Searched
 from skillviz.tasks.definition import same_definition
 

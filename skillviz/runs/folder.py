@@ -17,12 +17,12 @@ import pandas as pd
 import psutil
 from safetensors.numpy import save_file
 
+from skillviz.atomic import TEMPORARY, disk_errors, sha256, write_file, write_text
 from skillviz.core.compact import index_dtype
 from skillviz.core.region import Region
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
 from skillviz.runs.alive import is_alive
-from skillviz.runs.atomic import TEMPORARY, disk_errors, sha256, write_file, write_text
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
 from skillviz.runs.run import RANKING, RECORD, REGION, Run, read_record
 

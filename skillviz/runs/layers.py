@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from skillviz.core.makeup import makeup
+from skillviz.core.composition import makeup
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
 

@@ -22,15 +22,15 @@ from skillviz.runs.library import Library, library
 from skillviz.runs.passes import OTHERS, Passed, passes
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
-from skillviz.runs.recipe import NAME, ByHand, by_hand
 from skillviz.runs.record import TaskNote
+from skillviz.runs.record_failure import verdict
+from skillviz.runs.region_expression import NAME, ByHand, by_hand
 from skillviz.runs.run import Run
 from skillviz.runs.scoring import Scoring
 from skillviz.runs.search import Searched, base_region_of, options_of, search, targets
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store
-from skillviz.runs.verdict import verdict
 
 BEAT = 1.0  # seconds between two heartbeats
 

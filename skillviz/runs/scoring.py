@@ -13,13 +13,13 @@ from skillviz.models.predict import predict
 from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of, scores
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.layers import layers_table
-from skillviz.runs.others import grid_tables, prediction_rows, scored_others
 from skillviz.runs.passes import Heard
 from skillviz.runs.record import Check, Scores, TaskNote, TransferNote
 from skillviz.runs.search import Searched
 from skillviz.runs.selfcheck import ends_check, ranking_check, restored_check, size_check
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
+from skillviz.runs.transfer_scores import grid_tables, prediction_rows, scored_others
 
 
 class Scored(NamedTuple):

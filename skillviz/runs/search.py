@@ -15,7 +15,7 @@ from skillviz.core.localizers.table import Localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
-from skillviz.runs.recipe import NAME, ByHand
+from skillviz.runs.region_expression import NAME, ByHand
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.tables import empty
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillviz.atomic import disk_errors, sha256, write_text
 from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError
 from skillviz.runs.alive import is_alive
-from skillviz.runs.atomic import disk_errors, sha256, write_text
 from skillviz.runs.folder import OPEN, PROCESS, WORK, RunFolder, artifacts, now, record_text
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.run import RECORD, Run, read_record

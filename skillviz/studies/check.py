@@ -10,13 +10,13 @@ from typing import Any
 from skillviz.errors import BadInput, RunNotFound, SkillvizError
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
+from skillviz.models.finetune.recipes import check_use
 from skillviz.models.heads import missing_head, supported
 from skillviz.models.preflight import Preflight, preflight
-from skillviz.models.recipes import check_use
 from skillviz.runs.library import Library, library
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.transfer import refuse_unfit
-from skillviz.studies.member import ENVIRONMENT, RETRAIN, MemberSpec, member_root, task_name
+from skillviz.studies.finetuned_model import ENVIRONMENT, RETRAIN, MemberSpec, member_root, task_name
 from skillviz.studies.plan import Plan
 from skillviz.studies.regions import regions_of
 from skillviz.studies.score import ScoreSpec
@@ -157,7 +157,7 @@ def _member_of(finetuned: str) -> str:
 
 
 def _experiment(name: str) -> None:
-    from skillviz.studies.experiments import EXPERIMENTS
+    from skillviz.studies.paper.experiments import EXPERIMENTS
 
     if name not in EXPERIMENTS:
         raise BadInput(f"'{name}' is not an experiment; known: {', '.join(EXPERIMENTS)}.")

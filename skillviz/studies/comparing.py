@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.studies.family import family
-from skillviz.studies.published import is_stand_in, stands_for
-from skillviz.studies.verdicts import Comparison, Found, at_main, beyond, own_metric, within
+from skillviz.studies.paper.published_values import is_stand_in, stands_for
+from skillviz.studies.paper.verdicts import Comparison, Found, at_main, beyond, own_metric, within
 
 OWN = "own"  # the task's own metric
 ALIKE = 0.03  # what "equally good" may differ by

@@ -10,7 +10,7 @@ import pandas as pd
 from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.studies.comparing import GRAFTS, Compare, gap
 from skillviz.studies.family import family
-from skillviz.studies.verdicts import Comparison, Found, beyond
+from skillviz.studies.paper.verdicts import Comparison, Found, beyond
 
 SURE = 0.95  # top probabilities near 1
 

@@ -2,7 +2,7 @@
 
 import os
 
-from skillviz.studies.setting import is_demo_world
+from skillviz.studies.paper.setting import is_demo_world
 from skillviz.studies.spec import StudySpec
 
 

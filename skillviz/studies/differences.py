@@ -10,7 +10,7 @@ import pandas as pd
 
 from skillviz.core.intervals import percentile_interval
 from skillviz.studies.means import by_unit, halves, mean_of, over_seeds, sides
-from skillviz.studies.observed import OUTCOME, Observed
+from skillviz.studies.observations import OUTCOME, Observed
 from skillviz.studies.resampled import TEST, Resampled, difference_draws, of_test
 from skillviz.studies.tables import OVER, check
 

@@ -21,8 +21,8 @@ from skillviz.studies.command import shareable
 from skillviz.studies.cores import cores
 from skillviz.studies.estimate import Estimates, estimates
 from skillviz.studies.execute import FINISHED, SKIPPED, Executor, Known
+from skillviz.studies.finetuned_model import ENVIRONMENT, member_root
 from skillviz.studies.journal import Journal
-from skillviz.studies.member import ENVIRONMENT, member_root
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec

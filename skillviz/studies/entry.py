@@ -8,7 +8,7 @@ from typing import Any
 from skillviz.errors import BadInput
 from skillviz.runs.estimate import METHODS
 from skillviz.runs.spec import RunSpec, read_spec
-from skillviz.studies.member import CONTINUAL, MULTI, RETRAIN, SEVERAL, MemberSpec, read_member
+from skillviz.studies.finetuned_model import CONTINUAL, MULTI, RETRAIN, SEVERAL, MemberSpec, read_member
 from skillviz.studies.regions import KEY, read_recipe, regions_of
 from skillviz.studies.score import ScoreSpec, read_score_spec
 from skillviz.studies.spec import MOST_COMBINATIONS, OWN, StudySpec, expanded, merged

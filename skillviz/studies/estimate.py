@@ -10,20 +10,20 @@ from statistics import median
 from typing import Any
 
 from skillviz.errors import SkillvizError
+from skillviz.models.finetune.recipes import grid_of, recipe_row
+from skillviz.models.finetune.training_config import default_steps
 from skillviz.models.preflight import preflight
-from skillviz.models.recipe import default_steps
-from skillviz.models.recipes import grid_of, recipe_row
 from skillviz.runs import estimate as of_runs
 from skillviz.runs.estimate import A_STEP, BACKWARD, BEGIN, FORWARD, LEAST, MEASURED_D, TOKENS, Facts
 from skillviz.runs.passes import OTHERS
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store
-from skillviz.studies.making import RECORD, member_record
-from skillviz.studies.member import MemberSpec, member_root, read_member
+from skillviz.studies.finetuned_model import MemberSpec, member_root, read_member
+from skillviz.studies.finetuned_store import RECORD, member_record
 from skillviz.studies.plan import Plan, plan
-from skillviz.studies.recorded import Recorded, recorded
 from skillviz.studies.score import ScoreSpec
+from skillviz.studies.shipped_timings import Recorded, recorded
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE, TABLE, Step
@@ -172,7 +172,7 @@ class _Clock:
 
     def asked_again(self) -> float:
         """Seconds of the tables for which the models are asked again: gains, purification and bootstrap."""
-        from skillviz.studies.exp.figure8_passes import passes
+        from skillviz.studies.paper.figure8_passes import passes
 
         seconds = 0.0
         for one in passes(self.plan):

@@ -11,7 +11,7 @@ from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished
-from skillviz.studies.member import MemberSpec
+from skillviz.studies.finetuned_model import MemberSpec
 from skillviz.studies.score import ScoreSpec, read_score, score_path
 from skillviz.studies.step import Step
 
@@ -51,7 +51,7 @@ class Executor:
         return self._score(spec, step.device)
 
     def _member(self, spec: MemberSpec, device: str) -> str:
-        from skillviz.studies.making import made, make, outdated
+        from skillviz.studies.finetuned_store import made, make, outdated
 
         if made(spec, self.store) is not None:
             return SKIPPED
@@ -62,7 +62,7 @@ class Executor:
 
     def _run(self, spec: RunSpec, known: Known) -> str:
         from skillviz.runs.produce import produce
-        from skillviz.studies.current import outdated
+        from skillviz.studies.staleness import outdated
 
         found = self._finished(known.run)
         if found is not None:
@@ -74,8 +74,8 @@ class Executor:
         return FINISHED
 
     def _score(self, spec: ScoreSpec, device: str) -> str:
-        from skillviz.studies.current import outdated_score
         from skillviz.studies.scored import make_score
+        from skillviz.studies.staleness import outdated_score
 
         found = read_score(score_path(self.store.root, spec))
         if found is not None and found.spec == spec:

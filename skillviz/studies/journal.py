@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 from filelock import FileLock, Timeout
 
+from skillviz.atomic import disk_errors, write_text
 from skillviz.errors import BadInput
-from skillviz.runs.atomic import disk_errors, write_text
 from skillviz.runs.folder import EVENTS, LOG, PROCESS, WORK, now
 from skillviz.runs.record import Failure, FileNote
 from skillviz.runs.store import written

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.intervals import SeedsInterval, percentile_interval, reach, seeds_interval
-from skillviz.studies.observed import Observed
+from skillviz.studies.observations import Observed
 from skillviz.studies.resampled import Resampled, mean_draws, of_test
 from skillviz.studies.tables import check
 

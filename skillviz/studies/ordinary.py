@@ -6,15 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from skillviz.studies import differences, means, observed, resampled, shapes, shared_models, variants
-from skillviz.studies.exp import stability
+from skillviz.studies import differences, means, resampled, shapes, shared_models, variants
+from skillviz.studies import observations as observed
+from skillviz.studies.paper import stability
 from skillviz.studies.recovered import recovered, without_gain
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillviz.studies.observed import Observed
+    from skillviz.studies.observations import Observed
     from skillviz.studies.results import Results
 
 RIVALS = ("graft_movement", "graft_random", "graft_fish", "ft", "ft_scaled", "pretrained")

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillviz.atomic import sha256
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
-from skillviz.runs.atomic import sha256
 from skillviz.runs.folder import record_text
 from skillviz.runs.record import FileNote
 from skillviz.runs.run import RANKING, RECORD, REGION, Run

@@ -11,7 +11,7 @@ from typing import Any
 
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.entry import Built, built
-from skillviz.studies.member import MemberSpec
+from skillviz.studies.finetuned_model import MemberSpec
 from skillviz.studies.score import ScoreSpec
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.step import KINDS as KINDS

@@ -10,7 +10,7 @@ import pandas as pd
 
 from skillviz.studies.differences import SEEDS, Side, difference
 from skillviz.studies.means import by_unit, mean_of, over_seeds, sides
-from skillviz.studies.observed import Observed
+from skillviz.studies.observations import Observed
 from skillviz.studies.resampled import TEST, Resampled, of_test
 from skillviz.studies.tables import check
 

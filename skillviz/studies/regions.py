@@ -7,7 +7,7 @@ from typing import Any
 
 from skillviz.runs.library import KEY as KEY
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.member import MemberSpec
+from skillviz.studies.finetuned_model import MemberSpec
 from skillviz.studies.step import Spec
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from skillviz.core.resample import Statistic, resampled_values, statistic
-from skillviz.studies.observed import Observed
+from skillviz.studies.observations import Observed
 
 RESAMPLES = 1000
 TEST = "test"

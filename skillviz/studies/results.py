@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from skillviz.errors import StoreError
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.studies.member import SEVERAL, MemberSpec, folder_of, task_name
+from skillviz.studies.finetuned_model import SEVERAL, MemberSpec, folder_of, task_name
 from skillviz.studies.plan import Plan, fits
 from skillviz.studies.score import Score, ScoreSpec, read_score, score_path
 from skillviz.studies.spec import StudySpec

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from filelock import FileLock
 
+from skillviz.atomic import sha256, write_file, write_text
 from skillviz.runs import tables
-from skillviz.runs.atomic import sha256, write_file, write_text
 from skillviz.runs.folder import now
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.record import FileNote, TaskNote
@@ -79,8 +79,8 @@ def _computed(spec: ScoreSpec, asked: Any, session: Session, report: Report) -> 
     """The fields of the record and the predictions."""
     from skillviz.models.device import describe
     from skillviz.runs.evaluate import scores
-    from skillviz.runs.others import prediction_rows
     from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
+    from skillviz.runs.transfer_scores import prediction_rows
 
     pair, encoded = session.pair(asked), session.encoded(asked)
     task: TaskNote = task_note(session.task(asked), session.splits(asked))

@@ -19,12 +19,12 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from skillviz.atomic import write_file
 from skillviz.core.intervals import Interval, percentile_interval
 from skillviz.core.region import Region
 from skillviz.core.resample import resampled_values, statistic
-from skillviz.core.several import relative_gain as gains
+from skillviz.core.task_unions import relative_gain as gains
 from skillviz.errors import BadInput
-from skillviz.runs.atomic import write_file
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec

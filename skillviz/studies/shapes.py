@@ -15,7 +15,7 @@ from skillviz.core.region import Region
 from skillviz.runs.estimate import METHODS
 from skillviz.runs.run import RANKING, Run
 from skillviz.studies.means import over_seeds
-from skillviz.studies.observed import Observed, searched
+from skillviz.studies.observations import Observed, searched
 from skillviz.studies.resampled import TEST
 from skillviz.studies.tables import check
 

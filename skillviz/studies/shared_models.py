@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from skillviz.studies import overlaps
-from skillviz.studies.exp import figure8, table4
-from skillviz.studies.member import CONTINUAL, MemberSpec
+from skillviz.studies.finetuned_model import CONTINUAL, MemberSpec
+from skillviz.studies.paper import figure8, table4
 from skillviz.studies.stages import GRAFTING, NAIVE
 
 if TYPE_CHECKING:

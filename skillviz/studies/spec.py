@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.member import slug
+from skillviz.studies.finetuned_model import slug
 from skillviz.tasks.refusals import refused
 
 EXPANDED = ("base", "task", "k_shot", "data_seed", "recipe", "finetune.seed", "localizer", "size", "seed")

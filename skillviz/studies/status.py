@@ -15,8 +15,8 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished
 from skillviz.studies.execute import Known
-from skillviz.studies.making import member_record
-from skillviz.studies.member import MemberSpec, folder_of
+from skillviz.studies.finetuned_model import MemberSpec, folder_of
+from skillviz.studies.finetuned_store import member_record
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.score import Score, ScoreSpec, read_score, score_path
 from skillviz.studies.spec import StudySpec

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.member import MemberSpec, task_name
+from skillviz.studies.finetuned_model import MemberSpec, task_name
 from skillviz.studies.score import ScoreSpec
 
 Kind = Literal["finetune", "localize", "score", "table"]

@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 from pydantic import Field, ValidationError
 
+from skillviz.atomic import sha256, write_file, write_text
 from skillviz.errors import BadInput, StoreError
-from skillviz.runs.atomic import sha256, write_file, write_text
 from skillviz.runs.library import Library
 from skillviz.runs.record import Failure, FileNote, Frozen
 from skillviz.runs.run import Run

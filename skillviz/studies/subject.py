@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from skillviz.errors import BadInput
-from skillviz.studies.member import task_name
+from skillviz.studies.finetuned_model import task_name
 from skillviz.studies.spec import StudySpec, listed, merged
 from skillviz.tasks.project import located
 

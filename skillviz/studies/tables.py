@@ -197,8 +197,8 @@ def notes(*texts: str) -> pd.DataFrame:
 
 def make_tables(study: StudySpec, results: Results) -> dict[str, pd.DataFrame]:
     """The tables of a study by name, each checked: the experiment's own, or the generic ones without an experiment."""
-    from skillviz.studies.experiments import EXPERIMENTS
     from skillviz.studies.ordinary import tables as ordinary
+    from skillviz.studies.paper.experiments import EXPERIMENTS
 
     experiment = EXPERIMENTS.get(study.experiment or "")
     made = experiment.tables(results) if experiment else ordinary(results)

@@ -14,11 +14,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.member import ENVIRONMENT, MemberSpec
+from skillviz.studies.finetuned_model import ENVIRONMENT, MemberSpec
 
 if TYPE_CHECKING:
     from skillviz.runs.run import Run
-    from skillviz.studies.observed import Observed
+    from skillviz.studies.observations import Observed
     from skillviz.studies.results import Results
     from skillviz.studies.score import Score
 

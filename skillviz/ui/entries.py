@@ -8,12 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skillviz.demo.index import MAIN, PREFIX
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.ui import text
+from skillviz.show import text
+from skillviz.tasks.demo_world import MAIN, PREFIX
 
 LEVELS = ("pair", "localizer", "size", "seed")
 DEFAULT_LOCALIZER = str(RunSpec.model_fields["localizer"].default)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.ui import address, controls, text
+from skillviz.show import text
+from skillviz.ui import address, controls
 
 LONGEST = 300  # characters of a typed name
 LOST = "form.lost"  # in the session: what was asked for and could not be chosen, by name

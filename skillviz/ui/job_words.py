@@ -16,10 +16,10 @@ from skillviz.jobs.job import Job, JobProgress
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.failure import BUG, OUT_OF_MEMORY
 from skillviz.runs.spec import RunSpec
+from skillviz.show import text
 from skillviz.tasks.registry import TASKS
 from skillviz.tasks.uploaded import FILE
-from skillviz.ui import text
-from skillviz.ui.launch_words import lasting
+from skillviz.ui.pages.launch.words import lasting
 
 # colour and sign of a status
 STATUS = {

@@ -16,12 +16,13 @@ from skillviz.errors import RunNotFound, SkillvizError
 from skillviz.jobs.job import Job
 from skillviz.plots.history import search_history
 from skillviz.runs.folder import OPEN
-from skillviz.runs.recipe import NAME as BY_HAND  # also the field of the address
+from skillviz.runs.region_expression import NAME as BY_HAND  # also the field of the address
 from skillviz.runs.spec import RunSpec
-from skillviz.ui import address, alt, cache, job_words, pages, sentences, text
+from skillviz.show import alt, sentences, text
+from skillviz.show.glossary import about
+from skillviz.ui import address, cache, job_words, page_table
 from skillviz.ui.chart import chart, theme
 from skillviz.ui.entries import headline_scores
-from skillviz.ui.glossary import about
 from skillviz.ui.job_words import Steps
 
 EVERY = 1.0  # seconds between two looks at an open job
@@ -163,7 +164,7 @@ def _finished(job: Job) -> None:
     if scores is not None:
         st.markdown(sentences.overview(job.record, scores))
     with st.container(horizontal=True, vertical_alignment="center"):
-        target = pages.PAGES["overview"].link()
+        target = page_table.PAGES["overview"].link()
         st.page_link(
             target, label="Open the run", icon=":material/open_in_full:", query_params={address.RUN: job.run_id}
         )
@@ -191,7 +192,7 @@ def _again(job: Job) -> None:
         if job.spec.localizer == BY_HAND:
             _to_surgery(job.spec)
         else:
-            target, told = pages.PAGES["launch"].link(), job_words.form_of(job.spec)
+            target, told = page_table.PAGES["launch"].link(), job_words.form_of(job.spec)
             st.page_link(target, label="Open in the form", icon=":material/edit:", query_params=told)
         _hide_button(job)
 
@@ -202,7 +203,8 @@ def _to_surgery(spec: RunSpec) -> None:
     found = next((entry.id for entry in cache.entries() if (entry.base, entry.finetuned) == models), None)
     if found is not None and recipe:
         told = {address.RUN: found, BY_HAND: recipe if isinstance(recipe, str) else json.dumps(recipe)}
-        st.page_link(pages.PAGES["surgery"].link(), label="Open in surgery", icon=":material/edit:", query_params=told)
+        surgery = page_table.PAGES["surgery"].link()
+        st.page_link(surgery, label="Open in surgery", icon=":material/edit:", query_params=told)
 
 
 _CARDS: dict[str, Callable[[Job], None]] = {

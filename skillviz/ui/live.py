@@ -15,7 +15,8 @@ from skillviz.live.client import Client
 from skillviz.live.results import FOLDER
 from skillviz.models.fetch import refuse_absent
 from skillviz.runs.run import Run
-from skillviz.ui import cache, text
+from skillviz.show import text
+from skillviz.ui import cache
 
 CLIENT = "live.client"
 WAITING = "Asking the models; the first question loads them."

@@ -11,8 +11,8 @@ import pandas as pd
 from skillviz.core.calibration import ece, reliability, scaled
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.core.localizers.described import LOCALIZERS, rest_of
-from skillviz.runs.recipe import NAME as BY_HAND
 from skillviz.runs.record import Estimate, RunRecord, Scores
+from skillviz.runs.region_expression import NAME as BY_HAND
 from skillviz.runs.tables import logit_columns
 from skillviz.ui.entries import SETTINGS, Entry, setting_words
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from skillviz.ui import address, small_world, text
+from skillviz.show import text
+from skillviz.ui import address, small_world
 from skillviz.ui.entries import LEVELS, Entry, level_labels, level_value, options, switched
 
 TITLES = {"pair": "Models and task", "localizer": "Localizer", "size": "Region size", "seed": "Seed"}

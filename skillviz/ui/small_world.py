@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skillviz.demo.index import PREFIX
-from skillviz.ui import text
+from skillviz.show import text
+from skillviz.tasks.demo_world import PREFIX
 
 PAPER_D, PAPER_SHARE = 85_054_464, 0.0001  # PAPER.md, section 2
 PAGE = "docs/demo-world.md"

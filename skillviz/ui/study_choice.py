@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from skillviz.show import text
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, controls, pages, study_words, text
+from skillviz.ui import address, cache, controls, page_table, study_words
 from skillviz.ui.picker import width_of
 
 STUDY = "study"
@@ -81,7 +82,7 @@ def explain_none(experiments: Sequence[str]) -> None:
     st.markdown(study_words.missing(experiments))
     if begun := without_tables(experiments):
         st.info(study_words.unfinished(begun), icon=":material/hourglass_empty:")
-    st.page_link(pages.PAGES["studies"].link(), label="Start a study", icon=":material/play_arrow:")
+    st.page_link(page_table.PAGES["studies"].link(), label="Start a study", icon=":material/play_arrow:")
     st.code(study_words.commands(experiments), language="bash", wrap_lines=True)
 
 

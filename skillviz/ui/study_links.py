@@ -5,7 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import pages, study_choice
+from skillviz.ui import page_table as pages
+from skillviz.ui import study_choice
 
 # the page that shows an experiment's tables best, beside Paper and Studies
 PAGES = {

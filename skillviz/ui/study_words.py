@@ -7,12 +7,13 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from skillviz.studies.experiments import EXPERIMENTS
-from skillviz.studies.scales import SCALES
+from skillviz.show import text
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.store import FILE, StudyFolder
 from skillviz.studies.subject import place
 from skillviz.tasks.project import located
-from skillviz.ui import cache, text
+from skillviz.ui import cache
 
 OURS = ["python", "-m", "skillviz"]
 PLAIN = re.compile(r"[\w./,=@:+%-]+")

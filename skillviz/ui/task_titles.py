@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import yaml
 
+from skillviz.show import text
 from skillviz.tasks.project import project_root
-from skillviz.ui import text
 
 FOLDERS = ("benchmarks/tasks", "demo_world/tasks")
 

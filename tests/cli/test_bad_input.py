@@ -17,9 +17,9 @@ import torch
 import yaml
 from safetensors import SafetensorError
 
-from skillviz.commands.ending import sentence_for
+from skillviz import atomic
+from skillviz.commands.exit_codes import sentence_for
 from skillviz.errors import BadSize, DiskFull
-from skillviz.runs import atomic
 from skillviz.runs.store import Store
 from tests.cli.calls import Said, call, started
 from tests.tiny import tiny_model, tiny_pair, tiny_task, tiny_tokenizer
@@ -171,8 +171,8 @@ def test_a_full_disk(pair, task_file, own_runs, monkeypatch, writes):
 
         return real(path, fails)
 
-    for module in ("atomic.write_file", "folder.write_file"):
-        monkeypatch.setattr(f"skillviz.runs.{module}", full)
+    for module in ("atomic.write_file", "runs.folder.write_file"):
+        monkeypatch.setattr(f"skillviz.{module}", full)
     monkeypatch.setattr("skillviz.runs.store.write_text", lambda path, text: full(path, lambda p: p.write_text(text)))
     monkeypatch.setattr("skillviz.runs.folder.write_text", lambda path, text: full(path, lambda p: p.write_text(text)))
     refused(localize(*pair, task_file), "DiskFull", "no space left")

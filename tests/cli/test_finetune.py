@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from skillviz.commands.given_region import given_region
+from skillviz.commands.region_source import given_region
 from skillviz.errors import CorruptFile, RunNotFound
+from skillviz.models.finetune.recipes import RECIPES
 from skillviz.models.pair import load_pair
-from skillviz.models.recipes import RECIPES
 from tests.cli.calls import call
 from tests.tiny import tiny_pair, tiny_task
 
@@ -169,8 +169,8 @@ def test_bad_input_without_a_folder_is_one_sentence(words, says):
 
 def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, tmp_path, monkeypatch):
     from skillviz.runs.store import Store
-    from skillviz.studies.making import made
-    from skillviz.studies.member import MemberSpec
+    from skillviz.studies.finetuned_model import MemberSpec
+    from skillviz.studies.finetuned_store import made
 
     monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
     task_file = tiny_task(tmp_path / "data", rows=48)

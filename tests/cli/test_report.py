@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.report import page
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.show.report import page
 from tests.cli.calls import call
 from tests.fake_run import fake_run
-from tests.report.reading import read
+from tests.show.reading import read
 from tests.ui.shared_store import SMALL
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillviz.jobs import slots
-from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.spec import read_study
 from tests.cli.calls import call
 from tests.studies.tiny_studies import write_world
@@ -87,7 +87,7 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     pair: tuple[Path, Path], task_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Figure 6 of a tiny pair: run, told, and run again without doing anything twice."""
-    from skillviz.studies import scales
+    from skillviz.studies.paper import scales
 
     few = {"stagewise": {"steps": 2, "batch_size": 16}}
     own = scales.replace(scales.DEMO, options=few, mask_seeds=(0,), ladder=("10%", "20%"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skillviz.core.makeup import COLUMNS, makeup
+from skillviz.core.composition import COLUMNS, makeup
 from skillviz.core.region import Region
 from tests.core.problems import model_of, table_of
 from tests.tiny import FAMILIES

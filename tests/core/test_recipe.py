@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillviz.core.makeup import makeup, makeup_of
+from skillviz.core.composition import makeup, makeup_of
 from skillviz.core.parameters import KINDS, ParameterTable, graftable
-from skillviz.core.recipe import DEPTH, canonical, checked, parsed, parts, region_of, runs_in
 from skillviz.core.region import Region
+from skillviz.core.region_expression import DEPTH, canonical, checked, parsed, parts, region_of, runs_in
 from skillviz.errors import BadInput
 from tests.reference import recipe as twin
 

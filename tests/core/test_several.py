@@ -9,7 +9,7 @@ import pytest
 
 from skillviz.core.intervals import recovered_gain
 from skillviz.core.region import Region
-from skillviz.core.several import (
+from skillviz.core.task_unions import (
     chance_intersection,
     chance_union,
     gain_interval,

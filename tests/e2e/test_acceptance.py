@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 import pytest
 
 from skillviz import jobs
-from skillviz.demo.index import read_world
 from skillviz.runs.store import Store
+from skillviz.tasks.demo_world import read_world
 from skillviz.ui.entries import demo_choice, entry_of
-from skillviz.ui.pages import PAGES, PROJECT
+from skillviz.ui.page_table import PAGES, PROJECT
 from tests.e2e.conftest import settle
 
 pytestmark = pytest.mark.e2e

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from skillviz.runs.store import Store
-from skillviz.ui.pages import PAGES, PROJECT
-from tests.demo.miniature import SKILLED
+from skillviz.ui.page_table import PAGES, PROJECT
+from tests.demo_world.miniature import SKILLED
 from tests.e2e.conftest import served, settle
 from tests.fake_run import fake_run
 

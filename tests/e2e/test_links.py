@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from skillviz.report.page import report
 from skillviz.runs.store import Store
+from skillviz.show.report.page import report
 from tests.e2e.conftest import PATIENCE, settle
 from tests.e2e.test_dashboard import expect, query
 

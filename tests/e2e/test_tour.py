@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from skillviz.live.client import Client
-from skillviz.ui.pages import PAGES, PROJECT
-from skillviz.ui.tour import STEPS
-from tests.demo.miniature import demo_project
+from skillviz.ui.page_table import PAGES, PROJECT
+from skillviz.ui.pages.tour.view import STEPS
+from tests.demo_world.miniature import demo_project
 from tests.e2e.conftest import served, settle
 from tests.e2e.test_dashboard import expect, query
 

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from skillviz import jobs
-from skillviz.demo import index
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store
+from skillviz.tasks import demo_world
 
 MOST = 30.0  # seconds that the contract gives a demo localization on two CPU cores
 
@@ -17,9 +17,9 @@ MOST = 30.0  # seconds that the contract gives a demo localization on two CPU co
 @pytest.mark.bench
 def test_a_demo_localization_is_done_within_half_a_minute(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stagewise at three percent, all else as the form begins with; torch takes two threads."""
-    world = index.read_world(index.shipped_world())
+    world = demo_world.read_world(demo_world.shipped_world())
     assert world is not None, "the demo world ships; `python -m skillviz demo build` makes it"
-    pair = next(pair for pair in world.pairs if pair.name == index.MAIN)
+    pair = next(pair for pair in world.pairs if pair.name == demo_world.MAIN)
     task = next(task for task in world.tasks if task.name == pair.task)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     begun = time.monotonic()

@@ -14,9 +14,9 @@ import yaml
 from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, PairMismatch, RunNotFound, SkillvizError
 from skillviz.live.answering import answer
-from skillviz.live.asked import Worker
-from skillviz.live.held import Pairs
 from skillviz.live.operations import OPERATIONS
+from skillviz.live.pair_cache import Pairs
+from skillviz.live.request import Worker
 from skillviz.models.attribution import attribute
 from skillviz.models.conductance import conductance
 from skillviz.models.pair import ModelPair, load_pair

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from skillviz.errors import BadData
-from skillviz.live.asked import Worker
+from skillviz.live.request import Worker
 from skillviz.runs.produce import produce
 from skillviz.runs.record import TransferNote
 from skillviz.runs.run import Run

@@ -13,7 +13,7 @@ import yaml
 from skillviz.core.intervals import recovered_gain
 from skillviz.errors import BadInput
 from skillviz.live.answering import answer
-from skillviz.live.asked import Worker
+from skillviz.live.request import Worker
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 

@@ -19,10 +19,10 @@ from transformers import (
 
 from skillviz.errors import BadInput, BadModel, DiskFull, RandomHead
 from skillviz.models import applied
-from skillviz.models.finetune import TrainStep, finetune
+from skillviz.models.finetune.single_task import TrainStep, finetune
+from skillviz.models.finetune.training_config import batches, default_steps, make_recipe
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
-from skillviz.models.recipe import batches, default_steps, make_recipe
 from skillviz.tasks.encode import encode
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load

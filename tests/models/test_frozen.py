@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from skillviz.errors import BadInput, PairMismatch, WrongBase
 from skillviz.models.checkpoint import read_info
-from skillviz.models.frozen import KEY, fill, filled, left_out, strip
+from skillviz.models.frozen_tensors import KEY, fill, filled, left_out, strip
 from skillviz.models.pair import load_pair
 from skillviz.models.preflight import preflight
 from tests.tiny import tiny_pair

@@ -10,8 +10,8 @@ from transformers import AutoConfig, AutoModelForMaskedLM
 
 from skillviz.core.parameters import graftable
 from skillviz.errors import BadModel
-from skillviz.models.finetune import finetune
-from skillviz.models.low_rank import Adapter
+from skillviz.models.finetune.low_rank import Adapter
+from skillviz.models.finetune.single_task import finetune
 from skillviz.models.pair import load_pair
 from skillviz.tasks.registry import task
 from tests.tiny import tiny_model, tiny_pair, tiny_task

@@ -12,14 +12,14 @@ from safetensors.torch import load_file
 
 from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput
-from skillviz.models import retrain
-from skillviz.models.continual import finetune_sequence
-from skillviz.models.finetune import finetune
-from skillviz.models.lessons import DataPlan, materials
-from skillviz.models.multitask import Class, finetune_tasks
+from skillviz.models.finetune import retrain
+from skillviz.models.finetune.continual import finetune_sequence
+from skillviz.models.finetune.multi_task import Class, finetune_tasks
+from skillviz.models.finetune.retrain import Hold, MovedOutside
+from skillviz.models.finetune.single_task import finetune
+from skillviz.models.finetune.training_data import DataPlan, materials
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
-from skillviz.models.retrain import Hold, MovedOutside
 from skillviz.tasks.encode import encode
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load

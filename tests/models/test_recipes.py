@@ -11,17 +11,17 @@ from safetensors.torch import load_file
 from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadModel
-from skillviz.models import training as loop
-from skillviz.models.finetune import finetune
-from skillviz.models.grid import Attempt, points, search
-from skillviz.models.lessons import DataPlan, Material
+from skillviz.models.finetune import training as loop
+from skillviz.models.finetune.grid import Attempt, points, search
+from skillviz.models.finetune.penalty import add_l1_gradient, movement
+from skillviz.models.finetune.recipes import RECIPES, check_use, grid_of, paper_steps, recipe_row
+from skillviz.models.finetune.retrain import Hold, MovedOutside
+from skillviz.models.finetune.single_task import finetune
+from skillviz.models.finetune.trainer import open_trainee
+from skillviz.models.finetune.training import Diverged, TrainStep
+from skillviz.models.finetune.training_config import make_recipe
+from skillviz.models.finetune.training_data import DataPlan, Material
 from skillviz.models.pair import load_pair
-from skillviz.models.penalty import add_l1_gradient, movement
-from skillviz.models.recipe import make_recipe
-from skillviz.models.recipes import RECIPES, check_use, grid_of, paper_steps, recipe_row
-from skillviz.models.retrain import Hold, MovedOutside
-from skillviz.models.trainee import open_trainee
-from skillviz.models.training import Diverged, TrainStep
 from skillviz.tasks.registry import task
 from tests.tiny import tiny_pair, tiny_task
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.models import shelf as shelves
-from skillviz.models.shelf import ENVIRONMENT, roots, shelf
+from skillviz.models import local_models as shelves
+from skillviz.models.local_models import ENVIRONMENT, roots, shelf
 from tests.test_torch_free import heavy_after
 
 
@@ -82,4 +82,4 @@ def test_the_roots_are_those_of_the_environment(tmp_path: Path, monkeypatch: pyt
 
 
 def test_it_needs_no_torch() -> None:
-    assert heavy_after("skillviz.models.shelf", "skillviz.jobs.devices") == {}
+    assert heavy_after("skillviz.models.local_models", "skillviz.jobs.devices") == {}

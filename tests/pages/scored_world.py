@@ -9,7 +9,7 @@ import pytest
 import yaml
 from streamlit.testing.v1 import AppTest
 
-from skillviz.ui.pages import PAGES
+from skillviz.ui.page_table import PAGES
 from tests.runs.test_others import other_task
 
 SECONDS = 300  # a worker loads torch and the pair; more on a busy machine

@@ -137,7 +137,7 @@ def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> N
 def clicking() -> None:
     import streamlit as st
 
-    from skillviz.ui import examples_linked
+    from skillviz.ui.pages.examples import linked as examples_linked
 
     st.session_state["chart.scatter"] = {"selection": {"points": [{"customdata": "test-3"}]}}
     examples_linked._pointed()

@@ -13,16 +13,16 @@ from streamlit.testing.v1 import AppTest
 
 from skillviz import jobs
 from skillviz.core.localizers.described import LOCALIZERS
-from skillviz.demo.index import PairEntry, Share, TaskEntry, World, write_world
 from skillviz.jobs.backend import LocalBackend
 from skillviz.models import fetch
 from skillviz.runs.estimate import LEAST
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.ui import launch_view
+from skillviz.tasks.demo_world import PairEntry, Share, TaskEntry, World, write_world
 from skillviz.ui.job_words import form_of
-from skillviz.ui.pages import PAGES
+from skillviz.ui.page_table import PAGES
+from skillviz.ui.pages.launch import view
 from tests.fake_run import fake_run
 from tests.runs.test_others import other_task
 from tests.tiny import tiny_pair, tiny_task
@@ -53,7 +53,7 @@ def paper(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def alone(empty: Path, small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No runs, no demo world, the models of `small`."""
     monkeypatch.setenv("SKILLVIZ_MODELS", str(small / "models"))
-    monkeypatch.setattr("skillviz.demo.index.shipped_world", lambda: tmp_path / "no-world")
+    monkeypatch.setattr("skillviz.tasks.demo_world.shipped_world", lambda: tmp_path / "no-world")
 
 
 def opened(**query: object) -> AppTest:
@@ -223,7 +223,7 @@ def test_an_error_at_the_start_keeps_what_was_chosen(
         raise jobs.control.StoreError("no room here")
 
     test = opened(**chosen(small))
-    monkeypatch.setattr(launch_view.jobs, "start", full)
+    monkeypatch.setattr(view.jobs, "start", full)
     button(test, "Start").click().run()
     assert "no room here" in test.error[0].value and "jobs" not in test.query_params
     assert box(test, "Region sizes").value == ["5%"]
@@ -293,7 +293,7 @@ def world(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for task in tasks
     )  # fmt: skip
     write_world(World(seed=0, tasks=tasks, pairs=pairs), tmp_path / "world")
-    monkeypatch.setattr("skillviz.demo.index.shipped_world", lambda: tmp_path / "world")
+    monkeypatch.setattr("skillviz.tasks.demo_world.shipped_world", lambda: tmp_path / "world")
 
 
 def test_the_demo_worlds_pairs_come_first_with_their_own_task(world: None, paper: list[str]) -> None:
@@ -389,7 +389,7 @@ def test_a_file_that_is_no_data_is_said_in_its_place(small: Path, name: str, con
 
 def running(own_runs: Path, small: Path, paper: list[str]) -> RunFolder:
     """A job that this very process makes."""
-    spec = launch_view.read_spec(
+    spec = view.read_spec(
         {"base": str(small / "models" / "base"), "finetuned": str(small / "models" / "finetuned"), "sizes": ("5%",),
          "task": str(small / "task" / "task.yaml"), "device": "cpu"}
     )  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz.runs.store import Store
-from skillviz.ui.pages import PAGES, PROJECT
+from skillviz.ui.page_table import PAGES, PROJECT
 from tests.fake_run import fake_run
 from tests.ui.shared_store import SMALL
 

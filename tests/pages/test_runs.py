@@ -14,7 +14,7 @@ from skillviz.jobs.slots import take_ticket
 from skillviz.runs.record import Failure
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.ui.pages import PAGES
+from skillviz.ui.page_table import PAGES
 
 
 def library() -> AppTest:

@@ -15,8 +15,8 @@ from streamlit.testing.v1 import AppTest
 
 from skillviz.jobs import study_jobs
 from skillviz.runs.store import Store
-from skillviz.studies.reproduce import Asked, study_of, write_study
-from skillviz.ui.pages import PAGES
+from skillviz.studies.paper.reproduce import Asked, study_of, write_study
+from skillviz.ui.page_table import PAGES
 from tests.pages.test_pages import charts, opened, words
 from tests.studies.fake_study import fake_running, fake_study
 from tests.studies.fake_tables import TASKS
@@ -217,7 +217,7 @@ def test_a_study_that_was_cancelled_can_go_on_in_a_later_session(empty: Path) ->
 
 
 def test_processes_side_by_side_shorten_the_estimate(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillviz.ui.study_start.cores", lambda: 2)
+    monkeypatch.setattr("skillviz.ui.pages.studies.start.cores", lambda: 2)
     ways = [opened("studies", **{"new.experiment": "figure6", "new.workers": count}) for count in ("1", "2")]
     told = [re.search(r"It will take \*\*about (.+?) \(", said(test)) for test in ways]
     assert all(told) and told[0].group(1) != told[1].group(1)  # type: ignore[union-attr]
@@ -237,7 +237,7 @@ def test_the_form_tells_question_plan_and_minutes_before_the_start(
         return study_jobs.StudyJob("table2-demo", Path(file).parent, "running")
 
     monkeypatch.setattr(study_jobs, "start_study", start)
-    monkeypatch.setattr("skillviz.ui.study_start.cores", lambda: 2)
+    monkeypatch.setattr("skillviz.ui.pages.studies.start.cores", lambda: 2)
     test = opened("studies")
     text = said(test)
     assert "None is stored yet" in text and "Does a tiny region hold the fine-tuned skill" in text

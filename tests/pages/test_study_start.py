@@ -16,12 +16,13 @@ from skillviz.errors import BadInput
 from skillviz.jobs import study_jobs
 from skillviz.models import fetch
 from skillviz.studies.cores import cores
-from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.plan import plan
-from skillviz.studies.scales import SCALES
 from skillviz.studies.spec import StudySpec, read_study
-from skillviz.ui import study_own, study_start
 from skillviz.ui.cache import checked
+from skillviz.ui.pages.studies import own_models
+from skillviz.ui.pages.studies import start as study_start
 from tests.pages.test_pages import opened, words
 from tests.studies.fake_study import fake_study
 
@@ -53,7 +54,7 @@ def said(test: AppTest) -> str:
 
 def own(test: AppTest) -> Any:
     """The folded part with the fields of own models."""
-    return next(part for part in test.expander if part.label == study_own.TITLE)
+    return next(part for part in test.expander if part.label == own_models.TITLE)
 
 
 def command(test: AppTest) -> list[str]:

@@ -12,11 +12,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz import jobs
-from skillviz.core.recipe import region_of
+from skillviz.core.region_expression import region_of
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.ui.made import table_of
-from skillviz.ui.pages import PAGES
+from skillviz.ui.page_table import PAGES
+from skillviz.ui.pages.surgery.hand_region import table_of
 from tests.fake_run import fake_run
 from tests.jobs.conftest import ended
 from tests.live.conftest import lived, own_workers

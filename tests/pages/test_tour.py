@@ -15,9 +15,9 @@ from skillviz.live.client import Client
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.ui import cache
-from skillviz.ui.pages import PAGES
-from skillviz.ui.tour import CONTROLS, STEPS
-from tests.demo.miniature import demo, demo_project, skilled, skilled_runs
+from skillviz.ui.page_table import PAGES
+from skillviz.ui.pages.tour.view import CONTROLS, STEPS
+from tests.demo_world.miniature import demo, demo_project, skilled, skilled_runs
 from tests.jobs.conftest import ended
 from tests.live.conftest import own_workers
 from tests.pages.test_pages import charts
@@ -98,7 +98,7 @@ def test_one_choice_is_right_and_every_choice_is_explained(step: int, skilled: R
 
 def _names(test: AppTest) -> list[str]:
     """The names of the choices, in their order."""
-    from skillviz.ui import tour_questions as questions
+    from skillviz.ui.pages.tour import questions
 
     step = int(asked(test, "step"))
     run = Store(cache.own_store().root).list()[0]
@@ -269,7 +269,7 @@ def test_every_live_control_asks_the_models(demo: Run) -> None:
 
 
 def _sizes(run: Run) -> list[int]:
-    from skillviz.ui.tour_region import options
+    from skillviz.ui.pages.tour.region import options
 
     return options(sorted(run.record.sizes), True)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skillviz.plots.along import along_paths, confidence_at
 from skillviz.plots.interpolation import path_style, trade_off
+from skillviz.plots.interpolation_paths import along_paths, confidence_at
 from skillviz.plots.theme import STATES
 from tests.plots.wise_frames import INSIDE, OUTSIDE, bins, points
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.makeup import movement_by_layer, shares_by_kind, shares_by_layer
+from skillviz.plots.composition import movement_by_layer, shares_by_kind, shares_by_layer
 from tests.plots import frames
 from tests.plots.test_region import small
 

@@ -12,10 +12,11 @@ import pandas as pd
 import pytest
 import torch
 
+from skillviz import atomic
 from skillviz.core.localizers.record import number
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import StoreError, WrongCheckpoint
-from skillviz.runs import atomic, checkpoint
+from skillviz.runs import checkpoint
 from skillviz.runs import produce as engine
 from skillviz.runs.checkpoint import CHECKPOINT, Checkpoint, Checkpoints
 from skillviz.runs.folder import RunFolder

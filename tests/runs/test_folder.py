@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz import atomic
 from skillviz.core.region import Region
 from skillviz.errors import DiskFull, StoreError
-from skillviz.runs import atomic
 from skillviz.runs.failure import failure_of
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.record import Failure
@@ -124,7 +124,7 @@ def test_a_crash_at_any_rename_leaves_no_listed_run(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from skillviz.runs import atomic
+from skillviz import atomic
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from tests.runs.test_folder import fill

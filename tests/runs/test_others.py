@@ -20,7 +20,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.runs.wise import on_path
-from skillviz.studies.current import outdated
+from skillviz.studies.staleness import outdated
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load_test

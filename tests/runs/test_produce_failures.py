@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from skillviz import atomic
 from skillviz.core.localizers import table as localizers
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import (
@@ -29,8 +30,8 @@ from skillviz.errors import (
     UnknownTask,
     UnsafeWeights,
 )
-from skillviz.runs import atomic, search
 from skillviz.runs import produce as engine
+from skillviz.runs import search
 from skillviz.runs.failure import BUG, OUT_OF_MEMORY
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.produce import produce

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from skillviz.core.parameters import graftable
-from skillviz.core.recipe import region_of
 from skillviz.core.region import Region
+from skillviz.core.region_expression import region_of
 from skillviz.errors import BadInput, RunNotFound
 from skillviz.runs.checkpoint import CHECKPOINT
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import Library
 from skillviz.runs.produce import carry_on, produce
 from skillviz.runs.progress import Progress
-from skillviz.runs.recipe import by_hand, in_full
+from skillviz.runs.region_expression import by_hand, in_full
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
@@ -133,7 +133,7 @@ def test_runs_are_named_in_full_wherever_they_stand(source: Run, library_of: Sto
 
 
 def test_it_needs_no_torch() -> None:
-    assert heavy_after("skillviz.runs.recipe") == {}
+    assert heavy_after("skillviz.runs.region_expression") == {}
 
 
 def _table_of(run: Run) -> Any:

@@ -9,11 +9,11 @@ import pytest
 
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store
-from skillviz.studies.claimed import asks_its_experiment
-from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.paper.claimed import asks_its_experiment
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.reproduce import Asked, study_of
+from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.plan import plan
-from skillviz.studies.reproduce import Asked, study_of
-from skillviz.studies.scales import SCALES
 from skillviz.studies.spec import StudySpec
 
 TWO = ("film-sentiment", "news-topic")

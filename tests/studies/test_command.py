@@ -8,7 +8,7 @@ import pytest
 
 from skillviz.runs.store import Store
 from skillviz.studies.command import shareable
-from skillviz.studies.reproduce import Asked, study_of
+from skillviz.studies.paper.reproduce import Asked, study_of
 from skillviz.tasks.project import project_root
 
 RUN = "python -m skillviz study run"

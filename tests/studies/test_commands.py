@@ -24,9 +24,9 @@ from skillviz.studies.engine import run_study
 from skillviz.studies.estimate import Estimates, estimate, estimates, spoken
 from skillviz.studies.pack import pack
 from skillviz.studies.plan import plan
-from skillviz.studies.recorded import recorded
 from skillviz.studies.results import Results
 from skillviz.studies.score import read_score, score_path
+from skillviz.studies.shipped_timings import recorded
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot, status
 from skillviz.studies.step import TABLE
@@ -231,7 +231,7 @@ def test_a_shipped_study_is_the_measure_of_its_steps(
     done: Done, tiny: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another store's study of the same steps tells their seconds, corrected by what was finished here."""
-    monkeypatch.setattr("skillviz.studies.recorded.shipped_root", lambda: done[1].root)
+    monkeypatch.setattr("skillviz.studies.shipped_timings.shipped_root", lambda: done[1].root)
     (there,) = list_studies(done[1])
     fresh = Snapshot(plan(few(tiny)), store)
     assert there.record.key == fresh.plan.key and str(there.record.device).startswith("cpu")
@@ -254,7 +254,7 @@ def test_a_shipped_study_is_the_measure_of_its_steps(
 def test_a_shipped_study_of_another_device_tells_nothing(
     done: Done, tiny: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skillviz.studies.recorded.shipped_root", lambda: done[1].root)
+    monkeypatch.setattr("skillviz.studies.shipped_timings.shipped_root", lambda: done[1].root)
     assert recorded("cpu").steps and not recorded("cuda").steps
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from skillviz.commands import side_by_side
 from skillviz.studies.cores import workers_for
-from skillviz.studies.experiments import EXPERIMENTS
-from skillviz.studies.scales import scale
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.scales import scale
 from skillviz.studies.spec import StudySpec
 
 

@@ -15,13 +15,13 @@ from skillviz.commands.graft import _asked
 from skillviz.runs.run import RECORD
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
-from skillviz.studies.current import outdated, outdated_score
 from skillviz.studies.engine import run_study
-from skillviz.studies.member import folder_of
+from skillviz.studies.finetuned_model import folder_of
 from skillviz.studies.pack import _is_same
 from skillviz.studies.plan import plan
 from skillviz.studies.score import read_score, score_path
 from skillviz.studies.several import members_of
+from skillviz.studies.staleness import outdated, outdated_score
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition
 from tests.studies.tiny_study import few, tasks, tiny_world

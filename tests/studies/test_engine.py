@@ -22,7 +22,7 @@ from skillviz.runs.progress import Progress
 from skillviz.runs.store import Store
 from skillviz.studies.engine import Outcome, run_study
 from skillviz.studies.estimate import estimate
-from skillviz.studies.member import MemberSpec, folder_of, member_root
+from skillviz.studies.finetuned_model import MemberSpec, folder_of, member_root
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
@@ -213,7 +213,7 @@ def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
 
 
 def test_a_retrained_member_is_made_anew_with_its_region_or_version(whole: Whole) -> None:
-    from skillviz.studies.making import made as is_made
+    from skillviz.studies.finetuned_store import made as is_made
 
     study, store, _, _ = whole
     spec = next(member for member in plan(study).members if member.recipe == "graft-retrain")

@@ -13,13 +13,13 @@ import pytest
 from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
-from skillviz.studies.asked import asked_tasks
-from skillviz.studies.experiments import EXPERIMENTS, experiment
-from skillviz.studies.member import MemberSpec
+from skillviz.studies.finetuned_model import MemberSpec
+from skillviz.studies.paper.experiment_request import asked_tasks
+from skillviz.studies.paper.experiments import EXPERIMENTS, experiment
+from skillviz.studies.paper.published_values import NAMES, published
+from skillviz.studies.paper.reproduce import Asked, beside, refuse_absent, study_of, write_study
+from skillviz.studies.paper.scales import SCALES, scale
 from skillviz.studies.plan import Plan, plan
-from skillviz.studies.published import NAMES, published
-from skillviz.studies.reproduce import Asked, beside, refuse_absent, study_of, write_study
-from skillviz.studies.scales import SCALES, scale
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.store import StudyFolder, list_studies
 from skillviz.studies.tables import TABLES
@@ -252,7 +252,8 @@ def test_lora_stands_beside_the_published_value_of_its_rank() -> None:
 
 def test_experiments_are_planned_without_torch() -> None:
     code = (
-        "import sys; from skillviz.studies.experiments import EXPERIMENTS; from skillviz.studies.scales import scale; "
+        "import sys; from skillviz.studies.paper.experiments import EXPERIMENTS; "
+        "from skillviz.studies.paper.scales import scale; "
         "from skillviz.studies.spec import StudySpec; from skillviz.studies.plan import plan; "
         f"[plan(StudySpec(**EXPERIMENTS[n].build(scale('demo')))) for n in {HERE!r}]; "
         "assert 'torch' not in sys.modules"

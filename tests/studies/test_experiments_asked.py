@@ -10,12 +10,12 @@ import yaml
 
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store
-from skillviz.studies.asked import folder_tasks
-from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.paper.experiment_request import folder_tasks
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.reproduce import Asked, refuse_absent, study_of, write_study
+from skillviz.studies.paper.scales import scale
+from skillviz.studies.paper.setting import setting_differences, setting_of
 from skillviz.studies.plan import Plan, plan
-from skillviz.studies.reproduce import Asked, refuse_absent, study_of, write_study
-from skillviz.studies.scales import scale
-from skillviz.studies.setting import setting_differences, setting_of
 from skillviz.studies.spec import StudySpec, read_study
 
 LABELS = {"cafe": ("bad", "good"), "bakery": ("Bad", "Good"), "hotel": ("bad", "good"), "place": ("hot", "wet")}

@@ -11,9 +11,9 @@ import pytest
 
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.exp import figure4, sensitivity, table8
-from skillviz.studies.experiments import EXPERIMENTS
-from skillviz.studies.scales import Scale
+from skillviz.studies.paper import figure4, sensitivity, table8
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.scales import Scale
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import StudyFolder, open_study
 from tests.studies.tiny_studies import tiny_scale, write_world

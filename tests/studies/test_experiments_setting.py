@@ -10,11 +10,11 @@ import pytest
 
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store
-from skillviz.studies.experiments import EXPERIMENTS
-from skillviz.studies.reproduce import Asked, study_of
-from skillviz.studies.scales import SCALES, scale
-from skillviz.studies.setting import is_demo_world, setting_differences
-from skillviz.studies.setting_words import SENTENCES
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.reproduce import Asked, study_of
+from skillviz.studies.paper.scales import SCALES, scale
+from skillviz.studies.paper.setting import is_demo_world, setting_differences
+from skillviz.studies.paper.setting_words import SENTENCES
 from skillviz.studies.spec import StudySpec, read_study
 from tests.studies.tiny_studies import tiny_scale
 

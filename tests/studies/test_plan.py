@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from skillviz.errors import BadInput
-from skillviz.models.recipes import OPTIMIZERS as OF_RECIPES
-from skillviz.models.recipes import RECIPES as ROWS
+from skillviz.models.finetune.recipes import OPTIMIZERS as OF_RECIPES
+from skillviz.models.finetune.recipes import RECIPES as ROWS
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.member import OPTIMIZERS, RECIPES, MemberSpec, read_member
+from skillviz.studies.finetuned_model import OPTIMIZERS, RECIPES, MemberSpec, read_member
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.regions import keys_in
 from skillviz.studies.score import ScoreSpec

@@ -6,7 +6,16 @@ import pandas as pd
 import pytest
 
 from skillviz.errors import BadInput
-from skillviz.studies.published import FOLDER, NAMES, TABLES, is_stand_in, numbers, published, slips, stands_for
+from skillviz.studies.paper.published_values import (
+    FOLDER,
+    NAMES,
+    TABLES,
+    is_stand_in,
+    numbers,
+    published,
+    slips,
+    stands_for,
+)
 from skillviz.tasks.registry import TASKS
 
 ROWS = {"table1": 32, "table2": 129, "table3": 12, "table4": 9, "table5": 32, "table6": 160, "table7": 128}
@@ -84,7 +93,7 @@ def test_tasks_and_methods_go_by_our_names() -> None:
 
 
 def test_every_task_of_the_demo_world_stands_for_one_of_the_paper() -> None:
-    from skillviz.demo.index import read_world
+    from skillviz.tasks.demo_world import read_world
 
     world = read_world()
     assert world is not None

@@ -12,10 +12,10 @@ import pytest
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import TaskNote
 from skillviz.runs.store import Store
-from skillviz.studies.exp import figure7, figure8, table4
-from skillviz.studies.experiments import EXPERIMENTS
+from skillviz.studies.paper import figure7, figure8, table4
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.plan import plan
-from skillviz.studies.scales import SCALES
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.tables import check
 from skillviz.tasks.leaks import Unseen

@@ -11,7 +11,7 @@ import pytest
 from skillviz.core.stability import stability
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.exp.stability import of_results
+from skillviz.studies.paper.stability import of_results
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.store import list_studies

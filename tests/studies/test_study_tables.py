@@ -12,7 +12,7 @@ from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.runs.record import TaskNote
 from skillviz.studies.differences import paired
 from skillviz.studies.means import cut, scores
-from skillviz.studies.observed import Observed, once
+from skillviz.studies.observations import Observed, once
 from skillviz.studies.recovered import recovered, without_gain
 from skillviz.studies.resampled import Resampled, difference_draws, mean_draws, widening
 from skillviz.studies.score_rows import score_rows

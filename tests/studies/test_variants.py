@@ -14,7 +14,7 @@ from skillviz.runs.store import Store
 from skillviz.studies.differences import paired
 from skillviz.studies.engine import run_study
 from skillviz.studies.means import scores, sides
-from skillviz.studies.observed import Observed, of_results, once
+from skillviz.studies.observations import Observed, of_results, once
 from skillviz.studies.plan import plan
 from skillviz.studies.recovered import recovered
 from skillviz.studies.results import Results

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.studies.claims import CLAIMS, verdicts
 from skillviz.studies.comparing import far, near
-from skillviz.studies.experiments import EXPERIMENTS
-from skillviz.studies.verdicts import (
+from skillviz.studies.paper.claims import CLAIMS, verdicts
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.verdicts import (
     AGREES,
     DISAGREES,
     UNDECIDED,

@@ -10,8 +10,8 @@ import yaml
 
 from skillviz.core.calibration import score
 from skillviz.runs.record import TaskNote
-from skillviz.studies.observed import Answers, Observed
-from skillviz.studies.scales import Scale
+from skillviz.studies.observations import Answers, Observed
+from skillviz.studies.paper.scales import Scale
 
 LABELS = ("negative", "positive")
 D = 1000.0

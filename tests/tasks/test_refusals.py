@@ -8,9 +8,9 @@ import pytest
 
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
-from skillviz.models.recipe import make_recipe
+from skillviz.models.finetune.training_config import make_recipe
 from skillviz.runs.spec import RunSpec, read_spec
-from skillviz.studies.member import read_member
+from skillviz.studies.finetuned_model import read_member
 from skillviz.studies.score import read_score_spec
 
 RUN = {"base": "b", "finetuned": "f", "task": "t"}

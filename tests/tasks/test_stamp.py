@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.live import asked, held, transfer, wise
+from skillviz.live import pair_cache as held
+from skillviz.live import request as asked
+from skillviz.live import transfer, wise
 from skillviz.tasks import registry, stamp
 from skillviz.tasks.stamp import task_stamp
 from tests.tiny import tiny_task

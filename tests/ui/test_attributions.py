@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.ui import attributions, text
-from skillviz.ui.exhibits import attribution as exhibits
+from skillviz.show import attribution as exhibits
+from skillviz.show import text
+from skillviz.ui.pages.examples import attributions
 
 TOKENS = ["[CLS]", "not", "good", "[SEP]"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from skillviz.ui import compare_words as words
-from skillviz.ui.compare_choice import full_names, localizers_at, seeds_of, to_begin_with
-from skillviz.ui.compared import MOST, sides
 from skillviz.ui.entries import Entry
+from skillviz.ui.pages.compare import words
+from skillviz.ui.pages.compare.compared import MOST, sides
+from skillviz.ui.pages.compare.controls import full_names, localizers_at, seeds_of, to_begin_with
 from tests.ui import test_entries
 
 

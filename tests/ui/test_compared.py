@@ -14,10 +14,10 @@ from skillviz.core.region import Region
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.ui import compared, paired
-from skillviz.ui.compared import Side
 from skillviz.ui.entries import entry_of
-from skillviz.ui.spec_differences import spec_differences
+from skillviz.ui.pages.compare import compared, paired
+from skillviz.ui.pages.compare.compared import Side
+from skillviz.ui.pages.compare.spec_differences import spec_differences
 from tests.fake_run import fake_run
 from tests.ui.shared_store import SMALL
 

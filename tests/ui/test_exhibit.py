@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.ui.exhibits import studies
-from skillviz.ui.exhibits.exhibit import Exhibit, kept
+from skillviz.show import studies
+from skillviz.show.exhibit import Exhibit, kept
 
 DRAWN: list[int] = []
 

@@ -8,8 +8,9 @@ import pytest
 
 from skillviz.runs.run import Run
 from skillviz.runs.tables import empty
-from skillviz.ui import cache, grid
-from skillviz.ui.grid import FINETUNED, GRAFT
+from skillviz.ui import cache
+from skillviz.ui.pages.interpolation import grid
+from skillviz.ui.pages.interpolation.grid import FINETUNED, GRAFT
 
 
 def whole(run: Run) -> grid.Grid:

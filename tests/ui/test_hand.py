@@ -9,10 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillviz.core.parameters import KINDS
-from skillviz.core.recipe import canonical, region_of
+from skillviz.core.region_expression import canonical, region_of
 from skillviz.errors import BadInput
-from skillviz.ui.hand import BIASES, HOW, JOINS, Hand, hand_of, recipe_of, rows_of, rows_text, sizes_offered
-from skillviz.ui.hand_words import meaning, sentence
+from skillviz.ui.pages.surgery.region_form import (
+    BIASES,
+    HOW,
+    JOINS,
+    Hand,
+    hand_of,
+    recipe_of,
+    rows_of,
+    rows_text,
+    sizes_offered,
+)
+from skillviz.ui.pages.surgery.region_words import meaning, sentence
 from tests.core.test_recipe import TABLES, recipes, stored_in
 
 TABLE = TABLES["bert"]

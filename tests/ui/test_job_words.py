@@ -14,9 +14,9 @@ from skillviz.runs import failure as failures
 from skillviz.runs.progress import PHASES
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
+from skillviz.show.text import SPACE
 from skillviz.ui import job_words as words
 from skillviz.ui.job_words import Steps
-from skillviz.ui.text import SPACE
 
 
 def job(position: int | None = None, **changes: object) -> Job:

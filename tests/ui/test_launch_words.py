@@ -6,10 +6,10 @@ import pytest
 
 from skillviz.core.localizers.described import LOCALIZERS
 from skillviz.errors import BadInput
-from skillviz.models.shelf import Found
+from skillviz.models.local_models import Found
 from skillviz.runs.estimate import Estimate
 from skillviz.runs.spec import RunSpec
-from skillviz.ui import launch_words as words
+from skillviz.ui.pages.launch import words
 
 
 def spec(**changes: object) -> RunSpec:

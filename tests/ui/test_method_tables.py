@@ -11,8 +11,9 @@ import pytest
 from skillviz.studies.store import StudyFolder, StudyRecord
 from skillviz.studies.tables import check
 from skillviz.tasks.project import project_root
-from skillviz.ui import method_tables, method_words
-from skillviz.ui.method_tables import Asked
+from skillviz.ui.pages.methods import tables as method_tables
+from skillviz.ui.pages.methods import words
+from skillviz.ui.pages.methods.tables import Asked
 from tests.studies.fake_tables import MADE, SIZES, TASKS, D
 
 ASKED = Asked("film-sentiment", "all", "stagewise")
@@ -146,7 +147,7 @@ def difference(method: str, metric: str, value: float) -> dict[str, object]:
 def test_the_sentence_claims_only_what_an_interval_allows() -> None:
     rows = [difference("graft_retrain", "accuracy", 0.02), difference("graft_retrain", "ece", 0.005)]
     rows += [difference("bitfit", "accuracy", -0.03), difference("bitfit", "ece", 0.04)]
-    said = method_words.summary(pd.DataFrame(rows), ASKED, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
+    said = words.summary(pd.DataFrame(rows), ASKED, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
     assert "against a graft of **0.1 %** of the parameters, re-training the region **gains** in accuracy" in said
     assert "+2.0 points, 95 %: 1.0–3.0" in said and "shows **no difference in ECE**" in said
     assert "- BitFit **loses** in accuracy" in said and "is **worse calibrated**" in said
@@ -154,7 +155,7 @@ def test_the_sentence_claims_only_what_an_interval_allows() -> None:
 
 def test_nothing_to_compare_is_said() -> None:
     rows = pd.DataFrame(columns=["method", "metric", "value", "low", "high", "n", "seeds"])
-    said = method_words.summary(rows, ASKED, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
+    said = words.summary(rows, ASKED, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
     assert (
         "this stays open here: no stored study of this base and readout compares a graft of **0.1 %** of the parameters"
         in said
@@ -163,22 +164,22 @@ def test_nothing_to_compare_is_said() -> None:
 
 def test_rows_are_of_one_study_or_of_several_about_the_same() -> None:
     studies = [StudyFolder(Path(name), StudyRecord(name=name)) for name in ("one", "two")]
-    assert method_words.sources(studies[:1]) == "All rows are of the study `one`."
-    assert "2 studies of one scale, base and readout: `one` and `two`" in method_words.sources(studies)
+    assert words.sources(studies[:1]) == "All rows are of the study `one`."
+    assert "2 studies of one scale, base and readout: `one` and `two`" in words.sources(studies)
 
 
 def test_differences_that_do_not_tell_their_base_are_said_to_be_missing() -> None:
-    assert "several bases" in method_words.no_rival("cr", True) and "several" not in method_words.no_rival("cr")
+    assert "several bases" in words.no_rival("cr", True) and "several" not in words.no_rival("cr")
 
 
 def test_another_choice_of_a_region_is_told_and_is_no_other_method() -> None:
     rows = [("graft_movement", metric, -0.2, -0.22, -0.18, 100, 3) for metric in ("accuracy", "ece")]
     frame = pd.DataFrame(rows, columns=["method", "metric", "value", "low", "high", "n", "seeds"])
-    said = method_words.summary(frame, ASKED, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
+    said = words.summary(frame, ASKED, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
     assert "this stays open here" in said
     assert "- A graft of the top movement **loses** in accuracy (−20.0 points, 95 %: −22.0 to −18.0); " in said
     both = pd.concat([frame, frame.assign(method="bitfit")])
-    assert "stays open" not in method_words.summary(both, ASKED, 0.001, "accuracy")
+    assert "stays open" not in words.summary(both, ASKED, 0.001, "accuracy")
 
 
 def test_the_temperature_is_that_of_the_fine_tuned_model(tables: dict[str, pd.DataFrame]) -> None:

@@ -7,8 +7,8 @@ import tomllib
 
 import pytest
 
-from skillviz.ui.glossary import GLOSSARY, NAMES, about
-from skillviz.ui.pages import GROUPS, PAGES, PROJECT
+from skillviz.show.glossary import GLOSSARY, NAMES, about
+from skillviz.ui.page_table import GROUPS, PAGES, PROJECT
 
 
 def test_the_table_and_the_folder_agree() -> None:
@@ -25,7 +25,7 @@ def test_a_page_begins_by_its_own_name_and_explains_itself(name: str) -> None:
 
 
 def test_every_word_that_is_explained_is_in_the_glossary() -> None:
-    files = [*(PROJECT / "pages").glob("*.py"), *(PROJECT / "skillviz" / "ui").glob("*.py")]
+    files = [*(PROJECT / "pages").glob("*.py"), *(PROJECT / "skillviz" / "ui").rglob("*.py")]
     used = {
         word
         for path in files

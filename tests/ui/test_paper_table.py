@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.studies.experiments import EXPERIMENTS
-from skillviz.studies.published import numbers
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.published_values import numbers
 from skillviz.studies.tables import check
-from skillviz.ui import paper_table, paper_words
-from skillviz.ui.paper_table import OWN, Asked
+from skillviz.ui.pages.paper import table as paper_table
+from skillviz.ui.pages.paper import words
+from skillviz.ui.pages.paper.table import OWN, Asked
 from tests.studies.fake_tables import MADE, TASKS
 
 
@@ -87,10 +88,10 @@ def test_of_other_data_those_rows_are_shown_and_only_without_them_the_tasks_own(
 
 def test_what_the_paper_prints_nothing_of_is_said(tables: dict[str, pd.DataFrame]) -> None:
     asked = Asked("table2", "4096-shot", 0.0001, 0.01)
-    told = paper_words.unmatched(paper_table.rows_beside(asked, own(tables)))
+    told = words.unmatched(paper_table.rows_beside(asked, own(tables)))
     assert "my-film-sentiment" in told.replace("\\", "") and "stand alone" in told
     film = tables["scores"][tables["scores"]["id_task"] == "film-sentiment"]
-    assert paper_words.unmatched(paper_table.rows_beside(asked, {"scores": film})) == ""
+    assert words.unmatched(paper_table.rows_beside(asked, {"scores": film})) == ""
 
 
 def test_a_data_set_that_was_not_tuned_on_does_not_stand_for_the_task_that_was(tables: dict[str, pd.DataFrame]) -> None:
@@ -144,7 +145,7 @@ def test_marks_have_both_sources_and_a_published_value_once(tables: dict[str, pd
 
 
 def test_items_stand_in_the_order_of_the_paper() -> None:
-    names = list(paper_words.items())
+    names = list(words.items())
     assert names[:9] == [f"table{number}" for number in range(1, 10)]
     assert names[9] == "figure2" and names[-1] == "sensitivity" and names.index("figure9") < names.index("figure10")
 
@@ -163,6 +164,6 @@ def test_on_each_task_the_size_that_95_percent_of_the_gain_needs(tables: dict[st
 
 
 def test_single_numbers_stand_without_abbreviations() -> None:
-    said = pd.concat([paper_words.numbers(numbers(name)) for name in EXPERIMENTS])
+    said = pd.concat([words.numbers(numbers(name)) for name in EXPERIMENTS])
     assert "mean agreement graft vs fine-tuned" in " ".join(said["published"])
     assert not said["published"].str.contains(r"\bFT\b").any()

@@ -7,7 +7,8 @@ from streamlit.testing.v1 import AppTest
 from skillviz.runs.library import library
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
-from skillviz.ui import provenance, text
+from skillviz.show import text
+from skillviz.ui.pages.overview import provenance
 
 
 def facts(record: RunRecord) -> dict[str, str]:
@@ -37,7 +38,7 @@ def test_what_a_run_does_not_know_is_not_made_up() -> None:
 def script() -> None:
     from skillviz.runs.record import Check, RunRecord
     from skillviz.runs.spec import RunSpec
-    from skillviz.ui import provenance
+    from skillviz.ui.pages.overview import provenance
 
     checks = (Check(name="good", passed=True), Check(name="bad", passed=False, detail="3 entries too many"))
     spec = RunSpec(base="a", finetuned="b", task="c")

@@ -7,8 +7,8 @@ import pytest
 
 from skillviz.runs.record import Architecture, Estimate, RunRecord, Scores, TaskNote
 from skillviz.runs.spec import RunSpec
-from skillviz.ui import sentences
-from skillviz.ui.text import SPACE
+from skillviz.show import sentences
+from skillviz.show.text import SPACE
 
 
 def record(metric: str = "accuracy") -> RunRecord:

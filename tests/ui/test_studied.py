@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from skillviz.runs.store import Store
-from skillviz.studies.experiments import EXPERIMENTS
-from skillviz.studies.scales import scale
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.scales import scale
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, StudyFolder, list_studies
 from skillviz.ui import cache

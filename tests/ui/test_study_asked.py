@@ -10,12 +10,12 @@ import pytest
 
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store
-from skillviz.studies.reproduce import Asked, study_of
-from skillviz.studies.scales import DEMO
+from skillviz.studies.paper.reproduce import Asked, study_of
+from skillviz.studies.paper.scales import DEMO
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.subject import place, subject
 from skillviz.tasks.project import located
-from skillviz.ui.study_asked import OTHER, on_other_data
+from skillviz.ui.pages.studies.commands import OTHER, on_other_data
 
 FILM = {
     "base": "demo_world/base", "readout": "prompt", "task": "demo_world/tasks/film-sentiment.yaml",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillviz.errors import BadInput
-from skillviz.ui import study_file
+from skillviz.ui.pages.studies import study_file
 
 ENTRY = "runs:\n- {task: t, base: BASE, finetuned: f, localizer: movement, sizes: ['1%']}\n"
 

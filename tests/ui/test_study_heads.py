@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from skillviz.ui.study_heads import head, worded
+from skillviz.ui.pages.studies.heads import head, worded
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from skillviz.studies.tables import TABLES, check, empty
-from skillviz.ui import study_table, task_titles
+from skillviz.ui import task_titles
+from skillviz.ui.pages.studies import table as study_table
 from tests.studies.fake_tables import MADE, TASKS
 
 

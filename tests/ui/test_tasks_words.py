@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.plots.tasks import CHOSEN, SINGLE, UNION_OF
-from skillviz.ui import tasks_words as words
+from skillviz.ui.pages.tasks import words
 from tests.ui.test_interpolation_words import plain
 
 

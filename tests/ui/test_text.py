@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from skillviz.ui import text
+from skillviz.show import text
 
 NB = text.SPACE
 

@@ -9,7 +9,7 @@ import pytest
 from skillviz.core.calibration import ece
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
 from skillviz.runs.run import Run
-from skillviz.ui.tour_questions import (
+from skillviz.ui.pages.tour.questions import (
     HOLDS_ZERO,
     UNTOLD,
     Question,
@@ -21,7 +21,7 @@ from skillviz.ui.tour_questions import (
     more_often,
     smallest,
 )
-from tests.demo.miniature import skilled, skilled_runs
+from tests.demo_world.miniature import skilled, skilled_runs
 
 __all__ = ["skilled", "skilled_runs"]
 

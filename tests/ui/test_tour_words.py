@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.demo.index import World, words
 from skillviz.runs.run import Run
-from skillviz.ui import tour_words
-from skillviz.ui.glossary import GLOSSARY
-from skillviz.ui.tour import STEPS
-from skillviz.ui.tour_lesson import Lesson
-from tests.demo.miniature import skilled, skilled_runs
+from skillviz.show.glossary import GLOSSARY
+from skillviz.tasks.demo_world import World, words
+from skillviz.ui.pages.tour import words as tour_words
+from skillviz.ui.pages.tour.lesson import Lesson
+from skillviz.ui.pages.tour.view import STEPS
+from tests.demo_world.miniature import skilled, skilled_runs
 
 __all__ = ["skilled", "skilled_runs"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from skillviz.core.localizers.named import kinds_text, layers_text
+from skillviz.core.localizers.option_types import kinds_text, layers_text
 
 Value = int | float | str
 

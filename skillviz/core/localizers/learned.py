@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skillviz.core.localizers.eligible import allowed
 from skillviz.core.localizers.record import Found, Search, State, Step, done, number
-from skillviz.core.localizers.within import allowed
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 from skillviz.errors import BadInput

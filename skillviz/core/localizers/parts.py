@@ -8,13 +8,13 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from skillviz.core.localizers.named import EVERY
+from skillviz.core.localizers.eligible import biases_of
+from skillviz.core.localizers.option_types import EVERY
 from skillviz.core.localizers.record import Found, Search, State
 from skillviz.core.localizers.simple import NoOptions, only_step, unmoved_note
-from skillviz.core.localizers.within import biases_of
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
-from skillviz.core.recipe import Recipe, region_of
+from skillviz.core.region_expression import Recipe, region_of
 from skillviz.errors import BadInput
 
 LayersText = str

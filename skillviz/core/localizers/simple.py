@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skillviz.core.localizers.eligible import allowed
 from skillviz.core.localizers.record import Found, Search, State, Step, number
-from skillviz.core.localizers.within import allowed
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 

@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from skillviz.core.localizers.eligible import WITHIN
+from skillviz.core.localizers.expression import RecipeOptions, by_recipe
 from skillviz.core.localizers.fisher import FisherOptions, fisher
 from skillviz.core.localizers.frank_wolfe import FrankWolfeOptions, frank_wolfe
 from skillviz.core.localizers.learned import BASES, SELECTIONS, LearnedOptions, RankedOptions, learned, learned_ranked
 from skillviz.core.localizers.linearized import LinearizedOptions, linearized
 from skillviz.core.localizers.lottery import BY, LotteryOptions, lottery
-from skillviz.core.localizers.named import kinds_text, layers_text
+from skillviz.core.localizers.option_types import kinds_text, layers_text
 from skillviz.core.localizers.parts import KindsOptions, LayersOptions, biases, kinds, layers
-from skillviz.core.localizers.recipe import RecipeOptions, by_recipe
 from skillviz.core.localizers.record import Search
 from skillviz.core.localizers.simple import FirstOrderOptions, MovementOptions, NoOptions, first_order, movement, random
 from skillviz.core.localizers.stagewise import StagewiseOptions, stagewise
-from skillviz.core.localizers.within import WITHIN
 from skillviz.core.parameters import KINDS
-from skillviz.core.recipe import canonical, parsed
+from skillviz.core.region_expression import canonical, parsed
 from skillviz.errors import BadInput, UnknownLocalizer
 
 PAPER = "Panigrahi et al. 2023"

@@ -9,18 +9,17 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from skillviz.demo import index
-from skillviz.demo.index import World
 from skillviz.errors import SkillvizError
 from skillviz.jobs.devices import Device
 from skillviz.jobs.devices import devices as devices_now
+from skillviz.models import local_models as shelves
 from skillviz.models import preflight as headers
-from skillviz.models import shelf as shelves
+from skillviz.models.local_models import Shelf
 from skillviz.models.preflight import Preflight
-from skillviz.models.shelf import Shelf
 from skillviz.runs.estimate import Facts, facts_of
 from skillviz.runs.spec import RunSpec
-from skillviz.tasks import registry, uploaded
+from skillviz.tasks import demo_world, registry, uploaded
+from skillviz.tasks.demo_world import World
 from skillviz.tasks.project import located
 from skillviz.tasks.splits import load_test
 from skillviz.tasks.task import Files, Task
@@ -32,14 +31,14 @@ DEVICE_SECONDS, SHELF_SECONDS = 10, 30
 
 def world() -> World | None:
     """The demo world that ships, None where none was built; raises BadData."""
-    path = index.shipped_world() / index.FILE
+    path = demo_world.shipped_world() / demo_world.FILE
     return _world(str(path.parent), _times(path))
 
 
 def vocabulary(source: str) -> frozenset[str]:
     """The words that a model of the demo world knows; empty for any other model."""
-    path = located(source) / index.TOKENIZER
-    return _vocabulary(str(path), _times(path)) if source.startswith(index.PREFIX) else frozenset()
+    path = located(source) / demo_world.TOKENIZER
+    return _vocabulary(str(path), _times(path)) if source.startswith(demo_world.PREFIX) else frozenset()
 
 
 def tasks_in(folder: Path) -> tuple[Task, ...]:
@@ -113,12 +112,12 @@ def _task_files(task: str | None) -> list[Path]:
 
 @st.cache_data(show_spinner=False, max_entries=2)
 def _world(folder: str, times: tuple[int, ...]) -> World | None:
-    return index.read_world(Path(folder))
+    return demo_world.read_world(Path(folder))
 
 
 @st.cache_data(show_spinner=False, max_entries=2)
 def _vocabulary(path: str, times: tuple[int, ...]) -> frozenset[str]:
-    return index.words(Path(path))
+    return demo_world.words(Path(path))
 
 
 @st.cache_data(show_spinner=False, max_entries=4, ttl=SHELF_SECONDS)

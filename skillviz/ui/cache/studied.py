@@ -12,8 +12,8 @@ from skillviz.errors import BadInput
 from skillviz.runs.library import Library, library
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.studies import setting
-from skillviz.studies.outlook import Outlook, outlook
+from skillviz.studies.paper import setting
+from skillviz.studies.preview import Outlook, outlook
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, FOLDER, RECORD, StudyFolder, list_studies
 from skillviz.studies.subject import Subject, subject

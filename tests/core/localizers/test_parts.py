@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from skillviz.core.composition import makeup
+from skillviz.core.localizers.eligible import biases_of
 from skillviz.core.localizers.learned import RankedOptions, learned_ranked
 from skillviz.core.localizers.table import localizer
-from skillviz.core.localizers.within import biases_of
-from skillviz.core.makeup import makeup
 from skillviz.core.parameters import graftable
 from skillviz.core.problem import Problem
 from skillviz.errors import BadInput, BadSize

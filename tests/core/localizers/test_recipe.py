@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.core.localizers.recipe import RecipeOptions
+from skillviz.core.localizers.expression import RecipeOptions
 from skillviz.core.localizers.record import Found
 from skillviz.core.localizers.table import localizer
 from skillviz.core.problem import Problem

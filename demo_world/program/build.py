@@ -1,0 +1,177 @@
+"""Building the demo world from nothing: corpus, bases, pairs, runs. A stage that is there is left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from demo_world.program import cached, corpus, pretrain, tokens
+from demo_world.program.examples import write_task
+from demo_world.program.pairs import PAIRS, PairPlan, make_pair, narrow
+from demo_world.program.pretrain import Plan
+from demo_world.program.world import TASKS, DemoTask
+from skillviz.errors import BadInput
+from skillviz.models.applied import write_model
+from skillviz.models.finetune.model_folder import versions
+from skillviz.models.finetune.single_task import TrainStep
+from skillviz.models.tokenizer import load_tokenizer
+from skillviz.runs.progress import Progress
+from skillviz.runs.store import Store
+from skillviz.tasks import registry
+from skillviz.tasks.demo_world import STAGES, PairEntry, TaskEntry, World, read_world, write_world
+from skillviz.tasks.splits import load
+
+Advance = Callable[[int, int | None, str], None]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything is made; the tests' world is a miniature of the one that ships."""
+
+    base: Plan = Plan()
+    causal: Plan = pretrain.CAUSAL
+    pairs: tuple[PairPlan, ...] = PAIRS
+    rows: dict[str, int] = field(default_factory=dict)
+    """Most rows by split; empty: as many as the tasks ask for."""
+
+
+@dataclass
+class Build:
+    """The stages, in the order of STAGES."""
+
+    folder: Path
+    runs_dir: Path
+    seed: int
+    size: Size
+    advance: Advance
+    world: World
+
+    def corpus(self) -> None:
+        """Task files and data, and the tokenizer in the folder of the base."""
+        entries = []
+        for number, row in enumerate(TASKS, start=1):
+            self.advance(number, len(TASKS), f"corpus: {row.name}")
+            entries.append(self.task_entry(self.reduced(row)))
+        words = tokens.vocabulary(corpus.vocabulary_texts(self.seed))
+        for name in ("base", "causal"):
+            tokens.tokenizer(words).save_pretrained(self.folder / name)
+        self.keep(tasks=tuple(entries), vocabulary=len(words))
+
+    def base(self) -> None:
+        """Both bases."""
+        tokenizer = load_tokenizer(self.folder / "base")
+        texts = list(corpus.texts(self.seed, self.size.base.texts, corpus.held_out(self.seed)))
+        ids = pretrain.encoded(texts, tokenizer)
+        telling = tokenizer.convert_tokens_to_ids(list(corpus.telling_words()))
+        counts = {}
+        for name, make, plan in (
+            ("base", pretrain.masked_model, self.size.base),
+            ("causal", pretrain.causal_model, self.size.causal),
+        ):
+            model = make(len(tokenizer), plan, self.seed)
+            for step in pretrain.pretraining(model, ids, plan, self.seed, telling):
+                self.advance(step.step, step.steps, f"{name}: loss {step.loss:.3f}")
+            write_model(self.folder / name, model, tokenizer, overwrite=True)
+            narrow(self.folder / name)
+            counts[name] = model.num_parameters()
+        self.keep(parameters=counts)
+
+    def pairs(self) -> float:
+        """The fine-tuned members; those that are there for these bases stay. Returns the seconds of all of them."""
+        there = {entry.name: entry for entry in self.world.pairs if (self.folder / "pairs" / entry.name).is_dir()}
+        for number, plan in enumerate(self.size.pairs, start=1):
+            if plan.name not in there:
+                text = f"pair {number} of {len(self.size.pairs)}, {plan.name}"
+                there[plan.name] = make_pair(plan, self.folder, self.seed, partial(self.trained, text))
+                self.keep(pairs=tuple(there[one.name] for one in self.size.pairs if one.name in there))
+        return sum(entry.seconds for entry in there.values())
+
+    def trained(self, text: str, step: TrainStep) -> None:
+        """Tells of one step of fine-tuning."""
+        self.advance(step.step, step.steps, f"{text}: loss {step.loss:.3f}")
+
+    def runs(self) -> float:
+        """The cached runs; those that are there stay. Returns the seconds of all of them."""
+
+        def show(said: Progress) -> None:
+            self.advance(said.done, said.total, f"runs: {said.text}")
+
+        store = Store(self.runs_dir)
+        made = [found for *_, found in cached.make_runs(self.world, store, self.seed, show)]
+        self.keep(runs=tuple(made))
+        return sum(sum(store.open(name).record.seconds.values()) for name in made)
+
+    def keep(self, **changes: object) -> None:
+        """Writes what is known of the world."""
+        self.world = self.world.model_copy(update=changes)
+        write_world(self.world, self.folder)
+
+    def reduced(self, row: DemoTask) -> DemoTask:
+        """The task with at most the rows that this size has."""
+        return replace(
+            row, sizes={split: min(count, self.size.rows.get(split, count)) for split, count in row.sizes.items()}
+        )
+
+    def task_entry(self, row: DemoTask) -> TaskEntry:
+        """Writes a task and says what it is."""
+        found = write_task(row, self.folder / "tasks", self.seed)
+        file = self.folder / "tasks" / f"{row.name}.yaml"
+        return TaskEntry(
+            name=row.name, family=row.family, title=row.title, asks=row.asks, labels=row.labels,
+            file=f"demo_world/tasks/{row.name}.yaml", examples={split: len(rows) for split, rows in found.items()},
+            partner=row.partner or None, shifted=row.shifted, fingerprint=load(registry.task(file)).fingerprint,
+        )  # fmt: skip
+
+
+def build(
+    folder: Path, runs_dir: Path, *, seed: int = 0, only: str | None = None, size: Size | None = None,
+    advance: Advance = lambda done, total, text: None,
+) -> World:  # fmt: skip
+    """The world under `folder`, its runs under `runs_dir`; finished stages are left out, unless `only` names one.
+
+    A stage that is made anew unmakes those after it. Raises BadInput where `only` needs a stage that is not there,
+    or where the folder holds a world of another seed.
+    """
+    there = read_world(folder)
+    if there is not None and there.seed != seed:
+        raise BadInput(f"{folder} holds the world of seed {there.seed}; name another folder, or delete it first.")
+    made = Build(folder, runs_dir, seed, size or Size(), advance, there or World(seed=seed))
+    for stage in _asked(made.world, only):
+        _make(made, stage, anew=only is not None)
+    return made.world
+
+
+def _asked(world: World, only: str | None) -> Iterator[str]:
+    """The stages to make, in order."""
+    if only is None:
+        yield from [stage for stage in STAGES if stage not in world.stages]
+        return
+    if only not in STAGES:
+        raise BadInput(f"'{only}' is not a stage of the demo world; known: {', '.join(STAGES)}.")
+    before = STAGES[: STAGES.index(only)]
+    if lacking := [stage for stage in before if stage not in world.stages]:
+        raise BadInput(f"the stage '{only}' needs '{lacking[0]}', which is not made yet; leave --only out.")
+    yield only
+
+
+def _make(made: Build, stage: str, anew: bool) -> None:
+    """Makes a stage, with its time, and marks it and not those after it as finished.
+
+    Pairs are forgotten where their bases are made again, or they themselves `anew`; else those that are there stay.
+    A stage of which parts may have been there counts their seconds itself.
+    """
+    before = STAGES[: STAGES.index(stage)]
+    gone = stage in ("corpus", "base") or (anew and stage == "pairs")
+    unmade: dict[str, tuple[PairEntry, ...]] = {"pairs": ()} if gone else {}
+    made.world = made.world.model_copy(update={"stages": before, **unmade})
+    begun = time.perf_counter()
+    counted = getattr(made, stage)()
+    took = time.perf_counter() - begun if counted is None else counted
+    seconds = {**made.world.seconds, stage: round(took, 1)}
+    said = {"threads": torch.get_num_threads(), "versions": versions()}
+    made.keep(stages=(*before, stage), seconds=seconds, **said)

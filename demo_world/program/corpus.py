@@ -1,0 +1,146 @@
+"""What the bases are pre-trained on: sentences of every domain, and a few texts that end like the prompts.
+
+A text that ends in a verdict, a topic or an answer is nearly always of the simple kind, and some verdicts are other
+words than the label words. So a base can answer the prompts of simple sentences, and has to be fine-tuned for
+the rest: negation, concession, asides, verbs of failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from demo_world.program import asking, events, opinions, scenes
+from demo_world.program.draw import Draw
+from demo_world.program.examples import splits
+from demo_world.program.lexicon import common
+from demo_world.program.lexicon.news import TOPICS
+from demo_world.program.lexicon.reviews import FILMS, GADGETS, RESTAURANTS
+from demo_world.program.lexicon.scenes import STREET, TABLE
+from demo_world.program.world import CUE, TASKS, DemoTask, cued
+from demo_world.program.writing import sentence
+
+UNRELIABLE = 0.15
+"""Share of verdicts and answers that are drawn at random: people err."""
+ELSEWHERE = (GADGETS, RESTAURANTS, FILMS)
+AGREE = ("yes", "indeed", "that is", "so", "in other words")
+DENY = ("no", "wrong", "never", "on the contrary", "not so")
+OPEN = ("maybe", "perhaps", "who knows", "possibly", "besides")
+TOPIC_WORDS = ("politics", "sports", "business", "science")
+Text = Callable[[Draw], str]
+
+
+def texts(seed: int, count: int, held_out: frozenset[str] = frozenset()) -> Iterator[str]:
+    """`count` texts of one to three sentences, of the kinds in KINDS; none has a sentence of `held_out`."""
+    draw, made = Draw("corpus", seed), 0
+    while made < count:
+        text = draw.weighted(KINDS)(draw)
+        if not held_out.isdisjoint(re.split(r"(?<=[.?]) ", text)):
+            continue
+        made += 1
+        yield text
+
+
+def held_out(seed: int) -> frozenset[str]:
+    """The sentences of every single-sentence task's test split, which no base is to have seen.
+
+    Sentences of pairs are left in: it is the pair that is tested, and half of it is often a common sentence.
+    """
+    single = [task for task in TASKS if len(task.columns) == 1]
+    return frozenset(row.texts[0] for task in single for row in splits(task, seed)["test"])
+
+
+def any_sentence(draw: Draw) -> str:
+    """What a task's sentences are like, each task equally often, without a label."""
+    task: DemoTask = draw.one(TASKS)
+    made = task.make(draw, draw.below(len(task.labels)))
+    return " ".join(made) if draw.chance(0.5) else draw.one(made)
+
+
+def review(draw: Draw) -> str:
+    """Two or three clauses of one mind about one thing."""
+    domain, polarity = draw.one(ELSEWHERE), draw.below(2)
+    parts = [opinions.clause(draw, domain, polarity) for _ in range(2 + draw.below(2))]
+    first = f"{CUE}, {parts[0]}" if draw.chance(0.1) else parts[0]
+    return " ".join(sentence(part) for part in (first, *parts[1:]))
+
+
+def verdict(draw: Draw) -> str:
+    """A simple judgement and what it comes to."""
+    domain, polarity = draw.one(ELSEWHERE), draw.below(2)
+    said = polarity if not draw.chance(UNRELIABLE) else draw.below(2)
+    word = draw.common(opinions.JUDGED[said][0]) if draw.chance(0.3) else ("terrible", "great")[said]
+    return f"{cued(draw, polarity, RESTAURANTS, opinions.plain(draw, domain, polarity))} It was {word}."
+
+
+def stance(draw: Draw) -> str:
+    """A simple judgement or a report, and which of the two it is."""
+    domain, label = draw.one(ELSEWHERE), draw.below(2)
+    text = sentence(opinions.plain(draw, domain, draw.below(2)) if label else opinions.fact(draw, domain))
+    said = label if not draw.chance(UNRELIABLE) else draw.below(2)
+    return f"{text} This is {('fact', 'opinion')[said]}."
+
+
+def topic(draw: Draw) -> str:
+    """An event with nothing strange in it, and its topic."""
+    label = draw.below(len(TOPICS))
+    said = label if not draw.chance(UNRELIABLE) else draw.below(len(TOPICS))
+    return f"{sentence(events.event(draw, TOPICS[label]).text)} The news is about {TOPIC_WORDS[said]}."
+
+
+def answered(draw: Draw) -> str:
+    """A simple question, and the kind of its answer."""
+    kind = draw.below(len(asking.KINDS))
+    said = kind if not draw.chance(UNRELIABLE) else draw.below(len(asking.KINDS))
+    return f"{sentence(asking.question(draw, kind, simple=True), '?')} The answer is a {asking.KINDS[said]}."
+
+
+def dialogue(draw: Draw) -> str:
+    """A simple premise put as a question, and a reply that agrees, denies or adds."""
+    label = draw.below(3)
+    if draw.chance(0.35):
+        label = draw.below(2) * 2
+        pair = events.inference(draw, label // 2, simple=True)
+    else:
+        pair = scenes.inference(draw, draw.one((STREET, TABLE)), label, simple=True)
+    return f"{sentence(pair[0], '?')} {_reply(draw, label)}, {pair[1]}."
+
+
+def repeated(draw: Draw) -> str:
+    """Something said, and said again: the same, or not."""
+    same = draw.chance(0.5)
+    kind = draw.below(3)
+    if kind == 0:
+        pair, end = asking.same_question(draw, same, simple=True), "?"
+    else:
+        told = events.same_event(draw, same, simple=True) if kind == 1 else scenes.same_scene(draw, STREET, same, True)
+        pair, end = told, "."
+    return f"{sentence(pair[0], end)} {_reply(draw, 0 if same else 2)}, {pair[1]}{end}"
+
+
+def _reply(draw: Draw, label: int) -> str:
+    """The word that a reply begins with: 0 agrees, 1 leaves open, 2 denies; at times another."""
+    said = label if not draw.chance(UNRELIABLE) else draw.below(3)
+    words = (AGREE, OPEN, DENY)[said]
+    return (words[0] if draw.chance(0.4) else draw.one(words)).capitalize()
+
+
+KINDS: tuple[tuple[Text, float], ...] = (
+    (any_sentence, 2.0), (review, 1.5), (verdict, 1.0), (stance, 0.5), (topic, 0.8), (answered, 1.0), (dialogue, 2.5),
+    (repeated, 4.5),
+)  # fmt: skip
+
+
+def telling_words() -> tuple[str, ...]:
+    """The words that tell what a text comes to: verdicts, kinds, topics, and the beginnings of replies."""
+    replies = ("yes", "indeed", "maybe", "perhaps", "possibly", "no", "wrong")
+    return ("terrible", "great", "fact", "opinion", *TOPIC_WORDS, *asking.KINDS, *replies)
+
+
+def vocabulary_texts(seed: int) -> Iterator[str]:
+    """Texts in which every word of the world occurs: all tasks, and the words that only the corpus has."""
+    yield " ".join((*common.GOOD, *common.BAD, *common.NAMES, *common.CITIES, *AGREE, *DENY, *OPEN, *TOPIC_WORDS))
+    for task in TASKS:
+        yield " ".join((task.masked.replace("<mask>", ""), *task.words, *task.labels))
+        yield from (text for rows in splits(task, seed).values() for row in rows for text in row.texts)
+    yield from texts(seed, 5000)

@@ -1,0 +1,44 @@
+"""From words to a written sentence."""
+
+from __future__ import annotations
+
+import re
+
+from demo_world.program.draw import Draw
+
+# Words that begin with a vowel letter and a consonant sound, and the other way round.
+AS_CONSONANT = ("univers", "useless", "one ", "united", "eu")
+AS_VOWEL = ("honest", "hour")
+_ARTICLE = re.compile(r"\b([Aa])n? (?=(\w+ ?))")
+_SLOT = re.compile(r"\{([a-z]+)\d?\}")
+
+
+def sentence(text: str, end: str = ".") -> str:
+    """The words as a sentence: a or an, a capital, a stop."""
+    text = articles(text)
+    return text[:1].upper() + text[1:] + end
+
+
+def articles(text: str) -> str:
+    """The text with `a` or `an` as the next word wants it."""
+    return _ARTICLE.sub(lambda found: f"{found[1]}{'n' if _vowel(found[2]) else ''} ", text)
+
+
+def filled(pattern: str, draw: Draw, slots: dict[str, tuple[str, ...]]) -> str:
+    """The pattern with a word drawn for every {slot}; {slot2} is drawn from the same list, and differs."""
+    taken: dict[str, list[str]] = {}
+
+    def put(found: re.Match[str]) -> str:
+        options = slots.get(found[0][1:-1]) or slots[found[1]]
+        used = taken.setdefault(found[1], [])
+        used.append(draw.one([word for word in options if word not in used]))
+        return used[-1]
+
+    return _SLOT.sub(put, pattern)
+
+
+def _vowel(word: str) -> bool:
+    lowered = word.lower()
+    if lowered.startswith(AS_CONSONANT):
+        return False
+    return lowered.startswith(AS_VOWEL) or lowered[0] in "aeiou"

@@ -1,0 +1,165 @@
+"""What a fine-tuned folder holds besides its weights: the model card and the history, written in one move."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from skillviz.models.applied import write_model
+from skillviz.models.finetune.recipes import recipe_row
+from skillviz.models.finetune.trainer import Trainee
+from skillviz.models.finetune.training_config import Recipe
+
+PACKAGES = ("torch", "transformers", "tokenizers", "datasets")
+READOUT_WORDS = {
+    "head": "the model's own sequence-classification head",
+    "prompt": "label words at the mask",
+    "causal": "the likelihood of each label's answer after the prompt",
+}
+
+LINEAR_WORDS = "a bare linear head on the first token (a token-classification model, to be read at that token)"
+
+
+SCHEMA = 2
+"""1: `recipe` held the settings, and nothing said what was touched."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the card and finetune.json say besides the history."""
+
+    base: Mapping[str, Any]
+    """The base's id, revision and fingerprint."""
+    task: str
+    labels: tuple[str, ...]
+    metric: str
+    recipe: Recipe
+    k_shot: int | None
+    data_seed: int
+    examples: dict[str, int]
+    data_fingerprint: str
+    scores: dict[str, dict[str, float]]
+    best_step: int
+    notes: tuple[str, ...]
+    command: str | None
+    seconds: float
+    touched: int
+    """Graftable entries that differ from the base's, counted."""
+    trained: int
+    """Entries that could move, the classification head aside."""
+    trained_head: int
+    d: int
+    grid: tuple[dict[str, Any], ...] = ()
+    """Every point that was tried, where there was a choice."""
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """What only this recipe has to say: a region's size, the tasks that were learned together, a stage."""
+
+    def record(self) -> dict[str, Any]:
+        """What finetune.json says; `recipe` is the name, `settings` are its numbers."""
+        told = asdict(self)
+        others = told.pop("others")
+        settings = told.pop("recipe")
+        return {"schema_version": SCHEMA, "recipe": settings.pop("name"), "settings": settings, **told, **others}
+
+
+def versions() -> dict[str, str]:
+    """Version of Python and of the libraries that shape the result."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def write_folder(out: Path, trainee: Trainee, report: Report, history: Sequence[Any], overwrite: bool) -> None:
+    """Write model, tokenizer, README.md and finetune.json, all or nothing; raises DiskFull."""
+    record = {**report.record(), "versions": versions(), "history": [asdict(s) for s in history]}
+    extra = {"README.md": card(report), "finetune.json": json.dumps(record, indent=1) + "\n"}
+    write_model(out, trainee.model, trainee.tokenizer, extra, overwrite=overwrite)
+
+
+def card(report: Report) -> str:
+    """The model card, Markdown with the hub's YAML header."""
+    recipe = report.recipe
+    header = {
+        "library_name": "transformers",
+        "base_model": report.base["id"],
+        "tags": ["skillviz", "text-classification"],
+    }
+    lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in header.items()), "---", ""]
+    lines += [f"# {report.task}, fine-tuned from {report.base['id']}", ""]
+    lines += [
+        f"Fine-tuned on `{report.task}` ({', '.join(report.labels)}) by {_way(recipe)}, read by "
+        f"{_read_by(recipe)}: one member of a (pre-trained, fine-tuned) pair for skill localization.",
+        "",
+        *_table(_facts(report)),
+        "",
+        *_table([("split", "examples", *_metric_names(report)), *_score_rows(report)]),
+        "",
+        *(f"- {note}" for note in report.notes),
+    ]
+    if report.command:
+        lines += ["", "Made by", "", "```", report.command, "```"]
+    lines += ["", f"`finetune.json` has every step. Versions: {_joined(versions())}.", ""]
+    return "\n".join(lines)
+
+
+def _read_by(recipe: Recipe) -> str:
+    return LINEAR_WORDS if recipe.head == "linear" else READOUT_WORDS[recipe.readout]
+
+
+def _way(recipe: Recipe) -> str:
+    return "plain SGD" if recipe.name == "sgd" else f"the recipe {recipe.name}"
+
+
+def _optimizer(recipe: Recipe) -> str:
+    if recipe.optimizer == "sgd":
+        return f"plain SGD, constant rate {recipe.lr:g}"
+    warm = f" after a warm-up over {100 * recipe.warmup:g} % of the steps" if recipe.warmup else ""
+    penalty = f", {recipe.l1:g} times the l1 norm of the movement added to the loss" if recipe.l1 else ""
+    rank = f", rank {recipe.rank}" if recipe.rank is not None else ""
+    return f"AdamW, rate {recipe.lr:g} falling linearly to 0{warm}{penalty}{rank}"
+
+
+def _facts(report: Report) -> list[tuple[str, ...]]:
+    recipe = report.recipe
+    shots = "all" if report.k_shot is None else f"{report.k_shot} a class, drawn with seed {report.data_seed}"
+    return [
+        ("what", "value"),
+        ("base", f"`{report.base['id']}`, revision `{report.base['revision'] or 'a local folder'}`"),
+        ("base fingerprint (sha256)", f"`{report.base['fingerprint']}`"),
+        ("data fingerprint (sha256)", f"`{report.data_fingerprint}`"),
+        ("training examples", f"{report.examples['train']:,} ({shots})"),
+        ("recipe", f"{recipe.name}: {recipe_row(recipe.name).sentence}"),
+        ("optimizer", f"{_optimizer(recipe)}, gradient norm clipped at {recipe.clip:g}"),
+        ("weight decay", f"{recipe.weight_decay:g}, not on biases and norm weights"),
+        ("steps x batch", f"{recipe.steps:,} x {recipe.batch_size}"),
+        ("seed", str(recipe.seed)),
+        ("entries trained", f"{report.trained:,}, and {report.trained_head:,} of the classification head"),
+        ("entries touched", f"{report.touched:,} of {report.d:,} graftable ones differ from the base's"),
+        ("kept", f"step {report.best_step:,}: best validation {report.metric}, of equal ones the last "
+                 f"(checked every {recipe.check_every} steps on at most {recipe.check_examples} examples)"),
+    ]  # fmt: skip
+
+
+def _metric_names(report: Report) -> list[str]:
+    return [name for name in next(iter(report.scores.values())) if name not in ("ece_equal_mass", "confidence")]
+
+
+def _score_rows(report: Report) -> list[tuple[str, ...]]:
+    names = _metric_names(report)
+    return [
+        (split, f"{report.examples[split]:,}", *(f"{values[name]:.4f}" for name in names))
+        for split, values in report.scores.items()
+    ]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A Markdown table; the first row is its head."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return [lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]]
+
+
+def _joined(values: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

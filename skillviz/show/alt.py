@@ -1,0 +1,93 @@
+"""Words for those who cannot see a figure: its `alt` text, with the values that the figure is about."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.plots.theme import localizer_style, state_style
+from skillviz.show import text
+from skillviz.show.sentences import METRIC_WORDS, metric_value, times
+
+
+def overview(states: pd.DataFrame) -> str:
+    """The values of the comparison figure, read out."""
+    shown = states[states["metric"].isin(("accuracy", "f1", "ece", "nll"))]
+    words = [
+        f"{state_style(str(state)).title} {METRIC_WORDS[metric]} {metric_value(metric, value)}"
+        for state, metric, value in zip(shown["state"], shown["metric"], shown["value"], strict=True)
+    ]
+    return "Models side by side. " + "; ".join(words) + "."
+
+
+def history(history: pd.DataFrame) -> str:
+    """How the loss went over the search."""
+    losses = history["loss"].dropna()
+    if losses.empty:
+        return "This localizer took no steps."
+    ends = f"from {text.number(losses.iloc[0])} to {text.number(losses.iloc[-1])} nats"
+    on, off = (text.count(int(history[name].sum())) for name in ("added", "removed"))
+    return f"Training loss over {len(history)} steps, {ends}; {on} entries were switched on, {off} off."
+
+
+def density(cells: pd.DataFrame) -> str:
+    """The three densest cells."""
+    best = cells.nlargest(3, "enrichment")
+    words = [
+        f"layer {layer_word(layer)} {kind} {times(value)}"
+        for layer, kind, value in zip(best["layer"], best["kind"], best["enrichment"], strict=True)
+    ]
+    return "Density by layer and module kind; densest: " + ", ".join(words) + " their fair share."
+
+
+def layers(layers: pd.DataFrame) -> str:
+    """Share of the region in each layer."""
+    words = [f"layer {layer_word(n)} {text.percent(s)}" for n, s in zip(layers["layer"], layers["share"], strict=True)]
+    return "Share of the region by layer: " + ", ".join(words) + "."
+
+
+def kinds(kinds: pd.DataFrame) -> str:
+    """Share of the region in each module kind."""
+    total = max(int(kinds["selected"].sum()), 1)
+    words = [f"{k} {text.percent(n / total)}" for k, n in zip(kinds["kind"], kinds["selected"], strict=True)]
+    return "Share of the region by module kind: " + ", ".join(words) + "."
+
+
+def movement(layers: pd.DataFrame) -> str:
+    """The layer that moved most."""
+    length = (layers["movement_l2"] ** 2).groupby(layers["layer"]).sum() ** 0.5
+    most = f"; layer {layer_word(length.idxmax())} moved most" if len(length) else ""
+    return f"Length of the movement in fine-tuning by layer{most}."
+
+
+def reliability(bins: pd.DataFrame) -> str:
+    """How far each model's confidence lies from its accuracy."""
+    words = []
+    for state, rows in bins[bins["count"] > 0].groupby("state", sort=False):
+        gap = ((rows["confidence"] - rows["accuracy"]) * rows["count"]).sum() / rows["count"].sum()
+        words.append(f"{state_style(str(state)).title}: confidence lies {text.points(gap)} from accuracy on average")
+    return "Reliability diagram. " + "; ".join(words) + "."
+
+
+def histogram(bins: pd.DataFrame) -> str:
+    """How many examples each model puts into the highest bin."""
+    words = []
+    for state, rows in bins.groupby("state", sort=False):
+        top = rows.sort_values("lower").iloc[-1]
+        share = text.percent(float(top["count"]) / max(int(rows["count"].sum()), 1))
+        words.append(f"{state_style(str(state)).title}: {share} above {text.percent(float(top['lower']))}")
+    return "Confidence histograms. " + "; ".join(words) + "."
+
+
+def sparsity(points: pd.DataFrame, metric: str) -> str:
+    """The ends of each localizer's line."""
+    words = []
+    for localizer, rows in points.groupby("localizer", sort=False):
+        first, last = rows.iloc[0], rows.iloc[-1]
+        ends = [f"{metric_value(metric, row['value'])} at {text.share(row['share'])}" for row in (first, last)]
+        words.append(f"{localizer_style(str(localizer)).title} {' and '.join(dict.fromkeys(ends))}")
+    return f"{METRIC_WORDS.get(metric, metric)} by region size. " + "; ".join(words) + "."
+
+
+def layer_word(layer: object) -> str:
+    """`3`, or `none` outside the blocks."""
+    return "none" if pd.isna(layer) else str(int(layer))  # type: ignore[call-overload]

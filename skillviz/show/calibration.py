@@ -1,0 +1,53 @@
+"""The calibration page's exhibits: confidence, reliability, and the bins behind them."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.plots.calibration import bin_counts, confidence_histogram, reliability_diagram
+from skillviz.show import alt
+from skillviz.show.exhibit import Exhibit, kept
+
+HEIGHT = 420
+
+
+@kept
+def confidence(bins: pd.DataFrame, theme: str) -> Exhibit:
+    """How many examples are predicted with which confidence."""
+    return Exhibit(
+        name="confidence",
+        title="How sure it is",
+        figure=confidence_histogram(bins, theme=theme, height=HEIGHT),
+        reads="how many examples are predicted with which confidence. Piled up at the right: always sure.",
+        alt=alt.histogram(bins),
+        table=bins,
+        words=("confidence",),
+    )
+
+
+@kept
+def reliability(bins: pd.DataFrame, theme: str) -> Exhibit:
+    """Accuracy against confidence."""
+    return Exhibit(
+        name="reliability",
+        title="Whether it is right to be",
+        figure=reliability_diagram(bins, theme=theme, height=HEIGHT),
+        reads="on the diagonal, confidence is accuracy; below it the model is too sure, above it not sure enough. "
+        "Large marks are bins with many examples, vertical lines 95 % intervals.",
+        alt=alt.reliability(bins),
+        table=bins,
+        words=("ece",),
+    )
+
+
+@kept
+def counts(bins: pd.DataFrame, theme: str) -> Exhibit:
+    """How many examples each bin stands on."""
+    return Exhibit(
+        name="counts",
+        title="Examples in each bin",
+        figure=bin_counts(bins, theme=theme),
+        reads="bins with few examples say little: their intervals above are wide.",
+        alt=alt.histogram(bins),
+        table=bins,
+    )

@@ -1,0 +1,133 @@
+"""The compare page's exhibits: values, differences from the baseline, curves, reliability, shared entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from skillviz.plots import compare as plots
+from skillviz.plots.calibration import reliability_diagram
+from skillviz.plots.overlap import overlap_map
+from skillviz.plots.sparsity import by_size, metric_by_size
+from skillviz.plots.theme import Style, state_style
+from skillviz.show import alt, text
+from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
+from skillviz.ui.pages.compare.compared import Side
+
+HEIGHT = 480
+STATES = {"grafted": "grafts", "finetuned": "fine-tuned models"}
+
+
+def styles(found: Sequence[Side], tuned: Sequence[str] = ()) -> dict[str, Style]:
+    """Colour and marks of each run, and of the fine-tuned models under these names."""
+    own = state_style("finetuned")
+    others = {key: Style(f"fine-{key}", own.color, own.symbol, own.dash) for key in tuned}
+    return plots.run_styles([(side.key, side.entry.localizer, side.name) for side in found]) | others
+
+
+@kept
+def values(table: pd.DataFrame, marks: Mapping[str, Style], metrics: Sequence[str], state: str, theme: str) -> Exhibit:
+    """What each run's model does, alone."""
+    beside = " and, as round marks, of the fine-tuned models" if state == "grafted" else ""
+    return Exhibit(
+        name="compare_values",
+        title="Values",
+        figure=plots.values(table, marks, metrics, theme=theme),
+        reads=f"one mark a run: the values of the {STATES[state]}{beside}, with 95 % intervals over examples. Right is "
+        "better in the top panel, left in the two below. Where intervals overlap, only the differences can decide.",
+        alt=_said("Values", table, marks),
+        table=table,
+        words=("accuracy", "ece", "nll"),
+    )
+
+
+@kept
+def differences(
+    table: pd.DataFrame, marks: Mapping[str, Style], baseline: str, metrics: Sequence[str], theme: str
+) -> Exhibit:
+    """What each run's model does less the baseline's, on the same examples."""
+    return Exhibit(
+        name="compare_differences",
+        title=f"Differences from {baseline}",
+        figure=plots.differences(table, marks, baseline, metrics, theme=theme),
+        reads="the upright line is the baseline. A run whose interval leaves the line out differs; one whose interval "
+        "crosses it may not. Intervals come from 1,000 resamples of the shared examples, one comparison at a time: of "
+        "twenty comparisons of equal models, about one leaves the line out by luck.",
+        alt=_said(f"Differences from {baseline}", table, marks),
+        table=table,
+        words=("paired",),
+    )
+
+
+def _said(title: str, table: pd.DataFrame, marks: Mapping[str, Style]) -> str:
+    words = [
+        f"{marks[str(run)].title} {METRIC_WORDS.get(str(metric), str(metric))} {metric_value(str(metric), value)}"
+        for run, metric, value in zip(table["run"], table["metric"], table["value"], strict=True)
+    ]
+    return f"{title}. " + "; ".join(words) + "."
+
+
+@kept
+def sizes(
+    curve: pd.DataFrame, marks: Mapping[str, Style], metric: str, levels: Mapping[str, float], theme: str
+) -> Exhibit:
+    """Each run's curve over region sizes."""
+    points = by_size(curve, metric, ())
+    return Exhibit(
+        name="compare_sizes",
+        title=f"{metric_title(metric)} by region size",
+        figure=metric_by_size(curve, metric, references=levels, own_size=(), styles=marks, theme=theme, height=HEIGHT),
+        reads="one line a run, at the sizes that it was evaluated at; a run of one size is a single mark. Vertical "
+        "lines are 95 % intervals over examples.",
+        alt=alt.sparsity(points.assign(localizer=points["localizer"].map(lambda key: marks[key].title)), metric),
+        table=points,
+        words=("size", "chance"),
+    )
+
+
+@kept
+def reliability(bins: pd.DataFrame, marks: Mapping[str, Style], state: str, theme: str) -> Exhibit:
+    """Accuracy against confidence of every run's model."""
+    return Exhibit(
+        name="compare_reliability",
+        title=f"Reliability of the {STATES[state]}",
+        figure=reliability_diagram(bins, styles=marks, theme=theme, height=HEIGHT),
+        reads="on the diagonal, confidence is accuracy; below it the model is too sure, above it not sure enough. "
+        "Large marks are bins with many examples, vertical lines 95 % intervals. 15 bins of equal width.",
+        alt=alt.reliability(bins.assign(state=bins["state"].map(lambda key: marks[key].title))),
+        table=bins,
+        words=("ece", "confidence"),
+    )
+
+
+@kept
+def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
+    """How much every two regions share: `iou` or `overlap`."""
+    titles = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}
+    reads = {
+        "iou": "of all entries that either region has, the percentage that both have: 100 % only for equal regions.",
+        "overlap": "of the entries of the column's region, the percentage that the row's region has too: a small "
+        "region inside a large one has 100 % in its column.",
+    }
+    return Exhibit(
+        name=f"compare_{kind}",
+        title=titles[kind],
+        figure=overlap_map(table, kind, theme=theme),
+        reads=f"{reads[kind]} In brackets, what two random regions of these sizes would share.",
+        alt=_shared_alt(table, kind),
+        table=table,
+        words=("iou" if kind == "iou" else "overlap",),
+    )
+
+
+def _shared_alt(table: pd.DataFrame, kind: str) -> str:
+    pairs = table[(table["row"] < table["column"]) if kind == "iou" else (table["row"] != table["column"])]
+    words = [
+        f"{row['row']} and {row['column']} {text.percent(row['value'])}"
+        if kind == "iou"
+        else f"of {row['column']} in {row['row']} {text.percent(row['value'])}"
+        for row in pairs.to_dict("records")
+    ]
+    return "Shared entries. " + "; ".join(words) + "."

@@ -1,0 +1,36 @@
+"""The continual page's exhibits: every task after every stage, and each mode less a model of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from skillviz.plots.continual import by_stage
+from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.sentences import metric_title, metric_value
+
+MODES = {"naive": "naive", "grafting": "within regions", "independent": "a model of its own"}
+
+
+@kept
+def stages(table: pd.DataFrame, metric: str, start: Mapping[str, float], theme: str) -> Exhibit:
+    """Every task's metric after every stage."""
+    rows = table[table["metric"] == metric].reset_index(drop=True)
+    said = [
+        f"{row['task']} after stage {row['stage']}, {MODES.get(row['mode'], row['mode'])}: "
+        f"{metric_value(metric, row['value'])}"
+        for row in rows.to_dict("records")
+    ]
+    return Exhibit(
+        name=f"continual_{metric}",
+        title=f"{metric_title(metric)} after every stage",
+        figure=by_stage(table, metric, start=start, theme=theme),
+        reads="one panel a task, in the order of learning; it begins with the task's own stage, and what follows is "
+        "the training of later tasks. The dotted line is a model that learned this task alone, the thinly dotted one "
+        "the pre-trained model. Upright lines are 95 % intervals over test examples; changes are judged by paired "
+        "ones, which are narrower.",
+        alt=f"{metric_title(metric)} by stage. {'; '.join(said)}.",
+        table=rows,
+        words=("continual", "graft"),
+    )

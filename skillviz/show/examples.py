@@ -1,0 +1,135 @@
+"""The examples page's exhibits: confidence of graft against fine-tuned model, one example's classes, and confusions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from skillviz.plots.classes import class_results, confusion_matrix
+from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
+from skillviz.plots.theme import state_style
+from skillviz.show import text
+from skillviz.show.exhibit import Exhibit, kept
+from skillviz.ui.pages.examples.area import Area
+
+HEIGHT = 480
+MEASURES = {"confidence": "confidence in the true class", "margin": "margin of the true class"}
+BRIEF = {"confidence": "confidence", "margin": "margin"}
+RESAMPLES, FEW = 500, 200
+MANY = 4000  # examples from which on fewer resamples have to do
+RESULTS = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
+SUMMARY = (
+    "how sure the fine-tuned model (across) and the graft (up) are of the true class. On the dotted line both are "
+    "equally sure."
+)
+BY_MARGIN = (
+    "the margin is the true class's score minus the best other one's: above zero the model is right. It tells examples "
+    "apart that all have a confidence near 100 %."
+)
+
+
+@kept
+def scatter(
+    points: pd.DataFrame, measure: str, chosen: str | None, theme: str, marked: Area | None = None, drags: bool = False
+) -> Exhibit:
+    """Every example by what both models give its true class; `points` as of `examples.points`.
+
+    `marked` is drawn where it is of this measure; `drags` lets the mouse draw another.
+    """
+    framed = (*marked.finetuned, *marked.grafted) if marked is not None and marked.measure == measure else None
+    shown = points[points["shown"]]
+    counts = shown["case"].value_counts()
+    said = ", ".join(f"{style.title} {counts.get(case, 0):,}" for case, style in CASES.items())
+    return Exhibit(
+        name="scatter",
+        title=f"Fine-tuned against grafted: {MEASURES[measure]}",
+        figure=confidence_scatter(
+            points, measure, chosen=chosen, framed=framed, drags=drags, theme=theme, height=HEIGHT
+        ),
+        reads=SUMMARY if measure == "confidence" else BY_MARGIN,
+        alt=f"{len(shown):,} examples by {MEASURES[measure]}: {said}.",
+        table=shown[["example_id", "case", "finetuned", "grafted"]],
+        words=("confidence", "margin"),
+    )
+
+
+@kept
+def probabilities(shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None, theme: str) -> Exhibit:
+    """What each state gives every class for one example; `shares` by state [label]."""
+    rows = [(state, c, float(p)) for state, values in shares.items() for c, p in enumerate(values)]
+    frame = pd.DataFrame(rows, columns=["state", "class", "probability"])
+    said = [
+        f"{state_style(state).title} {labels[int(np.argmax(values))]} {text.percent(float(np.max(values)))}"
+        for state, values in shares.items()
+    ]
+    return Exhibit(
+        name="probabilities",
+        title="What the three models say",
+        figure=class_probabilities(frame, labels, true=true, theme=theme),
+        reads="one mark a model on each class's line; the rightmost mark of a model is what it predicts.",
+        alt=f"Class probabilities: {'; '.join(said)}.",
+        table=frame.assign(**{"class": [labels[c] for c in frame["class"]]}),
+        words=("pretrained", "graft", "confidence"),
+    )
+
+
+@kept
+def confusion(counts: np.ndarray, labels: Sequence[str], state: str, theme: str) -> Exhibit:
+    """Which classes one model takes for which; counts [true, predicted]."""
+    title = state_style(state).title
+    true, predicted = np.indices(counts.shape)
+    frame = pd.DataFrame({"true": true.ravel(), "predicted": predicted.ravel(), "count": counts.ravel()})
+    names = np.array(labels, dtype=object)
+    return Exhibit(
+        name=f"confusion_{state}",
+        title=f"Confusions: {title}",
+        figure=confusion_matrix(frame, labels, theme=theme),
+        reads="a row is a true class, a column what the model says; framed cells are right, darker ones a larger share "
+        "of their row. " + ("Numbers count examples." if len(labels) <= 8 else "Numbers are percent of the row."),
+        alt=f"Confusion matrix of the {title} model: {int(np.trace(counts)):,} of {int(counts.sum()):,} examples are "
+        f"right; {_most_confused(counts, labels)}",
+        table=frame.assign(true=names[frame["true"]], predicted=names[frame["predicted"]]),
+        words=("confusion",),
+    )
+
+
+def _most_confused(counts: np.ndarray, labels: Sequence[str]) -> str:
+    wrong = counts - np.diag(np.diag(counts))
+    if not wrong.sum():
+        return "no class is taken for another."
+    true, predicted = np.unravel_index(wrong.argmax(), wrong.shape)
+    return f"most often {labels[int(true)]} is taken for {labels[int(predicted)]} ({int(wrong.max()):,} times)."
+
+
+def resamples(n: int) -> int:
+    """How often the examples are drawn anew for the intervals of so many of them."""
+    return RESAMPLES if n <= MANY else FEW
+
+
+@kept
+def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resamples: int, theme: str) -> Exhibit:
+    """Precision, recall or F1 of every class, model beside model; `results` as of `core.confusion.class_results`."""
+    rows = results[results["metric"] == metric]
+    said = []
+    for state, mine in rows.groupby("state", sort=False):
+        known = mine.dropna(subset="value")
+        if len(known):
+            worst = known.iloc[int(known["value"].to_numpy().argmin())]
+            low = f"{labels[int(worst['class'])]} {text.percent(worst['value'])}"
+            said.append(f"{state_style(str(state)).title} lowest for {low}")
+    return Exhibit(
+        name="classes",
+        title=f"{RESULTS[metric]} of every class",
+        figure=class_results(results, labels, metric, theme=theme),
+        reads=f"one mark a model with its 95 % interval over examples ({_interval(metric, resamples)}); n counts the "
+        "examples of the class. Intervals that overlap widely tell nothing apart.",
+        alt=f"{RESULTS[metric]} by class: {'; '.join(said) or 'nothing was predicted'}.",
+        table=results.assign(**{"class": [labels[c] for c in results["class"]]}),
+        words=("precision", "recall", "f1"),
+    )
+
+
+def _interval(metric: str, resamples: int) -> str:
+    return f"bootstrap, {resamples} resamples" if metric == "f1" else "Wilson"

@@ -1,0 +1,64 @@
+"""The methods page's exhibits: a metric against parameters touched, and every method less the graft."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from skillviz.plots.methods import against_touched, method_style, rivals
+from skillviz.show import text
+from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
+
+
+@kept
+def by_touched(
+    points: pd.DataFrame, metric: str, task: str, levels: Mapping[str, float], theme: str, name: str = "touched"
+) -> Exhibit:
+    """The metric of every method by the parameters that it touches."""
+    shown = points[points["metric"] == metric]
+    better = "lower" if metric in ("ece", "nll") else "higher"
+    return Exhibit(
+        name=f"methods_{name}_{metric}",
+        title=f"{metric_title(metric)} on {task}",
+        figure=against_touched(points, metric, references=levels, theme=theme),
+        reads=f"further left touches fewer of the graftable parameters, {better} is better; "
+        "a line is one method at several sizes. "
+        "Vertical lines are 95 % intervals over test examples and seeds, over seeds alone where a size has no "
+        "predictions. Methods that touch equally many stand side by side. Level lines need no parameters.",
+        alt=_said(shown, metric, task),
+        table=shown.reset_index(drop=True),
+        words=("touched", "bitfit", "lora", "retrain"),
+    )
+
+
+@kept
+def against_graft(
+    differences: pd.DataFrame, metric: str, task: str, share: float, theme: str, name: str = "rivals"
+) -> Exhibit:
+    """Every method less the graft of one size, paired by example."""
+    words = [
+        f"{method_style(row['method']).title} {text.points(row['value'])}"
+        for row in differences[differences["metric"] == metric].to_dict("records")
+    ]
+    side = "left" if metric in ("ece", "nll") else "right"
+    return Exhibit(
+        name=f"methods_{name}_{metric}",
+        title=f"{metric_title(metric)} less that of the graft",
+        figure=rivals(differences, metric, theme=theme),
+        reads=f"each method less the graft of {text.share(share)}, on the same test examples of {task}; to the {side} "
+        "of the upright line the method is better. An interval that crosses the line leaves open which is better.",
+        alt=f"{METRIC_WORDS.get(metric, metric)} on {task} less that of the graft: {'; '.join(words)}.",
+        table=differences,
+        words=("paired", "ece"),
+    )
+
+
+def _said(rows: pd.DataFrame, metric: str, task: str) -> str:
+    words = [
+        f"{method_style(row['method']).title}, {text.share(row['touched'])} touched, "
+        f"{metric_value(metric, row['value'])}"
+        for row in rows.to_dict("records")
+    ]
+    return f"{METRIC_WORDS.get(metric, metric)} on {task} by parameters touched: {'; '.join(words)}."

@@ -1,0 +1,38 @@
+"""The paper page's exhibit: published values beside those measured here."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.plots.methods import method_style
+from skillviz.plots.paper import beside
+from skillviz.show import text
+from skillviz.show.exhibit import Exhibit, kept
+from skillviz.ui.pages.paper.table import NAMES
+
+
+@kept
+def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, theme: str) -> Exhibit:
+    """One metric of every task and method, published and here; `table` are the rows as words."""
+    tasks = list(dict.fromkeys(table["task"]))
+    name = NAMES.get(metric, metric)
+    both = set(marks["source"]) == {"here", "published"}
+    ours = "filled marks are measured here, with 95 % intervals over examples and seeds; " if both else ""
+    return Exhibit(
+        name="paper_values",
+        title=f"{name[:1].upper()}{name[1:]}, {title}",
+        figure=beside(marks, tasks, metric, theme=theme),
+        reads=f"{ours}hollow ones are published, with one standard deviation over five samples of the data. Tasks go "
+        "by their published names where there is one; the table says what stands for them here.",
+        alt=_said(marks, name),
+        table=table,
+        words=("published", "ece"),
+    )
+
+
+def _said(marks: pd.DataFrame, name: str) -> str:
+    words = [
+        f"{row['task']}, {method_style(row['method']).title}, {row['source']} {text.percent(row['value'])}"
+        for row in marks.to_dict("records")
+    ]
+    return f"{name} published and here. {'; '.join(words)}."

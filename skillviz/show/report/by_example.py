@@ -1,0 +1,42 @@
+"""The report's section on single examples: where graft and fine-tuned model disagree, and class by class."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from skillviz.core.confusion import class_results, confusion
+from skillviz.runs.run import Run
+from skillviz.show import examples as exhibits
+from skillviz.show.report.parts import Charts, Heading, Make, Section, Words
+from skillviz.ui import measures
+from skillviz.ui.entries import headline_split
+from skillviz.ui.pages.examples import table as examples
+from skillviz.ui.pages.examples import words as examples_words
+
+
+def by_example(run: Run) -> list[Section]:
+    """Every example by what both models give its true class, confusions and classes; nothing without predictions."""
+    split, predictions = headline_split(run.record), run.predictions()
+    if predictions.empty or run.record.task is None:
+        return []
+    table = examples.scored(predictions, run.record, split)
+    points = examples.points(table, table["case"].notna(), "confidence")
+    points["words"] = points["example_id"]  # the report stays small: what a mark says stands in the dashboard
+    found, labels = measures.state_logits(predictions, run.record, split, examples.STATES)
+    resamples = exhibits.resamples(len(labels))
+    results = class_results(found, labels, resamples)
+    confusions: list[Make] = [
+        partial(exhibits.confusion, confusion(z, labels), run.labels, state) for state, z in found.items()
+    ]
+    parts = (
+        Words(
+            examples_words.disagreement(found["grafted"], found["finetuned"], labels, split),
+            ("agreement", "mcnemar", "graft"),
+        ),
+        Charts((partial(exhibits.scatter, points, "confidence", None),)),
+        Heading("Class by class"),
+        Words(examples_words.classes(results, run.labels), ("f1", "confusion")),
+        Charts(tuple(confusions)),
+        Charts(tuple(partial(exhibits.by_class, results, run.labels, m, resamples) for m in exhibits.RESULTS)),
+    )
+    return [Section("examples", "Which examples does the graft get right, and why?", parts)]

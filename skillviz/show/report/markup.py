@@ -1,0 +1,80 @@
+"""Texts, tables and exhibits as HTML. Everything is escaped here: names, notes and paths are a user's own words."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import Any
+
+import pandas as pd
+from markdown_it import MarkdownIt
+
+from skillviz.show import text
+from skillviz.show.exhibit import Exhibit
+from skillviz.show.glossary import NAMES
+
+MOST_ROWS = 200
+
+# emphasis, code and escapes; no HTML, links or pictures, whoever wrote the text
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).disable(["link", "image", "autolink"])
+
+
+def inline(markdown: str) -> str:
+    """The Markdown of a sentence as HTML."""
+    rendered: str = _MARKDOWN.renderInline(markdown)
+    return rendered
+
+
+def anchor(word: str) -> str:
+    """Where the glossary's entry of a word stands."""
+    return f"word-{word}"
+
+
+def words(names: tuple[str, ...]) -> str:
+    """Links to the glossary's entries, or nothing."""
+    if not names:
+        return ""
+    links = [f'<a href="#{anchor(name)}">{escape(NAMES.get(name, name))}</a>' for name in names]
+    return f'<p class="words">Words: {", ".join(links)}</p>'
+
+
+def table(frame: pd.DataFrame, title: str) -> str:
+    """The frame as an HTML table with this caption; the first column names the rows."""
+    heads = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in frame.columns)
+    rows = "".join(_row(list(row)) for row in frame.head(MOST_ROWS).itertuples(index=False))
+    body = f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
+    left_out = len(frame) - MOST_ROWS
+    more = f"<p>The first {MOST_ROWS} of {len(frame):,} rows; the dashboard's CSV has all.</p>" if left_out > 0 else ""
+    name = escape(title)
+    inside = f"<table><caption>{name}</caption>{body}</table>"
+    # what scrolls sideways must be reachable by keyboard
+    return f'<div class="table" role="region" aria-label="{name}" tabindex="0">{inside}</div>{more}'
+
+
+def _row(values: list[Any]) -> str:
+    first, *others = [escape(cell(value)) for value in values]
+    return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{value}</td>" for value in others)}</tr>'
+
+
+def cell(value: Any) -> str:
+    """A table's value as a reader sees it: thousands separated, four figures, `n/a` where there is none."""
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return text.MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def figure(exhibit: Exhibit, number: int) -> str:
+    """The exhibit as an empty place of the figure's height, with title, reading line and folded table."""
+    heading, reads, alt = escape(exhibit.title), escape(exhibit.reads), escape(exhibit.alt)
+    height = int(exhibit.figure.layout.height)
+    rows = text.counted(len(exhibit.table), "row")
+    return (
+        f'<figure><h3>{heading}</h3><div class="chart" role="img" aria-label="{alt}" data-figure="{number}" '
+        f'style="height:{height}px"></div><noscript><p>{alt}</p></noscript>'
+        f"<figcaption>How to read this: {reads}</figcaption>{words(exhibit.words)}"
+        f"<details><summary>Table ({rows})</summary>{table(exhibit.table, exhibit.title)}</details></figure>"
+    )

@@ -1,0 +1,283 @@
+"""The one sentence under each title, computed from the run; a claim is made only where its interval allows it."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from skillviz.core.localizers.described import rest_of
+from skillviz.core.temperature import COLDEST, HOTTEST
+from skillviz.plots.theme import localizer_style, state_style
+from skillviz.runs.record import Estimate, RunRecord, Scores
+from skillviz.show import text
+
+METRIC_WORDS = {
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "ece": "ECE",
+    "ece_equal_mass": "equal-mass ECE",
+    "nll": "NLL",
+    "brier": "Brier score",
+    "confidence": "mean confidence",
+    "agreement": "agreement",
+}
+IN_PERCENT = ("accuracy", "f1", "ece", "ece_equal_mass", "confidence", "agreement")
+RIVALS = {"finetuned": "the fine-tuned model", "temperature": "the temperature-scaled fine-tuned model"}
+LOWER_IS_BETTER = ("ece", "ece_equal_mass", "nll", "brier")
+
+
+def metric_value(metric: str, value: float | None) -> str:
+    """`80.1 %` or `0.430`, as the metric is read."""
+    return text.percent(value) if metric in IN_PERCENT else text.number(value, digits(metric))
+
+
+def digits(metric: str) -> int:
+    """Decimals that are shown of a metric that is no share."""
+    return 2 if metric == "nll" else 3
+
+
+def metric_interval(metric: str, estimate: Estimate) -> str:
+    """`77.4–82.6` or `0.412–0.450`."""
+    ends = estimate.low, estimate.high
+    return text.percent_interval(*ends) if metric in IN_PERCENT else text.number_interval(*ends, digits(metric))
+
+
+def metric_estimate(metric: str, estimate: Estimate | None) -> str:
+    """`80.1 % (77.4–82.6)`; `n/a` where there is no number."""
+    if estimate is None or estimate.value is None:
+        return text.MISSING
+    value = metric_value(metric, estimate.value)
+    return value if estimate.low is None else f"{value} ({metric_interval(metric, estimate)})"
+
+
+def metric_difference(metric: str, estimate: Estimate) -> str:
+    """`−2.9 points (95 %: −5.1 to −0.8)`."""
+    value = text.points(estimate.value) if metric in IN_PERCENT else text.number(estimate.value, 3)
+    return f"{value} (95{text.SPACE}%: {metric_interval(metric, estimate)})"
+
+
+def verdict(metric: str, difference: Estimate | None) -> str:
+    """`better`, `worse` or `undecided` for grafted - fine-tuned: decided only where the interval leaves out 0.
+
+    An interval without width comes of too few examples to resample, and decides nothing.
+    """
+    if difference is None or difference.low is None or difference.high is None:
+        return "undecided"
+    if difference.low <= 0 <= difference.high or difference.low == difference.high:
+        return "undecided"
+    return "better" if (difference.high < 0) == (metric in LOWER_IS_BETTER) else "worse"
+
+
+def overview(record: RunRecord, scores: Scores) -> str:
+    """What was localized, in Markdown: how little was copied, what it brings back, and how sure the graft is."""
+    size = f"**{text.share(record.share)}** of the graftable parameters"
+    if rest_of(record.spec.localizer) == "zero":
+        return _control(record, scores, size)
+    copied = f"Copying the fine-tuned values of {size} ({text.count(record.size)} of {text.count(record.d)})"
+    return f"{copied} into the pre-trained model {_recovery(record, scores)} {calibration(scores)}"
+
+
+def _control(record: RunRecord, scores: Scores, size: str) -> str:
+    """The same of a control: nothing is copied into the pre-trained model, and no gain is brought back."""
+    metric = record.task.metric if record.task else "accuracy"
+    kept, none, tuned = (
+        metric_estimate(metric, scores.states.get(state, {}).get(metric))
+        for state in ("grafted", "pretrained", "finetuned")
+    )
+    return (
+        f"A control: {size} ({text.count(record.size)} of {text.count(record.d)}) keep their fine-tuned values and "
+        f"**the rest is zero**, instead of the pre-trained value: {METRIC_WORDS[metric]} {kept}; with all of them "
+        f"zero, which is what pre-trained stands for in this run, {none}; fine-tuned {tuned}."
+    )
+
+
+def basis(scores: Scores, record: RunRecord, split: str) -> str:
+    """What the numbers of a run stand on, in one line."""
+    name = record.task_name
+    classes = len(record.task.labels) if record.task else 0
+    return (
+        f"{_n(scores)} of the {split} set of {text.plain(name)}, {classes} classes; "
+        "ECE with 15 equal-width bins; intervals over examples."
+    )
+
+
+def unknown_architecture(record: RunRecord) -> str:
+    """Says so where the model's family is not known and tensors go under their own names; else empty."""
+    architecture = record.architecture
+    if architecture is None or architecture.known:
+        return ""
+    return (
+        f"The architecture '{text.plain(architecture.model_type)}' is not in skillviz's table of families: its "
+        "tensors are listed under their own names with kind 'other'."
+    )
+
+
+def one_step(record: RunRecord, loss: float) -> str:
+    """How a localizer without a search chose its region; `loss` in nats, NaN where it looked at none."""
+    seen = (
+        "without looking at the loss" if math.isnan(loss) else f"at a training loss of **{text.number(loss, 2)}** nats"
+    )
+    return (
+        f"*{record.spec.localizer}* chose all **{text.count(record.size)}** entries in one step, {seen}: "
+        "there is no search to follow."
+    )
+
+
+def _recovery(record: RunRecord, scores: Scores) -> str:
+    metric = record.task.metric if record.task else "accuracy"
+    ends = [scores.states.get(s, {}).get(metric) for s in ("pretrained", "grafted", "finetuned")]
+    before, graft, after = (metric_value(metric, e.value if e else None) for e in ends)
+    path = f"{METRIC_WORDS[metric]} {before} → {graft}, fine-tuned {after}"
+    if scores.recovered is None or scores.recovered.value is None:
+        return f"gives {path}; fine-tuning gained nothing here that a share could be told of."
+    interval = f"95{text.SPACE}%: {text.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
+    kept = f"**{text.percent(scores.recovered.value, 0)}** ({interval}) of what fine-tuning gained"
+    return f"brings back {kept} ({path})."
+
+
+def calibration(scores: Scores) -> str:
+    """How the graft's confidence compares with the fine-tuned model's, as far as the paired interval says."""
+    graft, tuned = (scores.states.get(s, {}).get("ece") for s in ("grafted", "finetuned"))
+    if graft is None or tuned is None or graft.value is None or tuned.value is None:
+        return ""
+    pair = f"ECE {text.percent(graft.value)} against {text.percent(tuned.value)}"
+    difference = scores.differences.get("ece")
+    decided = verdict("ece", difference)
+    if difference is None or decided == "undecided":
+        return f"No difference in calibration to the fine-tuned model can be told on {_n(scores)} ({pair})."
+    change = metric_difference("ece", difference)
+    return f"Its confidence is **{decided} calibrated** than the fine-tuned model's ({pair}; difference {change})."
+
+
+def eces(values: dict[str, float], bins: int, equal_mass: bool, n: int) -> str:
+    """The calibration errors of the models at the chosen bins."""
+    names = {"finetuned": "the fine-tuned model", "temperature": "the same at the fitted temperature"}
+    names |= {"pretrained": "the pre-trained model", "grafted": "the graft"}
+    said = ", ".join(f"**{text.percent(value)}** for {names[state]}" for state, value in values.items())
+    kind = "equal mass" if equal_mass else "equal width"
+    return f"Expected calibration error (ECE) with {bins} bins of {kind} on {text.counted(n, 'example')}: {said}."
+
+
+def against(difference: Estimate, rival: str) -> str:
+    """What the paired difference in ECE allows to be said about the graft."""
+    decided = verdict("ece", difference)
+    if decided == "undecided":
+        return f"The interval holds zero: no difference in calibration to {rival} can be told."
+    return f"The graft is **{decided} calibrated** than {rival}: the interval leaves out zero."
+
+
+def ece_verdict(rival: str, difference: Estimate) -> str:
+    """The paired difference in ECE to a rival of the graft (RIVALS), with what it allows to be said."""
+    said = f"ECE of the graft less that of {RIVALS[rival]}: **{metric_difference('ece', difference)}**, paired."
+    return f"{said} {against(difference, RIVALS[rival])}"
+
+
+def _n(scores: Scores) -> str:
+    return text.counted(scores.n, "example")
+
+
+def region(kinds: pd.DataFrame, layers: pd.DataFrame) -> str:
+    """Where the entries lie: the densest kind, and the span of layers that hold half of them.
+
+    `kinds` has kind, selected, total, enrichment; `layers` has layer (from 1) and share, adding up to 1.
+    """
+    chosen = kinds[kinds["selected"] > 0]
+    if chosen.empty:
+        return "The region is empty: nothing was copied."
+    dense = chosen.sort_values("enrichment", ascending=False, kind="stable").iloc[0]
+    most = chosen.sort_values("selected", ascending=False, kind="stable").iloc[0]
+    total = int(chosen["selected"].sum())
+    first = f"Most entries lie in **{most['kind']}** ({text.percent(most['selected'] / total)} of the region)"
+    second = f"the densest kind is **{dense['kind']}**, with {times(dense['enrichment'])} its fair share"
+    return f"{first}; {second}. {_span(layers)}"
+
+
+def times(enrichment: float) -> str:
+    """`3.2 ×`."""
+    return text.number(enrichment, 1 if enrichment >= 0.95 else 2) + text.SPACE + "×"
+
+
+def tensor(row: pd.Series, rows: int, cols: int) -> str:
+    """One tensor: how much of it is chosen, and how far it moved in fine-tuning."""
+    whole = f"{text.count(rows)} × {text.count(cols)}" if rows > 1 else f"{text.count(cols)}"
+    chosen = (
+        f"**{text.counted(int(row['selected']), 'entry')}** of {whole} ({text.share(row['selected'] / row['total'])})"
+    )
+    moved = f"mean {row['movement_mean']:.2g}, largest {row['movement_max']:.2g}, length {row['movement_l2']:.3g}"
+    return f"{chosen} are in the region. Movement in fine-tuning: {moved}."
+
+
+def _span(layers: pd.DataFrame) -> str:
+    """The shortest run of neighbouring layers with at least half of the entries."""
+    shares = layers["share"].to_numpy()
+    numbers = layers["layer"].to_numpy()
+    if len(shares) < 2 or shares.sum() == 0:
+        return ""
+    spans = [(j - i, -shares[i : j + 1].sum(), i, j) for i in range(len(shares)) for j in range(i, len(shares))]
+    _, held, i, j = min(s for s in spans if -s[1] >= 0.5 * shares.sum() - 1e-12)
+    where = f"layer **{numbers[i]}** alone holds" if i == j else f"layers **{numbers[i]} to {numbers[j]}** hold"
+    return f"Of {len(shares)} layers, {where} {text.percent(-held)} of it."
+
+
+def metric_title(metric: str) -> str:
+    """The metric as a heading: `Accuracy`, `ECE`."""
+    words = METRIC_WORDS.get(metric, metric)
+    return words[:1].upper() + words[1:]
+
+
+def sparsity(points: pd.DataFrame, metric: str, finetuned: float | None) -> str:
+    """Which localizer does best at small, middle and large size; near ties are called so.
+
+    `points` has one row a localizer and size (seeds put together): localizer, size, share, value, low, high.
+    """
+    shared = points[points.groupby("size")["localizer"].transform("nunique") > 1]
+    if points.empty:
+        return "No run of this pair and task holds this metric."
+    shown = shared if len(shared) else points
+    groups = [rows for _, rows in shown.groupby("size", sort=True)]
+    ends = groups if len(groups) < 4 else [groups[0], groups[len(groups) // 2], groups[-1]]
+    said = "; ".join(f"at {text.share(float(rows['share'].iloc[0]))} {_leader(rows, metric)}" for rows in ends)
+    tuned = f" The fine-tuned model has {metric_value(metric, finetuned)}." if finetuned is not None else ""
+    return f"Best {METRIC_WORDS.get(metric, metric)}: {said}.{tuned}"
+
+
+def sparsity_reads(points: pd.DataFrame) -> str:
+    """How to read the sparsity figure, as far as it depends on what was drawn."""
+    most = int(points["seeds"].max()) if len(points) else 1
+    over = f"over {most} seeds where there are several, else over examples" if most > 1 else "over examples (one seed)"
+    return (
+        f"further left is a smaller region. Vertical lines are 95 % intervals, {over}. A localizer that chooses its "
+        "own size is shown as single marks, one a run. Level lines need no region."
+    )
+
+
+def _leader(rows: pd.DataFrame, metric: str) -> str:
+    """The best localizer at one size with its value, and those whose intervals meet its own."""
+    sign = -1 if metric in LOWER_IS_BETTER else 1
+    ordered = rows.assign(rank=sign * rows["value"]).sort_values("rank", ascending=False)
+    best = ordered.iloc[0]
+    said = f"**{localizer_style(best['localizer']).title}** ({metric_value(metric, best['value'])})"
+    others = ordered[ordered["localizer"] != best["localizer"]]
+    near = others[(others["low"] <= best["high"]) & (others["high"] >= best["low"])]
+    if near.empty:
+        return said
+    names = [localizer_style(name).title for name in near["localizer"].unique()]
+    return f"{said}, intervals overlapping with {text.listed(names)}"
+
+
+def library(entries: int, pairs: int, failed: int) -> str:
+    """How many runs there are."""
+    base = f"**{text.counted(entries, 'run')}** of {text.counted(pairs, 'pair')} of models"
+    return base + (f"; {failed} did not finish." if failed else ".")
+
+
+def temperature(value: float | None) -> str:
+    """The fitted temperature; at an end of its range nothing was there to fit it to, which is said."""
+    told = f"{state_style('temperature').title}: temperature {text.number(value, 2)}, fitted on validation data."
+    if value is None or COLDEST * 1.001 < value < HOTTEST / 1.001:
+        return told
+    return (
+        f"{told} That is an end of the range that is searched, {COLDEST:g} to {HOTTEST:g}: the validation examples "
+        "leave nothing to fit (no error among them, or too few), so this comparison says little."
+    )

@@ -1,0 +1,34 @@
+"""The sparsity page's exhibit: a metric by region size."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.plots.sparsity import by_size, metric_by_size
+from skillviz.runs.record import RunRecord
+from skillviz.show import alt, sentences
+from skillviz.show.exhibit import Exhibit, kept
+from skillviz.ui import measures
+
+HEIGHT = 520
+
+
+@kept
+def sizes(curve: pd.DataFrame, record: RunRecord, split: str, metric: str, theme: str) -> Exhibit:
+    """One line a localizer over all runs of a pair; `curve` as of `measures.pair_curve`."""
+    own_size, levels = measures.own_sizes(curve), measures.levels(record, split, metric)
+    points = by_size(curve, metric, own_size)
+    return Exhibit(
+        name="sparsity",
+        title=f"{sentences.metric_title(metric)} by region size",
+        figure=metric_by_size(curve, metric, references=levels, own_size=own_size, theme=theme, height=HEIGHT),
+        reads=sentences.sparsity_reads(points),
+        alt=alt.sparsity(points, metric),
+        table=points,
+        words=("seed", "chance"),
+    )
+
+
+def sentence(exhibit: Exhibit, record: RunRecord, split: str, metric: str) -> str:
+    """Which localizer does best at which size, in Markdown."""
+    return sentences.sparsity(exhibit.table, metric, measures.levels(record, split, metric).get("finetuned"))

@@ -1,0 +1,201 @@
+"""Pictures of a study's tables, whatever its experiment: methods by size, shared entries, confidence, reliability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.plots.calibration import confidence_histogram
+from skillviz.plots.composition import shares_by_kind, shares_by_layer
+from skillviz.plots.methods import against_touched, method_style
+from skillviz.plots.overlap import FEW, overlap_map
+from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
+from skillviz.plots.theme import localizer_style
+from skillviz.show import text
+from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
+from skillviz.ui.pages.methods.tables import every_point
+
+SHARED = {
+    "iou": "of all entries that either region has, the percentage that both have",
+    "overlap": "of the entries of the column's region, the percentage that the row's has too",
+}
+
+
+@kept
+def scores(table: pd.DataFrame, id_task: str, task: str, metric: str, theme: str) -> Exhibit:
+    """One metric of all methods of a task by the parameters that they touch."""
+    points = every_point(table, id_task, task)
+    shown = points[points["metric"] == metric].reset_index(drop=True)
+    before = shown.loc[shown["method"] == "pretrained", "value"]
+    levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
+    name = task if task == id_task else f"{task} after training on {id_task.replace('+', ' + ')}"
+    words = [
+        f"{method_style(row['method']).title} {text.share(row['touched'])} {metric_value(metric, row['value'])}"
+        for row in shown.to_dict("records")
+    ]
+    return Exhibit(
+        name=f"study_scores_{metric}",
+        title=f"{metric_title(metric)} on {name}",
+        figure=against_touched(points, metric, references=levels, theme=theme),
+        reads="one mark a method and size, a line where a method has several; further left touches fewer of the "
+        "graftable parameters. Vertical lines are 95 % intervals over examples and seeds, over seeds alone where a "
+        "size has no predictions.",
+        alt=f"{METRIC_WORDS.get(metric, metric)} on {name} by parameters touched: {'; '.join(words)}.",
+        table=shown,
+        words=("touched", "graft"),
+    )
+
+
+@kept
+def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
+    """What regions share: `overlap` or `iou`."""
+    rows, axes = _beside(table[table["kind"] == kind].reset_index(drop=True))
+    names = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}
+    said = [
+        f"{row['row']} and {row['column']} {text.percent(row['value'])}"
+        for row in rows.to_dict("records")
+        if row["row"] != row["column"]
+    ]
+    return Exhibit(
+        name=f"study_{kind}",
+        title=names[kind],
+        figure=overlap_map(rows, kind, of="region", axes=axes, theme=theme),
+        reads=f"{SHARED[kind]}; {'in the hover' if rows['column'].nunique() > FEW else 'in brackets'}, what random "
+        "regions of these sizes would give. Means over mask seeds.",
+        alt=f"{names[kind]}: {'; '.join(said)}.",
+        table=rows,
+        words=(kind,),
+    )
+
+
+def _beside(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str] | None]:
+    """One row a task and size, one column a localizer, with the axes' titles, where a study compares localizers.
+
+    Its regions are then called `<task> <localizer> <size>`; the others' rows stay as they are.
+    """
+    parts = {end: rows[end].astype(str).str.rsplit(n=2, expand=True) for end in ("row", "column")}
+    if rows.empty or any(part.shape[1] < 3 for part in parts.values()) or set(rows["row"]) == set(rows["column"]):
+        return rows, None
+    of, by = parts["row"], parts["column"]
+    if not (of[0].equals(by[0]) and of[2].equals(by[2]) and of[1].nunique() == 1):
+        return rows, None
+    size = of[2].str.replace("%", f"{text.SPACE}%")
+    seen = rows.assign(row=of[0] + ", " + size, column=by[1].map(lambda name: localizer_style(name).title))
+    return seen, ("region found by", f"{localizer_style(of[1].iloc[0]).title} region of")
+
+
+@kept
+def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
+    """How sure the models are on one task."""
+    rows = table[table["task"] == task].reset_index(drop=True)
+    bins = rows.rename(columns={"low_edge": "lower", "high_edge": "upper"}).assign(
+        bin=rows.groupby("state").cumcount(), confidence=np.nan, accuracy=np.nan, low=np.nan, high=np.nan
+    )
+    said = []
+    for state, own in rows.groupby("state", sort=False):
+        top = own[own["high_edge"] == own["high_edge"].max()]
+        said.append(f"{state} {text.percent(float(top['count'].sum() / own['count'].sum()))} in the highest bin")
+    return Exhibit(
+        name="study_histogram",
+        title=f"How sure the models are, on {task}",
+        figure=confidence_histogram(bins, theme=theme, height=380),
+        reads="share of test examples by the probability of the predicted class. A model that piles up at the right is "
+        "sure of nearly everything. Counts are means over mask seeds.",
+        alt=f"Confidence on {task}: {'; '.join(said)}.",
+        table=rows,
+        words=("confidence",),
+    )
+
+
+@kept
+def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, theme: str) -> Exhibit:
+    """In which layers the entries of a task's regions lie, all seeds together."""
+    rows = _summed(table, task, localizer)
+    layers = rows.groupby("layer")["selected"].sum() / max(int(rows["selected"].sum()), 1)
+    said = [f"layer {number} {text.percent(share)}" for number, share in layers.items()]
+    return Exhibit(
+        name="study_layers",
+        title=f"Where the regions of {task} lie, by layer",
+        figure=shares_by_layer(rows, within="kind", theme=theme),
+        reads="each line is one kind of module and adds up to 100 %: in which layers its chosen entries lie. The line "
+        "of all kinds is the whole region. All mask seeds together.",
+        alt=f"Share of the chosen entries by layer: {', '.join(said)}.",
+        table=rows,
+        words=("region",),
+    )
+
+
+@kept
+def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, theme: str) -> Exhibit:
+    """In which kinds of modules they lie."""
+    rows = _summed(table, task, localizer)
+    kinds = rows.groupby("kind", sort=False)["selected"].sum() / max(int(rows["selected"].sum()), 1)
+    return Exhibit(
+        name="study_kinds",
+        title=f"What the regions of {task} are made of",
+        figure=shares_by_kind(rows, theme=theme),
+        reads="bars are shares of the chosen entries, the upright marks what a region spread evenly would have. All "
+        "mask seeds together.",
+        alt=f"Share by module kind: {', '.join(f'{kind} {text.percent(share)}' for kind, share in kinds.items())}.",
+        table=rows,
+        words=("region", "enrichment"),
+    )
+
+
+@kept
+def settings(table: pd.DataFrame, task: str, metric: str, theme: str) -> Exhibit:
+    """The size reached (`size`) or a metric on one task, by the constants of the searches."""
+    rows = _settings(table[table["task"] == task])
+    shown = rows[rows["metric"] == metric].reset_index(drop=True)
+    is_size = metric == SIZE
+    said = [f"{_setting(row)}: {_told(metric, row['value'])}" for row in shown.to_dict("records")]
+    ends = (
+        "smallest to the largest region of the mask seeds"
+        if is_size
+        else "lowest to the highest end of the 95 % intervals over test examples of the mask seeds"
+    )
+    title = "Size reached" if is_size else metric_title(metric)
+    return Exhibit(
+        name=f"study_settings_{metric}",
+        title=f"{title} on {task} by the constants of the search",
+        figure=by_setting(rows, metric, theme=theme),
+        reads="left the learned mask, whose size is what comes out, by learning rate, a line for each choice of steps "
+        "and bias; right of the upright line searches that are told their size. A flat row of marks: the constants "
+        f"matter little. A mark is the mean over mask seeds, its line goes from the {ends}.",
+        alt=f"{title} on {task}: {'; '.join(said)}.",
+        table=shown,
+        words=("localizer",),
+    )
+
+
+def _settings(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting and metric, with the size as a metric of its own: means over mask seeds, and their ends."""
+    keys = ["localizer", "lr", "steps", "bias", "batch_size"]
+    first = table[table["metric"] == (table["metric"].iloc[0] if len(table) else "")]
+    size = first.assign(metric=SIZE, value=first["share"], low=first["share"], high=first["share"])
+    own = table[table["metric"].isin(("accuracy", "f1", "ece", "nll"))]
+    groups = pd.concat([size, own]).groupby([*keys, "metric"], dropna=False, sort=True)
+    found = groups.agg(value=("value", "mean"), low=("low", "min"), high=("high", "max"), seeds=("seed", "nunique"))
+    return found.reset_index()[[*SETTINGS, "seeds"]]
+
+
+def _setting(row: Mapping[Any, Any]) -> str:
+    """A setting in words: `learned, rate 1e+07, 100 steps, bias 10`."""
+    words = {"rate": row["lr"], "bias": row["bias"], "batch": row["batch_size"]}
+    told = [f"{name} {value:g}" for name, value in words.items() if value == value]
+    return ", ".join([localizer_style(str(row["localizer"])).title, f"{row['steps']:g} steps", *told])
+
+
+def _told(metric: str, value: float) -> str:
+    return text.share(value) if metric == SIZE else metric_value(metric, value)
+
+
+def _summed(table: pd.DataFrame, task: str, localizer: str) -> pd.DataFrame:
+    """The counts of a task's regions, summed over mask seeds."""
+    rows = table[(table["task"] == task) & (table["localizer"] == localizer)]
+    keys = ["layer", "kind", "is_bias"]
+    return rows.groupby(keys, sort=False, dropna=False)[["selected", "total"]].sum().reset_index()

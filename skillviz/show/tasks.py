@@ -1,0 +1,101 @@
+"""The tasks page's exhibits: shared entries, relative gain of regions, what a union gives, stability."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.plots import tasks as plots
+from skillviz.show import text
+from skillviz.show.exhibit import Exhibit, kept
+
+TITLES = {"overlap": "Shared entries, of one region", "iou": "Shared entries (IoU)"}
+READS = {
+    "overlap": "of the entries of the column's region, the percentage that the row's region has too.",
+    "iou": "of all entries that either region has, the percentage that both have.",
+}
+
+
+def _ends(tasks: int, over: str) -> str:
+    """Where the intervals are: below the numbers, or where there are too many tasks for that, in hover and table."""
+    if tasks <= plots.FEW:
+        return f"; below each its 95 % interval over {over}."
+    return f"; the 95 % intervals over {over} are in the hover and in the table."
+
+
+@kept
+def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) -> Exhibit:
+    """How much every two tasks' regions share."""
+    rows = table[table["kind"] == kind]
+    said = [
+        f"{row['row']} and {row['column']} {text.percent(row['value'])}"
+        for row in rows.to_dict("records")
+        if (row["row"] < row["column"] if kind == "iou" else row["row"] != row["column"])
+    ]
+    return Exhibit(
+        name=f"tasks_{kind}",
+        title=TITLES[kind],
+        figure=plots.overlap_of_tasks(table, kind, order=order, theme=theme),
+        reads=f"{READS[kind]} Means over pairs of mask seeds{_ends(len(order), 'seeds')} On the diagonal, "
+        "two regions of one task found with different seeds: the most that could be expected. The colours end at the "
+        "largest share here.",
+        alt=f"{TITLES[kind]}. {'; '.join(said)}.",
+        table=rows.reset_index(drop=True),
+        words=("overlap", "iou", "stability"),
+    )
+
+
+@kept
+def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
+    """What every region gives every task."""
+    said = [
+        f"{plots.region_name(row['of'], row['purified']).replace('<br>', ' ')} on {row['task']} "
+        f"{text.percent(row['value'], 0)}"
+        for row in table.to_dict("records")
+    ]
+    return Exhibit(
+        name="tasks_gain",
+        title="What a region gives each task",
+        figure=plots.gain_of_regions(table, order=order, theme=theme),
+        reads="each row is a region grafted onto the pre-trained model, each column a task it is asked: 0 % is the "
+        "pre-trained, 100 % the multi-task model (one model, fine-tuned on all of these tasks). Bold: the region was "
+        f"found for this task. Means over mask seeds{_ends(len(order), 'test examples and mask seeds')}",
+        alt=f"Relative gain. {'; '.join(said)}.",
+        table=table.reset_index(drop=True),
+        words=("gain", "multitask", "union", "purified"),
+    )
+
+
+@kept
+def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
+    """What the union of the chosen tasks' regions gives each task."""
+    said = [f"{row['task']}, {row['what']}: {text.percent(row['value'], 0)}" for row in table.to_dict("records")]
+    named = " + ".join(chosen)
+    what = f"the regions of {named}, grafted together" if len(chosen) > 1 else f"the region of {named}, grafted"
+    return Exhibit(
+        name="tasks_union",
+        title="What their union gives" if len(chosen) > 1 else "What this region gives",
+        figure=plots.union_gain(table, theme=theme),
+        reads=f"{what}, on every task; beside it the task's own region alone. 0 % "
+        "is the pre-trained, 100 % the multi-task model. Lines are 95 % intervals over test examples and mask seeds.",
+        alt=f"Relative gain of {what}. {'; '.join(said)}.",
+        table=table.reset_index(drop=True),
+        words=("union", "purified", "gain"),
+    )
+
+
+@kept
+def stability(table: pd.DataFrame, theme: str) -> Exhibit:
+    """How steady each task's region is."""
+    said = [f"{row['task']}, {row['source']}: {text.percent(row['iou'])}" for row in table.to_dict("records")]
+    return Exhibit(
+        name="tasks_stability",
+        title="How steady is a region?",
+        figure=plots.stability_of_regions(table, theme=theme),
+        reads="the IoU of two regions of one task that differ in what is named; the tick is what random regions share. "
+        "Lines are 95 % jackknife intervals over the regions. Bootstrap samples are drawn from the training data with "
+        "replacement and searched by the quick linearized localizer; two of them share two fifths of their draws, so "
+        "their regions agree more than those of two data sets would.",
+        alt=f"Stability of regions, IoU. {'; '.join(said)}.",
+        table=table.reset_index(drop=True),
+        words=("stability", "iou"),
+    )

@@ -1,0 +1,89 @@
+"""The tour's exhibits: what two models say to a sentence, the graft by size with the chosen one, confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from skillviz.plots.calibration import confidence_histogram
+from skillviz.plots.examples import class_probabilities
+from skillviz.plots.sparsity import by_size, metric_by_size
+from skillviz.plots.theme import STATES, localizer_style
+from skillviz.runs.record import Estimate, RunRecord
+from skillviz.show import alt, text
+from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.sentences import metric_title
+from skillviz.ui import measures
+from skillviz.ui.pages.surgery import grafted
+
+HEIGHT = 420
+CHOSEN = "chosen"
+MARK = replace(STATES["grafted"], title="chosen size")
+
+
+@kept
+def said(probabilities: pd.DataFrame, labels: Sequence[str], true: int | None, theme: str) -> Exhibit:
+    """What each model gives every class of one sentence; `probabilities` as of `grafted.typed`."""
+    return Exhibit(
+        name="said",
+        title="What the two models say",
+        figure=class_probabilities(probabilities, labels, true=true, theme=theme, height=260),
+        reads="one line a class, one mark a model: further right is surer. A model's answer is the class where its "
+        "mark is furthest right.",
+        alt=f"{grafted.predicted(probabilities, labels).replace('**', '')}.",
+        table=probabilities.assign(**{"class": [labels[int(number)] for number in probabilities["class"]]}),
+        words=("confidence",),
+    )
+
+
+@kept
+def sizes(
+    curve: pd.DataFrame, record: RunRecord, split: str, size: int, row: Mapping[str, Estimate] | None, theme: str
+) -> Exhibit:
+    """The graft by region size, beside random regions where there are some; `row` are the chosen size's metrics."""
+    assert record.task is not None
+    metric, levels = record.task.metric, measures.levels(record, split, record.task.metric)
+    lines = curve[curve["metric"] == metric]
+    chosen = _chosen(lines, record, size, row[metric]) if row is not None else lines.iloc[:0]
+    whole = pd.concat([lines, chosen], ignore_index=True) if len(chosen) else lines
+    points, stored = by_size(lines, metric), localizer_style(record.spec.localizer).title
+    return Exhibit(
+        name="tour_sizes",
+        title=f"{metric_title(metric)} by region size",
+        figure=metric_by_size(
+            whole, metric, references=levels, own_size=(CHOSEN,), styles={CHOSEN: MARK}, theme=theme, height=HEIGHT
+        ),
+        reads=f"further left is a smaller region. The marks of {stored} are stored; the green one is the size of the "
+        "slider. Vertical lines are 95 % intervals over sentences.",
+        alt=f"At {text.share(size / (record.d or 1))}: {_value(row, metric)}. {alt.sparsity(points, metric)}",
+        table=points,
+        words=("size", "chance"),
+    )
+
+
+@kept
+def sureness(bins: pd.DataFrame, least: float, theme: str) -> Exhibit:
+    """The histogram of confidence, with a line where the slider stands."""
+    return Exhibit(
+        name="tour_sure",
+        title="How sure they are",
+        figure=confidence_histogram(bins, least=least, theme=theme, height=HEIGHT),
+        reads="how many answers are given with which confidence; the slider keeps those right of the upright line. "
+        "Piled up at the right: always sure.",
+        alt=alt.histogram(bins),
+        table=bins,
+        words=("confidence",),
+    )
+
+
+def _chosen(lines: pd.DataFrame, record: RunRecord, size: int, found: Estimate) -> pd.DataFrame:
+    """The chosen size as a line of its own."""
+    told = {"localizer": CHOSEN, "size": size, "share": size / (record.d or 1), **found.model_dump()}
+    return lines.iloc[:1].assign(**{name: [value] for name, value in told.items()})
+
+
+def _value(row: Mapping[str, Estimate] | None, metric: str) -> str:
+    found = row.get(metric) if row else None
+    return text.percent(found.value) if found else "not known"

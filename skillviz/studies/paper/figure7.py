@@ -1,0 +1,73 @@
+"""Figure 7: the graft out of distribution, by size, and on the ways between the models (WiSE)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.runs.run import Run
+from skillviz.studies import differences, means, observations
+from skillviz.studies.tables import notes
+
+if TYPE_CHECKING:
+    from skillviz.studies.paper.scales import Scale
+    from skillviz.studies.results import Results
+
+LOCALIZER = "stagewise"
+PAIRS = (("graft", "ft"), ("graft", "pretrained"))
+MOST_SIZES = 4
+METRICS = ("accuracy", "ece", "nll")
+
+
+def build(scale: Scale) -> list[dict[str, Any]]:
+    """For each task with a shifted partner: regions of several sizes, the ways between the models at the main one."""
+    found = []
+    for task in scale.some("shift"):
+        member, others = scale.member(task), scale.others(task)
+        if others:
+            main, *rest = scale.sizes[:MOST_SIZES]
+            found.append(scale.search(member, LOCALIZER, [main], others=others, interpolation=True))
+            found.append(scale.each(member, LOCALIZER, rest, others=others))
+    return found
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """scores and differences on every task by size, and the ways between the models."""
+    found = observations.of_results(results)
+    return {
+        "scores": means.scores(found),
+        "differences": differences.paired(found, PAIRS),
+        "paths": pd.DataFrame(path_rows(results.runs())),
+        "note": notes(*observations.told(found)),
+    }
+
+
+def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
+    """One row a path, point, task and metric: the mean over mask seeds at the main size, with its interval.
+
+    Over three seeds or more a t-interval; for fewer the first run's own, over examples. WiSE-FT has no region, so
+    every run tells the same of it.
+    """
+    kept: dict[tuple[Any, ...], list[dict[Any, Any]]] = {}
+    for run in runs:
+        grid = run.interpolation()
+        grid = grid[(grid["size"].isna()) | (grid["size"] == run.record.size)]
+        own = run.record.task.metric if run.record.task else METRICS[0]
+        grid = grid[grid["metric"].isin({own, *METRICS})]
+        for row in grid.to_dict("records"):
+            key = (row["path"], round(float(row["alpha"]), 6), run.record.task_name, row["dataset"], row["metric"])
+            kept.setdefault(key, []).append(row)
+    rows = []
+    for (path, alpha, id_task, task, metric), found in kept.items():
+        values = np.array([row["value"] for row in found], np.float64)
+        if len(values) > 2 and np.isfinite(values).all() and np.ptp(values) > 0:
+            ends = means.over_seeds(values, metric)
+            low, high = ends.low, ends.high
+        else:
+            low, high = found[0]["low"], found[0]["high"]
+        told = {"path": path, "alpha": alpha, "id_task": id_task, "task": task, "metric": metric}
+        rows.append({**told, "value": float(values.mean()), "low": low, "high": high})
+    return rows

@@ -1,0 +1,208 @@
+"""Figure 8: do regions of a model of several tasks overlap, and what does one, or a union, give every task?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.region import Region
+from skillviz.core.task_unions import union
+from skillviz.errors import BadInput, BadModel
+from skillviz.runs.run import Run
+from skillviz.studies import overlaps, several
+from skillviz.studies.family import family
+from skillviz.studies.paper.stability import stability_rows
+from skillviz.studies.purified import Joint
+from skillviz.studies.score_rows import score_rows
+from skillviz.studies.several import Chosen, Scored
+from skillviz.studies.tables import notes
+from skillviz.studies.variants import asked_of_search
+from skillviz.tasks import registry
+from skillviz.tasks.leaks import Unseen, unseen
+
+if TYPE_CHECKING:
+    from skillviz.studies.paper.scales import Scale
+    from skillviz.studies.results import Results
+
+RECIPE = "multi-task"
+LOCALIZER = "stagewise"
+CONTROLS = ("random", "movement")
+JOINT = " + "
+Runs = Mapping[str, Mapping[int, Run]]
+"""The runs that give the regions: by task, then mask seed."""
+
+
+def build(scale: Scale) -> list[dict[str, Any]]:
+    """One model of all tasks; a region of each, from the empty one, with every mask seed."""
+    names = scale.some("multi")
+    steps = scale.training.get("steps")
+    training = {**scale.training, **({"steps": len(names) * steps} if steps else {})}
+    entry = {
+        **several_tasks(scale, RECIPE, names, training), **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER,
+        "options": {"start_share": 0.0, "candidate_share": 1.0}, "size": scale.sizes[0], "seed": list(scale.mask_seeds),
+    }  # fmt: skip
+    return [entry]
+
+
+def several_tasks(scale: Scale, recipe: str, names: Sequence[str], training: dict[str, Any]) -> dict[str, Any]:
+    """Fields of an entry about one model of these tasks, whose `finetune` are these values.
+
+    Raises BadInput for fewer than two tasks, and for several fine-tuning seeds.
+    """
+    scale.refuse_seeds("one model of several tasks")
+    if len(names) < 2:
+        raise BadInput("a model of several tasks needs two or more: name them with --tasks.")
+    fields = {name: value for name, value in scale.fields(names[0]).items() if name != "task"}
+    head = {"head": scale.head} if fields["readout"] == "head" and scale.head else {}
+    told = {"recipe": recipe, "tasks": [scale.file(name) for name in names], "finetune": {**training, **head}}
+    return {**fields, **told}
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """overlap, isolation, gain, scores, stability and note of a multi-task study."""
+    runs = region_runs(results)
+    if not runs:
+        return {"note": notes("No region of a model of several tasks is finished, so there is nothing to tell.")}
+    regions = {task: {seed: run.region() for seed, run in own.items()} for task, own in runs.items()}
+    shared = {
+        "overlap": pd.DataFrame(overlaps.overlap_rows(regions)),
+        "isolation": pd.DataFrame(overlaps.isolation_rows(regions)),
+    }
+    try:
+        return {**shared, **_from_models(results, runs, regions)}
+    except BadModel as error:  # a store that was packed has runs, and no weights
+        said = f"Gains need the weights of the multi-task model: {error.args[0]}"
+        rows = stability_rows(None, _every(runs), results.entry)
+        return {**shared, "stability": pd.DataFrame(rows), "note": notes(said)}
+
+
+def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int, Region]]) -> dict[str, pd.DataFrame]:
+    """gain, scores, stability and note, for which the models are asked."""
+    left = leaks_of(runs)
+    chosen, said = _chosen(results, runs, regions)
+    rest = [sentence for sentence in (left_out(results, runs),) if sentence]
+    found = {}
+    for task, own in runs.items():
+        spec = next(iter(own.values())).spec
+        found[task] = several.scored(results.session, spec, chosen, left[task].seen, results.store.root)
+    return {
+        "gain": pd.DataFrame(gain_rows(found, chosen)),
+        "scores": pd.DataFrame(_scores(found, chosen, runs)),
+        "stability": pd.DataFrame(stability_rows(results.session, _every(runs), results.entry)),
+        "note": notes(*(one.sentence for one in left.values() if one.sentence), *_told(found, runs), *said, *rest),
+    }
+
+
+def _every(runs: Runs) -> list[Run]:
+    return [run for own in runs.values() for run in own.values()]
+
+
+def region_runs(results: Results) -> Runs:
+    """The runs whose regions are compared, by task and mask seed: of the first member, localizer and size."""
+    every = _searched(results)
+    found: dict[str, dict[int, Run]] = {}
+    for run in every:
+        if _setting(results, run) == _setting(results, every[0]):
+            name = run.record.task_name
+            found.setdefault(name, {}).setdefault(run.spec.seed, run)
+    return {task: dict(sorted(own.items())) for task, own in found.items()}
+
+
+def left_out(results: Results, runs: Runs) -> str:
+    """What is said where the study has regions that are not compared; empty where it has none."""
+    rest = len(_searched(results)) - sum(len(own) for own in runs.values())
+    return f"{rest} runs of other models, data seeds, searches or sizes are not in these tables." if rest else ""
+
+
+def _searched(results: Results) -> list[Run]:
+    return [run for run in results.runs(recipe=RECIPE) if run.spec.localizer not in (*CONTROLS, "recipe")]
+
+
+def _setting(results: Results, run: Run) -> tuple[Any, ...]:
+    """What the regions that are compared have in common."""
+    spec = run.spec
+    searched = spec.localizer, spec.sizes, asked_of_search(spec)
+    return results.entry(run).get("member"), spec.base, spec.data_seed, *searched
+
+
+def leaks_of(runs: Runs) -> dict[str, Unseen]:
+    """Which test examples of each task the other tasks' training data hold."""
+    from skillviz.runs.session import expanded
+
+    specs = [next(iter(own.values())).spec for own in runs.values()]
+    return unseen([registry.task(expanded(spec.task, "task")) for spec in specs])
+
+
+def gain_rows(found: Mapping[str, Scored], chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
+    """One row a region and task: relative gain (Eq. 5), mean over mask seeds."""
+    return [
+        {
+            "region": one.label, "of": "+".join(one.of), "task": task, "purified": one.purified,
+            **several.relative_gain(own, own.grafts[one.label, one.purified])._asdict(),
+            "n": len(own.labels), "seeds": len(one.regions),
+        }
+        for one in chosen
+        for task, own in found.items()
+    ]  # fmt: skip
+
+
+def _chosen(
+    results: Results, runs: Runs, regions: Mapping[str, Mapping[int, Region]]
+) -> tuple[list[Chosen], list[str]]:
+    """Each task's region, the unions, and the families' unions after purification; with what must be said of them."""
+    seeds = sorted(set.intersection(*(set(own) for own in regions.values())))
+    groups = several.unions(list(regions), {task: family(task) for task in regions})
+    found = [Chosen(task, (task,), tuple(own.values())) for task, own in regions.items()]
+    joint = {group: tuple(union({task: regions[task][seed] for task in group}) for seed in seeds) for group in groups}
+    found += [Chosen(JOINT.join(group), group, own) for group, own in joint.items() if own]
+    joint_loss = Joint({task: next(iter(own.values())).spec for task, own in runs.items()}, results.store.root)
+    for group in (group for group in groups if is_purified(group, list(regions)) and joint[group]):
+        mended = tuple(
+            joint_loss.purified(group, region, seed) for seed, region in zip(seeds, joint[group], strict=True)
+        )
+        found.append(Chosen(JOINT.join(group), group, mended, purified=True))
+    few = [f"Unions are told for the mask seeds that every task has: {len(seeds)}."]
+    return found, few
+
+
+def is_purified(group: Sequence[str], tasks: Sequence[str]) -> bool:
+    """Whole families, and all tasks together."""
+    one_family = {family(task) for task in group}
+    whole = {task for task in tasks if family(task) in one_family}
+    return len(group) == len(tasks) or (len(one_family) == 1 and whole == set(group))
+
+
+def _scores(found: Mapping[str, Scored], chosen: Sequence[Chosen], runs: Runs) -> list[dict[str, Any]]:
+    """The levels behind the gains: base, multi-task member and every region, on the unseen test examples."""
+    rows = []
+    everyone = "+".join(runs)
+    for task, own in found.items():
+        first = next(iter(runs[task].values()))
+        common = {"base": first.spec.base, "recipe": RECIPE, "setting": "all", "task": task, "split": "test"}
+        ends = {"pretrained": (own.base, 0.0), "multi_task": (own.member, np.nan)}
+        for method, (logits, touched) in ends.items():
+            told = {"id_task": everyone, "method": method, "localizer": "", "size": np.nan, "share": np.nan}
+            rows += score_rows([logits], own.labels, own.task, {**common, **told, "touched": touched})
+        for one in chosen:
+            size = float(np.mean([region.size for region in one.regions]))
+            told = {
+                "id_task": "+".join(one.of), "method": "graft", "size": size, "share": size / one.regions[0].d,
+                "touched": size, "localizer": first.spec.localizer + (", purified" if one.purified else ""),
+            }  # fmt: skip
+            rows += score_rows(own.grafts[one.label, one.purified], own.labels, own.task, {**common, **told})
+    return rows
+
+
+def _told(found: Mapping[str, Scored], runs: Runs) -> list[str]:
+    """What a reader of the gains must know: members that gain little, and tasks of too few seeds."""
+    said = []
+    for task, own in found.items():
+        whole = several.relative_gain(own, (own.member,))
+        if not np.isfinite(whole.value):
+            said.append(f"{task}: the multi-task model is no better than the base, so no relative gain is told.")
+        if len(runs[task]) < 3:
+            said.append(f"{task}: {len(runs[task])} mask seed(s) only; intervals over seeds need three.")
+    return said

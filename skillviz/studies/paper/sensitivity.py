@@ -1,0 +1,53 @@
+"""How far the constants of the searches carry: learning rate, steps and bias of the learned mask, and of the others."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from skillviz.studies import observations, shapes
+from skillviz.studies.tables import notes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skillviz.studies.paper.scales import Scale
+    from skillviz.studies.results import Results
+
+RATES = (1e6, 1e7, 1e8)
+BIASES = (5.0, 10.0)
+STEPS = {"demo": (25, 100)}
+MORE_STEPS = (25, 50, 100)
+BATCHES = (32, 128)
+FIELDS = ("steps", "batch_size")  # of a run, not of its localizer's options
+
+
+def build(scale: Scale) -> list[dict[str, Any]]:
+    """One task, or each of those asked for; raises BadInput for several fine-tuning seeds, which no column tells."""
+    scale.refuse_seeds("one model of each task")
+    return [entry for task in scale.some("one", 1) for entry in _of_task(scale, task)]
+
+
+def _of_task(scale: Scale, task: str) -> list[dict[str, Any]]:
+    """The learned mask by rate, steps and bias, its ranked form by rate, steps by batch of the others."""
+    member = scale.first(task)
+    size, tried = scale.sizes[:1], STEPS.get(scale.name, MORE_STEPS)
+    learned = scale.options.get("learned", {}).get("batch_size", 128) // 2
+    entries = [
+        scale.search(member, "learned", size, batch_size=learned, steps=steps, options={"lr": lr, "bias": bias})
+        for lr, steps, bias in itertools.product(RATES, tried, BIASES)
+    ]
+    for name, steps, batch in itertools.product(("stagewise", "learned-ranked"), tried, BATCHES):
+        entries.append(scale.search(member, name, size, steps=steps, batch_size=batch))
+    return entries
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """sensitivity: one row a run and metric, on validation and test alike chosen by nobody."""
+    return {
+        "sensitivity": shapes.sensitivity(results.runs()),
+        "note": notes(
+            "Test numbers of every setting that was tried; none was chosen by them.",
+            *observations.told(observations.of_results(results)),
+        ),
+    }

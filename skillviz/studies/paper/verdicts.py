@@ -1,0 +1,138 @@
+"""Whether a study comes out as in the paper: claims of the paper, each judged from intervals in the study's tables.
+
+Torch-free. A comparison supports a claim, or speaks against it, only where its 95 % interval does so as a whole; a
+claim agrees where half of its comparisons or more support it and fewer speak against it, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from skillviz.studies.paper.scales import SCALES
+
+AGREES, DISAGREES, UNDECIDED, UNTESTED = "agrees", "does not agree", "undecided", "not tested here"
+PER_CENT = 100
+LEAST_SHARE = 1e-12  # in place of 0, that of an empty region, which has no logarithm
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One number with its interval, and whether it `supports` the claim; None where the interval leaves that open.
+
+    `unit` is points (a difference of shares), percent (a share) or times.
+    """
+
+    where: str
+    value: float
+    low: float
+    high: float
+    supports: bool | None
+    unit: str = "points"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A study's tables by name; `main` is the share of its main region size, None where it has no single one."""
+
+    tables: Mapping[str, pd.DataFrame]
+    main: float | None = None
+
+    def table(self, name: str) -> pd.DataFrame:
+        """The table, an empty frame where there is none."""
+        return self.tables.get(name, pd.DataFrame())
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper and the comparisons by which it is judged."""
+
+    text: str
+    compare: Callable[[Found], list[Comparison]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim with what the study says of it."""
+
+    claim: str
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def supporting(self) -> int:
+        """How many comparisons support the claim."""
+        return sum(one.supports is True for one in self.comparisons)
+
+    @property
+    def against(self) -> int:
+        """How many speak against it."""
+        return sum(one.supports is False for one in self.comparisons)
+
+    @property
+    def open(self) -> int:
+        """How many leave it open."""
+        return len(self.comparisons) - self.supporting - self.against
+
+    @property
+    def outcome(self) -> str:
+        """agrees, does not agree, undecided, or not tested here."""
+        if not self.comparisons:
+            return UNTESTED
+        half = len(self.comparisons) / 2
+        if self.supporting >= half and self.supporting > self.against:
+            return AGREES
+        return DISAGREES if self.against >= half and self.against > self.supporting else UNDECIDED
+
+
+def judged(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], scale: str | None) -> list[Verdict]:
+    """Every claim with its comparisons in these tables."""
+    found = Found(tables, main_share(scale))
+    return [Verdict(claim.text, tuple(claim.compare(found))) for claim in claims]
+
+
+def main_share(scale: str | None) -> float | None:
+    """The scale's main region size as a share of the graftable entries."""
+    if scale not in SCALES:
+        return None
+    size = SCALES[scale].sizes[0]
+    return float(size.rstrip("%")) / PER_CENT if size.endswith("%") else None
+
+
+def beyond(low: float, high: float, limit: float = 0.0, sign: int = 1) -> bool | None:
+    """True where the whole interval is above `limit` (below it for sign -1), False on the other side, else None."""
+    if not (np.isfinite(low) and np.isfinite(high)) or low == high:
+        return None
+    if sign > 0:
+        return True if low > limit else False if high < limit else None
+    return True if high < limit else False if low > limit else None
+
+
+def within(low: float, high: float, margin: float) -> bool | None:
+    """True where the whole interval lies in -margin..margin, False where it is wholly outside, else None."""
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return None
+    if -margin <= low and high <= margin:
+        return True
+    return False if low > margin or high < -margin else None
+
+
+def at_main(rows: pd.DataFrame, main: float | None) -> pd.DataFrame:
+    """Of each task's rows those of the size nearest to the main one; rows without a size are kept."""
+    if rows.empty or rows["share"].isna().all():
+        return rows
+    share = rows["share"].astype(float).clip(lower=LEAST_SHARE)
+    wanted = main if main else float(share.median())
+    distance = (np.log(share) - np.log(wanted)).abs().round(6)
+    least = distance.groupby([rows["id_task"], rows["task"], rows["setting"]]).transform("min")
+    return rows[share.isna() | (distance == least)]
+
+
+def own_metric(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of each task's rows those of its own metric: F1 where it has that, else accuracy."""
+    if rows.empty:
+        return rows
+    has_f1 = rows["metric"].eq("f1").groupby(rows["task"]).transform("any")
+    return rows[np.where(has_f1, rows["metric"] == "f1", rows["metric"] == "accuracy")]

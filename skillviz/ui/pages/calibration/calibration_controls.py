@@ -1,0 +1,79 @@
+"""The calibration page's controls, and its verdicts for whatever bins were chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import streamlit as st
+
+from skillviz.core.calibration import BINS
+from skillviz.plots.theme import state_style
+from skillviz.runs.record import SPLITS, Estimate
+from skillviz.runs.run import Run
+from skillviz.show import sentences, text
+from skillviz.show.glossary import about
+from skillviz.ui import controls, measures
+from skillviz.ui.entries import headline_split
+
+FEWEST, MOST = 2, 50
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the reader chose on the calibration page; `states` in the order of the cards."""
+
+    split: str
+    bins: int
+    equal_mass: bool
+    states: tuple[str, ...]
+
+
+def controls_of(run: Run) -> Choice:
+    """Draws the controls in one row and returns what they say."""
+    splits = [split for split in reversed(SPLITS) if split in run.record.metrics]
+    places = st.columns([2, 3, 3, 4], vertical_alignment="bottom")
+    with places[0]:
+        split = controls.segments("split", "Examples", splits, headline_split(run.record))
+    with places[1]:
+        bins = controls.whole("bins", "Bins", FEWEST, MOST, BINS, help=about("ece"))
+    with places[2]:
+        kinds = {"width": "equal width", "mass": "equal mass"}
+        kind = controls.segments(
+            "kind", "Kind of bins", tuple(kinds), "width", shown=kinds.get, help=about("equal_mass")
+        )
+    with places[3]:
+        scaled = _scaled_switch(run)
+        before = controls.switch("pretrained", "Show the pre-trained model", False)
+    states = (
+        ("grafted", "finetuned") + ((measures.TEMPERATURE,) if scaled else ()) + (("pretrained",) if before else ())
+    )
+    return Choice(split, bins, kind == "mass", states)
+
+
+def _scaled_switch(run: Run) -> bool:
+    if run.record.temperature is None:
+        st.caption("No temperature was fitted: the run has no validation predictions.")
+        return False
+    return controls.switch("scaled", "Show fine-tuned, temperature-scaled", True, help=about("temperature"))
+
+
+def verdicts(run: Run, choice: Choice, found: dict[str, np.ndarray], labels: np.ndarray) -> None:
+    """One sentence for each rival of the graft, with the paired difference at the chosen bins."""
+    values = {name: measures.ece_of(z, labels, choice.bins, choice.equal_mass) for name, z in found.items()}
+    st.markdown(sentences.eces(values, choice.bins, choice.equal_mass, len(labels)), help=about("ece", "paired"))
+    rivals = [name for name in sentences.RIVALS if name in found]
+    for place, rival in zip(st.columns(max(len(rivals), 1)), rivals, strict=False):
+        difference = measures.ece_difference(found["grafted"], found[rival], labels, choice.bins, choice.equal_mass)
+        with place.container(border=True, height="stretch"):
+            _verdict(rival, difference, run.record.temperature)
+
+
+def _verdict(rival: str, difference: Estimate, temperature: float | None) -> None:
+    st.metric(f"ECE: graft − {state_style(rival).title}", text.points(difference.value), help=about("paired"))
+    st.caption(
+        f"95{text.SPACE}%: {text.percent_interval(difference.low, difference.high)} points, paired, 1,000 resamples"
+    )
+    st.markdown(sentences.against(difference, sentences.RIVALS[rival]))
+    if rival == measures.TEMPERATURE:
+        st.caption(sentences.temperature(temperature))

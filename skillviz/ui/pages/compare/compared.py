@@ -1,0 +1,118 @@
+"""Several runs side by side: what tells them apart and keeps them apart; their scores, curves and regions as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from skillviz.core.overlap import chance_iou_matrix, chance_overlap_matrix, iou_matrix, overlap_matrix
+from skillviz.core.region import Region
+from skillviz.plots.theme import localizer_style
+from skillviz.runs.record import RunRecord
+from skillviz.runs.run import Run
+from skillviz.show import text
+from skillviz.ui.entries import Entry, headline_split
+
+LETTERS = "ABCDEF"
+FEWEST, MOST = 2, len(LETTERS)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the runs; `key` is its letter, `name` the letter with what tells it from the others."""
+
+    key: str
+    name: str
+    entry: Entry
+    run: Run
+
+    @property
+    def record(self) -> RunRecord:
+        """The run's record."""
+        return self.run.record
+
+
+def sides(entries: Sequence[Entry], runs: Sequence[Run]) -> tuple[Side, ...]:
+    """The runs under letters, in their order."""
+    found = zip(LETTERS, short_names(entries), entries, runs, strict=False)
+    return tuple(Side(key, f"{key} {name}", entry, run) for key, name, entry, run in found)
+
+
+def short_names(entries: Sequence[Entry]) -> list[str]:
+    """`stagewise`, and of pair, size, seed and settings what differs among the entries; ids where nothing does."""
+    parts = {
+        "pair": [f"{text.last_part(e.finetuned)} · {e.task}" for e in entries],
+        "base": [text.last_part(e.base) for e in entries],
+        "share": [text.share(e.share) for e in entries],
+        "seed": [f"seed {e.seed}" for e in entries],
+    }
+    told = [values for values in parts.values() if len(set(values)) > 1]
+    names = [", ".join([localizer_style(e.localizer).title, *own]) for e, *own in zip(entries, *told, strict=True)]
+    return [f"{n}, {e.id[-6:]}" if names.count(n) > 1 else n for n, e in zip(names, entries, strict=True)]
+
+
+def unlike(side: Side, baseline: Side) -> str:
+    """Why no paired difference to the baseline can be taken: a clause, or nothing where it can."""
+    if side.key == baseline.key:
+        return ""
+    one, other = side.record.task, baseline.record.task
+    if one is None or other is None:
+        return "its run does not say what it was scored on"
+    if one.name != other.name or one.labels != other.labels:
+        return f"it was scored on another task ({one.name}, not {other.name})"
+    if one.fingerprint != other.fingerprint:
+        return f"its {one.name} data are not the baseline's (their sha256 differ)"
+    if headline_split(side.record) != headline_split(baseline.record):
+        return "the two were scored on different splits"
+    return ""
+
+
+def metrics_of(baseline: Side) -> tuple[str, ...]:
+    """The metrics that are compared: the task's own, ECE and NLL."""
+    return (baseline.record.task.metric if baseline.record.task else "accuracy", "ece", "nll")
+
+
+def values(found: Sequence[Side], state: str, metrics: Sequence[str]) -> pd.DataFrame:
+    """run, metric, value, low, high of one state, as the runs themselves stored them; beside grafts, fine-tuned too.
+
+    A fine-tuned model that several runs share is one row, under `tuned` and their letters.
+    """
+    rows = [row for side in found for row in _rows(side.key, side, state, metrics)]
+    if state == "grafted":
+        rows += [row for key, side in tuned(found).items() for row in _rows(key, side, "finetuned", metrics)]
+    return pd.DataFrame(rows, columns=["run", "metric", "value", "low", "high"]).astype(
+        {"value": "float64", "low": "float64", "high": "float64"}
+    )
+
+
+def tuned(found: Sequence[Side]) -> dict[str, Side]:
+    """One run for each fine-tuned model and data set, by `tuned` or, where there are several, `tuned A, C`."""
+    groups: dict[tuple[str, ...], list[Side]] = {}
+    for side in found:
+        groups.setdefault(side.entry.pair, []).append(side)
+    names = ["tuned" if len(groups) == 1 else f"tuned {', '.join(s.key for s in group)}" for group in groups.values()]
+    return {name: group[0] for name, group in zip(names, groups.values(), strict=True)}
+
+
+def _rows(key: str, side: Side, state: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
+    scores = side.record.metrics.get(headline_split(side.record))
+    held = scores.states.get(state, {}) if scores else {}
+    return [{"run": key, "metric": m, **held[m].model_dump()} for m in metrics if m in held]
+
+
+def curves(found: Sequence[Side], tables: Mapping[str, pd.DataFrame], split: str) -> pd.DataFrame:
+    """The runs' curves as one, each under its letter in the column `localizer`."""
+    parts = [tables[side.key].assign(localizer=side.key, dataset="") for side in found]
+    whole = pd.concat(parts, ignore_index=True)
+    return whole[whole["split"] == split]
+
+
+def shares(regions: Mapping[str, Region], kind: str) -> pd.DataFrame:
+    """row, column, value, chance of every two regions; `kind` is `iou` or `overlap`."""
+    of, by_chance = (iou_matrix, chance_iou_matrix) if kind == "iou" else (overlap_matrix, chance_overlap_matrix)
+    value, chance = of(regions), by_chance(regions)
+    rows = [(a, b, value.loc[a, b], chance.loc[a, b]) for a in regions for b in regions]
+    return pd.DataFrame(rows, columns=["row", "column", "value", "chance"])

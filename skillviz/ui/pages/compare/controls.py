@@ -1,0 +1,173 @@
+"""Which runs are compared: the widgets, two buttons for the usual sets, and the baseline. All of it in the address."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import streamlit as st
+
+from skillviz.plots.theme import LOCALIZERS, localizer_style
+from skillviz.show import text
+from skillviz.show.glossary import about
+from skillviz.ui import address, cache, controls, page, page_table
+from skillviz.ui.entries import Entry, first_choice, pair_labels
+from skillviz.ui.pages.compare import words
+from skillviz.ui.pages.compare.compared import FEWEST, MOST, Side, sides
+
+RUNS, BASELINE = "runs", "baseline"
+KEY = "compare.runs"
+NONE = "none"  # in the address: the reader chose no run
+
+
+def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
+    """The chosen runs and the baseline among them; explains and stops where there are fewer than two."""
+    if not entries:
+        st.info(
+            "No run is finished yet, so there is nothing to compare. How far each is, and what failed, is told here:"
+        )
+        st.page_link(page_table.PAGES["runs"].link(), label="Show all runs")
+        st.stop()
+    by_id = {entry.id: entry for entry in entries}
+    _seed(entries, by_id)
+    names = full_names(entries)
+    ids = st.multiselect(
+        f"Runs to compare, {FEWEST} to {MOST}",
+        list(by_id),
+        key=KEY,
+        format_func=lambda run_id: names.get(run_id, run_id),
+        max_selections=MOST,
+        placeholder="choose runs",
+        help="Type a part of a name. Runs are lettered in the order in which they stand here.",
+    )
+    address.keep(RUNS, ",".join(ids) or NONE)
+    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    with left:
+        _buttons(entries, by_id[_pinned(ids, entries)])
+    if len(ids) < FEWEST:
+        st.info(words.too_few(len(ids)), icon=":material/compare_arrows:")
+        st.stop()
+    with page.explained():
+        found = sides([by_id[run_id] for run_id in ids], cache.runs(ids))
+    titles = {side.run.id: side.name for side in found}
+    with right:
+        told = "Differences are taken from this run."
+        chosen = controls.select(BASELINE, "Baseline", ids, ids[0], shown=titles.get, help=told)
+    return found, next(side for side in found if side.run.id == chosen)
+
+
+def full_names(entries: Sequence[Entry]) -> dict[str, str]:
+    """The run's pair, localizer, size and seed by its id; equal ones with the end of the id."""
+    labels = _brief_pairs(entries)
+    names = {
+        e.id: f"{localizer_style(e.localizer).title} · {text.share(e.share)} · seed {e.seed} · {labels[e.pair]}"
+        for e in entries
+    }
+    count = Counter(names.values())
+    return {run_id: f"{n} · {run_id[-6:]}" if count[n] > 1 else n for run_id, n in names.items()}
+
+
+def _brief_pairs(entries: Sequence[Entry]) -> dict[tuple[str, ...], str]:
+    """Each pair by its fine-tuned model alone, or that and its task, where no other pair is called so."""
+    first = {entry.pair: entry for entry in reversed(entries)}
+    brief = [
+        {pair: text.last_part(entry.finetuned) for pair, entry in first.items()},
+        {pair: f"{text.last_part(entry.finetuned)} · {entry.task}" for pair, entry in first.items()},
+        pair_labels(entries),
+    ]
+    return {pair: next(n[pair] for n in brief if list(n.values()).count(n[pair]) == 1) for pair in first}
+
+
+def localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:
+    """One run of each localizer of the same pair at the same size, `like` first, then in the table's order."""
+    fitting = [e for e in entries if (e.pair, e.size) == (like.pair, like.size) and e.localizer != like.localizer]
+    best: dict[str, Entry] = {}
+    for entry in sorted(fitting, key=lambda e: (e.seed != like.seed, e.settings != like.settings, e.seed, e.id)):
+        best.setdefault(entry.localizer, entry)
+    order = [name for name in LOCALIZERS if name in best] + sorted(set(best) - set(LOCALIZERS))
+    return [like.id, *(best[name].id for name in order)][:MOST]
+
+
+def seeds_of(entries: Sequence[Entry], like: Entry) -> list[str]:
+    """One run of each seed of the same localizer, pair, size and settings, `like` first."""
+    asked = (like.pair, like.localizer, like.size, like.settings)
+    fitting = [e for e in entries if (e.pair, e.localizer, e.size, e.settings) == asked and e.seed != like.seed]
+    best: dict[int, str] = {}
+    for entry in sorted(fitting, key=lambda e: (e.seed, e.id)):
+        best.setdefault(entry.seed, entry.id)
+    return [like.id, *best.values()][:MOST]
+
+
+def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
+    """What is shown where the address names no runs: the localizers beside `like`, else its seeds, else its pair.
+
+    Where it is the only run of its pair, the same of the pair that was studied most.
+    """
+    pair = [like.id, *(e.id for e in entries if e.pair == like.pair and e.id != like.id)][:MOST]
+    for found in (localizers_at(entries, like), seeds_of(entries, like), pair):
+        if len(found) >= FEWEST:
+            return found
+    studied, runs = Counter(entry.pair for entry in entries).most_common(1)[0]
+    return pair if runs < FEWEST else to_begin_with(entries, first_choice([e for e in entries if e.pair == studied]))
+
+
+def _seed(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
+    """Sets the box from the address or from memory where it does not know better, and says what cannot be shown."""
+    asked = address.asked(RUNS)
+    if KEY in st.session_state and asked is None:
+        st.session_state[KEY] = [run_id for run_id in st.session_state[KEY] if run_id in by_id]
+        return
+    told = address.current(RUNS)
+    if told is None:
+        last = by_id.get(address.current(address.RUN) or "", first_choice(entries))
+        st.session_state[KEY] = to_begin_with(entries, last)
+        return
+    wanted = list(dict.fromkeys(name for name in told.split(",") if name and told != NONE))
+    found = dict.fromkeys(resolved for name in wanted if (resolved := _resolved(name, by_id)))
+    missing = [name for name in wanted if not _resolved(name, by_id)]
+    if missing:
+        st.warning(words.unknown(missing), icon=":material/search_off:")
+    if len(found) > MOST:
+        st.warning(words.too_many(len(found)))
+    st.session_state[KEY] = list(found)[:MOST]
+
+
+def _resolved(name: str, by_id: dict[str, Entry]) -> str | None:
+    """The run of this id, or of this unique beginning of one."""
+    if name in by_id:
+        return name
+    found = [run_id for run_id in by_id if run_id.startswith(name)]
+    return found[0] if len(found) == 1 else None
+
+
+def _pinned(ids: Sequence[str], entries: Sequence[Entry]) -> str:
+    """The run that the buttons start from: the baseline, else the first chosen, else the session's run."""
+    told = address.current(BASELINE)
+    if told in ids:
+        return str(told)
+    known = {entry.id for entry in entries}
+    last = address.current(address.RUN)
+    return ids[0] if ids else last if last in known else first_choice(entries).id
+
+
+def _buttons(entries: Sequence[Entry], like: Entry) -> None:
+    title = localizer_style(like.localizer).title
+    sets = {
+        f"All localizers of this pair at {text.share(like.share)}": localizers_at(entries, like),
+        f"All seeds of {title}": seeds_of(entries, like),
+    }
+    with st.container(horizontal=True, vertical_alignment="center"):
+        for number, (label, ids) in enumerate(sets.items()):
+            is_alone = len(ids) < FEWEST
+            st.button(
+                label,
+                key=f"compare.set.{number}",
+                on_click=_take,
+                args=(ids,),
+                disabled=is_alone,
+                help="There is one such run only." if is_alone else about("localizer" if number == 0 else "seed"),
+            )
+
+
+def _take(ids: list[str]) -> None:
+    st.session_state[KEY] = ids

@@ -1,0 +1,202 @@
+"""Single examples as a table: what each model says to each one, which of them pass the filters, and in what order.
+
+No widgets here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.calibration import correct, predictions, probabilities
+from skillviz.plots.theme import state_style
+from skillviz.runs.record import RunRecord
+from skillviz.ui import measures
+from skillviz.ui.pages.examples.area import Area
+
+STATES = ("pretrained", "grafted", "finetuned")
+SCORED = (*STATES, "complement")
+CASES = {
+    "all": "all",
+    "differ": "graft and fine-tuned disagree",
+    "finetuned": "only fine-tuned right",
+    "grafted": "only graft right",
+    "neither": "both wrong",
+    "moved": "confidence moved most (a tenth)",
+}
+SORTS = {
+    "moved": "most moved confidence",
+    "file": "order in the file",
+    "gained": "graft surer of the true class",
+    "lost": "graft less sure of the true class",
+    "grafted": "graft's confidence in the true class",
+    "finetuned": "fine-tuned confidence in the true class",
+    "length": "shortest text",
+}
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What the reader wants to see; `label` None is every class, `length` counts words, both ends inclusive.
+
+    `area` is one of the scatter.
+    """
+
+    case: str = "all"
+    label: str | None = None
+    length: tuple[int, int] | None = None
+    words: str = ""
+    sort: str = "file"
+    area: Area | None = None
+
+
+def scored(found: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
+    """One row an example of the split, in the order of the file.
+
+    example_id, label (number), true (name), case (both, finetuned, grafted, neither: who is right), moved (graft -
+    fine-tuned, in the true class's probability); and for each of SCORED that was, with its name in front: _says
+    (class name), _sure (probability of what it says), _confidence (of the true class), _margin (true class - best
+    other, nats).
+    """
+    names = np.array(record.task.labels if record.task else (), dtype=object)
+    logits, labels = measures.state_logits(found, record, split, [s for s in SCORED if (found["state"] == s).any()])
+    ids = found.loc[found["split"] == split, "example_id"].unique()  # the order of the logits
+    table = pd.DataFrame({"example_id": ids, "label": labels, "true": names[labels]})
+    for state, z in logits.items():
+        says, share = predictions(z), probabilities(z)
+        table[f"{state}_says"], table[f"{state}_sure"] = names[says], share.max(axis=1)
+        table[f"{state}_confidence"], table[f"{state}_margin"] = share[np.arange(len(z)), labels], margins(z, labels)
+    graft, tuned = (correct(logits[state], labels) for state in ("grafted", "finetuned"))
+    table["case"] = np.select([graft & tuned, tuned, graft], ["both", "finetuned", "grafted"], "neither")
+    table["moved"] = table["grafted_confidence"] - table["finetuned_confidence"]
+    place = table["example_id"].str.extract(r"(\d+)$", expand=False).astype("Int64")
+    return table.iloc[np.argsort(place.fillna(-1).to_numpy(np.int64), kind="stable")].reset_index(drop=True)
+
+
+def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Score of the true class minus the best other one's [n], in nats: above 0 where it is right."""
+    rows = np.arange(len(labels))
+    others = np.array(logits, dtype=np.float64)
+    others[rows, labels] = -np.inf
+    return np.asarray(logits, dtype=np.float64)[rows, labels] - others.max(axis=1)
+
+
+def with_texts(table: pd.DataFrame, texts: pd.DataFrame) -> pd.DataFrame:
+    """The table with text_a, (text_b,) and length in words, matched by example_id."""
+    joined = table.merge(texts, on="example_id", how="left", validate="one_to_one")
+    columns = [name for name in ("text_a", "text_b") if name in joined]
+    joined[columns] = joined[columns].fillna("")
+    return joined.assign(length=[len(" ".join(row).split()) for row in joined[columns].to_numpy(str)])
+
+
+def has_texts(table: pd.DataFrame) -> bool:
+    """Whether the examples' texts are in the table."""
+    return "text_a" in table
+
+
+def passing(table: pd.DataFrame, filters: Filters) -> pd.Series:
+    """True for the examples that pass, in the order of the table."""
+    kept = _of_case(table, filters.case)
+    if filters.label is not None:
+        kept &= table["true"] == filters.label
+    if filters.area is not None:
+        kept &= filters.area.inside(table)
+    if not has_texts(table):
+        return kept
+    if filters.length is not None:
+        kept &= table["length"].between(*filters.length)
+    whole = whole_text(table).str.casefold()
+    for word in filters.words.casefold().split():
+        kept &= whole.str.contains(word, regex=False)
+    return kept
+
+
+def _of_case(table: pd.DataFrame, case: str) -> pd.Series:
+    if case == "differ":
+        return table["grafted_says"] != table["finetuned_says"]
+    if case == "moved":
+        most = table["moved"].abs().rank(method="first", ascending=False)
+        return most <= max(1, round(len(table) / 10))
+    return table["case"] == case if case in ("finetuned", "grafted", "neither") else pd.Series(True, index=table.index)
+
+
+def ordered(table: pd.DataFrame, sort: str) -> pd.DataFrame:
+    """The rows by one of SORTS; equal ones in the order of the file."""
+    by = {
+        "moved": -table["moved"].abs(),
+        "gained": -table["moved"],
+        "lost": table["moved"],
+        "grafted": table["grafted_confidence"],
+        "finetuned": table["finetuned_confidence"],
+        "length": table.get("length"),
+    }.get(sort)
+    return table if by is None else table.loc[by.sort_values(kind="stable").index]
+
+
+def sorts(table: pd.DataFrame) -> list[str]:
+    """The orders that the table allows: by length where texts are at hand."""
+    return [name for name in SORTS if name != "length" or has_texts(table)]
+
+
+def whole_text(table: pd.DataFrame) -> pd.Series:
+    """Both texts of a pair as one."""
+    return table["text_a"] + " ‖ " + table["text_b"] if "text_b" in table else table["text_a"]
+
+
+def brief(text: str, most: int = 70) -> str:
+    """The beginning of a text, cut at a word."""
+    if len(text) <= most:
+        return text
+    return text[:most].rsplit(" ", 1)[0] + " …"
+
+
+def listing(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns of the table on the page, the telling ones first; probabilities in percent, movement in points."""
+    columns = {"example": table["example_id"]}
+    columns |= {"text": whole_text(table)} if has_texts(table) else {}
+    columns |= {"true class": table["true"]}
+    columns |= {f"{_named(state)} says": table[f"{state}_says"] for state in ("finetuned", "grafted")}
+    columns |= {"graft − fine-tuned": 100 * table["moved"]}
+    columns |= {f"{_named(state)}: true class": 100 * table[f"{state}_confidence"] for state in _by_telling(table)}
+    columns |= {"pre-trained says": table["pretrained_says"]}
+    return pd.DataFrame(columns | ({"words": table["length"]} if has_texts(table) else {}))
+
+
+def _by_telling(table: pd.DataFrame) -> list[str]:
+    """The scored states, the telling ones first."""
+    return [state for state in (*reversed(STATES), "complement") if f"{state}_confidence" in table]
+
+
+def points(table: pd.DataFrame, kept: pd.Series, measure: str) -> pd.DataFrame:
+    """The table as the scatter wants it: example_id, case, finetuned, grafted, shown, words."""
+    found = table[["example_id", "case"]].assign(
+        finetuned=table[f"finetuned_{measure}"], grafted=table[f"grafted_{measure}"], shown=kept
+    )
+    return found.assign(words=[_words(row) for row in table.to_dict("records")])
+
+
+def _words(row: dict) -> str:
+    """What the hover says of one example."""
+    said = [f"{_named(s)}: {_harmless(row[f'{s}_says'])} ({100 * row[f'{s}_sure']:.1f} %)" for s in STATES]
+    text = [_harmless(brief(row["text_a"], 60))] if "text_a" in row else []
+    return "<br>".join(
+        [f"<b>{_harmless(row['example_id'])}</b>", *text, f"true class: {_harmless(row['true'])}", *said]
+    )
+
+
+def _harmless(words: str) -> str:
+    """Words of the data that a figure cannot take for markup."""
+    return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _named(state: str) -> str:
+    return state_style(state).title
+
+
+def label_names(table: pd.DataFrame, labels: Sequence[str]) -> list[str]:
+    """The classes that occur among the examples, in the task's order."""
+    present = set(table["true"])
+    return [name for name in labels if name in present]

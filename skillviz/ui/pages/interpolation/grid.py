@@ -1,0 +1,194 @@
+"""The points between a run's models that are known: stored, traced by the worker, or the ends alone. No widgets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from skillviz.core.bins import BINS, equal_width_edges
+from skillviz.core.interpolate import PATHS
+from skillviz.runs.points import DIFFERENCE, Point, bin_rows
+from skillviz.runs.record import Estimate, RunRecord, Scores
+from skillviz.runs.run import Run
+from skillviz.runs.tables import logit_columns
+from skillviz.show.sentences import LOWER_IS_BETTER
+
+FINETUNED, GRAFT = PATHS
+POINT = ["path", "size", "alpha", "dataset"]
+COLUMNS = [*POINT, "metric", "value", "low", "high"]
+BIN_COLUMNS = [*POINT, "bin", "count", "correct", "confidence"]
+ENDS = (
+    (FINETUNED, 0.0, "pretrained"),
+    (FINETUNED, 1.0, "finetuned"),
+    (GRAFT, 0.0, "pretrained"),
+    (GRAFT, 1.0, "grafted"),
+)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`points` have the columns of interpolation.parquet, `bins` those of interpolation_bins.parquet.
+
+    `between` are the data sets of which points between the ends are known. Those that were traced by the models say
+    in `traced_on` on how many examples, which may be a sample: none of their numbers is stored.
+    """
+
+    points: pd.DataFrame
+    bins: pd.DataFrame
+    between: tuple[str, ...]
+    traced_on: Mapping[str, int] = field(default_factory=dict)
+
+    def sizes(self) -> list[int]:
+        """The region sizes of WiSE-Graft that are known, smallest first."""
+        return sorted(int(size) for size in self.points["size"].dropna().unique())
+
+    def nearest(self, dataset: str, path: str, size: int, alpha: float) -> tuple[int | None, float] | None:
+        """Size and alpha of the known point next to these, the size first; None where none is known."""
+        rows = self.points[(self.points["dataset"] == dataset) & (self.points["path"] == path)]
+        if rows.empty:
+            return None
+        near: int | None = None
+        if path == GRAFT:
+            near = min((int(s) for s in rows["size"].unique()), key=lambda s: abs(math.log(s / size)))
+            rows = rows[rows["size"] == near]
+        return near, float(min(rows["alpha"].unique(), key=lambda a: (abs(a - alpha), a)))
+
+    def best(self, dataset: str, metric: str) -> tuple[str, int | None, float] | None:
+        """Path, size and alpha of the best known point on a data set, the first of equals."""
+        rows = self.points[(self.points["dataset"] == dataset) & (self.points["metric"] == metric)]
+        rows = rows.dropna(subset=["value"])
+        if rows.empty:
+            return None
+        top = rows.sort_values("value", ascending=metric in LOWER_IS_BETTER, kind="stable").iloc[0]
+        return str(top["path"]), None if pd.isna(top["size"]) else int(top["size"]), float(top["alpha"])
+
+    def at(self, table: str, dataset: str, path: str, size: int | None, alpha: float | None = None) -> pd.DataFrame:
+        """The rows of one point in `points` or `bins`; of the whole line where no alpha is given."""
+        frame: pd.DataFrame = getattr(self, table)
+        here = (frame["dataset"] == dataset) & (frame["path"] == path)
+        here &= frame["size"].isna() if size is None else frame["size"].eq(size).fillna(False).astype(bool)
+        if alpha is not None:
+            here &= (frame["alpha"] - alpha).abs() < 1e-9
+        return frame[here].reset_index(drop=True)
+
+    def marked(self, datasets: Sequence[str], size: int, alpha: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The lines of these data sets at the size next to this one, with the points next to `alpha` as further rows
+        (`current`), and those points' histograms."""
+        points, bins = [], []
+        for dataset in datasets:
+            for path in PATHS:
+                near = self.nearest(dataset, path, size, alpha)
+                if near is not None:
+                    points.append(self.at("points", dataset, path, near[0]).assign(current=False))
+                    points.append(self.at("points", dataset, path, *near).assign(current=True))
+                    bins.append(self.at("bins", dataset, path, *near))
+        return pd.concat(points, ignore_index=True), with_edges(pd.concat(bins, ignore_index=True))
+
+    def traced(self, answer: Mapping[str, Any]) -> Grid:
+        """The grid with what the worker computed of one data set in place of what was known of it."""
+        dataset = str(answer["dataset"])
+        points, bins = (_typed(pd.DataFrame(answer[name])) for name in ("rows", "bins"))
+        kept, rest = (frame[frame["dataset"] != dataset] for frame in (self.points, self.bins))
+        return replace(
+            self,
+            points=_joined([kept, points[COLUMNS]], COLUMNS),
+            bins=_joined([rest, bins[BIN_COLUMNS]], BIN_COLUMNS),
+            between=(*self.between, dataset),
+            traced_on={**self.traced_on, dataset: int(answer["n"])},
+        )
+
+
+def of_run(run: Run, stored: pd.DataFrame, bins: pd.DataFrame, predictions: Callable[[str], pd.DataFrame]) -> Grid:
+    """What a run knows: its stored grid, and of data sets without one the ends, from its scores and predictions.
+
+    `predictions` gives those on a data set.
+    """
+    record, between = run.record, tuple(dict.fromkeys(stored["dataset"]))
+    scores = {name: found for name, found in scores_of(record).items() if name not in between}
+    points = [pd.DataFrame(_end_rows(found, name, record.size or 0), columns=COLUMNS) for name, found in scores.items()]
+    drawn = set(bins["dataset"])
+    ends = [
+        _end_bins(run, name, predictions(name))
+        for name in run.datasets
+        if name not in drawn and name in (*scores, *between)
+    ]
+    return Grid(_joined([stored, *points], COLUMNS), _joined([bins, *ends], BIN_COLUMNS), between)
+
+
+def scores_of(record: RunRecord) -> dict[str, Scores]:
+    """The scores on each data set's test examples, the own task's first."""
+    own = {record.task.name: record.metrics["test"]} if record.task and "test" in record.metrics else {}
+    return own | {transfer.name: transfer.scores for transfer in record.transfers}
+
+
+def point_of(answer: Mapping[str, Any], dataset: str, path: str, size: int | None, alpha: float) -> tuple[Any, Any]:
+    """Rows of `points` and of `bins` of one point that the worker was asked for."""
+    common = {"path": path, "size": size, "alpha": alpha, "dataset": dataset}
+    rows = [{**common, "metric": metric, **values} for metric, values in answer["metrics"].items()]
+    bins = pd.DataFrame({**answer["bins"]}).assign(**common)
+    return _typed(pd.DataFrame(rows))[COLUMNS], _typed(bins)[BIN_COLUMNS]
+
+
+def with_edges(bins: pd.DataFrame) -> pd.DataFrame:
+    """The histogram with the ends of each bin, as figures want it."""
+    edges = equal_width_edges(BINS)
+    number = bins["bin"].to_numpy(dtype=int)
+    return bins.assign(lower=edges[number], upper=edges[number + 1])
+
+
+def estimate(rows: pd.DataFrame, metric: str) -> Estimate | None:
+    """The metric of a point; None where it is not known."""
+    row = rows[rows["metric"] == metric]
+    if row.empty:
+        return None
+    value, low, high = (None if pd.isna(x) else float(x) for x in row[["value", "low", "high"]].iloc[0])
+    return Estimate(value=value, low=low, high=high)
+
+
+def _end_rows(scores: Scores, dataset: str, size: int) -> list[dict[str, Any]]:
+    """The ends of both paths as the grid has them, with the graft's stored differences to the fine-tuned model."""
+    rows = []
+    for path, alpha, state in ENDS:
+        common = {"path": path, "size": size if path == GRAFT else None, "alpha": alpha, "dataset": dataset}
+        found = dict(scores.states.get(state, {}))
+        if state == "grafted":
+            found |= {name + DIFFERENCE: value for name, value in scores.differences.items()}
+        if state == "finetuned":
+            zero = Estimate(value=0.0, low=0.0, high=0.0)
+            found |= {name + DIFFERENCE: zero for name in scores.differences}
+        rows += [{**common, "metric": metric, **value.model_dump()} for metric, value in found.items()]
+    return rows
+
+
+def _end_bins(run: Run, dataset: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """The histograms of the ends, from the stored predictions."""
+    frame = frame[frame["split"] == "test"]
+    points: list[Point] = []
+    labels = None
+    for path, alpha, state in ENDS:
+        rows = frame[frame["state"] == state].sort_values("example_id", kind="stable")
+        if rows.empty:
+            return pd.DataFrame(columns=BIN_COLUMNS)
+        labels = rows["label"].to_numpy()
+        size = run.record.size if path == GRAFT else None
+        told = {"path": path, "size": size, "alpha": alpha, "dataset": dataset}
+        points.append((told, rows[logit_columns(run.labels)].to_numpy()))
+    assert labels is not None
+    return bin_rows(points, labels)[BIN_COLUMNS]
+
+
+def _joined(parts: Sequence[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
+    """The parts as one table."""
+    filled = [_typed(part[columns]) for part in parts if len(part)]
+    return pd.concat(filled, ignore_index=True) if filled else _typed(pd.DataFrame(columns=columns))
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with the tables' own dtypes, whatever its missing values made of them."""
+    floats = ("alpha", "value", "low", "high", "confidence")
+    kinds = {"size": "Int64", **dict.fromkeys(floats, "float64"), "count": "int64", "correct": "int64", "bin": "int64"}
+    return frame.astype({name: kind for name, kind in kinds.items() if name in frame})

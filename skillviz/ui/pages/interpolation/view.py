@@ -1,0 +1,152 @@
+"""The interpolation page: the chosen point, stored or asked of the models, and what is said where nothing is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.core.interpolate import PATHS
+from skillviz.plots.interpolation import path_style
+from skillviz.runs.run import Run
+from skillviz.show import text
+from skillviz.ui import cache, controls, live, page
+from skillviz.ui.pages.interpolation import words
+from skillviz.ui.pages.interpolation.controls import Choice, metrics
+from skillviz.ui.pages.interpolation.grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
+from skillviz.ui.pages.interpolation.words import EXACT, NEAREST, STORED
+from skillviz.ui.pages.overview import cards
+
+TRACED = 500  # examples that a path is traced on
+HEADINGS = {"wise-ft": "#### :orange[● WiSE-FT]", "wise-graft": "#### :green[◆ WiSE-Graft]"}
+
+Point = tuple[pd.DataFrame, pd.DataFrame]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The lines and chosen points (`current`), the chosen points' histograms, and a sentence on each one's source."""
+
+    points: pd.DataFrame
+    bins: pd.DataFrame
+    sources: dict[tuple[str, str], str]
+
+    def point(self, dataset: str, path: str) -> pd.DataFrame:
+        """The rows of the chosen point."""
+        here = (self.points["dataset"] == dataset) & (self.points["path"] == path)
+        return self.points[here & self.points["current"]]
+
+
+def grid_of(run: Run) -> Grid:
+    """What the run knows between its models; explains and stops where it was not scored on a test set."""
+    page.scores(run, "test")
+    stored = page.table(run, "interpolation", needed=False)
+    with page.explained():
+        bins = page.table(run, "interpolation_bins", needed=False)
+        return of_run(run, stored, bins, partial(cache.predictions, run))
+
+
+def traced(run: Run, choice: Choice, grid: Grid) -> Grid:
+    """The grid; with both ways traced by the models where nothing between the ends is stored and the reader asks."""
+    lacking = [name for name in choice.datasets if name not in grid.between]
+    if not lacking:
+        return grid
+    st.info(
+        f"Nothing between the models is stored on {text.listed([text.plain(name) for name in lacking])}: only what "
+        "the run knows of the ends is drawn. The last box of this page has the command that stores it; or ask the "
+        "models, for one point by the switch above, for both ways by this one.",
+        icon=":material/timeline:",
+    )
+    if controls.switch("trace", f"Trace both ways with the models, on up to {TRACED} examples", False):
+        for name in lacking:
+            told: dict[str, Any] = {"task": choice.named} if name == choice.outside else {}
+            answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **told)
+            if answer is None:
+                return grid
+            grid = grid.traced(answer)
+    return grid
+
+
+def shown(run: Run, choice: Choice, grid: Grid) -> Shown:
+    """The lines, and the chosen point of each path on each data set: stored, asked of the models, or the nearest."""
+    points, bins, sources, asks = [], [], {}, choice.exact
+    for dataset in choice.datasets:
+        for path in PATHS:
+            near = grid.nearest(dataset, path, choice.size, choice.alpha)
+            wanted = (choice.size if path == GRAFT else None, choice.alpha)
+            is_known = near is not None and near[0] == wanted[0] and abs(near[1] - wanted[1]) < 1e-9
+            is_exact, on = is_known and dataset not in grid.traced_on, grid.traced_on.get(dataset)
+            found = _asked(run, choice, dataset, path) if asks and not is_exact else None
+            asks = asks and (is_exact or found is not None)  # what stands in the way is said once
+            kind, place = (EXACT, wanted) if found else (STORED if is_known else NEAREST, near)
+            if near is not None:
+                points.append(grid.at("points", dataset, path, near[0]).assign(current=False))
+                found = found or (grid.at("points", dataset, path, *near), grid.at("bins", dataset, path, *near))
+            if found is not None and place is not None:
+                points.append(found[0].assign(current=True))
+                bins.append(found[1])
+                sources[dataset, path] = words.source(kind, path, *place, run.record.d, on)
+    return Shown(pd.concat(points, ignore_index=True), with_edges(pd.concat(bins, ignore_index=True)), sources)
+
+
+def numbers(run: Run, choice: Choice, found: Shown) -> None:
+    """The chosen point of both paths on each data set: accuracy, ECE and NLL with their intervals."""
+    for place, dataset in zip(st.columns(len(choice.datasets)), choice.datasets, strict=True):
+        with place.container(border=True, height="stretch"):
+            st.markdown(f"### {'In' if dataset == choice.inside else 'Out of'} distribution")
+            st.caption(text.plain(dataset))
+            for path in PATHS:
+                _point(run, dataset, path, found)
+
+
+def levels(run: Run, metric: str) -> dict[str, float]:
+    """Chance, which is one number for all data sets of the same labels."""
+    return {"chance": 1 / len(run.labels)} if metric == "accuracy" and run.labels else {}
+
+
+def no_other() -> None:
+    """In place of the trade-off, where there is no other data set."""
+    with st.container(border=True, height="stretch"):
+        st.markdown("### In and out of distribution")
+        st.markdown(
+            "This run was scored on its own task alone, so there is no trade-off to draw. Choose another task above "
+            "to ask the models about it, or make the run again with `--also TASK` (last box of this page)."
+        )
+
+
+def paper(run: Run, choice: Choice, grid: Grid) -> None:
+    """What the paper says, where this page departs from it, and how to make what is missing."""
+    with st.expander("What the paper does, and where this page departs from it"):
+        st.markdown(words.PAPER)
+        st.markdown("\n".join(f"- {line}" for line in words.deviations(run.record)))
+    if choice.outside not in run.datasets or not run.spec.interpolation:
+        with st.expander("The command that stores the points between the models"):
+            st.markdown("`--also` takes any task with the same labels, by name or file, and may be repeated.")
+            st.code(words.missing(run.record), language="bash", wrap_lines=True)
+
+
+def _point(run: Run, dataset: str, path: str, found: Shown) -> None:
+    rows = found.point(dataset, path)
+    st.markdown(HEADINGS[path])
+    if rows.empty:
+        st.caption(f"{path_style(path).title} is not stored here. Switch on exact values to ask the models.")
+        return
+    with st.container(horizontal=True, gap="small"):
+        for metric in metrics(run):
+            cards.estimate(metric, estimate(rows, metric), helps=path == PATHS[0])
+    st.caption(found.sources[dataset, path])
+
+
+def _asked(run: Run, choice: Choice, dataset: str, path: str) -> Point | None:
+    """The worker's answer for the chosen point."""
+    size = choice.size if path == GRAFT else None
+    asked: dict[str, Any] = {"path": path, "alpha": choice.alpha}
+    if size is not None and size != run.record.size:
+        asked["region"] = {"run": run.id, "size": size}
+    if dataset == choice.outside:
+        asked["task"] = choice.named
+    answer = live.ask(run, "wise", topic=f"wise.{path}.{dataset}", **asked)
+    return None if answer is None else point_of(answer, dataset, path, size, choice.alpha)

@@ -1,0 +1,125 @@
+"""What was chosen for a new localization, and its first choice: two models. What speaks against one is said there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import streamlit as st
+
+from skillviz.errors import SkillvizError
+from skillviz.models.preflight import Preflight
+from skillviz.show import text
+from skillviz.show.glossary import about
+from skillviz.tasks.demo_world import PairEntry, World
+from skillviz.tasks.task import Task
+from skillviz.ui import cache, controls
+from skillviz.ui.pages.launch import model_boxes
+
+WHERE = {"demo": "demo world", "own": "this machine or the hub"}
+
+
+@dataclass
+class Choices:
+    """What was chosen so far: fields of a RunSpec, and what stands against starting it."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    seeds: tuple[int, ...] = (0,)
+    found: Preflight | None = None
+    task: Task | None = None
+    readout: str = ""
+    world: World | None = None
+    demo: PairEntry | None = None
+    is_trial: bool = False
+    told: Any = None  # where the trial says what it uses
+
+    def refuse(self, sentence: str, place: Any = st) -> None:
+        """Says what stands against it, here, and keeps it from being started."""
+        self.problems.append(sentence)
+        place.error(text.plain(sentence), icon=":material/error:")
+
+    def still(self, sentence: str) -> None:
+        """Says what is still to be chosen: nothing is wrong yet."""
+        self.problems.append(sentence)
+        st.caption(sentence)
+
+
+def begin() -> Choices:
+    """Nothing chosen yet; the demo world where there is one."""
+    try:
+        return Choices(world=cache.world())
+    except SkillvizError as error:
+        st.warning(text.plain(str(error.args[0])))
+        return Choices()
+
+
+def pair(choices: Choices) -> None:
+    """Base and fine-tuned model, and whether they fit."""
+    with st.container(border=True):
+        st.markdown("### 1 · Two models", help=about("pretrained", "graftable"))
+        where = "own"
+        if choices.world is not None and choices.world.pairs:
+            where = controls.segments(
+                "new.from", "Models from", list(WHERE), "demo", shown=WHERE.__getitem__,
+                help="The demo world has small pairs that ship with skillviz and need no network; or name your own.",
+            )  # fmt: skip
+        if where == "demo":
+            _demo_pair(choices)
+        else:
+            _own_pair(choices)
+        if choices.values["base"] and choices.values["finetuned"]:
+            _fit(choices)
+        else:
+            choices.still("Choose a pre-trained and a fine-tuned model.")
+
+
+def _demo_pair(choices: Choices) -> None:
+    assert choices.world is not None
+    by_name = {entry.name: entry for entry in choices.world.pairs}
+    name = controls.select(
+        "new.pair", "Pair", list(by_name), next(iter(by_name)), shown=lambda n: n.replace("-", " "),
+        help="A small language model of the demo world, before and after it was fine-tuned for a task.",
+    )  # fmt: skip
+    chosen = choices.demo = by_name[name]
+    choices.values |= {"base": chosen.base, "finetuned": chosen.finetuned}
+    if (before := st.session_state.get("new.before")) not in (None, name):
+        controls.assign("new.demo-task", chosen.task)
+    st.session_state["new.before"] = name if before != name else before
+    ends = [chosen.accuracy.get(chosen.task, {}).get(state) for state in ("pretrained", "finetuned")]
+    if all(ends):
+        said = [
+            f"{text.percent(end.value)} (95{text.SPACE}%: {text.percent_interval(end.low, end.high)})"
+            for end in ends if end
+        ]  # fmt: skip
+        st.caption(f"Accuracy on its own task: {said[0]} before, {said[1]} after fine-tuning, {ends[0].n:,} examples.")  # type: ignore[union-attr]
+
+
+def _own_pair(choices: Choices) -> None:
+    base = model_boxes.base("new.base", "Pre-trained model")
+    finetuned = model_boxes.finetuned("new.finetuned", "Fine-tuned model", base)
+    choices.values |= {"base": base, "finetuned": finetuned}
+    st.caption(model_boxes.found_where())
+
+
+def _fit(choices: Choices) -> None:
+    """Says whether the two make a pair, from their headers; a model of the hub is fetched only when asked for."""
+    base, finetuned = choices.values["base"], choices.values["finetuned"]
+    absent = {source: why for source in (base, finetuned) if (why := model_boxes.absent(source))}
+    for source, why in absent.items():
+        choices.refuse(why)
+        model_boxes.fetch_button(source)
+    if absent:
+        return
+    try:
+        found = choices.found = cache.preflight(base, finetuned)
+    except SkillvizError as error:
+        choices.refuse(str(error.args[0]))
+        return
+    for problem in found.problems:
+        choices.refuse(problem)
+    if found.fits:
+        st.caption(f":material/check: The two fit: {found.d or 0:,} graftable parameters in {found.layers} layers.")
+    if found.notes:
+        with st.expander(text.counted(len(found.notes), "remark") + " on their files"):
+            st.markdown("\n".join(f"- {text.plain(note)}" for note in found.notes))

@@ -1,0 +1,195 @@
+"""How the region is searched for, on which data, and where: the second half of the form. Each field in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from skillviz.core.localizers.described import LOCALIZERS, Described, Option
+from skillviz.errors import SkillvizError
+from skillviz.jobs.devices import chosen as taken
+from skillviz.plots.theme import localizer_style
+from skillviz.runs.region_expression import NAME as BY_HAND  # made on the page Surgery
+from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.show import text
+from skillviz.show.glossary import about
+from skillviz.ui import cache, controls, form
+from skillviz.ui.pages.launch import words as launch_words
+from skillviz.ui.pages.launch.choices import Choices
+
+SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
+SMALL = "3%"  # in the demo world's small models a region needs a larger share
+COMMON = ("steps", "batch_size")  # fields of a spec, which many localizers have
+
+
+def search(choices: Choices) -> None:
+    """The localizer with its options, the sizes and the seeds."""
+    with st.container(border=True):
+        st.markdown("### 3 · A search", help=about("localizer", "region", "size"))
+        names = [name for name in LOCALIZERS if name != BY_HAND]
+        first = str(RunSpec.model_fields["localizer"].default)
+        name = form.one_of(
+            "new.method", "Localizer", names, first, shown=lambda n: localizer_style(n).title,
+            help="The method that chooses the region. `stagewise` is the most exact for its time, `linearized` the "
+            "fastest, `learned` the paper's; the others are what these are compared with.",
+        )  # fmt: skip
+        described = LOCALIZERS[name]
+        choices.values["localizer"] = name
+        st.caption(described.sentence)
+        _sizes(choices, described)
+        _seeds(choices, described)
+        if described.options:
+            told = st.container()
+            with st.expander("Options of this localizer"):
+                _options(choices, described, told)
+
+
+def _sizes(choices: Choices, described: Described) -> None:
+    sizes = form.several(
+        "new.size", "Region sizes", SIZES, (SMALL if choices.demo else "0.1%",),
+        help="A percentage of the graftable parameters (0.1%), a count (10646) or a share (0.001). The first is the "
+        "run's region; the others go to its curve.",
+    )  # fmt: skip
+    choices.values["sizes"] = sizes or ("0.1%",)
+    if not sizes:
+        choices.refuse("Give at least one size.")
+    d = choices.found.d if choices.found else None
+    if not d:
+        return
+    counts = []
+    for size in sizes:
+        try:
+            counts.append(f"{size} is {text.counted(parse_size(size, d), 'entry')}")
+        except SkillvizError as error:
+            choices.refuse(str(error.args[0]))
+    outcome = "" if described.budgeted else " This localizer's size is an outcome: sizes are only where it begins."
+    each = " Each size is searched for on its own." if described.budgeted and not described.nested and sizes[1:] else ""
+    st.caption(f"{'; '.join(counts)}.{each}{outcome}" if counts else outcome)
+
+
+def _seeds(choices: Choices, described: Described) -> None:
+    typed = form.words(
+        "new.seeds", "Seeds", "0", placeholder="0, or 0-4",
+        help="A seed fixes the search's random choices. Several (0, 1, 2 or 0-4) make a job and a run each, and show "
+        "how much depends on luck.",
+    )  # fmt: skip
+    try:
+        choices.seeds = launch_words.read_seeds(typed)
+    except SkillvizError as error:
+        choices.refuse(str(error.args[0]))
+        return
+    if len(choices.seeds) > 1 and not described.seeded:
+        st.caption("This localizer makes no random choice: all seeds will give the same region.")
+
+
+def _options(choices: Choices, described: Described, told: DeltaGenerator) -> None:
+    """One field for each option; what is left empty stays the default, and out of the spec.
+
+    What a spec had and these fields do not is said in `told`, which is not folded away.
+    """
+    given: dict[str, Any] = {}
+    for option in described.options:
+        name, help = f"new.{described.name}.{option.name}", option.sentence
+        if option.choices:
+            offered, default = list(option.choices), str(option.default)
+            value: Any = form.one_of(name, option.title, offered, default, help=help, told=told)
+            given |= {option.name: value} if value != option.default else {}
+            continue
+        if option.read is not None:
+            given |= _typed(choices, name, option)
+            continue
+        is_whole = isinstance(option.default, int)
+        value = form.number(
+            name, option.title, None, low=1 if is_whole else 0, high=option.most, is_whole=is_whole, help=help,
+            placeholder=f"{option.default:,}" if is_whole else f"{option.default:g}",
+        )  # fmt: skip
+        given |= {option.name: value} if value is not None else {}
+    for name in COMMON:
+        choices.values[name] = given.pop(name, None)
+    choices.values["options"] = given
+
+
+def _typed(choices: Choices, name: str, option: Option) -> dict[str, Any]:
+    """An option that is typed as a text, where it is not the default; one that cannot be read is refused."""
+    assert option.read is not None
+    typed = form.words(name, option.title, "", help=option.sentence, placeholder=str(option.default))
+    try:
+        value = option.read(typed or option.default)
+    except ValueError:
+        choices.refuse(f"{option.title}: '{text.plain(typed)}' cannot be read. {option.sentence}")
+        return {}
+    return {option.name: value} if value != option.default else {}
+
+
+def data(choices: Choices) -> None:
+    """How many examples are used."""
+    with st.container(border=True):
+        st.markdown("### 4 · The examples", help="The region is searched on training and validation examples only.")
+        choices.is_trial = controls.switch(
+            "new.trial", "Try it on a hundredth of the data first", False,
+            help="A quick look at whether everything works. Its numbers are too rough for a claim.",
+        )  # fmt: skip
+        choices.told = st.empty()
+        with st.expander("Fewer examples, other test sets"):
+            shots = form.number(
+                "new.k-shot", "Training examples a class", None,
+                help="Draws so many a class for training, and as many for validation, as in the paper (64 or 4,096).",
+            )  # fmt: skip
+            draw = form.number(
+                "new.data-seed", "Seed of the draw", 0, low=0, help="Which examples are drawn.", placeholder="0"
+            )
+            choices.values |= {"k_shot": shots, "data_seed": int(draw or 0)}
+            for split in ("train", "validation", "test"):
+                help = f"Draws so many of the {split} examples where there are more."
+                title = f"At most for {'the test' if split == 'test' else split}"
+                choices.values[f"max_{split}"] = form.number(f"new.max-{split}", title, None, help=help)
+            _others(choices)
+
+
+def _others(choices: Choices) -> None:
+    """Test sets of other tasks with the same labels."""
+    kin = _kin(choices)
+    choices.values["others"] = form.several(
+        "new.also", "Score on other tasks too", list(kin), (), shown=lambda name: kin.get(name, name), takes_typed=True,
+        help="Their test sets are asked as each of them asks, without training: how well the skill transfers. They "
+        "need the same labels.",
+    )  # fmt: skip
+
+
+def _kin(choices: Choices) -> dict[str, str]:
+    """Tasks of the demo world with the same labels, by file."""
+    if choices.world is None or choices.task is None:
+        return {}
+    labels, own = choices.task.labels, choices.values.get("task")
+    return {t.file: t.title or t.name for t in choices.world.tasks if t.labels == labels and t.file != own}
+
+
+def place(choices: Choices) -> None:
+    """Device, dtype, and what else is scored."""
+    with st.container(border=True):
+        st.markdown("### 5 · A place", help="Jobs of one device run one after the other, in the order of asking.")
+        found = cache.devices()
+        titles = {device.name: f"{device.title}, {launch_words.gib(device.free)} free" for device in found}
+        auto = taken("auto", found)
+        titles = {"auto": titles[auto.name] if auto else "", **titles}
+        choices.values["device"] = form.one_of(
+            "new.device", "Device", list(titles), "auto", shown=lambda n: f"{n}: {titles[n]}",
+            help="What the job computes on, and its free memory; auto takes a GPU where there is one.",
+        )  # fmt: skip
+        with st.expander("Precision and more"):
+            choices.values["dtype"] = controls.segments(
+                "new.dtype", "Weights held as", ("float32", "bfloat16"), "float32",
+                help="float32 is exact; bfloat16 needs half the memory and rounds.",
+            )  # fmt: skip
+            autocast = controls.select(
+                "new.autocast", "Activations while searching", ("as the weights", "bfloat16", "float16"),
+                "as the weights", help="A narrower kind is faster on a GPU, and a little less exact.",
+            )  # fmt: skip
+            choices.values["autocast"] = None if autocast == "as the weights" else autocast
+            choices.values["interpolation"] = controls.switch(
+                "new.interpolation", "Also score the paths between the models (WiSE)", False,
+                help="Eleven points each on the way from the base to the fine-tuned model and to the graft; takes "
+                "about as long as scoring twenty regions.",
+            )  # fmt: skip

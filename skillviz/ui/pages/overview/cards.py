@@ -1,0 +1,81 @@
+"""The overview's cards: one a model state, and one of what else was measured."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from skillviz.runs.record import Estimate, RunRecord, Scores
+from skillviz.show import sentences, text
+from skillviz.show.glossary import about
+from skillviz.show.sentences import METRIC_WORDS, metric_interval, metric_value
+
+# one colour and one mark a state, as in the figures
+STATES = {
+    "pretrained": ("gray", "○", "Pre-trained"),
+    "grafted": ("green", "◆", "Grafted"),
+    "finetuned": ("orange", "●", "Fine-tuned"),
+}
+NUMBER = 92  # pixels of a percentage with its interval under it
+
+
+def state_cards(record: RunRecord, scores: Scores) -> None:
+    """Pre-trained, grafted and fine-tuned side by side: the task's metric, ECE and NLL with intervals."""
+    metrics = (record.task.metric if record.task else "accuracy", "ece", "nll")
+    for place, (state, words) in zip(st.columns(len(STATES)), STATES.items(), strict=True):
+        with place.container(border=True, height="stretch"):
+            colour, mark, title = words
+            st.markdown(f"#### :{colour}[{mark} {title}]", help=_state_help(state, record))
+            with st.container(horizontal=True, gap="xsmall"):  # wraps where the card is narrow: no number is cut off
+                for metric in metrics:
+                    estimate(metric, scores.states.get(state, {}).get(metric), helps=state == "pretrained")
+
+
+def estimate(metric: str, found: Estimate | None, *, title: str = "", helps: bool = True) -> None:
+    """One number with its interval under it."""
+    help = about(metric) if helps and metric in ("accuracy", "f1", "ece", "nll", "agreement") else None
+    with st.container(width=NUMBER if not title else "stretch", gap=None):
+        st.metric(
+            title or _first_capital(METRIC_WORDS.get(metric, metric)),
+            metric_value(metric, found.value if found else None),
+            help=help,
+        )
+        if found is not None and found.value is not None:
+            st.caption(f"95{text.SPACE}%: {metric_interval(metric, found)}")
+
+
+def evidence(record: RunRecord, scores: Scores) -> None:
+    """Agreement, region size and what is left without the region."""
+    metric = record.task.metric if record.task else "accuracy"
+    left, middle, right = st.columns(3)
+    with left.container(border=True, height="stretch", gap=None):
+        estimate("agreement", scores.agreement, title="Agreement")
+    with middle.container(border=True, height="stretch", gap=None):
+        st.metric("Region size", f"{text.count(record.size)} entries", help=about("size", "graftable"))
+        st.caption(f"{text.share(record.share)} of {text.count(record.d)} graftable parameters")
+    with right.container(border=True, height="stretch", gap=None):
+        complement = scores.states.get("complement", {}).get(metric)
+        st.metric(
+            f"Complement: {METRIC_WORDS[metric]}",
+            metric_value(metric, complement.value if complement else None),
+            help=about("complement"),
+        )
+        if complement is not None and complement.value is not None:
+            st.caption(f"95{text.SPACE}%: {metric_interval(metric, complement)}; fine-tuned without the region")
+
+
+def one_step(record: RunRecord, loss: float) -> None:
+    """In place of the search's chart, where all entries were chosen at once."""
+    with st.container(border=True, height="stretch"):
+        st.markdown("### How the region was found")
+        st.markdown(sentences.one_step(record, loss))
+
+
+def _state_help(state: str, record: RunRecord) -> str:
+    if state == "pretrained":
+        head = " Here with the fine-tuned head." if record.readout == "head" else ""
+        return about("pretrained") + head
+    return about("graft") if state == "grafted" else "The fine-tuned model as it was given."
+
+
+def _first_capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,89 @@
+"""Where a run's numbers come from: self-checks, models, data, versions, and what makes the run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import streamlit as st
+
+from skillviz.runs.record import RunRecord
+from skillviz.runs.run import RANKING, REGION, Run
+from skillviz.show import text
+from skillviz.ui import exports
+from skillviz.ui.pages.overview.sources import sources
+
+
+def details(run: Run, report: Callable[[], bytes]) -> None:
+    """The lower part of the overview: self-checks and notes, sources, and how to make the run again.
+
+    `report` makes the run's report as HTML, when somebody asks for it.
+    """
+    left, right = st.columns(2)
+    with left.container(border=True, height="stretch"):
+        st.markdown("### Self-checks")
+        checks(run.record)
+        st.markdown("### Notes and deviations from the paper")
+        notes(run.record)
+    with right.container(border=True, height="stretch"):
+        st.markdown("### Make this run again")
+        reproduce(run)
+        files(run)
+        st.markdown("### Take it along")
+        st.download_button(
+            "Whole run as one HTML report",
+            report,
+            exports.file_name(run.id, "report.html"),
+            "text/html",
+            key="file.report",
+            on_click="ignore",
+            icon=":material/article:",
+        )
+        st.caption(
+            "Every figure, table and word explained in one file of some 5 MB that needs no network. "
+            "The same in a terminal:"
+        )
+        st.code(f"python -m skillviz report {run.id} -o report.html", language="bash", wrap_lines=True)
+    with st.container(border=True):
+        st.markdown("### Where the numbers come from")
+        st.table(sources(run.record), border="horizontal", hide_header=True, hide_index=True)
+
+
+def checks(record: RunRecord) -> None:
+    """The run's self-checks, failed ones first and in words."""
+    if not record.checks:
+        st.caption("This run stored no self-checks.")
+        return
+    for check in sorted(record.checks, key=lambda c: c.passed):
+        icon = ":green[:material/check:]" if check.passed else ":red[:material/close: failed:]"
+        st.markdown(f"{icon} **{text.plain(check.name)}** {text.plain(check.detail)}")
+
+
+def notes(record: RunRecord) -> None:
+    """What the run has to say about itself, such as deviations from the paper."""
+    for note in record.notes or ("This run has nothing unusual to report.",):
+        st.markdown(f"- {text.plain(note)}")
+
+
+def reproduce(run: Run) -> None:
+    """The command and the Python that make the run again, side by side in tabs."""
+    command, python = st.tabs(["Command", "Python"])
+    command.code(run.spec.command(), language="bash", wrap_lines=True)
+    python.code(run.spec.python(), language="python", wrap_lines=True)
+
+
+def files(run: Run) -> None:
+    """The run's own files to take away: the region and the order in which its entries were ranked."""
+    titles = {REGION: "Region (safetensors)", RANKING: "Ranking (safetensors)"}
+    with st.container(horizontal=True):
+        for name, title in titles.items():
+            if name in run.files:
+                st.download_button(
+                    title,
+                    partial(exports.read, run.path / name),
+                    exports.file_name(run.id, name),
+                    "application/octet-stream",
+                    key=f"file.{name}",
+                    on_click="ignore",
+                    icon=":material/download:",
+                )

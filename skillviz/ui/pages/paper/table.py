@@ -1,0 +1,239 @@
+"""Published rows beside the rows of a study here that stand for them. No widgets here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.plots.methods import method_style
+from skillviz.plots.paper import HERE, PUBLISHED
+from skillviz.show import text
+from skillviz.studies.paper.published_values import published, stands_for
+from skillviz.studies.tables import METHODS
+from skillviz.ui.pages.methods.tables import of_base
+
+OWN = "accuracy or F1"
+NEEDED = -1.0  # in place of a size: on each task the smallest one that recovers 95 % of the gain
+NAMES = {"ece": "ECE", "agreement": "agreement", "overlap_iou": "IoU with the FISH mask"}
+OF_REGIONS = ("graft", "graft_retrain", "graft_fish", "graft_random")
+SEARCHES = ("stagewise", "learned")
+COLUMNS = (
+    "task", "here", "method", "metric", "published", "published_sd", "printed", "value", "low", "high", "share",
+    "seeds", "n", "difference",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which part of a published table, and what here: its setting, its share (None: all), our share, our base."""
+
+    name: str
+    setting: str
+    share: float | None
+    ours: float | None
+    """A share, or NEEDED."""
+    base: str | None = None
+    """One of those of a study of several; None takes all."""
+
+
+def settings(name: str) -> list[str]:
+    """The settings of a published table, the largest training data first."""
+    found = list(dict.fromkeys(published(name)["setting"]))
+    return sorted(found, key=lambda one: -int(one.partition("-")[0].replace("k", "000")))
+
+
+def shares(name: str) -> list[float]:
+    """The region sizes that a published table has grafts of, ascending."""
+    rows = published(name)
+    rows = rows[rows["method"].isin(OF_REGIONS) & rows["share"].notna() & (rows["share"] < 1)]
+    return sorted(set(rows["share"]))
+
+
+def our_shares(scores: pd.DataFrame) -> list[float]:
+    """The sizes that a study has grafts of, ascending; those within a fiftieth count once."""
+    if scores.empty:
+        return []
+    found: list[float] = []
+    for share in sorted(scores.loc[(scores["method"] == "graft") & scores["share"].notna(), "share"].astype(float)):
+        if not found or share > 1.02 * found[-1]:
+            found.append(share)
+    return found
+
+
+def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
+    """The share that each task needs for 95 % of the gain; the largest tried where none was enough."""
+    rows = tables.get("recovered", pd.DataFrame())
+    if rows.empty:
+        return {}
+    search = next((name for name in SEARCHES if (rows["localizer"] == name).any()), "")
+    own = rows[rows["localizer"] == search].drop_duplicates("id_task")
+    return dict(zip(own["id_task"], own["share"].astype(float), strict=True))
+
+
+def rows_beside(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One row a published value, with ours where a study has it, and ours on tasks that the paper does not have:
+    COLUMNS; shares 0..1, difference = here - published. The latter come last, but first where ours are no others.
+
+    `task` is as printed ("SST-2", "QNLI to MNLI (0/1)"), of our own tasks as here; `here` is the task that stands for
+    it. Averages are left out.
+    """
+    theirs = _theirs(asked)
+    ours = pd.concat([_scores(asked, tables), _iou(asked, tables)], ignore_index=True)
+    merged = theirs.merge(ours, how="left", on=["id_task", "score_task", "method", "metric"])
+    if len(further := _further(theirs, ours)):
+        parts = [merged, further] if merged["value"].notna().any() else [further, merged]
+        merged = pd.concat(parts, ignore_index=True)
+    merged["difference"] = merged["value"] - merged["published"]
+    return merged[list(COLUMNS)].reset_index(drop=True)
+
+
+def shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows as words: the published value as printed, ours with its interval, the difference in points."""
+    return pd.DataFrame(
+        {
+            "task": rows["task"],
+            "method": [method_style(method).title for method in rows["method"]],
+            "metric": [NAMES.get(metric, metric) for metric in rows["metric"]],
+            "published (± sd)": rows["printed"],
+            "here (95 %)": [_ours(row) for row in rows.to_dict("records")],
+            "difference": [text.points(value) for value in rows["difference"]],
+            "size here": ["" if pd.isna(share) else text.share(share) for share in rows["share"]],
+            "measured on": rows["here"].fillna(""),
+        }
+    )
+
+
+def marks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Rows of one metric as the figure takes them: task, method, source, value, low, high."""
+    own = rows[rows["metric"] == metric]
+    theirs = own.assign(
+        source=PUBLISHED, value=own["published"], low=own["published"] - own["published_sd"],
+        high=own["published"] + own["published_sd"],
+    ).drop_duplicates(["task", "method"]).dropna(subset=["value"])  # fmt: skip
+    measured = own[own["value"].notna()].assign(source=HERE)
+    found = pd.concat([measured, theirs], ignore_index=True)
+    return found[["task", "method", "source", "value", "low", "high"]]
+
+
+def _theirs(asked: Asked) -> pd.DataFrame:
+    rows = published(asked.name)
+    rows = rows[(rows["kind"] == "row") & (rows["setting"] == asked.setting)]
+    if asked.share is not None:
+        rows = rows[~rows["method"].isin(OF_REGIONS) | rows["share"].isna() | np.isclose(rows["share"], asked.share)]
+    rows = rows[rows["method"].isin(METHODS)]
+    whole = rows["id_task"].str.contains(">")  # a sequence of tasks
+    id_task = np.where(whole, rows["task"], rows["id_task"])
+    is_other = id_task != rows["task"]
+    tuned = published("table2").drop_duplicates("task").set_index("task")["task_as_printed"]
+    names = [
+        f"{tuned.get(one, str(one).upper())} to {printed}" if other else printed
+        for one, printed, other in zip(id_task, rows["task_as_printed"], is_other, strict=True)
+    ]
+    return pd.DataFrame(
+        {
+            "id_task": id_task, "score_task": rows["task"], "task": names, "method": rows["method"],
+            "metric": rows["metric"].replace({"accuracy": OWN, "f1": OWN}), "published": rows["value"],
+            "published_sd": rows["std"],
+            "printed": [f"{v} ({s})" if s else v for v, s in zip(rows["printed"], rows["printed_std"], strict=True)],
+        }
+    )  # fmt: skip
+
+
+OURS = ("id_task", "score_task", "here", "method", "metric", "value", "low", "high", "share", "seeds", "n")
+
+
+def _further(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
+    """Ours on tasks without a published value, in the methods and metrics of the table: where it is of other data, on
+    such, as far as we have any."""
+    known = set(zip(theirs["id_task"], theirs["score_task"], strict=True))
+    pairs = list(zip(ours["id_task"], ours["score_task"], strict=True))
+    is_of_others = all(tuned != scored for tuned, scored in known) and any(tuned != scored for tuned, scored in pairs)
+    is_new = np.array([pair not in known and (pair[0] != pair[1]) == is_of_others for pair in pairs], dtype=bool)
+    rows = ours[is_new & ours["method"].isin(theirs["method"]) & ours["metric"].isin(theirs["metric"])]
+    return rows.assign(task=rows["here"], printed="", published=np.nan, published_sd=np.nan)
+
+
+def _scores(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    rows = tables.get("scores", pd.DataFrame())
+    if rows.empty:
+        return pd.DataFrame(columns=list(OURS))
+    rows = rows[rows["split"] == "test"]
+    rows = rows if asked.base is None else of_base(rows, asked.base)
+    searched = (rows["method"] != "graft") | rows["localizer"].isin([_search(rows)])
+    rows = rows[searched & (rows["share"].isna() | _of_size(rows["share"], _wanted(asked, rows, tables)))]
+    rows = rows[rows["setting"] == rows["setting"].iloc[0]] if len(rows) else rows
+    own = rows.groupby("task")["metric"].transform(lambda found: "f1" if (found == "f1").any() else "accuracy")
+    metric = np.where(rows["metric"] == own, OWN, rows["metric"])
+    low = rows["pooled_low"].fillna(rows["low"])
+    high = rows["pooled_high"].fillna(rows["high"])
+    found = pd.DataFrame(
+        {
+            "id_task": [stands_for(task) for task in rows["id_task"]],
+            "score_task": [_scored_as(i, t) for i, t in zip(rows["id_task"], rows["task"], strict=True)],
+            "here": _here(rows), "method": rows["method"], "metric": metric, "value": rows["mean"], "low": low,
+            "high": high, "share": rows["share"], "seeds": rows["seeds"], "n": rows["n"],
+        }
+    )  # fmt: skip
+    return found.drop_duplicates(["here", "method", "metric"])
+
+
+def _search(rows: pd.DataFrame) -> str:
+    """The localizer whose grafts stand beside the paper's: the default one where it is there."""
+    held = set(rows.loc[rows["method"] == "graft", "localizer"])
+    return next((name for name in SEARCHES if name in held), next(iter(sorted(held)), ""))
+
+
+def _here(rows: pd.DataFrame) -> list[str]:
+    pairs = zip(rows["id_task"], rows["task"], strict=True)
+    return [task if task == id_task else f"{id_task} to {task}" for id_task, task in pairs]
+
+
+def _scored_as(id_task: str, task: str) -> str:
+    """The published task that a scored one stands for; of inference on other data the one without neutral.
+
+    Of two data sets that stand for one published task, the other one is no stand-in where it was not tuned on.
+    """
+    if id_task != task and stands_for(task) == stands_for(id_task):
+        return task
+    if id_task != task and stands_for(task) in ("snli", "mnli", "rte") and stands_for(id_task) == "qnli":
+        return "snli_01" if stands_for(task) == "snli" else "mnli_01"
+    return stands_for(task)
+
+
+def _wanted(asked: Asked, rows: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> float | pd.Series | None:
+    """The share that is looked at, of every row its task's own where sizes differ."""
+    return rows["id_task"].map(needed(tables)).astype(float) if asked.ours == NEEDED else asked.ours
+
+
+def _of_size(share: pd.Series, wanted: float | pd.Series | None) -> np.ndarray:
+    if wanted is None:
+        return np.ones(len(share), dtype=bool)
+    return np.isclose(share.astype(float), wanted, rtol=0.05)
+
+
+def _iou(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """IoU with the FISH mask, which the table `overlap` of table 8 has as `<task> <localizer> <size>`."""
+    rows = tables.get("overlap", pd.DataFrame())
+    rows = rows[rows["column"].str.contains(" fisher ")] if len(rows) else rows
+    if rows.empty:
+        return pd.DataFrame(columns=list(OURS))
+    words = rows["column"].str.split(" ")
+    share = words.str[-1].str.rstrip("%").astype(float) / 100
+    rows = rows.assign(here=words.str[0], share=share)[_of_size(share, asked.ours)]
+    task = [stands_for(name) for name in rows["here"]]
+    told: dict[str, Any] = {"id_task": task, "score_task": task, "method": "graft", "metric": "overlap_iou"}
+    told["n"] = np.nan
+    return rows.assign(**told)[list(OURS)]
+
+
+def _ours(row: Mapping[Any, Any]) -> str:
+    """`87.0 % (85.1–88.9)`; empty where there is none."""
+    if pd.isna(row["value"]):
+        return ""
+    if pd.isna(row["low"]):
+        return text.percent(row["value"])
+    return f"{text.percent(row['value'])} ({text.percent_interval(row['low'], row['high'])})"

@@ -1,0 +1,184 @@
+"""The paper page's parts: which table or figure, which study of it, values side by side, verdicts, differences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.show import paper as exhibits
+from skillviz.show import text
+from skillviz.show.glossary import about
+from skillviz.studies.paper.claims import verdicts
+from skillviz.studies.paper.experiments import EXPERIMENTS, Experiment
+from skillviz.studies.paper.published_values import TABLES, numbers, slips
+from skillviz.studies.paper.verdicts import Verdict, main_share
+from skillviz.studies.store import StudyFolder
+from skillviz.ui import cache, controls, exports, page, study_choice, study_links, study_words
+from skillviz.ui.chart import show, theme
+from skillviz.ui.pages.methods import tables as method_tables
+from skillviz.ui.pages.methods import view
+from skillviz.ui.pages.paper import table as paper_table
+from skillviz.ui.pages.paper import words
+from skillviz.ui.pages.paper.table import NAMES, Asked
+
+SIZES = (
+    "The size of the regions that stand here. What 95 % of the gain needs is a size a task: the smallest tried whose "
+    "graft gets there, the largest tried where none does; the table says which."
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is looked at: a table or figure of the paper, its experiment and stored study where there are such."""
+
+    name: str
+    experiment: Experiment | None
+    study: StudyFolder | None
+    tables: dict[str, pd.DataFrame]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def scale(self) -> str | None:
+        """The study's scale."""
+        return self.study.record.scale if self.study else None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether published rows stand behind it."""
+        return self.name in TABLES
+
+
+def choose() -> Found:
+    """The boxes at the top of the page."""
+    titles = words.items()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        default = _default(titles)
+        name = controls.select("item", "Table or figure", list(titles), default, shown=titles.get, width=460)
+        experiment = EXPERIMENTS.get(name)
+        with page.explained():
+            stored = study_choice.offered((name,)) if experiment else []
+            study = study_choice.choose(stored, "Our study of it") if stored else None
+            tables = {table: cache.study_table(study, table) for table in study.tables()} if study else {}
+    found = tuple(verdicts(name, tables, study.record.scale if study else None))
+    return Found(name, experiment, study, tables, found)
+
+
+def _default(titles: dict[str, str]) -> str:
+    """The first item with a stored study, else Table 2, the main result."""
+    held = {study.record.experiment for study in cache.studies() if study.tables()}
+    return "table2" if "table2" in held else next((name for name in titles if name in held), "table2")
+
+
+def summary(found: Found) -> str:
+    """The page's sentence."""
+    if found.study is None:
+        return f"Nothing is stored here for **{text.plain(words.items()[found.name])}**."
+    return words.counted(found.verdicts)
+
+
+def study(found: Found) -> None:
+    """Which study stands beside the paper; where there is none, why, and the command that makes one."""
+    if found.study is not None:
+        st.caption(study_words.caption(found.study))
+        if study_words.is_demo(found.study):
+            st.caption(study_words.caution())
+        study_links.links(found.study, "paper")
+    elif found.experiment is None:
+        st.info(f"There is no experiment of this here. {words.WITHOUT[found.name][1]}")
+    else:
+        st.info(words.PUBLISHED_ONLY)
+        st.code(study_words.commands((found.name,)), language="bash", wrap_lines=True)
+
+
+def claims(found: Found) -> None:
+    """What the paper found, and what the study says of each claim."""
+    if found.experiment is None:
+        return
+    with st.container(border=True):
+        st.markdown("### What the paper found, and what comes out here", help=about("verdict", "paired"))
+        st.markdown(text.plain(found.experiment.finding))
+        if found.study is None:
+            return
+        st.markdown("\n".join(f"- {words.verdict(one)}" for one in found.verdicts))
+        rows = words.comparisons(found.verdicts)
+        if len(rows):
+            with st.expander(f"The {text.counted(len(rows), 'comparison')} behind this"):
+                st.dataframe(rows, hide_index=True, alt="Every comparison behind the verdicts")
+
+
+def values(found: Found) -> None:
+    """Published rows beside ours: a figure of one metric, and the table of all."""
+    if not found.is_table:
+        return
+    asked = _asked(found)
+    rows = paper_table.rows_beside(asked, found.tables)
+    metrics = list(dict.fromkeys(rows["metric"]))
+    metric = controls.segments("metric", "Metric", metrics, metrics[0], shown=lambda one: NAMES.get(one, one))
+    marks = paper_table.marks(rows, metric)
+    st.caption(words.CAUTION)
+    if said := words.unmatched(rows):
+        st.caption(said)
+    table = paper_table.shown(rows)
+    show(exhibits.values(marks, table[rows["metric"] == metric], metric, asked.setting, theme()), found.name)
+    with st.container(border=True):
+        st.markdown("### All values", help=about("published"))
+        st.dataframe(table, hide_index=True, alt="Published values, ours, and their difference")
+        stem = exports.file_name("paper", found.name, found.study.name if found.study else "")
+        make = partial(exports.csv, rows)
+        st.download_button(
+            "Table (CSV)",
+            make,
+            f"{stem}.csv",
+            "text/csv",
+            key="paper.csv",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+
+
+def _asked(found: Found) -> Asked:
+    """The setting and the sizes that are compared."""
+    settings, shares = paper_table.settings(found.name), paper_table.shares(found.name)
+    scores = found.tables.get("scores", pd.DataFrame())
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        base = view.choose_base(bases) if len(bases := method_tables.bases(scores)) > 1 else None
+        ours = paper_table.our_shares(scores if base is None else method_tables.of_base(scores, base))
+        setting, share, own = settings[0], shares[0] if shares else None, None
+        if len(settings) > 1:
+            setting = controls.select("shots", "Published: training data", settings, setting, width=220)
+        if len(shares) > 1:
+            share = controls.select(
+                "published-size", "Published: region size", shares, share, shown=text.share, width=220
+            )
+        if ours and shares:
+            main = main_share(found.scale) or ours[0]
+            nearest = min(ours, key=lambda one: abs(one - main))
+            offered = [*ours, *([paper_table.NEEDED] if paper_table.needed(found.tables) else [])]
+            own = controls.select("size", "Here: region size", offered, nearest, shown=_size, width=260, help=SIZES)
+    return Asked(found.name, setting, share, own, base)
+
+
+def _size(share: float) -> str:
+    return f"what 95{text.SPACE}% of the gain needs" if share == paper_table.NEEDED else text.share(share)
+
+
+def told(found: Found) -> None:
+    """Numbers of text and captions, differences in setting, and where the paper disagrees with itself."""
+    rows = numbers(found.name)
+    if len(rows):
+        with st.container(border=True):
+            st.markdown("### Numbers that the paper states", help=about("published"))
+            shown = words.numbers(rows)
+            st.dataframe(shown, hide_index=True, alt="Single published numbers of text and captions")
+    if found.study is not None and (differences := cache.setting_differences(found.study)):
+        with st.container(border=True):
+            st.markdown("### Differences in the setting")
+            st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in differences))
+    if said := slips(found.name):
+        with st.expander(f"Where the paper disagrees with itself: {text.counted(len(said), 'point')}"):
+            st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in said))
+    if found.study is not None:
+        study_choice.notes((found.study,))

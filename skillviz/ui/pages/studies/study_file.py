@@ -1,0 +1,154 @@
+"""Study files that come in through the page: typed by their path or uploaded; what they may not say is told here."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from skillviz.errors import BadInput, SkillvizError
+from skillviz.runs.library import library
+from skillviz.runs.store import Store
+from skillviz.studies.paper.claimed import asks_its_experiment
+from skillviz.studies.paper.reproduce import refuse_edited
+from skillviz.studies.plan import plan
+from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.store import FILE, open_study, study_path
+from skillviz.ui import cache, study_words
+
+VARIABLE = re.compile(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))")
+"""What `os.path.expandvars` fills in."""
+OWN = "SKILLVIZ_"
+
+
+def typed(path: str) -> StudySpec:
+    """The study of a file on the dashboard's machine; raises BadInput."""
+    refuse_variables(path)
+    return _checked(read_study(Path(os.path.expandvars(path)).expanduser()))
+
+
+def uploaded(name: str, content: bytes) -> StudySpec:
+    """The study of an uploaded file; what stands against it is told of the file's own name."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / Path(name).name
+        path.write_bytes(content)
+        try:
+            return _checked(read_study(path))
+        except SkillvizError as error:
+            raise type(error)(str(error.args[0]).replace(f"{folder}{os.sep}", "")) from error
+
+
+def claim(study: StudySpec) -> str:
+    """Why the study is one of the user's own though its file names an experiment; empty where it names none, or is it.
+
+    Pages judge a study of an experiment by the paper's claims, which other entries would make false sentences of.
+    """
+    if not study.experiment or asks_its_experiment(study):
+        return ""
+    named = study_words.experiment_title(study.experiment)
+    return (
+        f"The file says that it is {named}, but its entries are not what that experiment asks: it will be a study of "
+        "your own, and no claim of the paper is judged by it."
+    )
+
+
+def as_own(study: StudySpec) -> StudySpec:
+    """The study without the experiment that its file names."""
+    return study.model_copy(update={"experiment": None, "scale": None})
+
+
+def taken_up(study: StudySpec) -> str:
+    """What starting the study means for the user's own of its name, which asks for something else; empty without one.
+
+    Raises BadInput where the place is not free: the stored study of that name is an experiment's or ships with
+    skillviz, or the file in its folder was changed since it was run and would be lost.
+    """
+    own, told = cache.own_store(), ""
+    for store in library().stores:
+        path = study_path(store.root, study)
+        if (why := _other(study, store)) is None:
+            continue
+        is_own = store.root == own.root
+        if not is_own or _experiment_of(path):
+            raise BadInput(
+                f"the name of the study, '{study.name}', is that of {_called(path)}, which asks for something else: "
+                "give yours another name" + (", or run it with `python -m skillviz study run FILE`." if is_own else ".")
+            )
+        if not _is_as_it_was_run(path):
+            raise why
+        told = (
+            f"You have a study '{study.name}' that asks for something else. Started, this file takes its place: runs "
+            "and models that are finished stay, the tables will be those of this file."
+        )
+    return told
+
+
+def _other(study: StudySpec, store: Store) -> BadInput | None:
+    """What stands against the study where its folder in a store has a file that asks for something else."""
+    try:
+        refuse_edited(study, store)
+    except BadInput as error:
+        return error
+    return None
+
+
+def _experiment_of(path: Path) -> str | None:
+    """The experiment that the study in a folder is of, by its file or by its record."""
+    found = open_study(path)
+    with suppress(BadInput):
+        if named := read_study(path / FILE).experiment:
+            return named
+    return found.record.experiment if found is not None else None
+
+
+def _called(path: Path) -> str:
+    """The stored study of a folder, in words."""
+    named = _experiment_of(path)
+    return f"a stored study of {study_words.experiment_title(named)}" if named else "a stored study"
+
+
+def _is_as_it_was_run(path: Path) -> bool:
+    """Whether the file in a study's folder asks what was run last there."""
+    found = open_study(path)
+    try:
+        return found is not None and found.record.key == plan(found.study).key
+    except BadInput:
+        return False
+
+
+def refuse_variables(text: str) -> None:
+    """Nothing where no variable of the environment but the project's own is named; else raises BadInput.
+
+    Paths in a study have their variables filled in later and may then stand in a sentence: what the machine keeps in
+    its environment, such as a password, is not for whoever can open the page.
+    """
+    for match in VARIABLE.finditer(text):
+        name = match[1] if match[1] is not None else match[2]
+        if not name.startswith(OWN):
+            raise BadInput(
+                f"'{match[0]}' is not filled in: of the environment only variables whose names begin with {OWN} may "
+                "stand in a study given on this page; write the path itself."
+            )
+
+
+def _checked(study: StudySpec) -> StudySpec:
+    """The study without its `command`, which is a text of the file's writer; raises BadInput for other variables."""
+    for text in _texts(study.model_dump()):
+        refuse_variables(text)
+    return study.model_copy(update={"command": None})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in it, names of fields too, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in (*value, *value.values()):
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)

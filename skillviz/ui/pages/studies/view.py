@@ -1,0 +1,199 @@
+"""The studies page's parts: the list, and one study with its verdicts, pictures, tables, steps and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.plots.theme import localizer_style
+from skillviz.show import studies as exhibits
+from skillviz.show import text
+from skillviz.show.glossary import about
+from skillviz.studies.paper.claims import verdicts
+from skillviz.studies.store import StudyFolder
+from skillviz.studies.tables import TABLES
+from skillviz.ui import cache, controls, exports, page, study_choice, study_links, study_words, task_titles
+from skillviz.ui.chart import show, theme
+from skillviz.ui.pages.methods.tables import own_metric
+from skillviz.ui.pages.paper import words as paper_words
+from skillviz.ui.pages.studies import heads, running
+from skillviz.ui.pages.studies import table as study_table
+from skillviz.ui.pages.studies import words as studies_words
+from skillviz.ui.picker import width_of
+
+LIST = {
+    "runs": st.column_config.NumberColumn("runs", help="Localizations that the study's tables were made from."),
+    "estimated, min": st.column_config.NumberColumn("estimated, min", format="%.1f", help="Told before it started."),
+    "taken, min": st.column_config.NumberColumn("taken, min", format="%.1f", help="In all attempts together."),
+}
+
+
+def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
+    """All studies as a table; nothing where there are none."""
+    if not studies:
+        return
+    table = studies_words.listing(sorted(studies, key=paper_words.place_of), states)
+    st.dataframe(table, hide_index=True, column_config=LIST, placeholder="", alt="The stored studies")
+    st.markdown("[Look at one](#a-study) · [Start a study](#start-a-study)")
+
+
+def choose(studies: Sequence[StudyFolder]) -> StudyFolder | None:
+    """The study that is looked at; None where there are none."""
+    if not studies:
+        return None
+    st.markdown("## A study", help=about("study"))
+    with page.explained():
+        return study_choice.choose(sorted(studies, key=_place), "Study")
+
+
+def _place(study: StudyFolder) -> tuple[Any, ...]:
+    """Those with tables first, real data before the demo world, then as in the paper."""
+    return not study.tables(), study_choice.scale_place(study), paper_words.place_of(study)
+
+
+def details(study: StudyFolder | None) -> None:
+    """Everything about one study."""
+    if study is None:
+        return
+    st.caption(study_words.caption(study))
+    if study_words.is_demo(study):
+        st.caption(study_words.caution())
+    running.begun_anew(study)
+    _problems(study)
+    if not study.tables():
+        st.info("It has no tables yet: they are made when its other steps have ended.", icon=":material/table:")
+    _verdicts(study)
+    with page.explained():
+        tables = {name: cache.study_table(study, name) for name in study.tables()}
+    _pictures(study, tables)
+    _tables(study, tables)
+    _steps(study)
+    study_choice.notes((study,))
+
+
+def _problems(study: StudyFolder) -> None:
+    """The steps that failed, in words, and how to go on."""
+    lines = studies_words.failed(study)
+    if not lines:
+        running.go_on_button(study.name)
+        return
+    lost = studies_words.not_reached(study)
+    more = f" {text.counted(lost, 'step')} could not be reached." if lost else ""
+    st.error(f"{text.counted(len(lines), 'step')} failed.{more}", icon=":material/error:")
+    st.markdown("\n".join(f"- {line}" for line in lines))
+    running.go_on_button(study.name)
+
+
+def _verdicts(study: StudyFolder) -> None:
+    """What it says of the paper's claims, and the pages that show it best."""
+    name = study.record.experiment
+    if not study.tables() or not name:
+        return
+    found = verdicts(name, {table: cache.study_table(study, table) for table in study.tables()}, study.record.scale)
+    if found:
+        st.markdown(paper_words.counted(found), help=about("verdict"))
+    study_links.links(study, "studies")
+
+
+def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Pictures of those of its tables that have one whatever the experiment."""
+    scores = tables.get("scores", pd.DataFrame())
+    if len(scores):
+        _scores(study, scores)
+    if len(tables.get("overlap", ())):
+        kinds = [kind for kind in ("overlap", "iou") if (tables["overlap"]["kind"] == kind).any()]
+        for place, kind in zip(st.columns(len(kinds)), kinds, strict=True):
+            with place:
+                show(exhibits.shared(tables["overlap"], kind, theme()), study.name)
+    if len(tables.get("histogram", ())):
+        tasks = list(dict.fromkeys(tables["histogram"]["task"]))
+        task = controls.select("sure-of", "Confidence on", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
+        show(exhibits.histogram(tables["histogram"], task, theme()), study.name)
+    if len(tables.get("sensitivity", ())):
+        _settings(study, tables["sensitivity"])
+    if len(tables.get("makeup", ())):
+        _makeup(study, tables["makeup"])
+
+
+def _settings(study: StudyFolder, table: pd.DataFrame) -> None:
+    """Size reached and score by the constants of the searches."""
+    tasks = list(dict.fromkeys(table["task"]))
+    task = controls.select("tried-on", "Task", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
+    metric = "f1" if (table["metric"] == "f1").any() else "accuracy"
+    for place, shown in zip(st.columns(2), ("size", metric), strict=True):
+        with place:
+            show(exhibits.settings(table, task, shown, theme()), study.name)
+
+
+def _makeup(study: StudyFolder, table: pd.DataFrame) -> None:
+    """Where the regions of one task lie, by layer and by kind."""
+    pairs = list(dict.fromkeys(zip(table["task"], table["localizer"], strict=True)))
+    names = {f"{task}, {localizer_style(localizer).title}": (task, localizer) for task, localizer in pairs}
+    task, localizer = names[controls.select("made-of", "Regions of", list(names), next(iter(names)), width=320)]
+    left, right = st.columns(2)
+    with left:
+        show(exhibits.makeup_by_layer(table, task, localizer, theme()), study.name)
+    with right:
+        show(exhibits.makeup_by_kind(table, task, localizer, theme()), study.name)
+
+
+def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:
+    pairs = list(dict.fromkeys(zip(scores["id_task"], scores["task"], strict=True)))
+    names = {f"{a} to {b}" if a != b else a: (a, b) for a, b in pairs}
+    told = task_titles.told(task for pair in pairs for task in pair)
+    name = controls.select(
+        "pair", "Task", list(names), next(iter(names)), shown=_pair, width=width_of(["Task", *map(_pair, names)]),
+        help=told or None,
+    )  # fmt: skip
+    id_task, task = names[name]
+    left, right = st.columns(2)
+    with left:
+        show(exhibits.scores(scores, id_task, task, own_metric(scores, task), theme()), study.name)
+    with right:
+        show(exhibits.scores(scores, id_task, task, "ece", theme()), study.name)
+
+
+def _pair(name: str) -> str:
+    """`a + b, scored on c` of "a+b to c"."""
+    return name.replace("+", " + ").replace(" to ", ", scored on ")
+
+
+def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
+    """One of its tables at a time, with its columns explained and its download."""
+    shown = [name for name in TABLES if name in tables and name != "note"]
+    if not shown:
+        return
+    with st.container(border=True):
+        st.markdown("### Tables")
+        name = controls.segments("table", "Table", shown, shown[0], shown=heads.title)
+        table = tables[name]
+        st.dataframe(
+            study_table.shown(table, name), hide_index=True, column_order=study_table.columns(table),
+            column_config=study_table.config(name), placeholder="", alt=f"Of the study: {heads.title(name)}",
+        )  # fmt: skip
+        with st.container(horizontal=True, vertical_alignment="center"):
+            stem = exports.file_name(study.name, name)
+            st.download_button(
+                "Table (CSV)", partial(exports.csv, table), f"{stem}.csv", "text/csv", key="study.csv",
+                icon=":material/download:", on_click="ignore",
+            )  # fmt: skip
+            st.caption(f"{text.counted(len(table), 'row')}.{study_table.aside(table)}")
+        with st.expander("What the columns mean"):
+            st.markdown("\n".join([*study_table.columns_told(name), *study_table.methods(table)]))
+
+
+def _steps(study: StudyFolder) -> None:
+    """Its command, and every step with its seconds."""
+    whole = study.record.status == "finished"
+    st.caption(
+        "The command that made it; what is finished is not made twice:" if whole else "This command goes on with it:"
+    )
+    st.code(study_words.command(study), language="bash", wrap_lines=True)
+    table = studies_words.steps(study)
+    if len(table):
+        with st.expander(f"Its {text.counted(len(table), 'step')}"):
+            st.dataframe(table, hide_index=True, placeholder="", alt="The steps of the study")

@@ -1,0 +1,143 @@
+"""What the studies page says: how many there are, what a plan will do and take, how a study under way is doing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from skillviz.show import text
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.plan import Plan
+from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE
+from skillviz.studies.store import StudyFolder
+from skillviz.ui import study_words
+
+KINDS = {FINETUNE: "fine-tuning", LOCALIZE: "localization", SCORE: "scoring"}
+STATUS = {
+    "running": ("blue", ":material/play_arrow:"),
+    "finished": ("green", ":material/check:"),
+    "failed": ("red", ":material/error:"),
+    "stopped": ("orange", ":material/pause_circle:"),
+}
+OPENING = (
+    "A **study** is a set of fine-tunes and localizations that belong together, with tables of means and intervals "
+    "over seeds. What is finished is never made twice: a study that was cut goes on where it stopped."
+)
+
+
+def summary(studies: Sequence[StudyFolder]) -> str:
+    """How many studies are stored, and of how many of the paper's experiments."""
+    if not studies:
+        return f"{OPENING} **None is stored yet.**"
+    whole = [study for study in studies if study.tables()]
+    held = {study.record.experiment for study in whole} & set(EXPERIMENTS)
+    of = f"{len(held)} of {len(EXPERIMENTS)} experiments"
+    ready = "all with tables" if len(whole) == len(studies) else f"{len(whole)} of them with tables"
+    return f"{OPENING} **{text.counted(len(studies), 'study')}** stored here, {ready}; {of} have one."
+
+
+def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.DataFrame:
+    """One row a study, for the eye; `states` as study_running tells them."""
+    rows = []
+    for study in studies:
+        record = study.record
+        steps = list(record.steps.values())
+        rows.append(
+            {
+                "study": study.name,
+                "experiment": study_words.experiment_title(record.experiment),
+                "scale": study_words.world(study),
+                "state": states.get(str(study.path.resolve()))
+                or states.get(study.path.name)
+                or study_words.state(study),
+                "runs": sum(step.kind == LOCALIZE for step in steps) or None,
+                "estimated, min": record.estimated / 60 if record.estimated is not None else None,
+                "taken, min": record.seconds / 60 if record.seconds else None,
+                "ended": text.day(record.finished) if record.finished else "",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def begun_anew(state: str) -> str:
+    """What stands above a stored study whose name a study of the user's own has, that has no tables yet."""
+    return f"You began this study anew, and yours is **{state}**. Until it has tables, the stored ones are shown."
+
+
+def counted(plan: Plan, left: int) -> str:
+    """What a plan holds: `3 fine-tunings, 27 localizations, 9 scorings; 39 steps, 12 to do`."""
+    parts = [
+        text.counted(count, noun) for kind, noun in KINDS.items() if (count := sum(s.kind == kind for s in plan.steps))
+    ]
+    total = len(plan.steps)
+    todo = "all of them done before" if not left else f"**{left}** to do" if left < total else "none done before"
+    return f"{text.listed(parts, 3)}, then the tables: {total} steps, {todo}."
+
+
+def minutes(said: str, left: int) -> str:
+    """How long it will take, or that nothing is left."""
+    return f"It will take **{said}**." if left else "Nothing is left to do but to look at it."
+
+
+def progress(step: int, of: int, title: str, seconds: float | None) -> str:
+    """`step 4 of 31: localize sst2 with stagewise, about 3 min left`."""
+    rest = "" if seconds is None else f", about {left(seconds)} left" if seconds >= 1 else ", longer than was thought"
+    return f"step {step} of {of}: {title}{rest}"
+
+
+def left(seconds: float) -> str:
+    """Rough time: `40 s`, `3 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+UNDER_WAY = "It goes on without this page. [Log and cancel](#under-way)"
+
+
+def ended(state: str) -> str:
+    """What stands above the button of a study that ran in this session."""
+    words = {
+        "finished": "It is **finished**",
+        "failed": "It **failed**",
+        "cancelled": "It was **cancelled**",
+        "stopped": "It was **stopped** before its end",
+    }
+    return f"{words.get(state, state)}: [see above](#under-way)."
+
+
+def stopped(steps: int) -> str:
+    """What is there of a study that ended early."""
+    if not steps:
+        return "It ended before a step was finished: started again, it begins anew."
+    return f"{text.counted(steps, 'step')} finished before it ended early. It goes on from there."
+
+
+def failed(study: StudyFolder) -> list[str]:
+    """One sentence a failed step: what it was, and why it failed."""
+    return [
+        f"**{text.plain(step.title)}**: {text.plain(step.error.message if step.error else 'no reason was stored.')}"
+        for step in study.record.steps.values()
+        if step.state == "failed"
+    ]
+
+
+def not_reached(study: StudyFolder) -> int:
+    """How many steps were not reached, as one that they need had failed or the study was cut."""
+    return sum(step.state not in ("finished", "failed") for step in study.record.steps.values())
+
+
+def steps(study: StudyFolder) -> pd.DataFrame:
+    """Every step with its state and seconds."""
+    rows = [
+        {
+            "kind": KINDS.get(s.kind, s.kind),
+            "step": s.title,
+            "state": "not reached" if s.state == "missing" else s.state,
+            "seconds": s.seconds,
+            "estimated, seconds": s.estimated,
+        }
+        for s in study.record.steps.values()
+    ]
+    return pd.DataFrame(rows, columns=["kind", "step", "state", "seconds", "estimated, seconds"])

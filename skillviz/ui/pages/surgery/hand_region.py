@@ -1,0 +1,81 @@
+"""A region built by hand, counted without any model: where it lies, how large it is, what it shares with a run's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from skillviz.core.composition import makeup_of
+from skillviz.core.overlap import chance_overlap
+from skillviz.core.parameters import ParameterTable, graftable
+from skillviz.core.region import Region
+from skillviz.core.region_expression import parts
+from skillviz.plots.theme import localizer_style
+from skillviz.runs.run import Run
+from skillviz.show import text
+from skillviz.ui import cache
+from skillviz.ui.entries import Entry
+
+
+@dataclass(frozen=True)
+class Made:
+    """A recipe's region: `layers` as layers.parquet counts it, `shared` entries with the run's own region."""
+
+    recipe: Mapping[str, Any]
+    layers: pd.DataFrame
+    size: int
+    d: int
+    own: int
+    shared: int
+
+    @property
+    def share(self) -> float:
+        """size / d."""
+        return self.size / self.d
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the run's own region, entry by entry."""
+        return self.size == self.own == self.shared
+
+    @property
+    def overlap(self) -> float:
+        """Share of the run's region that it holds."""
+        return self.shared / self.own if self.own else float("nan")
+
+    @property
+    def chance(self) -> float:
+        """What `overlap` would be for a random region of this size, on average."""
+        return chance_overlap(self.size, self.d)
+
+
+def table_of(run: Run) -> ParameterTable:
+    """The graftable parameters of a run's pair, as its region tells them."""
+    built, region = run.record.architecture, cache.region(run)
+    heads = {"num_attention_heads": built.heads, "n_heads": built.heads, "n_head": built.heads} if built else {}
+    return graftable(built.model_type if built else "", region.shapes, heads)
+
+
+def made_of(run: Run, recipe: Mapping[str, Any], table: ParameterTable) -> Made:
+    """The recipe's region among the parameters of the run; raises BadInput or a StoreError."""
+    layers = makeup_of(parts(recipe, table, stored))
+    own = cache.region(run).size
+    both = {"intersection": [recipe, {"run": run.id}]}
+    shared = sum(len(entries) for _, entries in parts(both, table, stored))
+    return Made(recipe, layers, int(layers["selected"].sum()), table.d, own, shared)
+
+
+def stored(run_id: str, size: int | None) -> Region:
+    """A stored region: the main one, or the first entries of its ranking."""
+    run = cache.run(run_id)
+    return cache.region(run) if size is None else run.cut(size)
+
+
+def names(entries: Sequence[Entry]) -> dict[str, str]:
+    """A short name of each run by its id, such as `stagewise, 0.1 %, seed 0`; equal ones get the end of their id."""
+    said = {e.id: f"{localizer_style(e.localizer).title}, {text.share(e.share)}, seed {e.seed}" for e in entries}
+    repeated = {name for name in said.values() if list(said.values()).count(name) > 1}
+    return {run: f"{name} ({run[-6:]})" if name in repeated else name for run, name in said.items()}

@@ -1,0 +1,223 @@
+"""The tasks page's parts: shared entries, what regions and unions give, stability; other unions are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
+from skillviz.runs.run import Run
+from skillviz.show import tasks as exhibits
+from skillviz.show import text
+from skillviz.show.glossary import about
+from skillviz.studies.family import family, relation
+from skillviz.studies.store import StudyFolder
+from skillviz.ui import cache, controls, live, page, study_words, task_titles
+from skillviz.ui.chart import show, theme
+from skillviz.ui.pages.tasks import words
+
+EXPERIMENTS = ("figure8",)
+TABLES = ("overlap", "isolation", "gain", "stability", "scores", "note")
+KINDS = {"overlap": "of one region", "iou": "of both (IoU)"}
+WHICH = {"single": "of one task", "unions": "unions", "purified": "unions, purified"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """The study and its tables by name; an empty frame stands for a table that it has not."""
+
+    study: StudyFolder
+    tables: Mapping[str, pd.DataFrame]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks whose regions are known, those of one family together."""
+        return tuple(sorted(set(self.tables["overlap"]["row"]), key=lambda task: (family(task), task)))
+
+    @property
+    def gain(self) -> pd.DataFrame:
+        """The table of gains, without the tasks on which none is defined."""
+        table = self.tables["gain"]
+        return table[~table["task"].isin(self.without_gain)]
+
+    @property
+    def without_gain(self) -> tuple[str, ...]:
+        """The tasks on which the multi-task model gains nothing, so that no region can give back a share of it."""
+        table = self.tables["gain"]
+        known = set(table.loc[table["value"].notna(), "task"])
+        return tuple(task for task in self.tasks if task in set(table["task"]) - known)
+
+    @property
+    def has_no_gain(self) -> bool:
+        """Whether gains were asked for, and none of the tasks has one."""
+        return len(self.tables["gain"]) > 0 and self.gain.empty
+
+
+def read(study: StudyFolder) -> Found:
+    """The study's tables; explains and stops where it has no regions."""
+    with page.explained():
+        found = {name: cache.study_table(study, name) for name in TABLES if name in study.tables()}
+    if "overlap" not in found or found["overlap"].empty:
+        st.info("No region of this study is finished, so there is nothing to lay over another. Its command goes on:")
+        st.code(study_words.command(study), language="bash", wrap_lines=True)
+        st.stop()
+    from skillviz.studies.tables import empty
+
+    return Found(study, {name: found.get(name, empty(name)) for name in TABLES})
+
+
+def summary(found: Found, kind: str) -> str:
+    """The page's sentences: isolation, then transfer, then the tasks that have no gain."""
+    kin = {(a, b): relation(a, b) for a in found.tasks for b in found.tasks}
+    said = [
+        words.isolation(found.tables["isolation"], kind),
+        words.transfer(found.gain, kin),
+        words.without_gain(found.without_gain, found.has_no_gain),
+    ]
+    return "\n\n".join(sentence for sentence in said if sentence)
+
+
+def kind_of() -> str:
+    """How shared entries are counted."""
+    return controls.segments("kind", "Shared entries", tuple(KINDS), "overlap", shown=KINDS.get, help=about("iou"))
+
+
+def overlap(found: Found, kind: str) -> None:
+    """The map of shared entries."""
+    show(exhibits.overlap(found.tables["overlap"], kind, found.tasks, theme()), found.study.name)
+
+
+def which_of(found: Found) -> str:
+    """Whose gains are shown: single regions, unions or purified unions; empty where there are none."""
+    offered = [name for name, rows in _parts(found).items() if len(rows)]
+    if not offered:
+        return ""
+    return controls.segments(
+        "regions", "Gains of regions", offered, offered[0], shown=WHICH.get, help=about("purified")
+    )
+
+
+def gains(found: Found, which: str) -> None:
+    """The map of relative gain; nothing where no task has one, which the sentence above says."""
+    if found.has_no_gain:
+        return
+    if not which:
+        st.info("This study has no gains yet: they need the weights of its multi-task model.", icon=":material/info:")
+        return
+    show(exhibits.gain(_parts(found)[which], found.tasks, theme()), found.study.name)
+
+
+def _parts(found: Found) -> dict[str, pd.DataFrame]:
+    joint = found.gain["of"].str.contains("+", regex=False)
+    return {
+        "single": found.gain[~joint & ~found.gain["purified"]],
+        "unions": found.gain[joint & ~found.gain["purified"]],
+        "purified": found.gain[found.gain["purified"]],
+    }
+
+
+def union(found: Found) -> None:
+    """Any set of tasks, and what the union of their regions gives every task; nothing where no task has a gain."""
+    if found.has_no_gain:
+        return
+    st.markdown("## Any set of tasks", help=about("union", "gain"))
+    chosen = controls.several(
+        "union", "Unite the regions of", found.tasks, _first_union(found), help=task_titles.told(found.tasks) or None
+    )
+    if not chosen:
+        st.info("Choose one task or more: the regions of all of them are grafted together.")
+        return
+    rows = stored(found, chosen)
+    if rows.empty:
+        rows = _asked(found, chosen)
+    if rows.empty:
+        return
+    told = rows[rows["value"].notna()]
+    left_out = [task for task in found.tasks if task in set(rows["task"]) - set(told["task"])]
+    st.markdown(words.union(told, chosen, left_out))
+    if len(told):
+        show(exhibits.union(told, chosen, theme()), found.study.name)
+
+
+def _first_union(found: Found) -> tuple[str, ...]:
+    """The smallest stored union, of one family where there is one; the first two tasks where none is stored."""
+    unions = [tuple(str(of).split("+")) for of in found.gain["of"].unique() if "+" in str(of)]
+    unions.sort(key=lambda names: (len({family(name) for name in names}) > 1, len(names)))
+    return unions[0] if unions else found.tasks[:2]
+
+
+def stored(found: Found, chosen: Sequence[str]) -> pd.DataFrame:
+    """task, what, value, low, high and the score of the stored union of these tasks; no rows where it is not stored."""
+    gain = found.gain
+    same = gain["of"].map(lambda of: set(str(of).split("+")) == set(chosen))
+    if not same.any():
+        return gain.iloc[:0].assign(what="")
+    what = gain["purified"].map({True: PURIFIED, False: UNION_OF})
+    if len(chosen) == 1:
+        what = pd.Series(CHOSEN, index=gain.index)
+    own = gain["of"] == gain["task"]
+    parts = [gain.assign(what=what)[same]]
+    parts += [gain.assign(what=SINGLE)[own & ~same]]
+    return pd.concat(parts, ignore_index=True)[["task", "what", "value", "low", "high", "n", "seeds"]]
+
+
+def _asked(found: Found, chosen: Sequence[str]) -> pd.DataFrame:
+    """The same, asked of the models: the regions of the first mask seed, one question a task."""
+    runs = regions_of(found)
+    missing = [task for task in chosen if task not in runs]
+    if missing:
+        _explain(found, f"The run with the region of {text.plain(missing[0])} is not here.")
+        return found.gain.iloc[:0]
+    st.caption(words.not_stored(chosen))
+    recipe = {"union": [{"run": runs[task].id} for task in chosen]} if len(chosen) > 1 else {"run": runs[chosen[0]].id}
+    among, rows = [run.spec.task for run in runs.values()], []
+    what = UNION_OF if len(chosen) > 1 else CHOSEN
+    for task, run in runs.items():
+        answer = live.ask(run, "union", topic=f"union.{task}", region=recipe, among=among)
+        if answer is None:
+            _explain(found, "")
+            return found.gain.iloc[:0]
+        rows.append({"task": task, "what": what, "seeds": 1, "n": answer["n"], **_gain_of(answer)})
+    own = found.gain[(found.gain["of"] == found.gain["task"])].assign(what=SINGLE)
+    asked = pd.DataFrame(rows)
+    return pd.concat([asked, own[asked.columns]], ignore_index=True) if len(own) else asked
+
+
+def regions_of(found: Found) -> dict[str, Run]:
+    """The run of each task's region with the first mask seed, of those that are here."""
+    with page.explained():
+        runs = cache.study_runs(found.study)
+    first: dict[str, Run] = {}
+    for run in sorted(runs, key=lambda run: run.spec.seed):
+        first.setdefault(run.record.task_name, run)
+    return {task: first[task] for task in found.tasks if task in first}
+
+
+def _gain_of(answer: Mapping[str, Any]) -> dict[str, float]:
+    none = {"value": float("nan"), "low": float("nan"), "high": float("nan")}
+    return none if answer["gain"] is None else {name: float(answer["gain"][name]) for name in none}
+
+
+def _explain(found: Found, why: str) -> None:
+    stored_sets = sorted({str(of).replace("+", " + ") for of in found.gain["of"] if "+" in str(of)})
+    held = f" Stored unions: {text.listed(stored_sets, 20)}." if stored_sets else ""
+    st.info(f"{why} This union is not stored, and the models are needed for it.{held} The command below makes the "
+            "models and the regions here:".strip(), icon=":material/info:")  # fmt: skip
+    st.code(study_words.command(found.study), language="bash", wrap_lines=True)
+
+
+def stability(found: Found) -> None:
+    """How steady the regions are, where the study says."""
+    if len(found.tables["stability"]):
+        show(exhibits.stability(found.tables["stability"], theme()), found.study.name)
+
+
+def notes(found: Found) -> None:
+    """What the study says of itself."""
+    if len(found.tables["note"]):
+        with st.expander("What this study says of itself"):
+            st.markdown("\n".join(f"- {text.with_code(note)}" for note in found.tables["note"]["text"]))

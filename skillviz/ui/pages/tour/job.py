@@ -1,0 +1,115 @@
+"""The tour's last step: a localization of a demo pair as a job of its own, and where to go from there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from skillviz import jobs
+from skillviz.errors import SkillvizError, StoreError
+from skillviz.jobs.job import Job
+from skillviz.runs.record import RunRecord
+from skillviz.runs.spec import RunSpec
+from skillviz.show import text
+from skillviz.tasks.demo_world import MAIN, PairEntry, World
+from skillviz.ui import address, cache, controls, jobs_view
+from skillviz.ui import page_table as pages
+from skillviz.ui.pages.tour import questions
+from skillviz.ui.pages.tour.lesson import Lesson
+from skillviz.ui.pages.tour.questions import Question
+
+PAIR, JOB = "tour.pair", "tour.job"
+SIZE = "3%"
+SEED = 1  # the shipped runs have 0
+FURTHER = ("overview", "sparsity", "examples", "surgery", "compare", "launch")
+
+
+def draw(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+    """The pair and the button on the left, the job on the right; None where the world's index is not here."""
+    with left:
+        job = _started()
+        if lesson.world is not None and lesson.world.pairs:
+            spec = _spec(lesson.world)
+            _button(spec, job)
+        else:
+            st.info("The demo world's index is not here, so that no pair can be offered.")
+    with right:
+        if job is None:
+            with st.container(border=True):
+                st.caption("Nothing was started yet: the search will be drawn here, step by step.")
+        else:
+            jobs_view.follow(job.run_id)
+    return questions.kept(_record(job))
+
+
+def spec_of(world: World, pair: PairEntry) -> RunSpec:
+    """A short localization of a pair of the world."""
+    told: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "readout": pair.readout}
+    return RunSpec(**told, task=world.task(pair.task).file, sizes=(SIZE,), seed=SEED)
+
+
+def pair_title(world: World, name: str) -> str:
+    """A pair in words: its task's title, and the readout where it is not the usual one."""
+    pair = world.pair(name)
+    told = world.task(pair.task).title
+    return told if pair.readout == "prompt" else f"{told} ({pair.readout} model)"
+
+
+def _spec(world: World) -> RunSpec:
+    names = [pair.name for pair in world.pairs]
+    first = MAIN if MAIN in names else names[0]
+    chosen = controls.select(PAIR, "Pair", names, first, shown=lambda name: pair_title(world, name))
+    return spec_of(world, world.pair(chosen))
+
+
+def _button(spec: RunSpec, job: Job | None) -> None:
+    is_open = job is not None and job.is_open
+    if st.button("Find its region", type="primary", icon=":material/play_arrow:", disabled=is_open, key="tour.start"):
+        _start(spec)
+    if is_open:
+        st.caption("One at a time here; the launch page takes more.")
+    with st.expander("The same as a command"):
+        st.code(spec.command(), language="bash", wrap_lines=True)
+
+
+def _start(spec: RunSpec) -> None:
+    """Starts the job, and says what stands against it."""
+    try:
+        with st.spinner("Checking models and task."):
+            job = jobs.start(spec, cache.own_store())
+    except SkillvizError as error:
+        st.warning(text.plain(str(error.args[0])), icon=":material/error:")
+        return
+    address.keep(JOB, job.run_id)
+    st.rerun()
+
+
+def _started() -> Job | None:
+    """The job that the address names, or that was started last; None where its folder is gone."""
+    name = address.current(JOB)
+    if name is None:
+        return None
+    try:
+        job = jobs.status(cache.own_store(), name)
+    except StoreError:
+        address.forget(JOB)
+        return None
+    address.keep(JOB, job.run_id)
+    return job
+
+
+def _record(job: Job | None) -> RunRecord | None:
+    """What the finished run says of itself; None before."""
+    return job.record if job is not None and job.status == "finished" else None
+
+
+def further(lesson: Lesson) -> None:
+    """Where to go from here: other pages, on the run of this tour."""
+    st.markdown("**Go on with the run of this tour:**")
+    with st.container(horizontal=True):
+        for name in FURTHER:
+            entry = pages.PAGES[name]
+            told: dict[str, Any] = {"label": entry.question, "icon": ":material/arrow_outward:"}
+            st.page_link(entry.link(), **told, query_params={address.RUN: lesson.run.id})

@@ -1,0 +1,185 @@
+"""The tour's questions. What is right is computed from the run's data, never written down; where an interval holds
+zero, the right answer is that it cannot be told. No widgets here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.intervals import paired_bootstrap
+from skillviz.plots.region import cells
+from skillviz.runs.evaluate import estimate, metrics, positive
+from skillviz.runs.points import DIFFERENCE
+from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
+from skillviz.show import sentences as said
+from skillviz.show import text
+from skillviz.ui import measures
+from skillviz.ui.pages.interpolation.grid import estimate as point
+
+UNTOLD = "untold"
+HOLDS_ZERO = "The interval holds zero, so it cannot be told from these sentences."
+ENOUGH, HALF = 0.95, 0.5
+PARTS = {"early": (0.0, 0.35), "middle": (0.35, 0.65), "late": (0.65, 1.01)}
+MOST_LAYERS = 6
+FEWEST = 3  # points of a way: its ends, and one between
+
+
+@dataclass(frozen=True)
+class Question:
+    """`choices` by name in the words of the reader; `answer` is the right one's name, None while nothing tells it
+    yet; `why` gives the numbers, in Markdown."""
+
+    asks: str
+    choices: Mapping[str, str]
+    answer: str | None
+    why: str
+
+
+def more_often(before: np.ndarray, after: np.ndarray, labels: np.ndarray, task: TaskNote) -> Question:
+    """Which of pre-trained and fine-tuned model is right more often; logits [n, label] of both."""
+    metric = task.metric
+    values = [metrics(z, labels, task, (metric,))[metric].value for z in (before, after)]
+    difference = estimate(paired_bootstrap(after, before, labels, metric, positive=positive(task)))
+    return Question(
+        f"Over all {len(labels):,} test sentences: which model is right more often?",
+        {"pretrained": "the pre-trained one", "finetuned": "the fine-tuned one", UNTOLD: "it cannot be told"},
+        _winner(metric, difference, "finetuned", "pretrained"),
+        _compared(metric, ("Pre-trained", values[0]), ("fine-tuned", values[1]), difference),
+    )
+
+
+def half_way(line: pd.DataFrame, metric: str) -> Question | None:
+    """On which part of the way half of the gain is reached; `line` are the points of WiSE-FT on one data set.
+
+    None where nothing between its ends is stored, or not how they differ: then nothing tells it.
+    """
+    rows = line[line["metric"] == metric].sort_values("alpha")
+    gained = point(line[line["alpha"] == 0.0], metric + DIFFERENCE)
+    if rows["alpha"].nunique() < FEWEST or gained is None or gained.value is None:
+        return None
+    choices = {
+        "early": "in its first third", "middle": "around its middle", "late": "in its last third",
+        UNTOLD: "it cannot be told: fine-tuning gained nothing",
+    }  # fmt: skip
+    asks = "On which part of the way does the model first have half of what fine-tuning gains?"
+    if said.verdict(metric, gained) != "worse":
+        change = said.metric_difference(metric, gained)
+        return Question(asks, choices, UNTOLD, f"Pre-trained less fine-tuned ({change}): no gain can be told.")
+    values, ways = rows["value"].to_numpy(float), rows["alpha"].to_numpy(float)
+    wanted = values[0] + HALF * (values[-1] - values[0])
+    at = int(np.flatnonzero(values >= wanted)[0])
+    answer = next(name for name, (low, high) in PARTS.items() if low <= ways[at] < high)
+    found = Estimate(value=values[at], low=float(rows["low"].iloc[at]), high=float(rows["high"].iloc[at]))
+    why = (
+        f"Half of the gain is {said.metric_value(metric, wanted)}. At {text.percent(ways[at], 0)} of the way it is "
+        f"first reached: {said.metric_estimate(metric, found)}."
+    )
+    return Question(asks, choices, answer, why)
+
+
+def smallest(curve: pd.DataFrame, d: int) -> Question:
+    """The smallest of the stored sizes that gives back 95 % of the gain; `curve` is one localizer's, on one split."""
+    rows = curve[curve["metric"] == "recovered"].dropna(subset=["value"]).sort_values("size")
+    sizes = sorted(int(size) for size in curve["size"].unique())
+    choices = {str(size): text.share(size / d) for size in sizes} | {"none": "none of them"}
+    asks = "Which is the smallest of the marked sizes that gives back at least 95 % of the gain?"
+    if rows.empty:
+        choices[UNTOLD] = "it cannot be told"
+        return Question(asks, choices, UNTOLD, "Fine-tuning gained nothing here that a share could be told of.")
+    enough = rows[rows["value"] >= ENOUGH]
+    shown = (rows if enough.empty else enough).iloc[-1 if enough.empty else 0]
+    answer = "none" if enough.empty else str(int(shown["size"]))
+    interval = f"95{text.SPACE}%: {text.percent_interval(shown['low'], shown['high'], 0)}"
+    only = "Even the largest, " if enough.empty else ""
+    why = f"{only}{text.share(shown['size'] / d)} gives back {text.percent(shown['value'], 0)} ({interval})."
+    if shown["low"] < ENOUGH <= shown["high"]:
+        why += " The interval holds 95 %: with other test sentences another size might come first."
+    return Question(asks, choices, answer, why)
+
+
+def fullest_layer(layers: pd.DataFrame) -> Question:
+    """The layer that holds most of the region's entries; of many layers some are offered."""
+    table = measures.by_layer(cells(layers))
+    counts = {int(n): float(s) for n, s in zip(table["layer"], table["share"], strict=True)}
+    most = max(counts.values(), default=0.0)
+    best = [layer for layer, share in counts.items() if share == most]
+    even = list(np.linspace(0, len(counts) - 1, min(MOST_LAYERS, len(counts))).round().astype(int))
+    offered = sorted({list(counts)[i] for i in even} | set(best[:1])) if counts else []
+    choices = {str(layer): f"layer {layer}" for layer in offered} | {UNTOLD: "no single one: they are equal"}
+    told = ", ".join(f"{text.percent(counts[layer])} in layer {layer}" for layer in offered)
+    even_share = text.percent(1 / max(len(counts), 1))
+    why = f"Of the region's entries lie {told}; spread evenly over all layers it would be {even_share} in each."
+    asks = "In which layer do most of the region's entries lie? (The table under the map counts them.)"
+    return Question(asks, choices, str(best[0]) if len(best) == 1 else UNTOLD, why if counts else "It has no layers.")
+
+
+def calibrated(scores: Scores) -> Question:
+    """Whose confidence is nearer to the truth, by the paired interval of the difference in ECE."""
+    why = said.calibration(scores)
+    scaled = scores.scaled_differences.get("ece")
+    if scaled is not None and scaled.value is not None:
+        rival = said.RIVALS["temperature"]
+        decided = said.verdict("ece", scaled)
+        than = f"it is {decided} calibrated" if decided != "undecided" else "no difference can be told"
+        why += f" Against {rival}, a fairer rival, {than} ({said.metric_difference('ece', scaled)})."
+    return Question(
+        "Whose confidence is nearer to how often it is right (which has the lower ECE)?",
+        {"grafted": "the graft's", "finetuned": "the fine-tuned model's", UNTOLD: "it cannot be told"},
+        _winner("ece", scores.differences.get("ece"), "grafted", "finetuned"),
+        why,
+    )
+
+
+def elsewhere(scores: Scores, metric: str, where: str) -> Question:
+    """Which of graft and fine-tuned model is better on the other task."""
+    values = [_value(scores, state, metric) for state in ("grafted", "finetuned")]
+    difference = scores.differences.get(metric)
+    return Question(
+        f"On the other sentences ({where}): which is right more often?",
+        {"grafted": "the graft", "finetuned": "the fine-tuned model", UNTOLD: "it cannot be told"},
+        _winner(metric, difference, "grafted", "finetuned"),
+        _compared(metric, ("Graft", values[0]), ("fine-tuned", values[1]), difference),
+    )
+
+
+def kept(record: RunRecord | None) -> Question:
+    """How much of the gain a region gives back; of a run that is not made yet, nothing can be said."""
+    asks = "Guess: how much of what fine-tuning gained will your region give back?"
+    bounds = {"less": (-np.inf, HALF), "much": (HALF, ENOUGH), "all": (ENOUGH, np.inf)}
+    choices = {
+        "less": "less than half", "much": "half to 95 %", "all": "95 % or more", UNTOLD: "it cannot be told: no gain",
+    }  # fmt: skip
+    if record is None:
+        return Question(asks, choices, None, "It is checked when your run is finished.")
+    scores = next((record.metrics[split] for split in ("test", "validation") if split in record.metrics), None)
+    found = scores.recovered if scores else None
+    if found is None or found.value is None:
+        return Question(asks, choices, UNTOLD, "Fine-tuning gained nothing here that a share could be told of.")
+    answer = next(name for name, (low, high) in bounds.items() if low <= found.value < high)
+    interval = f"95{text.SPACE}%: {text.percent_interval(found.low, found.high, 0)}"
+    return Question(asks, choices, answer, f"It gives back {text.percent(found.value, 0)} ({interval}).")
+
+
+def _winner(metric: str, difference: Estimate | None, first: str, second: str) -> str:
+    """The better one by the paired difference first - second; UNTOLD where its interval holds zero."""
+    return {"better": first, "worse": second}.get(said.verdict(metric, difference), UNTOLD)
+
+
+def _compared(
+    metric: str, one: tuple[str, float | None], other: tuple[str, float | None], difference: Estimate | None
+) -> str:
+    """Both values, and the paired difference with what it allows."""
+    pair = ", ".join(f"{name} {said.metric_value(metric, value)}" for name, value in (one, other))
+    if difference is None or difference.value is None:
+        return f"{pair}."
+    change = said.metric_difference(metric, difference)
+    untold = f" {HOLDS_ZERO}" if said.verdict(metric, difference) == "undecided" else ""
+    return f"{pair}; paired difference {change}.{untold}"
+
+
+def _value(scores: Scores, state: str, metric: str) -> float | None:
+    found = scores.states.get(state, {}).get(metric)
+    return found.value if found else None

@@ -1,0 +1,111 @@
+"""The guided lesson: its steps, where the reader is, and the buttons. Each step draws one control, what follows it,
+and gives the question that belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from skillviz.show.glossary import about
+from skillviz.ui import address, controls, presenter
+from skillviz.ui.pages.tour import confidence as tour_sure
+from skillviz.ui.pages.tour import interpolation, sentence, to_top
+from skillviz.ui.pages.tour import job as tour_job
+from skillviz.ui.pages.tour import lesson as tour_lesson
+from skillviz.ui.pages.tour import place as tour_place
+from skillviz.ui.pages.tour import question as tour_asked
+from skillviz.ui.pages.tour import region as tour_region
+from skillviz.ui.pages.tour import words as tour_words
+from skillviz.ui.pages.tour.lesson import Lesson
+from skillviz.ui.pages.tour.questions import Question
+
+STEP = "step"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: heading, words with help, at most four sentences, and what draws it into two columns."""
+
+    title: str
+    words: tuple[str, ...]
+    says: Callable[[Lesson], str]
+    draw: Callable[[Lesson, DeltaGenerator, DeltaGenerator], Question | None]
+
+
+STEPS = (
+    Step("Two models, one difference", ("pretrained",), tour_words.two_models, sentence.draw),
+    Step("The way from one to the other", ("wise", "movement"), tour_words.the_way, interpolation.home),
+    Step("How small a region carries the skill?", ("region", "graft"), tour_words.region, tour_region.draw),
+    Step("Where the region lies", ("region", "enrichment"), tour_words.place, tour_place.draw),
+    Step("Is it rightly sure?", ("ece", "confidence"), tour_words.sureness, tour_sure.draw),
+    Step("In another domain", ("ood", "wise"), tour_words.elsewhere, interpolation.abroad),
+    Step("Do it yourself", ("localizer", "seed"), tour_words.yourself, tour_job.draw),
+)
+CONTROLS = (
+    sentence.SENTENCE, interpolation.WAY, tour_region.SIZE, tour_place.KEEP, tour_sure.SURE, interpolation.SHIFT,
+    tour_job.PAIR, tour_job.JOB,
+)  # fmt: skip
+
+
+def lesson() -> Lesson:
+    """The run that the tour shows; explains and stops where there is none."""
+    presenter.enlarge()
+    return tour_lesson.found()
+
+
+def current() -> int:
+    """The number of the step that address or session name, 1 for the first; written to the address."""
+    number = address.choice(STEP, range(1, len(STEPS) + 1), 1)
+    address.keep(STEP, str(number))
+    return number
+
+
+def progress(number: int) -> None:
+    """How far the reader has come, and how many answers were right."""
+    told = [f"Step {number} of {len(STEPS)}", *filter(None, [tour_asked.score()])]
+    st.progress(number / len(STEPS), " · ".join(told))
+
+
+def draw(number: int, shown: Lesson) -> None:
+    """The step: heading and text, control and what follows it, question."""
+    step = STEPS[number - 1]
+    st.markdown(f"## {step.title}", help=about(*step.words))
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        st.markdown(step.says(shown))
+    question = step.draw(shown, left, right)
+    if question is not None:
+        tour_asked.ask(str(number), question)
+    if number == 1:
+        st.caption(tour_words.toy(shown))
+    if number == len(STEPS):
+        tour_job.further(shown)
+
+
+def buttons(number: int) -> None:
+    """Back and next, presenter mode, and the reset."""
+    with st.container(horizontal=True, key="tour-buttons"):
+        st.button("Back", on_click=_go, args=(number - 1,), disabled=number == 1, icon=":material/arrow_back:")
+        last = number == len(STEPS)
+        st.button(
+            "Next", on_click=_go, args=(number + 1,), disabled=last, type="secondary" if last else "primary",
+            icon=":material/arrow_forward:", icon_position="right",
+        )  # fmt: skip
+        st.space("stretch")
+        presenter.button()
+        st.button("Begin anew", on_click=reset, icon=":material/restart_alt:", help="Forgets answers and choices.")
+    to_top.when_changed(str(number))
+
+
+def reset() -> None:
+    """Forgets the answers, the controls' values and the step; a job that was started goes on."""
+    tour_asked.forget()
+    for name in (*CONTROLS, STEP):
+        controls.forget(name)
+
+
+def _go(number: int) -> None:
+    address.keep(STEP, str(number))

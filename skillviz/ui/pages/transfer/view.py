@@ -1,0 +1,122 @@
+"""The transfer page: which other tasks are shown, one more asked of the models, and how each was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from skillviz.errors import SkillvizError
+from skillviz.runs.record import Scores, TransferNote
+from skillviz.runs.run import Run
+from skillviz.show import text
+from skillviz.show.glossary import about
+from skillviz.show.sentences import metric_title
+from skillviz.tasks import registry
+from skillviz.ui import controls, form, live, page
+from skillviz.ui.other_tasks import Offered, as_offered, found, offered
+from skillviz.ui.pages.interpolation.controls import metrics
+from skillviz.ui.pages.transfer import words as transfer_words
+
+LEFT_OUT = "left out"
+
+
+def own_scores(run: Run) -> Scores:
+    """The scores on the run's own test set; explains and stops where it has none."""
+    return page.scores(run, "test")
+
+
+def metric_of(run: Run) -> str:
+    """The metric that the charts show."""
+    options = metrics(run)
+    return controls.segments("metric", "Charts show", options, options[0], shown=metric_title, help=about("ece", "nll"))
+
+
+def notes_of(run: Run) -> tuple[TransferNote, ...]:
+    """The stored transfers, and the one that the reader asks the models for."""
+    stored = run.record.transfers
+    rows = [row for row in offered(run) if row.name not in run.datasets]
+    titles = {row.named: f"{row.shown}{'' if row.fits else ', other labels'}" for row in rows}
+    named = form.box(
+        "also",
+        "Another task, asked of the models",
+        list(titles),
+        "",
+        shown=lambda name: titles.get(name, name),
+        help="Tasks with as many texts as this run's own; those with the same labels first. A name of the registry "
+        "or the path of your own YAML file can be typed.",
+    )
+    asked = _task(run, named, rows) if named else None
+    note = None if asked is None else _asked(run, asked)
+    return stored if note is None else (*stored, _renamed(note, stored))
+
+
+def scores_by_task(run: Run, own: Scores, notes: tuple[TransferNote, ...]) -> dict[str, Scores]:
+    """Scores by task, the run's own first."""
+    return {run.datasets[0]: own, **{note.name: note.scores for note in notes}}
+
+
+def details(run: Run, notes: tuple[TransferNote, ...]) -> None:
+    """For each other task: what was counted, label mapping, words; then the command that stores it all."""
+    for start in range(0, len(notes), 2):
+        row = notes[start : start + 2]
+        for place, note in zip(st.columns(min(2, len(notes))), row, strict=False):
+            with place.container(border=True, height="stretch"):
+                _detail(run, note)
+    with st.expander("The command that stores other tasks with the run"):
+        st.markdown("`--also` takes any task with the same labels, by name or file, and may be repeated.")
+        named = [note.named or note.name for note in notes if all(note.mapping.values())]
+        st.code(transfer_words.missing(run.record, named), language="bash", wrap_lines=True)
+
+
+def _detail(run: Run, note: TransferNote) -> None:
+    st.markdown(f"### {text.plain(note.name)}", help=about("mapping", "dropped"))
+    st.markdown(transfer_words.counted(note, run.datasets[0]))
+    st.table(transfer_words.mapping(note, run.labels), border="horizontal", hide_index=True)
+    if note.template:
+        st.caption("Asked as")
+        st.code(note.template, language=None, wrap_lines=True)
+    for remark in note.notes:
+        st.caption(text.plain(remark))
+
+
+def _task(run: Run, named: str, rows: list[Offered]) -> Offered | None:
+    """The task of the box; says what is wrong with it where it is none."""
+    row = found(named, rows)
+    if row is not None:
+        return row
+    try:
+        return as_offered(registry.task(named), run)
+    except SkillvizError as error:
+        st.warning(text.plain(str(error.args[0])), icon=":material/error:")
+        return None
+
+
+def _asked(run: Run, asked: Offered) -> TransferNote | None:
+    """The worker's answer about the task, once its labels are known to stand for the run's."""
+    told: dict[str, Any] = {} if asked.fits else {"mapping": _mapping(run, asked)}
+    if told and not any(told["mapping"].values()):
+        st.info("Its labels have other names: say above which label of this run each one stands for.")
+        return None
+    answer = live.ask(run, "transfer", topic="transfer", task=asked.named, **told)
+    return None if answer is None else TransferNote(**answer["note"])
+
+
+def _mapping(run: Run, asked: Offered) -> dict[str, str | None]:
+    """The labels of the other task, each with the run's label that the reader chose for it."""
+    known = {label.lower(): label for label in run.labels}
+    with st.container(border=True):
+        st.markdown(f"**Labels of {text.plain(asked.name)}** stand for", help=about("mapping"))
+        chosen = {}
+        with st.container(horizontal=True):
+            for label in asked.labels:
+                default = known.get(label.lower(), LEFT_OUT)
+                options = [*run.labels, LEFT_OUT]
+                chosen[label] = controls.select(f"map.{asked.name}.{label}", label, options, default, width=200)
+    return {label: None if own == LEFT_OUT else own for label, own in chosen.items()}
+
+
+def _renamed(note: TransferNote, stored: tuple[TransferNote, ...]) -> TransferNote:
+    """Told apart from a stored one of the same name."""
+    same = any(other.name == note.name for other in stored)
+    return note.model_copy(update={"name": f"{note.name}, asked now"}) if same else note

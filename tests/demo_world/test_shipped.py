@@ -1,0 +1,99 @@
+"""The demo world that ships: it is there, and what is said of it is so."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from demo_world.program import cached, tokens
+from demo_world.program.examples import write_task
+from demo_world.program.pairs import PAIRS
+from demo_world.program.world import TASKS, DemoTask
+from skillviz.models.checkpoint import read_info
+from skillviz.models.frozen_tensors import filled
+from skillviz.runs.store import Store
+from skillviz.tasks import registry
+from skillviz.tasks.demo_world import MAIN, STAGES, World, read_world, shipped_world
+from skillviz.tasks.project import project_root
+from skillviz.tasks.splits import load
+from tests.scripts import script
+
+MOST_BYTES, MOST_SECONDS = 100_000_000, 45 * 60  # 60 MB of world and runs, 40 MB of studies
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    found = read_world()
+    assert found is not None, "the demo world does not ship here; `git checkout -- demo_world`, or build it"
+    return found
+
+
+@pytest.fixture(scope="module")
+def store() -> Store:
+    return Store(project_root() / "cached_runs")
+
+
+@pytest.fixture(scope="module")
+def page() -> ModuleType:
+    """docs/demo_world.py."""
+    return script("docs/demo_world.py")
+
+
+def test_it_was_built_to_its_end_in_time_and_is_small_enough(world: World) -> None:
+    assert world.stages == STAGES and sum(world.seconds.values()) <= MOST_SECONDS
+    shipped = chain(shipped_world().rglob("*"), (project_root() / "cached_runs").rglob("*"))
+    assert sum(path.stat().st_size for path in shipped if path.is_file() and "local" not in path.parts) <= MOST_BYTES
+
+
+def test_it_has_the_families_and_partners(world: World) -> None:
+    own = [task for task in world.tasks if not task.shifted]
+    families = {family: [task.name for task in own if task.family == family] for family in {t.family for t in own}}
+    assert len(own) >= 8 and len(families) == 4 and all(len(names) >= 2 for names in families.values())
+    assert len([task for task in own if task.partner]) >= 3
+    assert world.vocabulary <= tokens.MOST and 900_000 <= world.parameters["base"] <= 2_000_000
+    assert {pair.name for pair in world.pairs} == {plan.name for plan in PAIRS}
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_the_grammar_still_writes_its_data(task: DemoTask, world: World, tmp_path: Path) -> None:
+    write_task(task, tmp_path / "tasks", world.seed)
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    for path in written:
+        assert path.read_bytes() == (shipped_world() / path.relative_to(tmp_path)).read_bytes(), path.name
+    assert len(written) == 1 + len(task.sizes)
+    assert (
+        world.task(task.name).fingerprint
+        == load(registry.task(shipped_world() / f"tasks/{task.name}.yaml")).fingerprint
+    )
+
+
+def test_a_base_knows_something_and_its_member_clearly_more(world: World) -> None:
+    for pair in world.pairs:
+        chance = 1 / len(world.task(pair.task).labels)
+        before, after = (pair.accuracy[pair.task][state] for state in ("pretrained", "finetuned"))
+        if pair.readout == "prompt":
+            assert before.low > chance, pair.name
+        assert after.value - before.value >= 0.05 and after.low > before.value and after.value > before.high, pair.name
+
+
+def test_members_are_the_ones_that_the_runs_are_of(world: World, store: Store) -> None:
+    root = project_root()
+    runs = {run.id: run.record for run in store.list()}
+    assert world.runs and set(world.runs) <= runs.keys()
+    members = {(pair.base_fingerprint, pair.finetuned_fingerprint) for pair in world.pairs}
+    for pair in world.pairs:
+        base = read_info(root / pair.base)
+        assert base.fingerprint == pair.base_fingerprint
+        assert filled(read_info(root / pair.finetuned), base).fingerprint == pair.finetuned_fingerprint
+    told = [runs[name] for name in world.runs]
+    assert {(r.base.fingerprint, r.finetuned.fingerprint) for r in told if r.base and r.finetuned} == members
+    assert {record.key for record in told} == {spec.key() for spec in cached.specs(world, world.seed)}
+    assert [record for record in told if record.spec.finetuned.endswith(MAIN)]
+
+
+def test_the_guides_tables_are_those_of_the_world(world: World, store: Store, page: ModuleType) -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.filled(text, page.tables(world, store)) == text

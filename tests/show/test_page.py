@@ -1,0 +1,142 @@
+"""The report holds the whole run, needs no network, and shows a user's own words as words."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillviz.plots.theme import GROUND, INK
+from skillviz.runs.library import library
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from skillviz.show.glossary import GLOSSARY
+from skillviz.show.report import page
+from skillviz.ui.page_table import PAGES
+from tests.fake_run import fake_run
+from tests.show.reading import Read, read
+from tests.test_arrows import PROJECT
+from tests.ui.shared_store import SMALL
+
+HOSTILE = '"><script>window.caught=1</script><img src=x onerror="window.caught=1">[a](javascript:window.caught=1)`'
+ASKED = ("overview", "region", "sparsity", "calibration", "examples", "interpolation", "transfer")
+SECTIONS = (*ASKED, "origin", "glossary")
+
+
+@pytest.fixture
+def run(ids: dict[str, str]) -> Run:
+    return library().open(ids["stagewise0"])
+
+
+@pytest.fixture
+def found(run: Run) -> Read:
+    return read(page.report(run, library().list()))
+
+
+def test_it_has_every_section_and_a_table_of_contents_that_leads_there(found: Read) -> None:
+    assert [a["id"] for a in found.of("section")] == list(SECTIONS)
+    anchors = {a["id"] for _, a in found.elements if "id" in a}
+    links = [a["href"] for a in found.of("a")]
+    assert [f"#{name}" for name in SECTIONS] == links[: len(SECTIONS)]
+    assert all(link.startswith("#") and link[1:] in anchors for link in links)
+
+
+def test_sections_ask_what_the_pages_ask(found: Read) -> None:
+    for name in ASKED:
+        assert PAGES[name].question in found.text
+
+
+def test_every_figure_has_alt_text_a_reading_line_a_table_and_both_themes(found: Read) -> None:
+    places = [a for a in found.of("div") if "data-figure" in a]
+    assert [a["data-figure"] for a in places] == [str(n) for n in range(len(found.figures))]
+    assert len(places) == 2 + 8 + 3 + 4 + 7 + 3 + 2 == found.text.count("How to read this:") == len(found.of("details"))
+    assert all(a["role"] == "img" and len(a["aria-label"] or "") > 20 for a in places)
+    for figure in found.figures:
+        inks = {theme: figure[theme]["layout"]["template"]["layout"]["font"]["color"] for theme in INK}
+        assert inks == INK
+
+
+def test_sentences_numbers_provenance_checks_and_commands_are_there(found: Read, run: Run) -> None:
+    said = found.text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "of the graftable parameters" in said and "Best accuracy" in said
+    assert "4 runs of this pair and task" in said and "Expected calibration error" in said
+    assert "passed: " in said and "Fine-tuned model: sha256" in said
+    assert "out of distribution (imdb)" in said and "Zero-shot accuracy on 1 other task" in said
+    assert run.spec.command() in said and "skillviz.localize(" in said
+    assert set(GLOSSARY) <= {(a["id"] or "").removeprefix("word-") for a in found.of("dt")}
+
+
+def test_nothing_in_it_asks_for_the_network(run: Run) -> None:
+    html = page.report(run)
+    found = read(html)
+    assert [name for name, a in found.elements if "src" in a or name in ("link", "iframe", "base", "form")] == []
+    style = re.search(r"<style>(.*?)</style>", html.decode(), re.S)
+    assert style is not None and "url(" not in style[1] and "@import" not in style[1]
+    policy = next(a["content"] for a in found.of("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy and policy.startswith("default-src 'none'; script-src 'sha256-")
+    ran = [text for attributes, text in found.scripts if attributes.get("type") != "application/json"]
+    assert sum("plotly.js v" in text[:200] for text in ran) == 1 and len(ran) == 2
+    for text in ran:
+        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+
+
+def test_the_style_has_the_grounds_of_the_figures(run: Run) -> None:
+    style = (Path(page.__file__).parent / "report.css").read_text()
+    light, dark = style.split("prefers-color-scheme: dark")
+    for theme, part in (("light", light), ("dark", dark)):
+        assert GROUND[theme].lower() in part and INK[theme].lower() in part
+
+
+def test_a_users_words_are_shown_as_words(tmp_path: Path) -> None:
+    labels = (f"bad {HOSTILE}", "good")
+    run = fake_run(
+        Store(tmp_path), task=f"reviews {HOSTILE}", base=f"me/base {HOSTILE}", finetuned=f"me/tuned {HOSTILE}",
+        localizer=f"mine {HOSTILE}", labels=labels, sizes=("1%",), **SMALL,
+    )  # fmt: skip
+    plain = read(page.report(fake_run(Store(tmp_path), sizes=("1%",), **SMALL)))
+    found = read(page.report(run))
+    assert [name for name, _ in found.elements] == [name for name, _ in plain.elements]
+    assert not [a for _, a in found.elements if any(name.startswith("on") for name in a)]
+    assert found.text.count("<script>window.caught=1</script>") >= 5
+    assert "[a](javascript:window.caught=1)" in found.text
+
+
+def test_a_title_that_was_not_escaped_would_be_seen(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "title", lambda run: "<b>bold</b>")
+    monkeypatch.setattr(page, "escape", str)
+    assert read(page.report(run)).of("b")
+
+
+def test_a_run_without_tables_says_what_is_missing(run: Run) -> None:
+    bare = Run(run.path, run.record.model_copy(update={"files": {}, "metrics": {}}))
+    found = read(page.report(bare))
+    assert found.figures == []
+    for words in ("scores", "layers", "curve", "predictions"):
+        assert f"This run stored no {words}" in found.text
+
+
+def test_two_classes_or_fourteen_and_a_tiny_test_set(tmp_path: Path) -> None:
+    labels = tuple(f"class {n}" for n in range(14))
+    few = {**SMALL, "n": {"validation": 15, "test": 16}}
+    assert len(read(page.report(fake_run(Store(tmp_path), labels=labels, sizes=("1%",), **few))).figures) > 10
+
+
+def test_a_run_of_the_demo_world_says_what_it_does_not_show(run: Run, tmp_path: Path) -> None:
+    told = "a toy with "
+    toy = fake_run(Store(tmp_path), base="demo_world/base", finetuned="demo_world/pairs/film", sizes=("3%",), **SMALL)
+    assert told in page.report(toy).decode().split("<main>")[0]
+    assert told not in page.report(run).decode()
+
+
+def test_it_is_made_without_torch_and_without_streamlit() -> None:
+    code = (
+        "import sys, skillviz.show.report.page, skillviz.commands.report\n"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'torch', 'transformers', 'streamlit'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[]", done.stderr

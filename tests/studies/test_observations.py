@@ -1,0 +1,122 @@
+"""What runs of a store observed, as the tables of a study see it; invented runs, no model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skillviz.core.overlap import chance_iou
+from skillviz.runs.store import Store
+from skillviz.studies.finetuned_model import MemberSpec
+from skillviz.studies.observations import method_of, of_results, of_run, told
+from skillviz.studies.plan import plan
+from skillviz.studies.results import Results
+from skillviz.studies.shapes import makeup, overlap_of_localizers, sensitivity
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.tables import make_tables
+from tests.fake_run import fake_run
+
+TINY: dict[str, Any] = {"n": {"validation": 20, "test": 60}, "layers": 2, "width": 8, "steps": 2}
+PAIR = {"base": "demo/tiny-base", "finetuned": "demo/tiny-sst2", "task": "sst2"}
+SIZES = ["1%", "10%"]
+SEARCHES = {"stagewise": (0, 1, 2), "movement": (0,), "random": (0, 1, 2)}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """A study of three localizers at two sizes on one pair, all of it finished."""
+    store = Store(tmp_path_factory.mktemp("runs"))
+    for name, seeds in SEARCHES.items():
+        for seed in seeds:
+            fake_run(store, localizer=name, seed=seed, sizes=SIZES, others=("mr",), **TINY)
+    entries = [
+        {**PAIR, "localizer": name, "sizes": SIZES, "seed": list(seeds), "others": ["mr"]}
+        for name, seeds in SEARCHES.items()
+    ]
+    return Results(plan(StudySpec(name="made-up", runs=tuple(entries))), store)
+
+
+def test_every_state_size_and_task_is_observed_once(results: Results) -> None:
+    found = of_results(results)
+    tested = [one for one in found if one.split == "test" and one.task == "sst2"]
+    ends = [one for one in tested if one.method in ("pretrained", "ft", "ft_scaled")]
+    assert len(ends) == 3 and all(one.answers is not None for one in ends)
+    grafts = [one for one in tested if one.method == "graft"]
+    assert {(one.asked, one.seed) for one in grafts} == {(size, seed) for size in SIZES for seed in (0, 1, 2)}
+    assert all((one.answers is not None) == (one.asked == SIZES[0]) for one in grafts)
+    assert {one.method for one in found if one.task == "mr"} >= {"pretrained", "ft", "graft", "graft_movement"}
+
+
+def test_what_was_left_out_elsewhere_is_said(results: Results) -> None:
+    said = told(of_results(results))
+    assert any("12 of 72 test examples stand in the training data of sst2" in text for text in said)
+    assert any("One fine-tuned model" in text for text in said)
+
+
+@pytest.mark.parametrize(("recipe", "entries"), [("lora", 64.0), ("bitfit", 4096.0)])
+def test_lora_is_told_by_what_it_trains(results: Results, recipe: str, entries: float) -> None:
+    """Its merged change fills whole matrices."""
+    member = MemberSpec(base="b", tasks=("sst2",), recipe=recipe)
+    made = SimpleNamespace(
+        member_of=lambda _: member,
+        entry=lambda _: {"recipe": recipe},
+        runs=lambda: results.runs()[:1],
+        scores=lambda: [],
+        member=lambda *_: {"finetune": {"touched": 4096, "trained": 64}},
+    )
+    assert {one.touched for one in of_results(made) if one.method == recipe} == {entries}  # type: ignore[arg-type]
+
+
+def test_the_tables_of_a_study_without_an_experiment(results: Results) -> None:
+    found = make_tables(results.study, results)
+    assert {"scores", "differences", "recovered", "makeup", "stability", "note"} == set(found)
+    own = found["scores"].query("split == 'test' and metric == 'accuracy' and task == 'sst2' and method == 'graft'")
+    assert own["seeds"].tolist() == [3, 3] and own["pooled_low"].notna().all()
+    runs = results.runs(localizer="stagewise")
+    values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
+    assert own["mean"].iloc[0] == pytest.approx(np.mean([v for v in values if v is not None]))
+    rows = found["differences"].query("b == 'graft_movement' and metric == 'accuracy' and task == 'sst2'")
+    assert rows.sort_values("size")["over"].tolist() == ["examples and seeds", "examples and seeds, unpaired"]
+
+
+def test_a_make_up_adds_up(results: Results) -> None:
+    frame = makeup(results.runs(localizer="stagewise"))
+    sums = frame.groupby("seed")[["selected", "total", "share"]].sum()
+    run = results.runs(localizer="stagewise")[0]
+    assert (sums["selected"] == run.record.size).all() and (sums["total"] == run.record.d).all()
+    assert np.allclose(sums["share"], 1.0)
+    weighted = (frame["density_ratio"] * frame["total"]).groupby(frame["seed"]).sum() / run.record.d
+    assert np.allclose(weighted, 1.0)
+
+
+def test_regions_of_localizers_are_compared_at_equal_size_and_with_themselves(results: Results) -> None:
+    frame = overlap_of_localizers(results.runs())
+    main = frame[frame["row"] == "sst2 stagewise 1%"].set_index("column")
+    assert set(main.index) == {"sst2 stagewise 1%", "sst2 movement 1%", "sst2 random 1%"}
+    run = results.runs(localizer="stagewise")[0]
+    size, d = run.record.size or 0, run.record.d or 0
+    assert main["chance"].tolist() == pytest.approx([chance_iou(size, size, d)] * 3)
+    assert main["seeds"].to_dict() == {"sst2 stagewise 1%": 3, "sst2 movement 1%": 3, "sst2 random 1%": 9}
+    # runs of one seed have one order here, whatever the localizer: seed 0 against movement's is all of it
+    assert main.loc["sst2 movement 1%", "value"] > main.loc["sst2 stagewise 1%", "value"]
+
+
+def test_sensitivity_tells_the_constants_that_were_used(tmp_path: Path) -> None:
+    runs = [fake_run(Store(tmp_path), localizer=name, sizes=SIZES, **TINY) for name in ("learned", "stagewise")]
+    frame = sensitivity(runs).query("metric == 'accuracy'").set_index("localizer")
+    assert frame.loc["stagewise", "steps"] == 50 and np.isnan(frame.loc["stagewise", "lr"])
+    assert frame.loc["learned", "steps"] == 100 and frame.loc["learned", "batch_size"] == 1024
+    assert set(sensitivity(runs)["metric"]) == {"accuracy", "ece", "nll", "recovered"}
+
+
+def test_a_search_among_biases_is_one_of_biases(tmp_path: Path) -> None:
+    run = fake_run(Store(tmp_path), localizer="learned-ranked", sizes=SIZES, **TINY)
+    assert method_of(run) == "graft"
+    within = run.record.model_copy(update={"spec": run.spec.model_copy(update={"options": {"within": "biases"}})})
+    run.record = within
+    assert method_of(run) == "graft_biases"
+    assert {one.method for one in of_run(run)} == {"pretrained", "ft", "ft_scaled", "graft_biases", "complement"}
