@@ -23,8 +23,8 @@ NAMED = (
     *(
         f"skillviz.core.{name}"
         for name in (
-            "parameters", "region", "region_expression", "composition", "encoded", "calibration", "temperature", "scores", "agreement",
-            "overlap", "intervals", "interpolate",
+            "parameters", "region", "region_expression", "composition", "encoded", "calibration", "temperature",
+            "scores", "agreement", "overlap", "intervals", "interpolate",
         )
     ),
 )  # fmt: skip
