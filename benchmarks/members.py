@@ -15,11 +15,11 @@ sys.path.insert(0, str(PROJECT))
 from skillviz.atomic import write_text
 from skillviz.models.absent import COMMANDS
 from skillviz.runs.store import Store, shipped_root
-from skillviz.studies.finetuned_model import ENVIRONMENT
 from skillviz.studies.plan import plan
 from skillviz.studies.store import list_studies
+from skillviz.tasks.project import FINETUNED_VARIABLE
 
-OF_STUDIES = f"${{{ENVIRONMENT}}}/"
+OF_STUDIES = f"${{{FINETUNED_VARIABLE}}}/"
 
 
 def commands() -> dict[str, str]:

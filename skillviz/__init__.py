@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skillviz.tasks.project import member_root
+from skillviz.tasks.project import finetuned_root
 
 if TYPE_CHECKING:
     from skillviz.api import (
@@ -65,7 +65,7 @@ _HOMES = {
 """Names that need no torch; all others come from skillviz.api, which does."""
 
 
-member_root()  # so that a stored run's fine-tuned model is found under its name in any process
+finetuned_root()  # so that a stored run's fine-tuned model is found under its name in any process
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from skillviz.runs.store import Store, store_root
 
 if TYPE_CHECKING:
     from skillviz.runs.spec import RunSpec
-    from skillviz.studies.finetuned_model import MemberSpec
+    from skillviz.studies.finetuned_model import FineTunedSpec
 
 KEPT = ("readout", "head", "seed", "data_seed", "k_shot", "max_train", "max_validation", "steps", "batch_size")
 BATCH = 8
@@ -36,7 +36,7 @@ def keep(choice: Choice, asked: Mapping[str, Any], as_json: bool) -> None:
     if own:
         raise BadInput(f"{own[0]} goes with --out DIR: the cache holds models as studies make them.")
     check_choice(choice)
-    spec, store = member_of(choice), Store(store_root(choice.runs_dir))
+    spec, store = spec_of(choice), Store(store_root(choice.runs_dir))
     check_bases(choice.base, choice.given)
     metric = registry.task(choice.tasks[0]).metric
     found = made(spec, store)
@@ -50,9 +50,9 @@ def keep(choice: Choice, asked: Mapping[str, Any], as_json: bool) -> None:
     _report(found or folder, found is not None, metric, as_json)
 
 
-def member_of(choice: Choice) -> MemberSpec:
+def spec_of(choice: Choice) -> FineTunedSpec:
     """The choice as a study names it: what is the default is left out, so that both find the same model."""
-    from skillviz.studies.finetuned_model import read_member
+    from skillviz.studies.finetuned_model import read_finetuned
 
     named = (choice.region,) if choice.region is not None else tuple(choice.regions)
     fields = {name: choice.common[name] for name in KEPT}
@@ -63,7 +63,7 @@ def member_of(choice: Choice) -> MemberSpec:
         "rank": choice.rank, "grid": None if choice.grid == "none" else choice.grid, "optimizer": choice.optimizer,
         "regions": tuple(_run(name, choice.runs_dir) for name in named),
     }  # fmt: skip
-    return read_member({**own, **fields})
+    return read_finetuned({**own, **fields})
 
 
 def _run(named: str, runs_dir: Path | None) -> RunSpec:

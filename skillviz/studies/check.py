@@ -16,13 +16,14 @@ from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.library import Library, library
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.transfer import refuse_unfit
-from skillviz.studies.finetuned_model import ENVIRONMENT, RETRAIN, MemberSpec, member_root, task_name
+from skillviz.studies.finetuned_model import RETRAIN, FineTunedSpec, task_name
 from skillviz.studies.plan import Plan
 from skillviz.studies.regions import regions_of
 from skillviz.studies.score import ScoreSpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE, Step
 from skillviz.tasks import registry
+from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root
 from skillviz.tasks.task import Task
 
 
@@ -32,7 +33,7 @@ def check(at: Snapshot, deep: bool = False) -> None:
     Reads headers and task files, no weights and no data. A model that the study makes is judged by its base. `deep`
     looks at the localizers' options too, for which torch is imported.
     """
-    member_root()
+    finetuned_root()
     checker = _Checker(at.plan, library(at.store.root))
     if at.plan.study.experiment is not None:
         _experiment(at.plan.study.experiment)
@@ -54,13 +55,13 @@ class _Checker:
     pairs: dict[Any, Preflight] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.made = {spec.name() for spec in self.plan.members}
+        self.made = {spec.name() for spec in self.plan.finetuned}
 
     def step(self, step: Step) -> None:
         """Raises what stands against a step."""
         spec = step.spec
-        if isinstance(spec, MemberSpec):
-            self.member(spec)
+        if isinstance(spec, FineTunedSpec):
+            self.finetuned(spec)
         elif isinstance(spec, RunSpec):
             self.run(spec)
         elif isinstance(spec, ScoreSpec):
@@ -70,7 +71,7 @@ class _Checker:
         for key in regions_of(spec):
             self.region(key)
 
-    def member(self, spec: MemberSpec) -> None:
+    def finetuned(self, spec: FineTunedSpec) -> None:
         """A model to make: its tasks, and a base that can be asked so."""
         several = len(spec.tasks) if spec.regions and spec.recipe != RETRAIN else 0
         check_use(
@@ -94,7 +95,7 @@ class _Checker:
 
     def pair(self, base: str, finetuned: str | None, task: str, readout: str | None) -> Preflight:
         """The headers of a pair; of the base alone where the fine-tuned model is made by the study."""
-        if finetuned is not None and _member_of(finetuned) in self.made:
+        if finetuned is not None and _finetuned_name(finetuned) in self.made:
             finetuned = None
         key = base, finetuned, task, readout
         if key not in self.pairs:
@@ -150,10 +151,10 @@ def _options(spec: RunSpec) -> None:
         options_of(spec, row, base_region_of(spec, row))
 
 
-def _member_of(finetuned: str) -> str:
-    """The name of the member's folder in a path below ${SKILLVIZ_MEMBERS}; empty for other paths."""
+def _finetuned_name(finetuned: str) -> str:
+    """The name of the fine-tuned model's folder in a path below ${SKILLVIZ_MEMBERS}; empty for other paths."""
     first, _, rest = finetuned.partition("/")
-    return rest.split("/")[0] if first == f"${{{ENVIRONMENT}}}" else ""
+    return rest.split("/")[0] if first == f"${{{FINETUNED_VARIABLE}}}" else ""
 
 
 def _experiment(name: str) -> None:

@@ -21,7 +21,6 @@ from skillviz.studies.command import shareable
 from skillviz.studies.cores import cores
 from skillviz.studies.estimate import Estimates, estimates
 from skillviz.studies.execute import FINISHED, SKIPPED, Executor, Known
-from skillviz.studies.finetuned_model import ENVIRONMENT, member_root
 from skillviz.studies.journal import Journal
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.results import Results
@@ -31,6 +30,7 @@ from skillviz.studies.step import TABLE, Step
 from skillviz.studies.store import write_tables
 from skillviz.studies.tables import make_tables
 from skillviz.studies.workers import Pool, Reply, Setup, Worker, is_full
+from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root
 
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
@@ -225,7 +225,7 @@ class _Course:
 def _side_by_side(course: _Course, count: int, command: str | None) -> None:
     """Does all steps but the tables by several processes, those of one pair by one of them as far as that is quick."""
     threads = max(1, cores() // count)
-    environment = {ENVIRONMENT: str(member_root())}
+    environment = {FINETUNED_VARIABLE: str(finetuned_root())}
     setup = Setup(course.plan.study.model_dump(), str(course.at.store.root), threads, command, environment)
     pool = Pool(setup, count)
     try:

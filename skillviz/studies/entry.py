@@ -8,7 +8,7 @@ from typing import Any
 from skillviz.errors import BadInput
 from skillviz.runs.estimate import METHODS
 from skillviz.runs.spec import RunSpec, read_spec
-from skillviz.studies.finetuned_model import CONTINUAL, MULTI, RETRAIN, SEVERAL, MemberSpec, read_member
+from skillviz.studies.finetuned_model import CONTINUAL, MULTI, RETRAIN, SEVERAL, FineTunedSpec, read_finetuned
 from skillviz.studies.regions import KEY, read_recipe, regions_of
 from skillviz.studies.score import ScoreSpec, read_score_spec
 from skillviz.studies.spec import MOST_COMBINATIONS, OWN, StudySpec, expanded, merged
@@ -34,7 +34,7 @@ class Built:
     steps: list[Step] = field(default_factory=list)
     labels: dict[str, list[Labels]] = field(default_factory=dict)
 
-    def add(self, kind: str, spec: MemberSpec | RunSpec | ScoreSpec, needs: tuple[str, ...], labels: Labels) -> str:
+    def add(self, kind: str, spec: FineTunedSpec | RunSpec | ScoreSpec, needs: tuple[str, ...], labels: Labels) -> str:
         """The key of the step, which is added where it is new."""
         key = spec.key()
         if key not in self.labels:
@@ -136,7 +136,7 @@ class _Entry:
             for task in tasks[:stage]:
                 self._scored(member.path(task, stage), member.readout, task, (key,), told)
 
-    def _study_of(self, member: MemberSpec | None, task: str, needs: tuple[str, ...], labels: Labels) -> None:
+    def _study_of(self, member: FineTunedSpec | None, task: str, needs: tuple[str, ...], labels: Labels) -> None:
         """The entry's run on one pair, or its scores alone where the localizer is none."""
         values = {name: value for name, value in self.values.items() if name not in OWN}
         values["task"] = task or values.get("task")
@@ -185,7 +185,7 @@ class _Entry:
         key = self.built.add(LOCALIZE, spec, needs, {**labels, **self._of_run(spec), "role": "region"})
         return (spec,), (key,)
 
-    def _member_of_region(self, asked: dict[str, Any], values: dict[str, Any]) -> MemberSpec:
+    def _member_of_region(self, asked: dict[str, Any], values: dict[str, Any]) -> FineTunedSpec:
         """The model of one task on which a region is looked for: fine-tuned as the entry's own but for the region's
         `finetune`; of another recipe, whose rates are others, as the defaults say, with the entry's seed and head."""
         own = self.values.get("finetune") or {}
@@ -196,12 +196,12 @@ class _Entry:
         if isinstance(tuned.get("seed"), list):
             raise BadInput("`region` takes one seed in `finetune`; a list belongs to the entry's own.")
         optimizer = tuned.pop("optimizer", None) or "sgd"  # of a model of one task that is its recipe
-        return read_member({**tuned, "tasks": (values["task"],), "recipe": asked.get("recipe", optimizer)})
+        return read_finetuned({**tuned, "tasks": (values["task"],), "recipe": asked.get("recipe", optimizer)})
 
-    def _member(self, recipe: str, tasks: tuple[str, ...], regions: tuple[RunSpec, ...]) -> MemberSpec:
+    def _member(self, recipe: str, tasks: tuple[str, ...], regions: tuple[RunSpec, ...]) -> FineTunedSpec:
         shared = {name: self.values[name] for name in SHARED if self.values.get(name) is not None}
         own = self.values.get("finetune") or {}
-        return read_member({**shared, **own, "recipe": recipe, "tasks": tasks, "regions": regions})
+        return read_finetuned({**shared, **own, "recipe": recipe, "tasks": tasks, "regions": regions})
 
     def _run(self, values: dict[str, Any]) -> RunSpec:
         spec = read_spec(_told(values))
@@ -249,7 +249,7 @@ class _Entry:
             kept["seed"] = self.values["seed"]  # the region's
         return {**found, **{name: value for name, value in kept.items() if value is not None}}
 
-    def _of_member(self, member: MemberSpec) -> Labels:
+    def _of_member(self, member: FineTunedSpec) -> Labels:
         """The labels of a fine-tuned model."""
         names, task = tuple(name_of(task) for task in member.tasks), "+".join(member.tasks)
         found = {

@@ -19,8 +19,8 @@ from skillviz.runs.passes import OTHERS
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store
-from skillviz.studies.finetuned_model import MemberSpec, member_root, read_member
-from skillviz.studies.finetuned_store import RECORD, member_record
+from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
+from skillviz.studies.finetuned_store import RECORD, finetuned_record
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.score import ScoreSpec
 from skillviz.studies.shipped_timings import Recorded, recorded
@@ -29,6 +29,7 @@ from skillviz.studies.status import Snapshot
 from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE, TABLE, Step
 from skillviz.studies.store import list_studies
 from skillviz.tasks import registry
+from skillviz.tasks.project import finetuned_root
 
 A_ROW = 0.4  # seconds of the tables for each run or score
 MEASURES = 40  # finished runs or members at the most that are taken as the measure
@@ -156,7 +157,7 @@ class _Clock:
     def rough(self, step: Step) -> float:
         """Seconds of a step; of a run they are corrected by other runs already."""
         spec = step.spec
-        if isinstance(spec, MemberSpec):
+        if isinstance(spec, FineTunedSpec):
             return self.training(spec, kind_of(step.device))
         if isinstance(spec, RunSpec):
             facts = self.facts(spec, kind_of(spec.device))
@@ -184,11 +185,11 @@ class _Clock:
             seconds += one.scored * (facts.counts.get("test", 0) * _example(FORWARD, facts) + INTERVALS / 4)
         return seconds
 
-    def training(self, spec: MemberSpec, device: str) -> float:
+    def training(self, spec: FineTunedSpec, device: str) -> float:
         """Seconds of a fine-tuning: steps and batch, and its checks on validation data."""
         return BEGIN[device] / 3 + sum(self._training_on(spec, task, device) for task in spec.tasks)
 
-    def _training_on(self, spec: MemberSpec, task: str, device: str) -> float:
+    def _training_on(self, spec: FineTunedSpec, task: str, device: str) -> float:
         shared = {n: getattr(spec, n) for n in ("readout", "k_shot", "data_seed", "max_train", "max_validation")}
         facts = self.facts(RunSpec(base=spec.base, finetuned=spec.base, task=task, **shared), device)
         if facts is None:
@@ -228,15 +229,15 @@ class _Clock:
 
     def trained(self) -> list[float]:
         """How much longer finished fine-tunings of these bases took than was thought, on the same kind of device."""
-        bases = {spec.base for spec in self.plan.members}
+        bases = {spec.base for spec in self.plan.finetuned}
         devices = {kind_of(step.device) for step in self.plan.steps if step.kind == FINETUNE}
         found: list[float] = []
-        for path in sorted(member_root().glob(f"*/{RECORD}"), key=lambda p: p.stat().st_mtime, reverse=True):
-            record = member_record(path.parent) if bases and len(found) < MEASURES else None
+        for path in sorted(finetuned_root().glob(f"*/{RECORD}"), key=lambda p: p.stat().st_mtime, reverse=True):
+            record = finetuned_record(path.parent) if bases and len(found) < MEASURES else None
             if record is None or record["spec"]["base"] not in bases:
                 continue
             device = str(record.get("device", "")).partition(" ")[0]
-            thought = self.training(read_member(record["spec"]), device) if device in devices else 0.0
+            thought = self.training(read_finetuned(record["spec"]), device) if device in devices else 0.0
             found += [record["seconds"] / thought] if thought else []
         return found
 

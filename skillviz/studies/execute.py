@@ -11,7 +11,7 @@ from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished
-from skillviz.studies.finetuned_model import MemberSpec
+from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.score import ScoreSpec, read_score, score_path
 from skillviz.studies.step import Step
 
@@ -43,14 +43,14 @@ class Executor:
     def ensure(self, step: Step, known: Known = Known()) -> str:
         """ "skipped" where the step is finished and current, "finished" once it was done; raises what stops it."""
         spec, self.again = step.spec, ""
-        if isinstance(spec, MemberSpec):
+        if isinstance(spec, FineTunedSpec):
             return self._member(spec, step.device)
         if isinstance(spec, RunSpec):
             return self._run(spec, known)
         assert isinstance(spec, ScoreSpec)
         return self._score(spec, step.device)
 
-    def _member(self, spec: MemberSpec, device: str) -> str:
+    def _member(self, spec: FineTunedSpec, device: str) -> str:
         from skillviz.studies.finetuned_store import made, make, outdated
 
         if made(spec, self.store) is not None:

@@ -15,8 +15,7 @@ from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, UnknownTask
 from skillviz.runs.spec import Readout, RunSpec
 from skillviz.tasks.paper import TASKS
-from skillviz.tasks.project import MEMBERS as ENVIRONMENT
-from skillviz.tasks.project import located, member_root
+from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root, located
 from skillviz.tasks.refusals import refused
 
 RETRAIN, MULTI, CONTINUAL = "graft-retrain", "multi-task", "continual"
@@ -27,7 +26,7 @@ OPTIMIZERS = ("sgd", "adamw", "adamw-l1")
 SHORT = 10  # letters of the key in a folder's name
 
 
-class MemberSpec(BaseModel):
+class FineTunedSpec(BaseModel):
     """A fine-tuned model: base, task or tasks, recipe, and what it is trained on. None means "the default".
 
     `seed` is the training's, `data_seed` the one of the k-shot sample. `optimizer` is that of the recipes of several
@@ -62,7 +61,7 @@ class MemberSpec(BaseModel):
         return (value,) if isinstance(value, str) else value
 
     @model_validator(mode="after")
-    def _fits(self) -> MemberSpec:
+    def _fits(self) -> FineTunedSpec:
         """Refuses what cannot be trained together."""
         if self.recipe not in RECIPES:
             raise ValueError(f"'{self.recipe}' is not a recipe; known: {', '.join(RECIPES)}")
@@ -111,7 +110,7 @@ class MemberSpec(BaseModel):
     def path(self, task: str | None = None, stage: int | None = None) -> str:
         """What RunSpec.finetuned holds: `${SKILLVIZ_MEMBERS}/<name>`, and below it the stage (from 1) and the task's
         name where there are several. Raises UnknownTask where a task's file cannot be read."""
-        parts = [f"${{{ENVIRONMENT}}}", self.name()]
+        parts = [f"${{{FINETUNED_VARIABLE}}}", self.name()]
         if self.recipe in SEVERAL:
             chosen = task or self.tasks[-1]
             parts += [str(stage or len(self.tasks))] if self.recipe == CONTINUAL else []
@@ -122,21 +121,21 @@ class MemberSpec(BaseModel):
 PLAIN = "task"  # the stem of a task's file in a folder of its own
 
 
-def read_member(values: dict[str, Any]) -> MemberSpec:
+def read_finetuned(values: dict[str, Any]) -> FineTunedSpec:
     """The spec of these values; raises BadInput with one sentence where a field is wrong or unknown."""
     try:
-        return MemberSpec(**values)
+        return FineTunedSpec(**values)
     except ValidationError as error:
         field, said = refused(error)
         if error.errors()[0]["type"] == "extra_forbidden":
-            known = ", ".join(name for name in MemberSpec.model_fields if name not in ("tasks", "regions"))
+            known = ", ".join(name for name in FineTunedSpec.model_fields if name not in ("tasks", "regions"))
             raise BadInput(f"'{field}' is not a field of a fine-tuned model; known: {known}.") from error
         raise BadInput(f"'{field}' of the fine-tuned model cannot be used: {said}." if field else f"{said}.") from error
 
 
-def folder_of(spec: MemberSpec) -> Path:
+def folder_of(spec: FineTunedSpec) -> Path:
     """The folder that the member has, or will have."""
-    return member_root() / spec.name()
+    return finetuned_root() / spec.name()
 
 
 def task_name(task: str) -> str:
@@ -166,9 +165,3 @@ def _short(task: str) -> str:
 
 def _is_file(task: str) -> bool:
     return task.lower().endswith((".yaml", ".yml"))
-
-
-__all__ = [
-    "CONTINUAL", "ENVIRONMENT", "MULTI", "RECIPES", "RETRAIN", "SEVERAL", "MemberSpec", "folder_of", "member_root",
-    "read_member", "slug", "task_name",
-]  # fmt: skip

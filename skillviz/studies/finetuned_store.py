@@ -25,10 +25,11 @@ from skillviz.runs.library import Library, library
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
-from skillviz.studies.finetuned_model import CONTINUAL, MULTI, RETRAIN, MemberSpec, folder_of, member_root, task_name
+from skillviz.studies.finetuned_model import CONTINUAL, MULTI, RETRAIN, FineTunedSpec, folder_of, task_name
 from skillviz.studies.staleness import DATA, DEFINITION, REGIONS
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
+from skillviz.tasks.project import finetuned_root
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Files
 from skillviz.tasks.user_file import data_files
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from skillviz.models.finetune.training import TrainStep
 
 RECORD = "member.json"
-MEMBER_VERSION = 1
+RECORD_VERSION = 1
 TRAINING = ("steps", "batch_size", "lr")  # of a spec, where they are not left to the recipe
 SAMPLE = ("k_shot", "data_seed", "max_train", "max_validation")
 
@@ -54,13 +55,13 @@ class Made(NamedTuple):
     definitions: dict[str, str]
 
 
-def made(spec: MemberSpec, store: Store) -> Path | None:
+def made(spec: FineTunedSpec, store: Store) -> Path | None:
     """The folder of a finished member that is still what it would be now; else None."""
     folder = folder_of(spec)
     return folder if _own_record(spec) is not None and not outdated(spec, store) else None
 
 
-def outdated(spec: MemberSpec, store: Store) -> str:
+def outdated(spec: FineTunedSpec, store: Store) -> str:
     """What has changed since the finished member was made, in words; empty where it stands, or was never made.
 
     Where base or data are gone it stands, as finished runs do.
@@ -85,14 +86,14 @@ def outdated(spec: MemberSpec, store: Store) -> str:
     return REGIONS if record.get("regions", {}) != asked.regions else ""
 
 
-def _own_record(spec: MemberSpec) -> dict[str, Any] | None:
+def _own_record(spec: FineTunedSpec) -> dict[str, Any] | None:
     """member.json of this spec's finished member; None where there is none."""
-    record = member_record(folder_of(spec))
+    record = finetuned_record(folder_of(spec))
     return record if record is not None and record.get("key") == spec.key() else None
 
 
 def make(
-    spec: MemberSpec,
+    spec: FineTunedSpec,
     store: Store,
     *,
     device: str = "auto",
@@ -103,7 +104,7 @@ def make(
 
     Of two who ask at once one waits for the other. Raises what fine-tuning raises; nothing is left then.
     """
-    root, folder = member_root(), folder_of(spec)
+    root, folder = finetuned_root(), folder_of(spec)
     with written(root):
         (root / ".locks").mkdir(parents=True, exist_ok=True)
     with FileLock(root / ".locks" / f"{folder.name}.lock"):
@@ -114,7 +115,7 @@ def make(
     return folder
 
 
-def made_of(spec: MemberSpec, found: Library) -> Made:
+def made_of(spec: FineTunedSpec, found: Library) -> Made:
     """What the member would be made of now; raises where a model, data or a run is not there."""
     base = read_info(resolve(spec.base)).fingerprint
     sample = {name: getattr(spec, name) for name in SAMPLE}
@@ -148,13 +149,13 @@ def region_sha256(run: Run) -> str:
     return run.region().sha256()
 
 
-def member_record(folder: Path) -> dict[str, Any] | None:
+def finetuned_record(folder: Path) -> dict[str, Any] | None:
     """member.json; None where the folder holds no finished member, or one of another version, which is made anew."""
     try:
         found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and found.get("schema_version") == MEMBER_VERSION else None
+    return found if isinstance(found, dict) and found.get("schema_version") == RECORD_VERSION else None
 
 
 @contextmanager
@@ -179,7 +180,7 @@ def _draft(folder: Path) -> Iterator[Path]:
 
 
 def _train(
-    spec: MemberSpec, part: Path, store: Store, device: str, progress: Heard | None, command: str | None
+    spec: FineTunedSpec, part: Path, store: Store, device: str, progress: Heard | None, command: str | None
 ) -> None:
     """Trains the member into `part` and says there what it was made of."""
     from skillviz.runs.provenance import commit, versions
@@ -197,14 +198,14 @@ def _train(
         path.rename(part / path.name)
     model.rmdir()
     record = {
-        "schema_version": MEMBER_VERSION, "key": spec.key(), "spec": spec.model_dump(mode="json"), **of._asdict(),
+        "schema_version": RECORD_VERSION, "key": spec.key(), "spec": spec.model_dump(mode="json"), **of._asdict(),
         "created": now(), "device": device_name(device), "seconds": round(time.perf_counter() - started, 3),
         "versions": versions(), "commit": commit(),
     }  # fmt: skip
     write_text(part / RECORD, json.dumps(record, indent=1) + "\n")
 
 
-def _trained(spec: MemberSpec, common: dict[str, Any], runs: list[Run]) -> None:
+def _trained(spec: FineTunedSpec, common: dict[str, Any], runs: list[Run]) -> None:
     """Calls the function of the recipe; `runs` have its regions."""
     regions, names = [run.region() for run in runs], [run.id for run in runs]
     tasks = [registry.task(task) for task in spec.tasks]

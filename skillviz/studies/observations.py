@@ -190,13 +190,15 @@ def _touched(results: Results, of: Run | Score) -> float | None:
 
     Of LoRA those of its low-rank factors: merged they change whole matrices, and few numbers were trained.
     """
-    member = results.member_of(of)
+    member = results.finetuned_of(of)
     if member is None:
         return None
     entry = results.entry(of)
     task, stage = (of.spec.task, entry.get("stage")) if len(member.tasks) > 1 else (None, None)
     try:
-        value = results.member(member, task, stage)["finetune"].get("trained" if member.recipe == LORA else "touched")
+        value = results.training_record(member, task, stage)["finetune"].get(
+            "trained" if member.recipe == LORA else "touched"
+        )
     except (SkillvizError, KeyError):  # the folder of a member may be gone while its scores stay
         return None
     return None if value is None else float(value)

@@ -11,7 +11,7 @@ from typing import Any
 
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.entry import Built, built
-from skillviz.studies.finetuned_model import MemberSpec
+from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.score import ScoreSpec
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.step import KINDS as KINDS
@@ -49,9 +49,9 @@ class Plan:
         return [step.spec for step in self.steps if isinstance(step.spec, ScoreSpec)]
 
     @property
-    def members(self) -> list[MemberSpec]:
+    def finetuned(self) -> list[FineTunedSpec]:
         """The specs of all fine-tuned models, in order."""
-        return [step.spec for step in self.steps if isinstance(step.spec, MemberSpec)]
+        return [step.spec for step in self.steps if isinstance(step.spec, FineTunedSpec)]
 
     @property
     def key(self) -> str:

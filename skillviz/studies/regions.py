@@ -7,7 +7,7 @@ from typing import Any
 
 from skillviz.runs.library import KEY as KEY
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.finetuned_model import MemberSpec
+from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.step import Spec
 
 
@@ -23,7 +23,7 @@ def keys_in(recipe: Any) -> list[str]:
 
 def regions_of(spec: Spec) -> list[str]:
     """The keys of the runs whose regions a step works with."""
-    if isinstance(spec, MemberSpec):
+    if isinstance(spec, FineTunedSpec):
         return [region.key() for region in spec.regions]
     return keys_in(spec.options.get("recipe")) if isinstance(spec, RunSpec) and spec.localizer == "recipe" else []
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from skillviz.errors import StoreError
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.studies.finetuned_model import SEVERAL, MemberSpec, folder_of, task_name
+from skillviz.studies.finetuned_model import SEVERAL, FineTunedSpec, folder_of, task_name
 from skillviz.studies.plan import Plan, fits
 from skillviz.studies.score import Score, ScoreSpec, read_score, score_path
 from skillviz.studies.spec import StudySpec
@@ -63,7 +63,7 @@ class Results:
         entries = self.plan.entries.get(of.spec.key(), ({},))
         return next((entry for entry in entries if fits(entry, labels)), entries[0])
 
-    def member(self, spec: MemberSpec, task: str | None = None, stage: int | None = None) -> dict[str, Any]:
+    def training_record(self, spec: FineTunedSpec, task: str | None = None, stage: int | None = None) -> dict[str, Any]:
         """member.json, with finetune.json as `finetune`: where there are several, by "<task name>" or
         "<stage>/<task name>", or that of one task (and stage) alone. Raises StoreError where it is not there."""
         folder = folder_of(spec)
@@ -78,10 +78,10 @@ class Results:
             return {**record, "finetune": found}
         return {**record, "finetune": found["/".join([*([str(stage)] if stage else []), task_name(task)])]}
 
-    def member_of(self, of: Run | Score) -> MemberSpec | None:
+    def finetuned_of(self, of: Run | Score) -> FineTunedSpec | None:
         """The fine-tuned model that a run or scores are of; None where it was not made by the study."""
         step = self.plan.by_key.get(str(self.entry(of).get("member", "")))
-        return step.spec if step is not None and isinstance(step.spec, MemberSpec) else None
+        return step.spec if step is not None and isinstance(step.spec, FineTunedSpec) else None
 
     @cached_property
     def _runs(self) -> dict[str, Run]:

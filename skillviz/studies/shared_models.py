@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from skillviz.studies import overlaps
-from skillviz.studies.finetuned_model import CONTINUAL, MemberSpec
+from skillviz.studies.finetuned_model import CONTINUAL, FineTunedSpec
 from skillviz.studies.paper import figure8, table4
 from skillviz.studies.stages import GRAFTING, NAIVE
 
@@ -25,8 +25,8 @@ SEVERAL_SEQUENCES = (
 
 def stages(results: Results) -> Made:
     """`stages` where the study has one sequence of tasks, in one mode or both; nothing where it has none."""
-    by_mode: dict[str, list[MemberSpec]] = {NAIVE: [], GRAFTING: []}
-    for member in results.plan.members:
+    by_mode: dict[str, list[FineTunedSpec]] = {NAIVE: [], GRAFTING: []}
+    for member in results.plan.finetuned:
         if member.recipe == CONTINUAL:
             by_mode[GRAFTING if member.regions else NAIVE].append(member)
     every = [member for own in by_mode.values() for member in own]

@@ -33,7 +33,7 @@ class StudySpec(BaseModel):
     """A study file.
 
     `defaults` are fields of every entry; `runs` a list of what each changes. An entry has the fields of a RunSpec, and
-    instead of `finetuned` a `recipe` with `finetune` (fields of a MemberSpec): the model is then made first. Further:
+    instead of `finetuned` a `recipe` with `finetune` (fields of a FineTunedSpec): the model is made first. Also:
     `tasks` (multi-task, continual), `mode` (naive or grafting), `region` (fields of a RunSpec, whose region is
     retrained or owned), `also` (other tasks to score on), `label` (a name of its own for tables). `localizer: none`
     only fine-tunes and scores. Lists in EXPANDED stand for every combination; `sizes` is one run of several sizes.

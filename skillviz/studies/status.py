@@ -15,8 +15,8 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished
 from skillviz.studies.execute import Known
-from skillviz.studies.finetuned_model import MemberSpec, folder_of
-from skillviz.studies.finetuned_store import member_record
+from skillviz.studies.finetuned_model import FineTunedSpec, folder_of
+from skillviz.studies.finetuned_store import finetuned_record
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.score import Score, ScoreSpec, read_score, score_path
 from skillviz.studies.spec import StudySpec
@@ -48,9 +48,9 @@ class Snapshot:
         return {entry.record.key: entry for entry in reversed(found)}
 
     @cached_property
-    def members(self) -> dict[str, dict[str, Any]]:
+    def finetuned(self) -> dict[str, dict[str, Any]]:
         """Key to member.json of the fine-tuned models that are there."""
-        found = {spec.key(): member_record(folder_of(spec)) for spec in self.plan.members}
+        found = {spec.key(): finetuned_record(folder_of(spec)) for spec in self.plan.finetuned}
         return {key: record for key, record in found.items() if record is not None and record.get("key") == key}
 
     @cached_property
@@ -66,8 +66,8 @@ class Snapshot:
 
     def is_there(self, step: Step) -> bool:
         """Whether a step is finished; whether what it was made of has changed is looked at when the study is run."""
-        if isinstance(step.spec, MemberSpec):
-            return step.key in self.members
+        if isinstance(step.spec, FineTunedSpec):
+            return step.key in self.finetuned
         if isinstance(step.spec, RunSpec):
             return step.key in self.runs
         if isinstance(step.spec, ScoreSpec):
@@ -89,7 +89,7 @@ class Snapshot:
 
         told = [f"{key} {run.id}" for key, run in self.runs.items()]
         told += [f"{key} {score.record.created}" for key, score in self.scores.items()]
-        told += [f"{key} {record.get('created')}" for key, record in self.members.items()]
+        told += [f"{key} {record.get('created')}" for key, record in self.finetuned.items()]
         told += [f"tables {TABLES_VERSION}"] if TABLES_VERSION > 1 else []  # the first were stored without it
         return sha256("\n".join(sorted(told)).encode()).hexdigest()
 
@@ -97,13 +97,13 @@ class Snapshot:
         """The devices that what is finished was made on, in words; None where nothing is, or nothing tells."""
         told = [run.record.device for run in self.runs.values()]
         told += [score.record.device for score in self.scores.values()]
-        told += [record.get("device") for record in self.members.values()]
+        told += [record.get("device") for record in self.finetuned.values()]
         return ", ".join(sorted({device for device in told if device})) or None
 
     def seconds(self, step: Step) -> float | None:
         """The seconds that a finished step took."""
-        if step.key in self.members:
-            return _number(self.members[step.key].get("seconds"))
+        if step.key in self.finetuned:
+            return _number(self.finetuned[step.key].get("seconds"))
         if step.key in self.runs:
             return round(sum(self.runs[step.key].record.seconds.values()), 3)
         if step.key in self.scores:

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.finetuned_model import MemberSpec, task_name
+from skillviz.studies.finetuned_model import FineTunedSpec, task_name
 from skillviz.studies.score import ScoreSpec
 
 Kind = Literal["finetune", "localize", "score", "table"]
 FINETUNE, LOCALIZE, SCORE, TABLE = KINDS = ("finetune", "localize", "score", "table")
-Spec = MemberSpec | RunSpec | ScoreSpec | str
+Spec = FineTunedSpec | RunSpec | ScoreSpec | str
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Step:
         return self.spec.device if isinstance(self.spec, RunSpec) else str(self.entry.get("device", "auto"))
 
 
-def title_of(spec: MemberSpec | RunSpec | ScoreSpec, labels: Mapping[str, Any]) -> str:
+def title_of(spec: FineTunedSpec | RunSpec | ScoreSpec, labels: Mapping[str, Any]) -> str:
     """What a step does, for a person."""
-    if isinstance(spec, MemberSpec):
+    if isinstance(spec, FineTunedSpec):
         more = f", rank {spec.rank}" if spec.rank else ""
         mode = f", {labels['mode']}" if "mode" in labels else ""
         names = "+".join(name_of(task) for task in spec.tasks)
@@ -64,7 +64,7 @@ def title_of(spec: MemberSpec | RunSpec | ScoreSpec, labels: Mapping[str, Any]) 
     return f"score {pair}{stage}" + (f" on {name_of(spec.on)}" if spec.on else "")
 
 
-def _sample(spec: MemberSpec | RunSpec | ScoreSpec) -> str:
+def _sample(spec: FineTunedSpec | RunSpec | ScoreSpec) -> str:
     """`, 16-shot` or `, 16-shot of data seed 2`: which training examples there are; empty where all are."""
     which = f" of data seed {spec.data_seed}" if spec.data_seed else ""
     return f", {spec.k_shot}-shot{which}" if spec.k_shot else ""

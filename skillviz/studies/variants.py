@@ -14,7 +14,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.finetuned_model import ENVIRONMENT, MemberSpec
+from skillviz.studies.finetuned_model import FineTunedSpec
+from skillviz.tasks.project import FINETUNED_VARIABLE
 
 if TYPE_CHECKING:
     from skillviz.runs.run import Run
@@ -39,10 +40,10 @@ def asked_of_model(results: Results, of: Run | Score) -> str:
 
     One that was there is told by its path: that it differs from another in a seed alone is not known.
     """
-    entry, member = results.entry(of), results.member_of(of)
+    entry, member = results.entry(of), results.finetuned_of(of)
     if member is None:
         return json.dumps({MODEL: of.spec.finetuned})
-    made = {spec.name(): spec for spec in results.plan.members} if member.regions else {}
+    made = {spec.name(): spec for spec in results.plan.finetuned} if member.regions else {}
     sequence = {name: entry[name] for name in SEQUENCE if name in entry}
     return json.dumps({**_asked(member, made), **sequence})
 
@@ -121,7 +122,7 @@ def _recipe(recipe: str, made: str, differ: Mapping[str, list[Any]]) -> str:
     return ", ".join([recipe, *always, *rest])
 
 
-def _asked(member: MemberSpec, made: Mapping[str, MemberSpec]) -> Asked:
+def _asked(member: FineTunedSpec, made: Mapping[str, FineTunedSpec]) -> Asked:
     """A model's fields; those of its regions too, of several regions each value once. `made` are the study's models
     by the names of their folders."""
     found = {name: value for name, value in member.model_dump(mode="json").items() if name not in IN_COLUMNS}
@@ -132,13 +133,13 @@ def _asked(member: MemberSpec, made: Mapping[str, MemberSpec]) -> Asked:
     return found
 
 
-def _region(spec: RunSpec, made: Mapping[str, MemberSpec]) -> Asked:
+def _region(spec: RunSpec, made: Mapping[str, FineTunedSpec]) -> Asked:
     """A region's run, and the model that it was looked for on."""
     fields = spec.model_dump(mode="json", exclude=OF_THE_PAIR)
     options = fields.pop("options")
     sizes = ", ".join(fields.pop("sizes"))
     first, *rest = PurePosixPath(spec.finetuned).parts
-    model = made.get(rest[0]) if first == f"${{{ENVIRONMENT}}}" and rest else None
+    model = made.get(rest[0]) if first == f"${{{FINETUNED_VARIABLE}}}" and rest else None
     tuned = {"recipe": model.recipe, **_asked(model, made)} if model else {MODEL: spec.finetuned}
     tuned.pop("tasks", None)
     return {**fields, "sizes": sizes, **options, **{f"{MODEL} {name}": value for name, value in tuned.items()}}

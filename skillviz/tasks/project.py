@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 NOWHERE = Path(os.devnull, "nowhere")
-MEMBERS = "SKILLVIZ_MEMBERS"
+FINETUNED_VARIABLE = "SKILLVIZ_MEMBERS"
 
 
 def project_root() -> Path:
@@ -15,13 +15,13 @@ def project_root() -> Path:
     return project if (project / "pyproject.toml").is_file() else Path.cwd()
 
 
-def member_root() -> Path:
+def finetuned_root() -> Path:
     """Where fine-tuned models of studies are kept: $SKILLVIZ_MEMBERS, else models/members of the project.
 
     Sets the variable where it is not set, so that the names of such models, which begin with it, expand everywhere.
     """
     default = str(project_root() / "models" / "members")
-    return Path(os.environ.setdefault(MEMBERS, default)).expanduser()
+    return Path(os.environ.setdefault(FINETUNED_VARIABLE, default)).expanduser()
 
 
 def located(text: str) -> Path:

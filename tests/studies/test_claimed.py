@@ -57,7 +57,7 @@ def test_it_may_be_asked_of_several_fine_tuning_seeds(name: str, scale: str, tmp
         return
     study = study_of(asked, Store(tmp_path))[2]
     assert asks_its_experiment(study) and study.name.endswith("-3-seeds")
-    main = [member.seed for member in plan(study).members if member.recipe == "sgd" and member.readout == own(study)]
+    main = [member.seed for member in plan(study).finetuned if member.recipe == "sgd" and member.readout == own(study)]
     assert set(main) == {0, 1, 2}
     grafted = {run.finetuned for run in plan(study).runs if run.localizer == "stagewise"}
     assert len(grafted) >= 3 and not any("pairs" in path for path in grafted)

@@ -22,13 +22,14 @@ from skillviz.runs.progress import Progress
 from skillviz.runs.store import Store
 from skillviz.studies.engine import Outcome, run_study
 from skillviz.studies.estimate import estimate
-from skillviz.studies.finetuned_model import MemberSpec, folder_of, member_root
+from skillviz.studies.finetuned_model import FineTunedSpec, folder_of
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import status
 from skillviz.studies.step import Step
 from skillviz.studies.store import StudyFolder, list_studies
+from skillviz.tasks.project import finetuned_root
 from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks
 
 Whole = tuple[StudySpec, Store, Path, Outcome]
@@ -76,7 +77,7 @@ def same_tables(a: Store, b: Store) -> None:
 
 def made(store: Store) -> dict[str, str]:
     """When each member was made, by its folder's name."""
-    return {p.parent.name: json.loads(p.read_text())["created"] for p in member_root().glob("*/member.json")}
+    return {p.parent.name: json.loads(p.read_text())["created"] for p in finetuned_root().glob("*/member.json")}
 
 
 def test_a_study_of_every_kind_runs_through(whole: Whole) -> None:
@@ -102,12 +103,12 @@ def test_results_are_found_by_labels(whole: Whole) -> None:
     assert set(score.metrics) == {"pretrained", "finetuned", "finetuned_scaled"} == set(score.intervals)
     frame = score.predictions()
     assert set(frame["state"]) == {"pretrained", "finetuned"} and set(frame["dataset"]) == {"two"}
-    spec = results.member_of(score)
+    spec = results.finetuned_of(score)
     assert spec is not None and spec.recipe == "graft-retrain"
-    assert results.member(spec)["finetune"]["recipe"]
-    several = results.member_of(results.scores(mode="naive", stage=2)[0])
-    assert several is not None and set(results.member(several)["finetune"]) == {"1/one", "2/one", "2/two"}
-    assert results.member(several, "two", 2)["finetune"]["task"] == "two"
+    assert results.training_record(spec)["finetune"]["recipe"]
+    several = results.finetuned_of(results.scores(mode="naive", stage=2)[0])
+    assert several is not None and set(results.training_record(several)["finetune"]) == {"1/one", "2/one", "2/two"}
+    assert results.training_record(several, "two", 2)["finetune"]["task"] == "two"
 
 
 def test_an_earlier_task_is_answered_alike_after_later_training(whole: Whole) -> None:
@@ -216,7 +217,7 @@ def test_a_retrained_member_is_made_anew_with_its_region_or_version(whole: Whole
     from skillviz.studies.finetuned_store import made as is_made
 
     study, store, _, _ = whole
-    spec = next(member for member in plan(study).members if member.recipe == "graft-retrain")
+    spec = next(member for member in plan(study).finetuned if member.recipe == "graft-retrain")
     assert is_made(spec, store) == folder_of(spec)
     record = json.loads((folder_of(spec) / "member.json").read_text())
     assert list(record["regions"]) == [spec.regions[0].key()]
@@ -248,7 +249,7 @@ def test_a_member_that_fails_takes_along_only_what_needs_it(tiny: Path, store: S
     assert record.status == "failed" and record.steps[step.key].error == failure
     frame = status(broken, store).set_index("title")
     assert frame.loc[step.title, "state"] == "failed" and "the loss became" in frame.loc[step.title, "error"]
-    assert isinstance(step.spec, MemberSpec)
+    assert isinstance(step.spec, FineTunedSpec)
     root = folder_of(step.spec).parent
     assert [path.name for path in root.glob(".*")] == [".locks"] and len(list(root.glob("[!.]*"))) == 1
     again = run_study(broken, store)

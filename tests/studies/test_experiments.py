@@ -13,7 +13,7 @@ import pytest
 from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
-from skillviz.studies.finetuned_model import MemberSpec
+from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.paper.experiment_request import asked_tasks
 from skillviz.studies.paper.experiments import EXPERIMENTS, experiment
 from skillviz.studies.paper.published_values import NAMES, published
@@ -105,20 +105,20 @@ def test_experiments_share_what_they_have_in_common() -> None:
 @pytest.mark.parametrize("at", SCALES)
 def test_a_region_is_retrained_once_a_mask_seed(at: str) -> None:
     found = planned("table1", at)
-    retrained = [m for m in found.members if m.recipe == "graft-retrain"]
+    retrained = [m for m in found.finetuned if m.recipe == "graft-retrain"]
     assert len(retrained) == 3 * len(scale(at).some("four"))
     known = {spec.key() for spec in found.runs}
     for member in retrained:
         assert [region.key() in known for region in member.regions] == [True]
-    assert {spec.recipe for spec in found.members} == {"bitfit", "lora", "graft-retrain"} | (
+    assert {spec.recipe for spec in found.finetuned} == {"bitfit", "lora", "graft-retrain"} | (
         {"sgd"} if at == "small" else set()
     )
 
 
 def test_the_demo_scale_stands_on_stored_pairs_and_the_small_one_fine_tunes() -> None:
-    assert not planned("table2").members
+    assert not planned("table2").finetuned
     assert all(spec.finetuned.startswith("demo_world/pairs/") for spec in planned("table2").runs)
-    members = planned("table2", "small").members
+    members = planned("table2", "small").finetuned
     assert {(m.head, m.readout, m.recipe) for m in members} == {("linear", "head", "sgd")} and len(members) == 6
 
 
@@ -126,7 +126,7 @@ def test_seeds_and_tasks_of_the_user_take_the_place_of_the_scale_s() -> None:
     own = scale("small").with_own(tasks=asked_tasks(scale("small"), ["all"]), seeds=3)
     members = [step.spec for step in plan(StudySpec(**EXPERIMENTS["table2"].build(own))).of("finetune")]
     assert len(members) == 39
-    assert {m.seed for m in members if isinstance(m, MemberSpec)} == {0, 1, 2}
+    assert {m.seed for m in members if isinstance(m, FineTunedSpec)} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("name", ["table8", "figure2", "figure6"])
@@ -168,7 +168,7 @@ def test_figure3_asks_both_readouts() -> None:
 def test_another_base_has_models_of_its_own() -> None:
     own = scale("demo").with_own(base="org/other", tasks=("film-sentiment",))
     found = plan(StudySpec(**EXPERIMENTS["table2"].build(own)))
-    assert {spec.base for spec in found.runs} == {"org/other"} and len(found.members) == 1
+    assert {spec.base for spec in found.runs} == {"org/other"} and len(found.finetuned) == 1
     assert EXPERIMENTS["table2"].differences(own)[0] == "Model: org/other instead of RoBERTa-base."
     pair = scale("demo").with_own(finetuned="mine", tasks=("film-sentiment",))
     assert {spec.finetuned for spec in plan(StudySpec(**EXPERIMENTS["table2"].build(pair))).runs} == {"mine"}

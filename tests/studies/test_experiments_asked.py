@@ -57,8 +57,8 @@ def given(found: Plan) -> set[str]:
 def test_a_task_without_a_stored_pair_is_fine_tuned(asked: dict[str, Any], data: Path) -> None:
     (file,) = files(data, "cafe")
     found = plan(study(data, tasks=(file,), **asked))
-    assert not given(found) and {member.tasks for member in found.members} == {(file,)}
-    assert len(found.members) == asked.get("seeds", 1)
+    assert not given(found) and {member.tasks for member in found.finetuned} == {(file,)}
+    assert len(found.finetuned) == asked.get("seeds", 1)
 
 
 def test_a_stored_pair_is_of_the_scale_s_own_base_task_and_readout(data: Path, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_stored_pair_is_of_the_scale_s_own_base_task_and_readout(data: Path, t
     for other in ({"base": copy, "readout": "prompt"}, {"base": copy}, {"readout": "head"}):
         assert not given(plan(study(data, tasks=own, **other)))
     mixed = plan(study(data, tasks=(*own, *files(data, "cafe"))))
-    assert given(mixed) == {pair} and len(mixed.members) == 1
+    assert given(mixed) == {pair} and len(mixed.finetuned) == 1
 
 
 def test_a_fine_tuned_model_of_the_user_stands_for_the_pair(data: Path) -> None:
@@ -92,7 +92,7 @@ def test_no_task_that_was_named_is_dropped(name: str, data: Path) -> None:
 def test_a_sequence_has_all_tasks_in_the_order_of_the_words(data: Path) -> None:
     named = files(data, "place", "cafe", "hotel", "bakery")
     found = plan(study(data, "table4", base="org/mine", tasks=named))
-    assert {m.tasks for m in found.members if m.recipe == "continual"} == {named}
+    assert {m.tasks for m in found.finetuned if m.recipe == "continual"} == {named}
 
 
 def test_the_published_search_is_on_two_tasks_and_says_so(data: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from skillviz.core.overlap import chance_iou
 from skillviz.runs.store import Store
-from skillviz.studies.finetuned_model import MemberSpec
+from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.observations import method_of, of_results, of_run, told
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
@@ -60,13 +60,13 @@ def test_what_was_left_out_elsewhere_is_said(results: Results) -> None:
 @pytest.mark.parametrize(("recipe", "entries"), [("lora", 64.0), ("bitfit", 4096.0)])
 def test_lora_is_told_by_what_it_trains(results: Results, recipe: str, entries: float) -> None:
     """Its merged change fills whole matrices."""
-    member = MemberSpec(base="b", tasks=("sst2",), recipe=recipe)
+    member = FineTunedSpec(base="b", tasks=("sst2",), recipe=recipe)
     made = SimpleNamespace(
-        member_of=lambda _: member,
+        finetuned_of=lambda _: member,
         entry=lambda _: {"recipe": recipe},
         runs=lambda: results.runs()[:1],
         scores=lambda: [],
-        member=lambda *_: {"finetune": {"touched": 4096, "trained": 64}},
+        training_record=lambda *_: {"finetune": {"touched": 4096, "trained": 64}},
     )
     assert {one.touched for one in of_results(made) if one.method == recipe} == {entries}  # type: ignore[arg-type]
 

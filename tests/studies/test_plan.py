@@ -12,7 +12,7 @@ from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import OPTIMIZERS as OF_RECIPES
 from skillviz.models.finetune.recipes import RECIPES as ROWS
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.finetuned_model import OPTIMIZERS, RECIPES, MemberSpec, read_member
+from skillviz.studies.finetuned_model import OPTIMIZERS, RECIPES, FineTunedSpec, read_finetuned
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.regions import keys_in
 from skillviz.studies.score import ScoreSpec
@@ -100,7 +100,7 @@ def test_each_step_comes_after_what_it_needs(whole: Plan) -> None:
 def test_what_needs_a_region_needs_its_run_and_that_its_model(whole: Plan) -> None:
     retrained = next(step for step in whole.steps if "graft-retrain" in step.title)
     (run,) = retrained.needs
-    assert isinstance(retrained.spec, MemberSpec) and [r.key() for r in retrained.spec.regions] == [run]
+    assert isinstance(retrained.spec, FineTunedSpec) and [r.key() for r in retrained.spec.regions] == [run]
     assert whole.by_key[run].title.startswith("movement 5%")
     assert whole.by_key[whole.by_key[run].needs[0]].title == "fine-tune one (sgd, seed 0)"
     by_hand = next(spec for spec in whole.runs if spec.localizer == "recipe")
@@ -115,9 +115,9 @@ def test_the_steps_of_a_pair_stand_together(whole: Plan) -> None:
 
 def test_members_of_several_tasks_have_a_folder_for_each_stage_and_task(whole: Plan) -> None:
     paths = {spec.finetuned.removeprefix("${SKILLVIZ_MEMBERS}/") for spec in whole.scores}
-    grafting = next(spec for spec in whole.members if spec.recipe == "continual" and spec.regions)
+    grafting = next(spec for spec in whole.finetuned if spec.recipe == "continual" and spec.regions)
     assert {f"{grafting.name()}/1/one", f"{grafting.name()}/2/one", f"{grafting.name()}/2/two"} <= paths
-    multi = next(spec for spec in whole.members if spec.recipe == "multi-task")
+    multi = next(spec for spec in whole.finetuned if spec.recipe == "multi-task")
     assert multi.path(multi.tasks[1]).endswith(f"{multi.name()}/two")
     assert multi.name().startswith("one+two-multi-task-"), "each file is called task.yaml: its folder names it"
 
@@ -136,19 +136,19 @@ def test_lists_stand_for_every_combination(tiny: Path) -> None:
     one, two = tasks(tiny)
     entry = {"task": [one, two], "k_shot": [4, None], "recipe": ["sgd", "adamw"], "localizer": "none"}
     found = plan(study_of(tiny, {**entry, "finetune": {"seed": [0, 1, 2]}}))
-    assert len(found.members) == 2 * 2 * 2 * 3 == len(found.scores)
-    assert {(m.k_shot, m.seed) for m in found.members} == {(k, s) for k in (4, None) for s in range(3)}
-    assert all(spec.steps == 6 for spec in found.members)  # the defaults of finetune are kept
+    assert len(found.finetuned) == 2 * 2 * 2 * 3 == len(found.scores)
+    assert {(m.k_shot, m.seed) for m in found.finetuned} == {(k, s) for k in (4, None) for s in range(3)}
+    assert all(spec.steps == 6 for spec in found.finetuned)  # the defaults of finetune are kept
 
 
 def test_a_rank_is_of_lora_alone(tiny: Path) -> None:
     entry = {"task": tasks(tiny)[0], "recipe": ["bitfit", "lora"], "localizer": "none", "finetune": {"rank": 1}}
-    assert [member.rank for member in plan(study_of(tiny, entry)).members] == [None, 1]
+    assert [member.rank for member in plan(study_of(tiny, entry)).finetuned] == [None, 1]
 
 
 def test_keys_are_those_of_the_specs_and_stay() -> None:
-    member = MemberSpec(base="b", tasks=("sst2",))
-    assert member.key() == MemberSpec(base="b", tasks="sst2", seed=0, regions=()).key()  # type: ignore[arg-type]
+    member = FineTunedSpec(base="b", tasks=("sst2",))
+    assert member.key() == FineTunedSpec(base="b", tasks="sst2", seed=0, regions=()).key()  # type: ignore[arg-type]
     assert member.json_text() == '{"base":"b","tasks":["sst2"]}'
     assert member.name() == "sst2-sgd-b3662fa1c0" and member.path() == "${SKILLVIZ_MEMBERS}/sst2-sgd-b3662fa1c0"
     assert ScoreSpec(base="b", finetuned="f", task="t").json_text() == '{"base":"b","finetuned":"f","task":"t"}'
@@ -173,7 +173,7 @@ def test_a_region_on_a_model_of_its_own(tiny: Path) -> None:
     region = {**REGION, "recipe": "adamw", "finetune": {"lr": 0.01, "seed": 7}, "seed": 3}
     entry = {"task": one, "recipe": "graft-retrain", "region": region, "localizer": "none", "finetune": {"seed": 1}}
     found = plan(study_of(tiny, entry))
-    tuned, retrained = found.members
+    tuned, retrained = found.finetuned
     assert (tuned.recipe, tuned.lr, tuned.seed, tuned.steps) == ("adamw", 0.01, 7, 6)
     assert (retrained.recipe, retrained.seed, retrained.regions[0].seed) == ("graft-retrain", 1, 3)
 
@@ -185,12 +185,12 @@ def test_a_region_is_looked_for_on_a_model_trained_as_the_entry_s_own(tiny: Path
     entry = {"task": one, "recipe": "graft-retrain", "region": REGION, "localizer": "none", "finetune": few}
     plain = {"task": one, "recipe": "sgd", "localizer": "none", "finetune": few}
     found = plan(study_of(tiny, entry, plain))
-    assert sorted(member.recipe for member in found.members) == ["graft-retrain", "sgd"]
+    assert sorted(member.recipe for member in found.finetuned) == ["graft-retrain", "sgd"]
     own = {**entry, "region": {**REGION, "finetune": {"steps": 7}}}
-    (tuned,) = (member for member in plan(study_of(tiny, own)).members if member.recipe == "sgd")
+    (tuned,) = (member for member in plan(study_of(tiny, own)).finetuned if member.recipe == "sgd")
     assert (tuned.steps, tuned.lr, tuned.batch_size, tuned.seed) == (7, 0.02, 4, 5)
     sequence = {"tasks": [one, two], "recipe": "continual", "mode": "grafting", "region": REGION}
-    made = plan(study_of(tiny, {**sequence, "finetune": {**few, "optimizer": "adamw"}})).members
+    made = plan(study_of(tiny, {**sequence, "finetune": {**few, "optimizer": "adamw"}})).finetuned
     assert [(m.recipe, m.steps, m.optimizer) for m in made if len(m.tasks) == 1] == [("adamw", 3, None)] * 2
 
 
@@ -199,7 +199,7 @@ def test_of_another_recipe_a_region_s_model_has_the_defaults_of_the_study(tiny: 
     region = {**REGION, "recipe": "adamw"}
     few = {"lr": 0.02, "seed": 5}
     entry = {"task": tasks(tiny)[0], "recipe": "graft-retrain", "region": region, "localizer": "none", "finetune": few}
-    (tuned,) = (member for member in plan(study_of(tiny, entry)).members if member.recipe == "adamw")
+    (tuned,) = (member for member in plan(study_of(tiny, entry)).finetuned if member.recipe == "adamw")
     assert (tuned.steps, tuned.lr, tuned.seed) == (6, 0.05, 5)
 
 
@@ -297,12 +297,12 @@ def test_a_file_without_end_is_one_sentence(text: str, tmp_path: Path) -> None:
 
 def test_a_member_of_a_file_says_what_is_wrong() -> None:
     with pytest.raises(BadInput, match="one task; several go with"):
-        read_member({"base": "b", "tasks": ("a", "b")})
+        read_finetuned({"base": "b", "tasks": ("a", "b")})
     with pytest.raises(BadInput, match="takes one region; got 0"):
-        read_member({"base": "b", "tasks": ("a",), "recipe": "graft-retrain"})
+        read_finetuned({"base": "b", "tasks": ("a",), "recipe": "graft-retrain"})
     with pytest.raises(BadInput, match="no region, or one a task"):
         run = RunSpec(base="b", finetuned="f", task="a")
-        read_member({"base": "b", "tasks": ("a", "b"), "recipe": "continual", "regions": (run,)})
+        read_finetuned({"base": "b", "tasks": ("a", "b"), "recipe": "continual", "regions": (run,)})
 
 
 def test_what_is_lost_with_a_step(tiny: Path) -> None:

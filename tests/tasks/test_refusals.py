@@ -10,20 +10,20 @@ from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.finetune.training_config import make_recipe
 from skillviz.runs.spec import RunSpec, read_spec
-from skillviz.studies.finetuned_model import read_member
+from skillviz.studies.finetuned_model import read_finetuned
 from skillviz.studies.score import read_score_spec
 
 RUN = {"base": "b", "finetuned": "f", "task": "t"}
 MEMBER = {"base": "b", "tasks": ("t",)}
 
 WRONG: list[tuple[Any, dict[str, Any], dict[str, Any], str]] = [
-    (read_member, MEMBER, {"lr": 0}, "'lr' of the fine-tuned model cannot be used: it is 0, and must be above 0."),
-    (read_member, MEMBER, {"lr": float("nan")}, "it is nan, and must be a finite number."),
-    (read_member, MEMBER, {"lr": "fast"}, "it is 'fast', and must be a number."),
-    (read_member, MEMBER, {"seed": LARGEST_SEED + 1}, "must be 4,294,967,295 or less."),
-    (read_member, MEMBER, {"tasks": ()}, "must not be empty."),
-    (read_member, MEMBER, {"head": "linear", "readout": "prompt"}, "the prompt readout has no classification head"),
-    (read_member, MEMBER, {"tasks": ("t", "t"), "recipe": "multi-task"}, "the task 't' is given twice"),
+    (read_finetuned, MEMBER, {"lr": 0}, "'lr' of the fine-tuned model cannot be used: it is 0, and must be above 0."),
+    (read_finetuned, MEMBER, {"lr": float("nan")}, "it is nan, and must be a finite number."),
+    (read_finetuned, MEMBER, {"lr": "fast"}, "it is 'fast', and must be a number."),
+    (read_finetuned, MEMBER, {"seed": LARGEST_SEED + 1}, "must be 4,294,967,295 or less."),
+    (read_finetuned, MEMBER, {"tasks": ()}, "must not be empty."),
+    (read_finetuned, MEMBER, {"head": "linear", "readout": "prompt"}, "the prompt readout has no classification head"),
+    (read_finetuned, MEMBER, {"tasks": ("t", "t"), "recipe": "multi-task"}, "the task 't' is given twice"),
     (read_spec, RUN, {"steps": 0}, "'steps' of the run cannot be used: it is 0, and must be 1 or more."),
     (read_spec, RUN, {"steps": 1.5}, "it is 1.5, and must be a whole number."),
     (read_spec, RUN, {"device": "gpu"}, "it is 'gpu', and must be auto, cpu, cuda"),
@@ -52,7 +52,7 @@ def test_a_wrong_field_is_one_sentence_of_ours(read: Any, good: Any, bad: Any, s
 
 
 def test_the_largest_seed_can_be_used_and_no_larger_one() -> None:
-    assert read_spec({**RUN, "seed": LARGEST_SEED}).seed == read_member({**MEMBER, "seed": LARGEST_SEED}).seed
+    assert read_spec({**RUN, "seed": LARGEST_SEED}).seed == read_finetuned({**MEMBER, "seed": LARGEST_SEED}).seed
     assert make_recipe("head", 2, seed=LARGEST_SEED).seed == LARGEST_SEED
     for seed in (-1, LARGEST_SEED + 1, 9223372036854775):
         with pytest.raises(BadInput, match="give a whole number from 0 to 4,294,967,295"):

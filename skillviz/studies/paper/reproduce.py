@@ -186,7 +186,7 @@ def _task_files(study: StudySpec) -> set[str]:
     found = plan(study)
     runs = {task for spec in found.runs for task in (str(spec.task), *spec.others)}
     scores = {str(task) for spec in found.scores for task in (spec.task, spec.on) if task}
-    return runs | scores | {task for spec in found.members for task in spec.tasks}
+    return runs | scores | {task for spec in found.finetuned for task in spec.tasks}
 
 
 def refuse_wrong(study: StudySpec, store: Store) -> None:

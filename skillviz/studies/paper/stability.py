@@ -26,7 +26,7 @@ def of_results(results: Results) -> pd.DataFrame:
     """The table `stability` of a study's runs over their seeds; nothing is computed but from stored regions."""
 
     def labels(run: Run) -> dict[str, Any]:
-        member = results.member_of(run)
+        member = results.finetuned_of(run)
         asked = None if member is None else member.model_copy(update={"seed": 0, "data_seed": 0}).json_text()
         return {**results.entry(run), "asked": asked}
 
