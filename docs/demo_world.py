@@ -12,11 +12,11 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
+from skillviz.core import formats
 from skillviz.errors import BadInput
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.show import text
 from skillviz.tasks.demo_world import Share, World, read_world
 
 PAGE = PROJECT / "docs" / "demo-world.md"
@@ -27,7 +27,7 @@ def tasks(world: World) -> Iterator[str]:
     yield "| task | family | what is asked | labels | examples (train, validation, test) | shifted partner |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for row in world.tasks:
-        counts = ", ".join(text.count(row.examples[split]) for split in row.examples)
+        counts = ", ".join(formats.count(row.examples[split]) for split in row.examples)
         yield f"| {row.name} | {row.family} | {row.asks} | {', '.join(row.labels)} | {counts} | {row.partner or ''} |"
 
 
@@ -51,7 +51,7 @@ def grafts(world: World, runs: list[Run]) -> Iterator[str]:
         graft = scores.states["grafted"]
         cells = [
             names[run.spec.finetuned, run.spec.base], run.spec.localizer,
-            f"{text.count(size)} ({text.share(run.record.share)})", percent(graft["accuracy"]),
+            f"{formats.count(size)} ({formats.share(run.record.share)})", percent(graft["accuracy"]),
             percent(scores.recovered), percent(graft["ece"]), percent(scores.differences.get("ece")),
         ]  # fmt: skip
         yield f"| {' | '.join(cells)} |"
@@ -65,18 +65,18 @@ def share(found: Share) -> str:
 def percent(found: Estimate | None) -> str:
     """An estimate with its interval, in percent without the sign."""
     if found is None or found.value is None:
-        return text.MISSING
-    return f"{text.number(100 * found.value, 1)} ({text.percent_interval(found.low, found.high)})"
+        return formats.MISSING
+    return f"{formats.number(100 * found.value, 1)} ({formats.percent_interval(found.low, found.high)})"
 
 
 def making(world: World) -> Iterator[str]:
     """What it is made of and how long that took."""
     threads = "one thread" if world.threads == 1 else f"{world.threads} threads"
-    stages = ", ".join(f"{name} {text.seconds(seconds)}" for name, seconds in world.seconds.items())
-    sizes = ", ".join(f"{name} {text.count(count)}" for name, count in world.parameters.items())
-    yield f"Vocabulary: {text.count(world.vocabulary)} words. Parameters: {sizes}. Seed {world.seed}."
+    stages = ", ".join(f"{name} {formats.seconds(seconds)}" for name, seconds in world.seconds.items())
+    sizes = ", ".join(f"{name} {formats.count(count)}" for name, count in world.parameters.items())
+    yield f"Vocabulary: {formats.count(world.vocabulary)} words. Parameters: {sizes}. Seed {world.seed}."
     yield ""
-    yield f"Built with {threads} in {text.seconds(sum(world.seconds.values()))}: {stages}."
+    yield f"Built with {threads} in {formats.seconds(sum(world.seconds.values()))}: {stages}."
 
 
 def tables(world: World, store: Store) -> dict[str, str]:

@@ -19,10 +19,10 @@ sys.path.insert(0, str(PROJECT))
 
 from docs import results_claims as headline_claims
 from docs import results_shown as shown
+from skillviz.core import formats
 from skillviz.errors import BadInput
 from skillviz.runs.library import Library
 from skillviz.runs.store import Store
-from skillviz.show import text
 from skillviz.studies.paper.claims import verdicts
 from skillviz.studies.paper.experiments import EXPERIMENTS, Experiment
 from skillviz.studies.paper.published_values import SOURCE
@@ -115,7 +115,7 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
         "Written by `python docs/results.py` from the stored studies; no number is typed. Each study says the command "
         "that made it; the page Paper of the dashboard shows the same beside the published values.",
         "",
-        f"Stored: {text.counted(len(studies), 'study')}. A claim **agrees** where at least half of its "
+        f"Stored: {formats.counted(len(studies), 'study')}. A claim **agrees** where at least half of its "
         "comparisons support it and fewer speak against it, by their 95 % intervals; **does not agree** the other way "
         "round; else it is **undecided**. The tables below hold the rows that the claims rest on; all of a "
         "study's tables: `python -m skillviz study table NAME "
@@ -136,7 +136,7 @@ def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterato
         yield from (f"- {one[:1].upper()}{one[1:]}." for one in headline_claims.brief(held))
         found = [(study, verdict) for study in held for verdict in _verdicts(study)]
         if found:
-            yield f"- Of the paper's {text.counted(len(found), 'claim')} that were asked {_outcomes(found)}."
+            yield f"- Of the paper's {formats.counted(len(found), 'claim')} that were asked {_outcomes(found)}."
         missing = [row.title.partition(":")[0] for row in EXPERIMENTS.values() if not of(studies, row, name)]
         if missing:
             yield f"- Not stored: {', '.join(missing)}; the reason is told with each."
@@ -216,10 +216,10 @@ def told(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any]) -
     record = study.record
     command = record.command or (_command(row, record.scale or "") if row else "")
     localized = sum(step.kind == "localize" for step in record.steps.values())
-    spent = f"{text.seconds(record.seconds)} (estimated {text.seconds(record.estimated)})"
+    spent = f"{formats.seconds(record.seconds)} (estimated {formats.seconds(record.estimated)})"
     machine = record.device or _get(words, "machines", study.name) or _get(words, "machines", record.scale or "")
     title = SCALES[record.scale].title if record.scale in SCALES else "Own study"
-    made = f"{text.counted(localized, 'localization')}; {spent} on {machine or 'an unnamed device'}"
+    made = f"{formats.counted(localized, 'localization')}; {spent} on {machine or 'an unnamed device'}"
     lines = shown.of_study(study)
     caption = f" {lines.pop()}" if len(lines) > 1 and not lines[-1].startswith("|") else ""
     table = [line for place, line in enumerate(lines) if line or place < len(lines) - 1]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from docs.results_tables import MAIN_SEARCH, SEARCHED, markdown, percent
-from skillviz.show import text
+from skillviz.core import formats
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.paper.verdicts import at_main, beyond, main_share, own_metric
 from skillviz.studies.store import StudyFolder
@@ -83,7 +83,7 @@ def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
         rows.groupby(["localizer", "near"]) if len(rows) else [], key=lambda g: (g[0][0], g[1]["share"].min())
     ):
         found = counted(_beyond(own))
-        ends = _range(text.points(own["value"].min()), text.points(own["value"].max()))
+        ends = _range(formats.points(own["value"].min()), formats.points(own["value"].max()))
         counts = (str(found.supporting), str(found.against), str(found.open))
         made.append([str(localizer), _sizes(own["share"]), *counts, ends])
     if not made:
@@ -98,7 +98,7 @@ def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
 
 
 def _sizes(shares: pd.Series) -> str:
-    return _range(text.share(float(shares.min())), text.share(float(shares.max())))
+    return _range(formats.share(float(shares.min())), formats.share(float(shares.max())))
 
 
 def _range(low: str, high: str) -> str:

@@ -20,8 +20,8 @@ from docs.results_tables import (
     recipes,
     stages,
 )
+from skillviz.core import formats
 from skillviz.core.intervals import Interval, seeds_interval, wilson
-from skillviz.show import text
 from skillviz.studies.comparing_regions import SURE
 from skillviz.studies.family import family
 from skillviz.studies.paper.verdicts import beyond, main_share, own_metric
@@ -49,18 +49,18 @@ def steady(study: StudyFolder) -> list[str]:
     for (source, localizer, _), own in study.table("stability").groupby(["source", "localizer", "recipe"], sort=False):
         ordered = own.sort_values("iou")
         ends = ordered if len(ordered) < 3 else ordered.iloc[[0, -1]]
-        sizes = {text.share(float(share)) for share in own["share"]}
+        sizes = {formats.share(float(share)) for share in own["share"]}
         name = (lambda row: row["task"]) if len(own["task"]) == len(set(own["task"])) else _at
         told = " to ".join(f"{percent(r['iou'], r['low'], r['high'])} ({name(r)})" for r in ends.to_dict("records"))
         luck = "from bootstrap samples of the training data" if source == "bootstrap" else f"with different {source}"
         at = f" at {sizes.pop()}" if len(sizes) == 1 else ""
-        by_chance = text.share(float(own["chance"].max()))
+        by_chance = formats.share(float(own["chance"].max()))
         made.append(f"- Two regions of {localizer}{at} {luck}: IoU, %, {told}; by chance at most {by_chance}.")
     return made
 
 
 def _at(row: Mapping[Any, Any]) -> str:
-    return f"{row['task']} at {text.share(float(row['share']))}"
+    return f"{row['task']} at {formats.share(float(row['share']))}"
 
 
 def several(held: Held, main: float | None, name: str) -> list[str]:
@@ -88,7 +88,7 @@ def _kin(row: Mapping[Any, Any]) -> str:
 
 
 def _chance(rows: pd.DataFrame) -> str:
-    return text.share(float(rows["chance"].max()))
+    return formats.share(float(rows["chance"].max()))
 
 
 def gain(held: Held, main: float | None, name: str) -> list[str]:
@@ -138,13 +138,13 @@ def _dense(rows: pd.DataFrame, by: str) -> list[str]:
         more = sum(beyond(found[task][one].low, found[task][one].high, 1.0) is True for task in order)
         most = [task for task in found if max(found[task], key=lambda part: found[task][part].value) == one]
         ends = [f"{_times(found[task][one])}, {task}" for task in (order[0], order[-1])]
-        made.append([str(one), text.number(mean, 2), *ends, f"{more} of {len(order)}", ", ".join(most)])
+        made.append([str(one), formats.number(mean, 2), *ends, f"{more} of {len(order)}", ", ".join(most)])
     return markdown((by, "mean over tasks", "lowest", "highest", "tasks with more than 1", "densest here"), made)
 
 
 def _times(over: Interval) -> str:
-    ends = f" ({text.number_interval(over.low, over.high, 2)})" if np.isfinite(over.low) else ""
-    return text.number(over.value, 2) + ends
+    ends = f" ({formats.interval(over.low, over.high, 2)})" if np.isfinite(over.low) else ""
+    return formats.number(over.value, 2) + ends
 
 
 def histogram(held: Held, main: float | None, name: str) -> list[str]:
@@ -153,8 +153,8 @@ def histogram(held: Held, main: float | None, name: str) -> list[str]:
     for (task, state), own in held["histogram"].groupby(["task", "state"], sort=True):
         sure, n = float(own[own["low_edge"] >= SURE - 1e-9]["count"].sum()), max(float(own["n"].max()), 1.0)
         told = "fine-tuned" if state == "finetuned" else str(state).replace("grafted", "graft of")
-        made.append([str(task), told, percent(sure / n, *wilson(sure, n)), text.count(int(n))])
-    return markdown(("task", "model", f"top probability above {text.percent(SURE, 0)}, % of examples", "n"), made)
+        made.append([str(task), told, percent(sure / n, *wilson(sure, n)), formats.count(int(n))])
+    return markdown(("task", "model", f"top probability above {formats.percent(SURE, 0)}, % of examples", "n"), made)
 
 
 def sensitivity(held: Held, main: float | None, name: str) -> list[str]:
@@ -179,7 +179,7 @@ def _tried(rows: pd.DataFrame) -> str:
     if rows.empty:
         return ""
     over = seeds_interval(list(rows["value"]))
-    return f"{text.share(float(rows['share'].mean()))}: {percent(over.value, over.low, over.high)}"
+    return f"{formats.share(float(rows['share'].mean()))}: {percent(over.value, over.low, over.high)}"
 
 
 BY_EXPERIMENT: dict[str, tuple[tuple[str, Make], ...]] = {

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.methods import RECIPES, method_style
-from skillviz.show import text
 from skillviz.studies.paper.verdicts import at_main, beyond, own_metric
 
 SEARCHED = ("stagewise", "learned", "learned-ranked", "frank-wolfe", "linearized")
@@ -33,9 +33,9 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def percent(value: float, low: float = np.nan, high: float = np.nan) -> str:
     """`87.0 (85.1–88.9)`: shares in percent, without the sign."""
     if not np.isfinite(value):
-        return text.MISSING
-    ends = f" ({text.percent_interval(low, high)})" if np.isfinite(low) and np.isfinite(high) else ""
-    return f"{text.number(100 * value, 1)}{ends}"
+        return formats.MISSING
+    ends = f" ({formats.percent_interval(low, high)})" if np.isfinite(low) and np.isfinite(high) else ""
+    return f"{formats.number(100 * value, 1)}{ends}"
 
 
 Held = dict[str, pd.DataFrame]
@@ -89,10 +89,10 @@ def methods(held: Held, main: float | None, name: str) -> list[str]:
     columns: dict[str, int] = {}
     for (where, method, localizer, recipe), own in rows.groupby(KEYS, sort=False, dropna=False):
         told = named(str(method), localizer, "" if method == "pretrained" else str(recipe))
-        told += f", {text.share(float(own['share'].iloc[0]))}" if own["share"].notna().any() else ""
+        told += f", {formats.share(float(own['share'].iloc[0]))}" if own["share"].notna().any() else ""
         columns.setdefault(told, wanted.index(method))
-        made.setdefault(f"{where}, n = {text.count(int(own['n'].iloc[0]))}", {}).setdefault(
-            told, f"{cell(own)}; {cell(own, 'ece') or text.MISSING}"
+        made.setdefault(f"{where}, n = {formats.count(int(own['n'].iloc[0]))}", {}).setdefault(
+            told, f"{cell(own)}; {cell(own, 'ece') or formats.MISSING}"
         )
     heads = sorted(columns, key=columns.__getitem__)
     lines = [[where, *(own.get(told, "") for told in heads)] for where, own in sorted(made.items())]
@@ -117,11 +117,13 @@ def curves(held: Held, main: float | None, name: str) -> list[str]:
         at = own["share"].map("{:.2g}".format)
         values = [cell(own[at == one]) for one in sizes]
         if localizer == "learned":
-            values = [f"at {text.share(float(own['share'].iloc[0]))}, its own: {cell(own)}", *["" for _ in sizes]][:-1]
+            values = [f"at {formats.share(float(own['share'].iloc[0]))}, its own: {cell(own)}", *["" for _ in sizes]][
+                :-1
+            ]
         told += ", searched" if method == "graft_biases" and localizer != "biases" else ""
         pre, tuned = ends.get(where, ["", ""])
         made.append([str(where), told, pre, *values, tuned])
-    head = ("task", "region", "pre-trained", *(text.share(share) for share in sizes.values()), "fine-tuned")
+    head = ("task", "region", "pre-trained", *(formats.share(share) for share in sizes.values()), "fine-tuned")
     return [*markdown(head, sorted(made, key=lambda row: row[0])), "", "Accuracy or F1 on test, %."]
 
 
@@ -161,14 +163,14 @@ def judged(row: Mapping[Any, Any], name: str) -> str:
     """`−5.0 (−6.5 to −3.5), better`: a difference of ECE."""
     value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
     if not np.isfinite(value):
-        return text.MISSING
+        return formats.MISSING
     said = {True: "better", False: "worse", None: "open"}[beyond(low, high, 0.0, -1)]
     return f"{percent(value, low, high)}, {said}"
 
 
 def size_at(row: Mapping[Any, Any]) -> str:
     """`3 %`, and `3 %, by test` where only the test score reaches the gain."""
-    return text.share(row["share"]) + ("" if row["reached_on"] == "validation" else f", by {row['reached_on']}")
+    return formats.share(row["share"]) + ("" if row["reached_on"] == "validation" else f", by {row['reached_on']}")
 
 
 def per_task(held: Held, main: float | None, name: str) -> list[str]:
@@ -186,7 +188,7 @@ def per_task(held: Held, main: float | None, name: str) -> list[str]:
             for method, search in PARTS.items()
         }
         name = str(where) + (" (F1)" if (own["metric"] == "f1").any() else "")
-        first = [name, text.count(int(own["n"].iloc[0])), *(cell(by[m]) for m in ("pretrained", "ft", "graft"))]
+        first = [name, formats.count(int(own["n"].iloc[0])), *(cell(by[m]) for m in ("pretrained", "ft", "graft"))]
         over = over_top.get(str(where), "")
         if " to " in str(where):
             parts[2].append([*first, tuned.get(str(where), ""), cell(by["graft_movement"])])
@@ -194,7 +196,7 @@ def per_task(held: Held, main: float | None, name: str) -> list[str]:
         parts[0].append([*first, cell(by["complement"]), cell(by["graft"], "agreement"), over])
         eces = [cell(by[method], "ece") for method in ("ft", "ft_scaled", "graft")]
         parts[1].append([str(where), *eces, *sizes.get(str(where), [NO_GAIN, "", "", "", ""])])
-    return _per_task(parts, text.share(float(size)) if np.isfinite(size) else "main size")
+    return _per_task(parts, formats.share(float(size)) if np.isfinite(size) else "main size")
 
 
 PARTS = {

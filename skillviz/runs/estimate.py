@@ -9,6 +9,7 @@ from math import prod
 from statistics import median
 from typing import Any
 
+from skillviz.core.formats import byte_size, rough_seconds
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.passes import OTHERS, passes
 from skillviz.runs.record import RunRecord
@@ -59,10 +60,8 @@ class Estimate:
 
     def words(self) -> str:
         """As told to a person: rough numbers."""
-        said = f"{self.seconds:.0f} s" if self.seconds < 120 else f"{self.seconds / 60:.0f} min"
-        said = f"{self.seconds / 3600:.1f} h" if self.seconds >= 7200 else said
         how = f"as {self.runs} finished runs took" if self.runs else "rough: nothing was measured on this machine yet"
-        return f"about {said} and {self.bytes / 2**30:.1f} GiB of memory ({how})"
+        return f"about {rough_seconds(self.seconds)} and {byte_size(self.bytes)} of memory ({how})"
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.theme import localizer_style, state_style
-from skillviz.show import text
 from skillviz.show.sentences import METRIC_WORDS, metric_value, times
 
 
@@ -24,8 +24,8 @@ def history(history: pd.DataFrame) -> str:
     losses = history["loss"].dropna()
     if losses.empty:
         return "This localizer took no steps."
-    ends = f"from {text.number(losses.iloc[0])} to {text.number(losses.iloc[-1])} nats"
-    on, off = (text.count(int(history[name].sum())) for name in ("added", "removed"))
+    ends = f"from {formats.number(losses.iloc[0])} to {formats.number(losses.iloc[-1])} nats"
+    on, off = (formats.count(int(history[name].sum())) for name in ("added", "removed"))
     return f"Training loss over {len(history)} steps, {ends}; {on} entries were switched on, {off} off."
 
 
@@ -41,14 +41,16 @@ def density(cells: pd.DataFrame) -> str:
 
 def layers(layers: pd.DataFrame) -> str:
     """Share of the region in each layer."""
-    words = [f"layer {layer_word(n)} {text.percent(s)}" for n, s in zip(layers["layer"], layers["share"], strict=True)]
+    words = [
+        f"layer {layer_word(n)} {formats.percent(s)}" for n, s in zip(layers["layer"], layers["share"], strict=True)
+    ]
     return "Share of the region by layer: " + ", ".join(words) + "."
 
 
 def kinds(kinds: pd.DataFrame) -> str:
     """Share of the region in each module kind."""
     total = max(int(kinds["selected"].sum()), 1)
-    words = [f"{k} {text.percent(n / total)}" for k, n in zip(kinds["kind"], kinds["selected"], strict=True)]
+    words = [f"{k} {formats.percent(n / total)}" for k, n in zip(kinds["kind"], kinds["selected"], strict=True)]
     return "Share of the region by module kind: " + ", ".join(words) + "."
 
 
@@ -64,7 +66,7 @@ def reliability(bins: pd.DataFrame) -> str:
     words = []
     for state, rows in bins[bins["count"] > 0].groupby("state", sort=False):
         gap = ((rows["confidence"] - rows["accuracy"]) * rows["count"]).sum() / rows["count"].sum()
-        words.append(f"{state_style(str(state)).title}: confidence lies {text.points(gap)} from accuracy on average")
+        words.append(f"{state_style(str(state)).title}: confidence lies {formats.points(gap)} from accuracy on average")
     return "Reliability diagram. " + "; ".join(words) + "."
 
 
@@ -73,8 +75,8 @@ def histogram(bins: pd.DataFrame) -> str:
     words = []
     for state, rows in bins.groupby("state", sort=False):
         top = rows.sort_values("lower").iloc[-1]
-        share = text.percent(float(top["count"]) / max(int(rows["count"].sum()), 1))
-        words.append(f"{state_style(str(state)).title}: {share} above {text.percent(float(top['lower']))}")
+        share = formats.percent(float(top["count"]) / max(int(rows["count"].sum()), 1))
+        words.append(f"{state_style(str(state)).title}: {share} above {formats.percent(float(top['lower']))}")
     return "Confidence histograms. " + "; ".join(words) + "."
 
 
@@ -83,7 +85,7 @@ def sparsity(points: pd.DataFrame, metric: str) -> str:
     words = []
     for localizer, rows in points.groupby("localizer", sort=False):
         first, last = rows.iloc[0], rows.iloc[-1]
-        ends = [f"{metric_value(metric, row['value'])} at {text.share(row['share'])}" for row in (first, last)]
+        ends = [f"{metric_value(metric, row['value'])} at {formats.share(row['share'])}" for row in (first, last)]
         words.append(f"{localizer_style(str(localizer)).title} {' and '.join(dict.fromkeys(ends))}")
     return f"{METRIC_WORDS.get(metric, metric)} by region size. " + "; ".join(words) + "."
 

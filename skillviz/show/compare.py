@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots import compare as plots
 from skillviz.plots.calibration import reliability_diagram
 from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import Style, state_style
-from skillviz.show import alt, text
+from skillviz.show import alt
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
 from skillviz.ui.pages.compare.compared import Side
@@ -125,9 +126,9 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
 def _shared_alt(table: pd.DataFrame, kind: str) -> str:
     pairs = table[(table["row"] < table["column"]) if kind == "iou" else (table["row"] != table["column"])]
     words = [
-        f"{row['row']} and {row['column']} {text.percent(row['value'])}"
+        f"{row['row']} and {row['column']} {formats.percent(row['value'])}"
         if kind == "iou"
-        else f"of {row['column']} in {row['row']} {text.percent(row['value'])}"
+        else f"of {row['column']} in {row['row']} {formats.percent(row['value'])}"
         for row in pairs.to_dict("records")
     ]
     return "Shared entries. " + "; ".join(words) + "."

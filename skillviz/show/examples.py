@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
 from skillviz.plots.theme import state_style
-from skillviz.show import text
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.ui.pages.examples.area import Area
 
@@ -61,7 +61,7 @@ def probabilities(shares: dict[str, np.ndarray], labels: Sequence[str], true: in
     rows = [(state, c, float(p)) for state, values in shares.items() for c, p in enumerate(values)]
     frame = pd.DataFrame(rows, columns=["state", "class", "probability"])
     said = [
-        f"{state_style(state).title} {labels[int(np.argmax(values))]} {text.percent(float(np.max(values)))}"
+        f"{state_style(state).title} {labels[int(np.argmax(values))]} {formats.percent(float(np.max(values)))}"
         for state, values in shares.items()
     ]
     return Exhibit(
@@ -117,7 +117,7 @@ def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resample
         known = mine.dropna(subset="value")
         if len(known):
             worst = known.iloc[int(known["value"].to_numpy().argmin())]
-            low = f"{labels[int(worst['class'])]} {text.percent(worst['value'])}"
+            low = f"{labels[int(worst['class'])]} {formats.percent(worst['value'])}"
             said.append(f"{state_style(str(state)).title} lowest for {low}")
     return Exhibit(
         name="classes",

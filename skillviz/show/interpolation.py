@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.interpolation import path_style, trade_off
 from skillviz.plots.interpolation_paths import along_paths, confidence_at
-from skillviz.show import text
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
 
@@ -75,7 +75,9 @@ def trade_alt(points: pd.DataFrame, inside: str, outside: str, metric: str) -> s
         for alpha in sorted({rows["alpha"].min(), rows["alpha"].max()}):
             at = rows[rows["alpha"] == alpha].drop_duplicates("dataset").set_index("dataset")["value"]
             sides = [f"{metric_value(metric, at.get(name))} on {name}" for name in (inside, outside)]
-            words.append(f"{path_style(str(path)).title} at {text.percent(alpha, 0)} of the way {' and '.join(sides)}")
+            words.append(
+                f"{path_style(str(path)).title} at {formats.percent(alpha, 0)} of the way {' and '.join(sides)}"
+            )
     return f"{METRIC_WORDS.get(metric, metric)} in and out of distribution. " + "; ".join(words) + "."
 
 
@@ -94,7 +96,7 @@ def histogram_alt(bins: pd.DataFrame) -> str:
     words = []
     for (dataset, path), rows in bins.groupby(["dataset", "path"], sort=False):
         top = rows.sort_values("bin").iloc[-1]
-        share = text.percent(int(top["count"]) / max(int(rows["count"].sum()), 1))
-        wrong = text.count(int(top["count"]) - int(top["correct"]))
+        share = formats.percent(int(top["count"]) / max(int(rows["count"].sum()), 1))
+        wrong = formats.count(int(top["count"]) - int(top["correct"]))
         words.append(f"{path_style(str(path)).title} on {dataset}: {share} in the highest bin, {wrong} of them wrong")
     return "Confidence histograms. " + "; ".join(words) + "."

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.methods import against_touched, method_style, rivals
-from skillviz.show import text
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
 
@@ -39,7 +39,7 @@ def against_graft(
 ) -> Exhibit:
     """Every method less the graft of one size, paired by example."""
     words = [
-        f"{method_style(row['method']).title} {text.points(row['value'])}"
+        f"{method_style(row['method']).title} {formats.points(row['value'])}"
         for row in differences[differences["metric"] == metric].to_dict("records")
     ]
     side = "left" if metric in ("ece", "nll") else "right"
@@ -47,8 +47,9 @@ def against_graft(
         name=f"methods_{name}_{metric}",
         title=f"{metric_title(metric)} less that of the graft",
         figure=rivals(differences, metric, theme=theme),
-        reads=f"each method less the graft of {text.share(share)}, on the same test examples of {task}; to the {side} "
-        "of the upright line the method is better. An interval that crosses the line leaves open which is better.",
+        reads=f"each method less the graft of {formats.share(share)}, on the same test examples of {task}; to the "
+        f"{side} of the upright line the method is better. An interval that crosses the line leaves "
+        "open which is better.",
         alt=f"{METRIC_WORDS.get(metric, metric)} on {task} less that of the graft: {'; '.join(words)}.",
         table=differences,
         words=("paired", "ece"),
@@ -57,7 +58,7 @@ def against_graft(
 
 def _said(rows: pd.DataFrame, metric: str, task: str) -> str:
     words = [
-        f"{method_style(row['method']).title}, {text.share(row['touched'])} touched, "
+        f"{method_style(row['method']).title}, {formats.share(row['touched'])} touched, "
         f"{metric_value(metric, row['value'])}"
         for row in rows.to_dict("records")
     ]

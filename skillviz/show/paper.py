@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import beside
-from skillviz.show import text
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.ui.pages.paper.table import NAMES
 
@@ -32,7 +32,7 @@ def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, th
 
 def _said(marks: pd.DataFrame, name: str) -> str:
     words = [
-        f"{row['task']}, {method_style(row['method']).title}, {row['source']} {text.percent(row['value'])}"
+        f"{row['task']}, {method_style(row['method']).title}, {row['source']} {formats.percent(row['value'])}"
         for row in marks.to_dict("records")
     ]
     return f"{name} published and here. {'; '.join(words)}."

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.composition import movement_by_layer, shares_by_kind, shares_by_layer
 from skillviz.plots.region import cells, density_map
 from skillviz.plots.tensor import head_counts, tensor_map, top_lines
 from skillviz.plots.theme import kind_style
-from skillviz.show import alt, sentences, text
+from skillviz.show import alt, sentences
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.ui import measures
 from skillviz.ui.pages.region import tensors
@@ -42,7 +43,7 @@ def cell_title(cell: str, table: pd.DataFrame, whole: bool = True) -> str:
     where = "outside the blocks" if layer is None else f"layer {layer}"
     if not whole:
         return f"{where}, {kind_style(kind).title} ({sentences.times(row['enrichment'])})"
-    held = f"{text.counted(int(row['selected']), 'entry')}, {sentences.times(row['enrichment'])} its fair share"
+    held = f"{formats.counted(int(row['selected']), 'entry')}, {sentences.times(row['enrichment'])} its fair share"
     return f"{where}, {kind_style(kind).title}: {held}"
 
 
@@ -54,7 +55,7 @@ def tensor(part: tensors.Part, theme: str) -> Exhibit:
         title="Selected entries",
         figure=tensor_map(part.entries, part.rows, part.cols, theme=theme),
         reads="each dot is one chosen entry at its row and column; where there are many, blocks are counted.",
-        alt=f"{text.counted(len(part.entries), 'selected entry')} in {part.rows} by {part.cols}.",
+        alt=f"{formats.counted(len(part.entries), 'selected entry')} in {part.rows} by {part.cols}.",
         table=part.entries,
     )
 

@@ -6,6 +6,7 @@ import math
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.core.localizers.described import rest_of
 from skillviz.core.temperature import COLDEST, HOTTEST
 from skillviz.plots.theme import localizer_style, state_style
@@ -29,7 +30,7 @@ LOWER_IS_BETTER = ("ece", "ece_equal_mass", "nll", "brier")
 
 def metric_value(metric: str, value: float | None) -> str:
     """`80.1 %` or `0.430`, as the metric is read."""
-    return text.percent(value) if metric in IN_PERCENT else text.number(value, digits(metric))
+    return formats.percent(value) if metric in IN_PERCENT else formats.number(value, digits(metric))
 
 
 def digits(metric: str) -> int:
@@ -40,21 +41,21 @@ def digits(metric: str) -> int:
 def metric_interval(metric: str, estimate: Estimate) -> str:
     """`77.4–82.6` or `0.412–0.450`."""
     ends = estimate.low, estimate.high
-    return text.percent_interval(*ends) if metric in IN_PERCENT else text.number_interval(*ends, digits(metric))
+    return formats.percent_interval(*ends) if metric in IN_PERCENT else formats.interval(*ends, digits(metric))
 
 
 def metric_estimate(metric: str, estimate: Estimate | None) -> str:
     """`80.1 % (77.4–82.6)`; `n/a` where there is no number."""
     if estimate is None or estimate.value is None:
-        return text.MISSING
+        return formats.MISSING
     value = metric_value(metric, estimate.value)
     return value if estimate.low is None else f"{value} ({metric_interval(metric, estimate)})"
 
 
 def metric_difference(metric: str, estimate: Estimate) -> str:
     """`−2.9 points (95 %: −5.1 to −0.8)`."""
-    value = text.points(estimate.value) if metric in IN_PERCENT else text.number(estimate.value, 3)
-    return f"{value} (95{text.SPACE}%: {metric_interval(metric, estimate)})"
+    value = formats.points(estimate.value) if metric in IN_PERCENT else formats.number(estimate.value, 3)
+    return f"{value} (95{formats.SPACE}%: {metric_interval(metric, estimate)})"
 
 
 def verdict(metric: str, difference: Estimate | None) -> str:
@@ -71,10 +72,10 @@ def verdict(metric: str, difference: Estimate | None) -> str:
 
 def overview(record: RunRecord, scores: Scores) -> str:
     """What was localized, in Markdown: how little was copied, what it brings back, and how sure the graft is."""
-    size = f"**{text.share(record.share)}** of the graftable parameters"
+    size = f"**{formats.share(record.share)}** of the graftable parameters"
     if rest_of(record.spec.localizer) == "zero":
         return _control(record, scores, size)
-    copied = f"Copying the fine-tuned values of {size} ({text.count(record.size)} of {text.count(record.d)})"
+    copied = f"Copying the fine-tuned values of {size} ({formats.count(record.size)} of {formats.count(record.d)})"
     return f"{copied} into the pre-trained model {_recovery(record, scores)} {calibration(scores)}"
 
 
@@ -86,7 +87,8 @@ def _control(record: RunRecord, scores: Scores, size: str) -> str:
         for state in ("grafted", "pretrained", "finetuned")
     )
     return (
-        f"A control: {size} ({text.count(record.size)} of {text.count(record.d)}) keep their fine-tuned values and "
+        f"A control: {size} ({formats.count(record.size)} of {formats.count(record.d)}) keep their fine-tuned values "
+        f"and "
         f"**the rest is zero**, instead of the pre-trained value: {METRIC_WORDS[metric]} {kept}; with all of them "
         f"zero, which is what pre-trained stands for in this run, {none}; fine-tuned {tuned}."
     )
@@ -116,10 +118,12 @@ def unknown_architecture(record: RunRecord) -> str:
 def one_step(record: RunRecord, loss: float) -> str:
     """How a localizer without a search chose its region; `loss` in nats, NaN where it looked at none."""
     seen = (
-        "without looking at the loss" if math.isnan(loss) else f"at a training loss of **{text.number(loss, 2)}** nats"
+        "without looking at the loss"
+        if math.isnan(loss)
+        else f"at a training loss of **{formats.number(loss, 2)}** nats"
     )
     return (
-        f"*{record.spec.localizer}* chose all **{text.count(record.size)}** entries in one step, {seen}: "
+        f"*{record.spec.localizer}* chose all **{formats.count(record.size)}** entries in one step, {seen}: "
         "there is no search to follow."
     )
 
@@ -131,8 +135,8 @@ def _recovery(record: RunRecord, scores: Scores) -> str:
     path = f"{METRIC_WORDS[metric]} {before} → {graft}, fine-tuned {after}"
     if scores.recovered is None or scores.recovered.value is None:
         return f"gives {path}; fine-tuning gained nothing here that a share could be told of."
-    interval = f"95{text.SPACE}%: {text.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
-    kept = f"**{text.percent(scores.recovered.value, 0)}** ({interval}) of what fine-tuning gained"
+    interval = f"95{formats.SPACE}%: {formats.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
+    kept = f"**{formats.percent(scores.recovered.value, 0)}** ({interval}) of what fine-tuning gained"
     return f"brings back {kept} ({path})."
 
 
@@ -141,7 +145,7 @@ def calibration(scores: Scores) -> str:
     graft, tuned = (scores.states.get(s, {}).get("ece") for s in ("grafted", "finetuned"))
     if graft is None or tuned is None or graft.value is None or tuned.value is None:
         return ""
-    pair = f"ECE {text.percent(graft.value)} against {text.percent(tuned.value)}"
+    pair = f"ECE {formats.percent(graft.value)} against {formats.percent(tuned.value)}"
     difference = scores.differences.get("ece")
     decided = verdict("ece", difference)
     if difference is None or decided == "undecided":
@@ -154,9 +158,9 @@ def eces(values: dict[str, float], bins: int, equal_mass: bool, n: int) -> str:
     """The calibration errors of the models at the chosen bins."""
     names = {"finetuned": "the fine-tuned model", "temperature": "the same at the fitted temperature"}
     names |= {"pretrained": "the pre-trained model", "grafted": "the graft"}
-    said = ", ".join(f"**{text.percent(value)}** for {names[state]}" for state, value in values.items())
+    said = ", ".join(f"**{formats.percent(value)}** for {names[state]}" for state, value in values.items())
     kind = "equal mass" if equal_mass else "equal width"
-    return f"Expected calibration error (ECE) with {bins} bins of {kind} on {text.counted(n, 'example')}: {said}."
+    return f"Expected calibration error (ECE) with {bins} bins of {kind} on {formats.counted(n, 'example')}: {said}."
 
 
 def against(difference: Estimate, rival: str) -> str:
@@ -174,7 +178,7 @@ def ece_verdict(rival: str, difference: Estimate) -> str:
 
 
 def _n(scores: Scores) -> str:
-    return text.counted(scores.n, "example")
+    return formats.counted(scores.n, "example")
 
 
 def region(kinds: pd.DataFrame, layers: pd.DataFrame) -> str:
@@ -188,22 +192,21 @@ def region(kinds: pd.DataFrame, layers: pd.DataFrame) -> str:
     dense = chosen.sort_values("enrichment", ascending=False, kind="stable").iloc[0]
     most = chosen.sort_values("selected", ascending=False, kind="stable").iloc[0]
     total = int(chosen["selected"].sum())
-    first = f"Most entries lie in **{most['kind']}** ({text.percent(most['selected'] / total)} of the region)"
+    first = f"Most entries lie in **{most['kind']}** ({formats.percent(most['selected'] / total)} of the region)"
     second = f"the densest kind is **{dense['kind']}**, with {times(dense['enrichment'])} its fair share"
     return f"{first}; {second}. {_span(layers)}"
 
 
 def times(enrichment: float) -> str:
     """`3.2 ×`."""
-    return text.number(enrichment, 1 if enrichment >= 0.95 else 2) + text.SPACE + "×"
+    return formats.number(enrichment, 1 if enrichment >= 0.95 else 2) + formats.SPACE + "×"
 
 
 def tensor(row: pd.Series, rows: int, cols: int) -> str:
     """One tensor: how much of it is chosen, and how far it moved in fine-tuning."""
-    whole = f"{text.count(rows)} × {text.count(cols)}" if rows > 1 else f"{text.count(cols)}"
-    chosen = (
-        f"**{text.counted(int(row['selected']), 'entry')}** of {whole} ({text.share(row['selected'] / row['total'])})"
-    )
+    whole = f"{formats.count(rows)} × {formats.count(cols)}" if rows > 1 else f"{formats.count(cols)}"
+    share = formats.share(row["selected"] / row["total"])
+    chosen = f"**{formats.counted(int(row['selected']), 'entry')}** of {whole} ({share})"
     moved = f"mean {row['movement_mean']:.2g}, largest {row['movement_max']:.2g}, length {row['movement_l2']:.3g}"
     return f"{chosen} are in the region. Movement in fine-tuning: {moved}."
 
@@ -217,7 +220,7 @@ def _span(layers: pd.DataFrame) -> str:
     spans = [(j - i, -shares[i : j + 1].sum(), i, j) for i in range(len(shares)) for j in range(i, len(shares))]
     _, held, i, j = min(s for s in spans if -s[1] >= 0.5 * shares.sum() - 1e-12)
     where = f"layer **{numbers[i]}** alone holds" if i == j else f"layers **{numbers[i]} to {numbers[j]}** hold"
-    return f"Of {len(shares)} layers, {where} {text.percent(-held)} of it."
+    return f"Of {len(shares)} layers, {where} {formats.percent(-held)} of it."
 
 
 def metric_title(metric: str) -> str:
@@ -237,7 +240,7 @@ def sparsity(points: pd.DataFrame, metric: str, finetuned: float | None) -> str:
     shown = shared if len(shared) else points
     groups = [rows for _, rows in shown.groupby("size", sort=True)]
     ends = groups if len(groups) < 4 else [groups[0], groups[len(groups) // 2], groups[-1]]
-    said = "; ".join(f"at {text.share(float(rows['share'].iloc[0]))} {_leader(rows, metric)}" for rows in ends)
+    said = "; ".join(f"at {formats.share(float(rows['share'].iloc[0]))} {_leader(rows, metric)}" for rows in ends)
     tuned = f" The fine-tuned model has {metric_value(metric, finetuned)}." if finetuned is not None else ""
     return f"Best {METRIC_WORDS.get(metric, metric)}: {said}.{tuned}"
 
@@ -263,18 +266,18 @@ def _leader(rows: pd.DataFrame, metric: str) -> str:
     if near.empty:
         return said
     names = [localizer_style(name).title for name in near["localizer"].unique()]
-    return f"{said}, intervals overlapping with {text.listed(names)}"
+    return f"{said}, intervals overlapping with {formats.listed(names)}"
 
 
 def library(entries: int, pairs: int, failed: int) -> str:
     """How many runs there are."""
-    base = f"**{text.counted(entries, 'run')}** of {text.counted(pairs, 'pair')} of models"
+    base = f"**{formats.counted(entries, 'run')}** of {formats.counted(pairs, 'pair')} of models"
     return base + (f"; {failed} did not finish." if failed else ".")
 
 
 def temperature(value: float | None) -> str:
     """The fitted temperature; at an end of its range nothing was there to fit it to, which is said."""
-    told = f"{state_style('temperature').title}: temperature {text.number(value, 2)}, fitted on validation data."
+    told = f"{state_style('temperature').title}: temperature {formats.number(value, 2)}, fitted on validation data."
     if value is None or COLDEST * 1.001 < value < HOTTEST / 1.001:
         return told
     return (

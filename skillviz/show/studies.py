@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.composition import shares_by_kind, shares_by_layer
 from skillviz.plots.methods import against_touched, method_style
 from skillviz.plots.overlap import FEW, overlap_map
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
-from skillviz.show import text
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
 from skillviz.ui.pages.methods.tables import every_point
@@ -34,7 +34,7 @@ def scores(table: pd.DataFrame, id_task: str, task: str, metric: str, theme: str
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
     name = task if task == id_task else f"{task} after training on {id_task.replace('+', ' + ')}"
     words = [
-        f"{method_style(row['method']).title} {text.share(row['touched'])} {metric_value(metric, row['value'])}"
+        f"{method_style(row['method']).title} {formats.share(row['touched'])} {metric_value(metric, row['value'])}"
         for row in shown.to_dict("records")
     ]
     return Exhibit(
@@ -56,7 +56,7 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     rows, axes = _beside(table[table["kind"] == kind].reset_index(drop=True))
     names = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}
     said = [
-        f"{row['row']} and {row['column']} {text.percent(row['value'])}"
+        f"{row['row']} and {row['column']} {formats.percent(row['value'])}"
         for row in rows.to_dict("records")
         if row["row"] != row["column"]
     ]
@@ -83,7 +83,7 @@ def _beside(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str] | None]:
     of, by = parts["row"], parts["column"]
     if not (of[0].equals(by[0]) and of[2].equals(by[2]) and of[1].nunique() == 1):
         return rows, None
-    size = of[2].str.replace("%", f"{text.SPACE}%")
+    size = of[2].str.replace("%", f"{formats.SPACE}%")
     seen = rows.assign(row=of[0] + ", " + size, column=by[1].map(lambda name: localizer_style(name).title))
     return seen, ("region found by", f"{localizer_style(of[1].iloc[0]).title} region of")
 
@@ -98,7 +98,7 @@ def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
     said = []
     for state, own in rows.groupby("state", sort=False):
         top = own[own["high_edge"] == own["high_edge"].max()]
-        said.append(f"{state} {text.percent(float(top['count'].sum() / own['count'].sum()))} in the highest bin")
+        said.append(f"{state} {formats.percent(float(top['count'].sum() / own['count'].sum()))} in the highest bin")
     return Exhibit(
         name="study_histogram",
         title=f"How sure the models are, on {task}",
@@ -116,7 +116,7 @@ def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, theme: str) 
     """In which layers the entries of a task's regions lie, all seeds together."""
     rows = _summed(table, task, localizer)
     layers = rows.groupby("layer")["selected"].sum() / max(int(rows["selected"].sum()), 1)
-    said = [f"layer {number} {text.percent(share)}" for number, share in layers.items()]
+    said = [f"layer {number} {formats.percent(share)}" for number, share in layers.items()]
     return Exhibit(
         name="study_layers",
         title=f"Where the regions of {task} lie, by layer",
@@ -140,7 +140,7 @@ def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, theme: str) -
         figure=shares_by_kind(rows, theme=theme),
         reads="bars are shares of the chosen entries, the upright marks what a region spread evenly would have. All "
         "mask seeds together.",
-        alt=f"Share by module kind: {', '.join(f'{kind} {text.percent(share)}' for kind, share in kinds.items())}.",
+        alt=f"Share by module kind: {', '.join(f'{kind} {formats.percent(share)}' for kind, share in kinds.items())}.",
         table=rows,
         words=("region", "enrichment"),
     )
@@ -191,7 +191,7 @@ def _setting(row: Mapping[Any, Any]) -> str:
 
 
 def _told(metric: str, value: float) -> str:
-    return text.share(value) if metric == SIZE else metric_value(metric, value)
+    return formats.share(value) if metric == SIZE else metric_value(metric, value)
 
 
 def _summed(table: pd.DataFrame, task: str, localizer: str) -> pd.DataFrame:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots import tasks as plots
-from skillviz.show import text
 from skillviz.show.exhibit import Exhibit, kept
 
 TITLES = {"overlap": "Shared entries, of one region", "iou": "Shared entries (IoU)"}
@@ -27,7 +27,7 @@ def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) 
     """How much every two tasks' regions share."""
     rows = table[table["kind"] == kind]
     said = [
-        f"{row['row']} and {row['column']} {text.percent(row['value'])}"
+        f"{row['row']} and {row['column']} {formats.percent(row['value'])}"
         for row in rows.to_dict("records")
         if (row["row"] < row["column"] if kind == "iou" else row["row"] != row["column"])
     ]
@@ -49,7 +49,7 @@ def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
     """What every region gives every task."""
     said = [
         f"{plots.region_name(row['of'], row['purified']).replace('<br>', ' ')} on {row['task']} "
-        f"{text.percent(row['value'], 0)}"
+        f"{formats.percent(row['value'], 0)}"
         for row in table.to_dict("records")
     ]
     return Exhibit(
@@ -68,7 +68,7 @@ def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
 @kept
 def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
     """What the union of the chosen tasks' regions gives each task."""
-    said = [f"{row['task']}, {row['what']}: {text.percent(row['value'], 0)}" for row in table.to_dict("records")]
+    said = [f"{row['task']}, {row['what']}: {formats.percent(row['value'], 0)}" for row in table.to_dict("records")]
     named = " + ".join(chosen)
     what = f"the regions of {named}, grafted together" if len(chosen) > 1 else f"the region of {named}, grafted"
     return Exhibit(
@@ -86,7 +86,7 @@ def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
 @kept
 def stability(table: pd.DataFrame, theme: str) -> Exhibit:
     """How steady each task's region is."""
-    said = [f"{row['task']}, {row['source']}: {text.percent(row['iou'])}" for row in table.to_dict("records")]
+    said = [f"{row['task']}, {row['source']}: {formats.percent(row['iou'])}" for row in table.to_dict("records")]
     return Exhibit(
         name="tasks_stability",
         title="How steady is a region?",

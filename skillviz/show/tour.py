@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.examples import class_probabilities
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import STATES, localizer_style
 from skillviz.runs.record import Estimate, RunRecord
-from skillviz.show import alt, text
+from skillviz.show import alt
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.show.sentences import metric_title
 from skillviz.ui import measures
@@ -57,7 +58,7 @@ def sizes(
         ),
         reads=f"further left is a smaller region. The marks of {stored} are stored; the green one is the size of the "
         "slider. Vertical lines are 95 % intervals over sentences.",
-        alt=f"At {text.share(size / (record.d or 1))}: {_value(row, metric)}. {alt.sparsity(points, metric)}",
+        alt=f"At {formats.share(size / (record.d or 1))}: {_value(row, metric)}. {alt.sparsity(points, metric)}",
         table=points,
         words=("size", "chance"),
     )
@@ -86,4 +87,4 @@ def _chosen(lines: pd.DataFrame, record: RunRecord, size: int, found: Estimate) 
 
 def _value(row: Mapping[str, Estimate] | None, metric: str) -> str:
     found = row.get(metric) if row else None
-    return text.percent(found.value) if found else "not known"
+    return formats.percent(found.value) if found else "not known"

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from statistics import median
 from typing import Any
 
+from skillviz.core.formats import counted, rough_seconds
 from skillviz.errors import SkillvizError
 from skillviz.models.finetune.recipes import grid_of, recipe_row
 from skillviz.models.finetune.training_config import default_steps
@@ -70,7 +71,7 @@ class Estimates:
 
     def words(self, steps: Sequence[Step], workers: int = 1) -> str:
         """As told to a person: how long, and where the number comes from."""
-        return f"about {spoken(self.left(steps, workers))} ({self._basis(steps)})"
+        return f"about {rough_seconds(self.left(steps, workers))} ({self._basis(steps)})"
 
     def _basis(self, steps: Sequence[Step]) -> str:
         """What the minutes rest on."""
@@ -79,21 +80,11 @@ class Estimates:
             took = "as the shipped study took"
             if shipped < len(steps):
                 took = f"{shipped} of them as shipped studies took"
-            where = f", corrected by {text_of(self.compared)} here" if self.compared else " where it was made"
-            return took + where
-        return f"measured on {text_of(self.measured)}" if self.measured else "rough: nothing was measured here yet"
-
-
-def text_of(measured: int) -> str:
-    """`1 finished step`, `12 finished steps`."""
-    return f"{measured} finished step{'' if measured == 1 else 's'}"
-
-
-def spoken(seconds: float) -> str:
-    """Seconds as a person says them."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+            corrected = f", corrected by {counted(self.compared, 'finished step')} here"
+            return took + (corrected if self.compared else " where it was made")
+        if not self.measured:
+            return "rough: nothing was measured here yet"
+        return f"measured on {counted(self.measured, 'finished step')}"
 
 
 def estimate(study: StudySpec, store: Store, workers: int = 1) -> float:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
@@ -130,7 +131,7 @@ def _tell_apart(members: Sequence[Entry]) -> list[str]:
         return [""]
     for words in (
         lambda e: e.readout,
-        lambda e: text.counted(e.n, "example"),
+        lambda e: formats.counted(e.n, "example"),
         lambda e: f"data {e.pair[3][:6]}",
         lambda e: f"models {e.pair[0][:6]} {e.pair[1][:6]}",
     ):
@@ -222,7 +223,7 @@ def level_labels(found: Sequence[Entry], level: str) -> list[str]:
     if level == "localizer":
         return [localizer_style(entry.localizer).title for entry in found]
     if level == "size":
-        return [f"{text.share(entry.share)} ({text.count(entry.size)})" for entry in found]
+        return [f"{formats.share(entry.share)} ({formats.count(entry.size)})" for entry in found]
     return _seed_labels(found)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz import errors
+from skillviz.core import formats
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.failure import BUG, OUT_OF_MEMORY
@@ -19,7 +20,6 @@ from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.tasks.registry import TASKS
 from skillviz.tasks.uploaded import FILE
-from skillviz.ui.pages.launch.words import lasting
 
 # colour and sign of a status
 STATUS = {
@@ -76,7 +76,7 @@ def waits(job: Job) -> str:
     if not job.position:
         return f"Its process starts; **{job.slot}** is free for it."
     verb = "is" if job.position == 1 else "are"
-    return f"Waits for **{job.slot}**: {text.counted(job.position, 'job')} {verb} before it."
+    return f"Waits for **{job.slot}**: {formats.counted(job.position, 'job')} {verb} before it."
 
 
 def far(progress: JobProgress) -> str:
@@ -85,9 +85,9 @@ def far(progress: JobProgress) -> str:
     if progress.phase == "search" and progress.step is not None:
         of = f" of {progress.total:,}" if progress.total else ""
         words = [f"searching: step {progress.step:,}{of}"]
-        words += [f"loss {text.number(progress.loss)}"] if progress.loss is not None else []
+        words += [f"loss {formats.number(progress.loss)}"] if progress.loss is not None else []
     if progress.seconds_left is not None:
-        words.append(f"about {lasting(progress.seconds_left)} left")
+        words.append(f"about {formats.rough_seconds(progress.seconds_left)} left")
     return ", ".join(words)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.show import text
 from skillviz.ui import address, small_world
 from skillviz.ui.entries import LEVELS, Entry, level_labels, level_value, options, switched
@@ -59,7 +60,7 @@ def caption(entry: Entry) -> None:
     st.caption(
         f"`{entry.id}` · {text.plain(text.short_source(entry.base))} → "
         f"{text.plain(text.short_source(entry.finetuned))} · {text.plain(entry.task)} · "
-        f"made {text.day(entry.finished)} · {where}"
+        f"made {formats.day(entry.finished)} · {where}"
     )
     if toy := small_world.caution(entry.base, entry.d, entry.share):
         st.caption(toy)

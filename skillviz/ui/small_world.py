@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skillviz.show import text
+from skillviz.core import formats
 from skillviz.tasks.demo_world import PREFIX
 
 PAPER_D, PAPER_SHARE = 85_054_464, 0.0001  # PAPER.md, section 2
@@ -19,7 +19,8 @@ def caution(base: str, d: int | None, share: float | None) -> str:
     if not is_toy(base):
         return ""
     return (
-        f"**Demo world**: a toy with {text.count(d)} graftable entries, of which the region takes {text.share(share)}. "
+        f"**Demo world**: a toy with {formats.count(d)} graftable entries, of which the region takes "
+        f"{formats.share(share)}. "
         f"{papers()} What else it does not show: {PAGE}."
     )
 
@@ -28,7 +29,7 @@ def caution_of_several(names: list[str]) -> str:
     """Beside a comparison; `names` are the runs of the demo world among those compared, none for an empty text."""
     if not names:
         return ""
-    told = text.listed([f"**{name}**" for name in names], len(names))
+    told = formats.listed([f"**{name}**" for name in names], len(names))
     return (
         f"{told} of the **demo world**, a toy with under a million graftable entries, which needs a larger share of "
         f"them. {papers()} What else it does not show: {PAGE}."
@@ -38,6 +39,6 @@ def caution_of_several(names: list[str]) -> str:
 def papers() -> str:
     """What the share is in the models of the paper."""
     return (
-        f"The paper's models have about {PAPER_D / 1e6:.0f} million, and about {text.share(PAPER_SHARE)} of them is "
+        f"The paper's models have about {PAPER_D / 1e6:.0f} million, and about {formats.share(PAPER_SHARE)} of them is "
         "enough for most of its tasks."
     )

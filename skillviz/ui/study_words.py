@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from skillviz.core import formats
 from skillviz.show import text
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import SCALES
@@ -51,7 +52,7 @@ def world(study: StudyFolder) -> str:
     if scale is None or about is None:
         return scale_words(study.record.scale)
     if about.bases != {place(scale.base)}:
-        return f"own base {text.listed(sorted(PurePath(base).name for base in about.bases), 2)}"
+        return f"own base {formats.listed(sorted(PurePath(base).name for base in about.bases), 2)}"
     own = [file for file in about.tasks.values() if not PurePath(file).is_relative_to(place(scale.folder))]
     return "own tasks" if own else scale_words(scale.name)
 
@@ -60,7 +61,7 @@ def caption(study: StudyFolder) -> str:
     """One line that names the study in full: what made it, when, how long it took, and on what."""
     record = study.record
     said = [f"`{study.name}`", _how_far(study)]
-    said += [f"in {text.seconds(record.seconds)}"] if record.seconds else []
+    said += [f"in {formats.seconds(record.seconds)}"] if record.seconds else []
     said += [f"on {text.plain(record.device)}"] if record.device else []
     return " · ".join([*said, f"`{command(study)}`"])
 
@@ -68,13 +69,15 @@ def caption(study: StudyFolder) -> str:
 def _how_far(study: StudyFolder) -> str:
     """`made 22 Nov 2026, 11:31 UTC`; of one that is not whole how it ended and what is there."""
     record = study.record
-    when = f" {text.day(record.finished)}" if record.finished else ""
+    when = f" {formats.day(record.finished)}" if record.finished else ""
     if record.status == "finished":
         return f"made{when}"
     steps = list(record.steps.values())
     done = sum(step.state == "finished" for step in steps)
-    counted = f": {done} of {text.counted(len(steps), 'step')} finished" if steps else ""
-    tables = text.counted(len([name for name in study.tables() if name != "note"]), "table") if study.tables() else ""
+    counted = f": {done} of {formats.counted(len(steps), 'step')} finished" if steps else ""
+    tables = (
+        formats.counted(len([name for name in study.tables() if name != "note"]), "table") if study.tables() else ""
+    )
     return f"**{state(study)}**{when}{counted}, {tables or 'no tables yet'}"
 
 
@@ -126,7 +129,7 @@ def caution() -> str:
 def missing(experiments: Sequence[str]) -> str:
     """What a page without a study needs, in Markdown."""
     titles = [experiment_title(name) for name in experiments]
-    which = f"the experiment **{titles[0]}**" if len(titles) == 1 else f"one of **{text.listed(titles, 20)}**"
+    which = f"the experiment **{titles[0]}**" if len(titles) == 1 else f"one of **{formats.listed(titles, 20)}**"
     return (
         f"**No study of this is stored yet.** This page shows {which}. A study is a set of fine-tunes and "
         "localizations whose numbers are put together with intervals over seeds. Start it on the page Studies, which "
@@ -157,4 +160,4 @@ def unfinished(studies: Sequence[StudyFolder]) -> str:
     """Studies of this page that have no tables yet."""
     said = [f"`{study.name}` ({state(study)})" for study in studies]
     verb = "has" if len(said) == 1 else "have"
-    return f"{text.listed(said, 4)} {verb} no tables yet."
+    return f"{formats.listed(said, 4)} {verb} no tables yet."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from skillviz.core.formats import SPACE
 from skillviz.show import alt
-from skillviz.show.text import SPACE
 
 
 def test_the_comparison_is_read_out() -> None:

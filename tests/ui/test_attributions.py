@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.core import formats
 from skillviz.show import attribution as exhibits
 from skillviz.show import text
 from skillviz.ui.pages.examples import attributions
@@ -80,7 +81,7 @@ def test_a_gap_of_no_change_is_judged_in_nats_alone() -> None:
 
 def test_the_largest_gap_is_said() -> None:
     said = attributions.completeness_words(attributions.completeness(tokens_answer(0.02)))
-    assert "**+0.020 nats** of a change of −1.02 nats (2.0 %), grafted" in said.replace(text.SPACE, " ")
+    assert "**+0.020 nats** of a change of −1.02 nats (2.0 %), grafted" in said.replace(formats.SPACE, " ")
     assert "**0.000 nats**" in attributions.completeness_words(attributions.completeness(tokens_answer(0.0)))
 
 

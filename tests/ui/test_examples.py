@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillviz.core import formats
 from skillviz.core.agreement import mcnemar
 from skillviz.core.confusion import class_results
 from skillviz.runs.run import Run
@@ -164,7 +165,7 @@ def logits(*said: int, classes: int = 2) -> np.ndarray:
 
 
 def plain(words: str) -> str:
-    return words.replace(text.SPACE, " ")
+    return words.replace(formats.SPACE, " ")
 
 
 def test_the_disagreement_by_hand() -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.core.formats import SPACE
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.plots.history import search_history
 from skillviz.runs import failure as failures
 from skillviz.runs.progress import PHASES
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
-from skillviz.show.text import SPACE
 from skillviz.ui import job_words as words
 from skillviz.ui.job_words import Steps
 
@@ -44,7 +44,7 @@ def test_the_queue_is_told_in_words() -> None:
 
 def test_progress_in_words() -> None:
     said = words.far(JobProgress("search", 1031, 2000, 0.4123, 5, 1, 1, 75.2))
-    assert said == f"searching: step 1,031 of 2,000, loss 0.412, about 1{SPACE}min 15{SPACE}s left"
+    assert said == "searching: step 1,031 of 2,000, loss 0.412, about 75 s left"
     assert words.far(JobProgress("load")) == "loading the models"
     assert words.far(JobProgress("search", 3)) == "searching: step 3"
 

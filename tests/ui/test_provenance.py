@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamlit.testing.v1 import AppTest
 
+from skillviz.core import formats
 from skillviz.runs.library import library
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
@@ -31,7 +32,7 @@ def test_models_data_machine_and_versions_are_named(ids: dict[str, str]) -> None
 def test_what_a_run_does_not_know_is_not_made_up() -> None:
     spec = RunSpec(base="a", finetuned="b", task="mine.yaml")
     found = facts(RunRecord(run_id="x", spec=spec, key="k", status="finished", created=""))
-    assert found["Pre-trained model"] == found["Commit"] == found["Readout"] == text.MISSING
+    assert found["Pre-trained model"] == found["Commit"] == found["Readout"] == formats.MISSING
     assert found["Task"] == "mine.yaml"
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from skillviz.core.formats import SPACE
 from skillviz.runs.record import Architecture, Estimate, RunRecord, Scores, TaskNote
 from skillviz.runs.spec import RunSpec
 from skillviz.show import sentences
-from skillviz.show.text import SPACE
 
 
 def record(metric: str = "accuracy") -> RunRecord:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from markdown_it import MarkdownIt
 
-from skillviz.show import text
+from skillviz.core import formats
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import NAMES
 
@@ -59,7 +59,7 @@ def _row(values: list[Any]) -> str:
 def cell(value: Any) -> str:
     """A table's value as a reader sees it: thousands separated, four figures, `n/a` where there is none."""
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
-        return text.MISSING
+        return formats.MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -71,7 +71,7 @@ def figure(exhibit: Exhibit, number: int) -> str:
     """The exhibit as an empty place of the figure's height, with title, reading line and folded table."""
     heading, reads, alt = escape(exhibit.title), escape(exhibit.reads), escape(exhibit.alt)
     height = int(exhibit.figure.layout.height)
-    rows = text.counted(len(exhibit.table), "row")
+    rows = formats.counted(len(exhibit.table), "row")
     return (
         f'<figure><h3>{heading}</h3><div class="chart" role="img" aria-label="{alt}" data-figure="{number}" '
         f'style="height:{height}px"></div><noscript><p>{alt}</p></noscript>'

@@ -15,6 +15,7 @@ from pathlib import Path
 from plotly.offline import get_plotlyjs
 
 from skillviz import __version__
+from skillviz.core import formats
 from skillviz.plots.theme import THEMES, localizer_style
 from skillviz.runs.run import Run
 from skillviz.show import text
@@ -86,9 +87,9 @@ def _hash(script: str) -> str:
 
 def _header(run: Run) -> str:
     record = run.record
-    size = f"{text.count(record.size)} of {text.count(record.d)} entries ({text.share(record.share)})"
+    size = f"{formats.count(record.size)} of {formats.count(record.d)} entries ({formats.share(record.share)})"
     toy = small_world.caution(run.spec.base, record.d, record.share)
-    facts = (localizer_style(run.spec.localizer).title, size, f"seed {run.spec.seed}", text.day(record.finished))
+    facts = (localizer_style(run.spec.localizer).title, size, f"seed {run.spec.seed}", formats.day(record.finished))
     return (
         f'<header><p class="kicker">skillviz: one run, whole</p><h1>{escape(title(run))}</h1>'
         f"<p>{escape(' · '.join(facts))}</p><p><code>{escape(run.id)}</code></p>"

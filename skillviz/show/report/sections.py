@@ -7,6 +7,7 @@ from functools import partial
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.core.calibration import BINS
 from skillviz.plots.region import cells
 from skillviz.plots.theme import state_style
@@ -115,7 +116,7 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
     metrics = [offered[0], *(metric for metric in ("ece", "nll") if metric in offered)]
     makes = [partial(sized.sizes, curve, run.record, split, metric) for metric in metrics]
     said = sized.sentence(makes[0]("light"), run.record, split, metrics[0])
-    stands = f"{text.counted(len(entries), 'run')} of this pair and task stand behind the figures."
+    stands = f"{formats.counted(len(entries), 'run')} of this pair and task stand behind the figures."
     return Section("sparsity", title, (Words(f"{said} {stands}", ("localizer", "size", "seed")), Charts(tuple(makes))))
 
 

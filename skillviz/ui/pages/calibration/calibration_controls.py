@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.core.calibration import BINS
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import SPLITS, Estimate
 from skillviz.runs.run import Run
-from skillviz.show import sentences, text
+from skillviz.show import sentences
 from skillviz.show.glossary import about
 from skillviz.ui import controls, measures
 from skillviz.ui.entries import headline_split
@@ -70,9 +71,10 @@ def verdicts(run: Run, choice: Choice, found: dict[str, np.ndarray], labels: np.
 
 
 def _verdict(rival: str, difference: Estimate, temperature: float | None) -> None:
-    st.metric(f"ECE: graft − {state_style(rival).title}", text.points(difference.value), help=about("paired"))
+    st.metric(f"ECE: graft − {state_style(rival).title}", formats.points(difference.value), help=about("paired"))
     st.caption(
-        f"95{text.SPACE}%: {text.percent_interval(difference.low, difference.high)} points, paired, 1,000 resamples"
+        f"95{formats.SPACE}%: {formats.percent_interval(difference.low, difference.high)} points, paired, 1,000 "
+        f"resamples"
     )
     st.markdown(sentences.against(difference, sentences.RIVALS[rival]))
     if rival == measures.TEMPERATURE:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.core.overlap import chance_iou_matrix, chance_overlap_matrix, iou_matrix, overlap_matrix
 from skillviz.core.region import Region
 from skillviz.plots.theme import localizer_style
@@ -46,7 +47,7 @@ def short_names(entries: Sequence[Entry]) -> list[str]:
     parts = {
         "pair": [f"{text.last_part(e.finetuned)} · {e.task}" for e in entries],
         "base": [text.last_part(e.base) for e in entries],
-        "share": [text.share(e.share) for e in entries],
+        "share": [formats.share(e.share) for e in entries],
         "seed": [f"seed {e.seed}" for e in entries],
     }
     told = [values for values in parts.values() if len(set(values)) > 1]

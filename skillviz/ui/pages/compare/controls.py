@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.plots.theme import LOCALIZERS, localizer_style
 from skillviz.show import text
 from skillviz.show.glossary import about
@@ -60,7 +61,7 @@ def full_names(entries: Sequence[Entry]) -> dict[str, str]:
     """The run's pair, localizer, size and seed by its id; equal ones with the end of the id."""
     labels = _brief_pairs(entries)
     names = {
-        e.id: f"{localizer_style(e.localizer).title} · {text.share(e.share)} · seed {e.seed} · {labels[e.pair]}"
+        e.id: f"{localizer_style(e.localizer).title} · {formats.share(e.share)} · seed {e.seed} · {labels[e.pair]}"
         for e in entries
     }
     count = Counter(names.values())
@@ -153,7 +154,7 @@ def _pinned(ids: Sequence[str], entries: Sequence[Entry]) -> str:
 def _buttons(entries: Sequence[Entry], like: Entry) -> None:
     title = localizer_style(like.localizer).title
     sets = {
-        f"All localizers of this pair at {text.share(like.share)}": localizers_at(entries, like),
+        f"All localizers of this pair at {formats.share(like.share)}": localizers_at(entries, like),
         f"All seeds of {title}": seeds_of(entries, like),
     }
     with st.container(horizontal=True, vertical_alignment="center"):

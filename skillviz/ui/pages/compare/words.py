@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.runs.record import Estimate
 from skillviz.show import text
 from skillviz.show.sentences import METRIC_WORDS, metric_difference, verdict
@@ -36,19 +37,15 @@ def _one(rows: pd.DataFrame, metric: str) -> str:
             open_ones.append(f"**{row['run']}**")
         else:
             decided.append(f"**{row['run']}** is {judged}, {metric_difference(metric, found)}")
-    parts = [*decided, *([f"{_joined(open_ones)} cannot be told from it"] if open_ones else [])]
+    parts = [*decided, *([f"{formats.listed(open_ones, len(open_ones))} cannot be told from it"] if open_ones else [])]
     return f"In {METRIC_WORDS.get(metric, metric)} {'; '.join(parts)}"
-
-
-def _joined(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:
     """One line a run: McNemar's exact test of equal accuracy, and the examples that decide it."""
     rows = differences[(differences["metric"] == "accuracy") & differences["p"].notna()]
     return [
-        f"**{row['run']}**: p {_p(row['p'])}; of {text.counted(int(row['n']), 'example')}, "
+        f"**{row['run']}**: p {_p(row['p'])}; of {formats.counted(int(row['n']), 'example')}, "
         f"{int(row['only_run_right'])} only {row['run']} gets right, "
         f"{int(row['only_baseline_right'])} only {baseline}."
         for row in rows.to_dict("records")
@@ -80,12 +77,12 @@ def limits(
         elif not tested.get(side.key):
             said.append(f"**{side.key}** has no difference from {baseline.key}: they were scored on no common example.")
         elif tested[side.key] < n:
-            shared = f"{text.count(tested[side.key])} of {baseline.key}'s {text.counted(n, 'example')}"
+            shared = f"{formats.count(tested[side.key])} of {baseline.key}'s {formats.counted(n, 'example')}"
             said.append(f"**{side.key}** is compared on the {shared} that it was scored on too.")
         if side.key not in fitting:
             said.append(
                 f"**{side.key}**'s region cannot be laid over {baseline.key}'s: the models' parameters differ "
-                f"({text.count(side.entry.d)} and {text.count(baseline.entry.d)} graftable entries)."
+                f"({formats.count(side.entry.d)} and {formats.count(baseline.entry.d)} graftable entries)."
             )
     return said
 
@@ -94,7 +91,7 @@ def unknown(names: Sequence[str]) -> str:
     """That the address names runs that are not here."""
     told = ", ".join(text.plain(name) for name in names)
     return (
-        f"This address names {text.counted(len(names), 'run')} that cannot be found here: {told}. "
+        f"This address names {formats.counted(len(names), 'run')} that cannot be found here: {told}. "
         "Deleted, or kept in another folder of runs (`SKILLVIZ_RUNS`); the others are shown."
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.continual import order_of
 from skillviz.runs.record import Estimate
 from skillviz.show import text
@@ -43,11 +44,11 @@ def _mode(rows: pd.DataFrame, differences: pd.DataFrame, metric: str, mode: str,
 def _change(task: str, row: Any, metric: str) -> str:
     """What training after a task's own stage did to it."""
     name, change, low, high = text.plain(task), row["change"], row["change_low"], row["change_high"]
-    if text.missing(change):
+    if formats.missing(change):
         return f"{name} ends at {metric_value(metric, row['value'])}"
     if change == low == high == 0:
         return f"{name} is answered as before, example by example"
-    interval = f"{_points(metric, change)} (95{text.SPACE}%: {_ends(metric, low, high)})"
+    interval = f"{_points(metric, change)} (95{formats.SPACE}%: {_ends(metric, low, high)})"
     if low <= 0 <= high:
         return f"{name} changed by {interval}, which may be none"
     if metric in ("ece", "nll"):
@@ -61,11 +62,11 @@ def _against(differences: pd.DataFrame, metric: str, method: str) -> str:
     rows = rows[rows["metric"] == metric].drop_duplicates("task")
     judged: dict[str, list[str]] = {"worse": [], "better": [], "undecided": []}
     for row in rows.to_dict("records"):
-        found = Estimate(value=row["value"], low=text.known(row["low"]), high=text.known(row["high"]))
+        found = Estimate(value=row["value"], low=formats.known(row["low"]), high=formats.known(row["high"]))
         judged[verdict(metric, found)].append(f"{text.plain(row['task'])} ({_told(metric, found)})")
-    said = [f"**{word}** on {text.listed(judged[word], 20)}" for word in ("worse", "better") if judged[word]]
+    said = [f"**{word}** on {formats.listed(judged[word], 20)}" for word in ("worse", "better") if judged[word]]
     if judged["undecided"]:
-        said.append(f"no difference is shown on {text.listed(judged['undecided'], 20)}")
+        said.append(f"no difference is shown on {formats.listed(judged['undecided'], 20)}")
     return f"Beside a model trained on one task alone: {'; '.join(said)}." if said else ""
 
 
@@ -75,15 +76,15 @@ def _told(metric: str, found: Estimate) -> str:
 
 
 def _points(metric: str, value: float) -> str:
-    return text.number(value, 3) if metric == "nll" else text.points(value)
+    return formats.number(value, 3) if metric == "nll" else formats.points(value)
 
 
 def _size(change: float, low: float, high: float) -> str:
     """`16.0 points (95 %: 14.0–18.0)`: how much, whichever way."""
     small, large = sorted((abs(low), abs(high)))
-    value = text.points(abs(change)).removeprefix("+")
-    return f"{value} (95{text.SPACE}%: {text.percent_interval(small, large)})"
+    value = formats.points(abs(change)).removeprefix("+")
+    return f"{value} (95{formats.SPACE}%: {formats.percent_interval(small, large)})"
 
 
 def _ends(metric: str, low: float, high: float) -> str:
-    return text.number_interval(low, high) if metric == "nll" else text.percent_interval(low, high)
+    return formats.interval(low, high) if metric == "nll" else formats.percent_interval(low, high)

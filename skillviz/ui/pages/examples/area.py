@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.examples import MEASURES
-from skillviz.show import text
 
 AREA = "area"
 Span = tuple[float, float]
@@ -38,9 +38,11 @@ class Area:
     def words(self) -> str:
         """`confidence in the true class, fine-tuned 50.0–100.0 %, grafted 0.0–50.0 %`."""
         if self.measure == "confidence":
-            across, up = (f"{text.percent_interval(*span)}{text.SPACE}%" for span in (self.finetuned, self.grafted))
+            across, up = (
+                f"{formats.percent_interval(*span)}{formats.SPACE}%" for span in (self.finetuned, self.grafted)
+            )
         else:
-            across, up = (f"{text.number_interval(*span, 2)} nats" for span in (self.finetuned, self.grafted))
+            across, up = (f"{formats.interval(*span, 2)} nats" for span in (self.finetuned, self.grafted))
         what = "confidence in" if self.measure == "confidence" else "margin of"
         return f"{what} the true class, fine-tuned {across}, grafted {up}"
 

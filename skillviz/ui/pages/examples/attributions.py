@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.theme import state_style
 from skillviz.show import text
 
@@ -67,7 +68,7 @@ def large_gaps(found: pd.DataFrame) -> list[str]:
 def completeness_words(found: pd.DataFrame) -> str:
     """The largest gap among the states, in nats and beside the change that is to be explained."""
     worst = found.iloc[int(found["gap"].abs().to_numpy().argmax())]
-    beside = f" of a change of {_nats(worst['change'])} ({text.percent(worst['share'])})" if worst["change"] else ""
+    beside = f" of a change of {_nats(worst['change'])} ({formats.percent(worst['share'])})" if worst["change"] else ""
     names = "the models" if len(found) > 1 else "this model"
     return (
         f"From the baseline to the sentence the class's log-odds change, and the values add up to that change but for "
@@ -112,5 +113,5 @@ def _tokens(answer: Answer) -> pd.DataFrame:
 
 def _nats(value: float) -> str:
     """`+1.25 nats`, with as many decimals as the value needs; `0.000 nats` has no sign."""
-    words = text.number(value, 2 if abs(value) >= 0.1 else 3)
-    return f"{'+' if float(words.replace(text.MINUS, '-').replace(',', '')) > 0 else ''}{words} nats"
+    words = formats.number(value, 2 if abs(value) >= 0.1 else 3)
+    return f"{'+' if float(words.replace(formats.MINUS, '-').replace(',', '')) > 0 else ''}{words} nats"

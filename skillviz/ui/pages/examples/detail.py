@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.core.scores import probabilities
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
@@ -73,7 +74,7 @@ def _typed(run: Run) -> None:
             texts.append(controls.typed(key, name, most=MOST, placeholder="type, then press Enter"))
     if not all(texts):
         missing = [name.lower() for name, words in zip(names, texts, strict=True) if not words]
-        st.info(f"Nothing to look at yet: type {text.listed(missing)} and press Enter.", icon=":material/keyboard:")
+        st.info(f"Nothing to look at yet: type {formats.listed(missing)} and press Enter.", icon=":material/keyboard:")
         return
     if any(len(words) > controls.LINKED for words in texts):
         st.caption(f"A text of more than {controls.LINKED} characters is not part of the address: links leave it out.")
@@ -118,7 +119,7 @@ def _said(shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None
             with st.container(width=115, gap=None):
                 st.markdown(f":{colour}[{mark} {title}]")
                 st.markdown(f"**{text.plain(labels[best])}**{_right(best, true)}")
-                st.caption(f"{text.percent(float(values[best]))} sure")
+                st.caption(f"{formats.percent(float(values[best]))} sure")
 
 
 def _right(said: int, true: int | None) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.show import attribution as exhibits
-from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.ui import controls, live
 from skillviz.ui.chart import show, theme
@@ -131,7 +131,7 @@ def _completeness(answer: Answer, asked: Asked) -> None:
         st.markdown(attributions.completeness_words(found))
         large = attributions.large_gaps(found)
         if large:
-            names = text.listed([state_style(state).title for state in large], most=3)
+            names = formats.listed([state_style(state).title for state in large], most=3)
             more = "More steps" if asked.steps < STEPS[-1] else "Another baseline"
             st.warning(
                 f"The gap is large for {names}: single values there may be off by as much. {more} may make it smaller.",

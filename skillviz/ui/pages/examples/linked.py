@@ -7,9 +7,9 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.runs.run import Run
 from skillviz.show import examples as exhibits
-from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.ui import address, controls, exports
 from skillviz.ui.chart import below, selectable, theme
@@ -110,12 +110,12 @@ def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
         alt="The examples with the true class, what each model says, and its probability of the true class",
     )
     more = " The chosen example stands first." if is_moved else ""
-    more += "" if len(ids) == len(listed) else f" The first {text.count(len(ids))} are listed; filter to see others."
+    more += "" if len(ids) == len(listed) else f" The first {formats.count(len(ids))} are listed; filter to see others."
     st.caption(
         f"Probabilities of the true class in percent, their difference in points. Mark a row to look closer.{more}"
     )
     st.download_button(
-        f"All {text.counted(len(every), 'row')} (CSV)",
+        f"All {formats.counted(len(every), 'row')} (CSV)",
         partial(exports.csv, every),
         f"{exports.file_name(run_id, 'examples')}.csv",
         "text/csv",

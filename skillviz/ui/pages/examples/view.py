@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
@@ -108,7 +109,7 @@ def _marked() -> area.Area | None:
 
 
 def _case_words(case: str, count: int) -> str:
-    return f"{examples.CASES[case]} ({text.count(count)})"
+    return f"{examples.CASES[case]} ({formats.count(count)})"
 
 
 def _length(table: pd.DataFrame) -> tuple[int, int] | None:

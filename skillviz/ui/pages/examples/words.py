@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.core.agreement import agreement_interval, mcnemar
 from skillviz.show import text
 
@@ -21,17 +22,17 @@ def disagreement(grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray,
     same, low, high = agreement_interval(grafted, finetuned)
     test, n = mcnemar(grafted, finetuned, labels), len(labels)
     differing = round(n * (1 - same))
-    counts = f"**{text.count(differing)} of {text.count(n)}**"
-    interval = f"95{text.SPACE}%: {text.percent_interval(1 - high, 1 - low)}"
+    counts = f"**{formats.count(differing)} of {formats.count(n)}**"
+    interval = f"95{formats.SPACE}%: {formats.percent_interval(1 - high, 1 - low)}"
     first = (
         f"The graft and the fine-tuned model disagree on {counts} examples of the {split} set "
-        f"({text.percent(1 - same)}, {interval})."
+        f"({formats.percent(1 - same)}, {interval})."
     )
     if not differing:
         return first
     neither = differing - test.n01 - test.n10
-    both = f", neither on {text.count(neither)}" if neither else ""
-    tuned, graft = (f"**{text.count(number)}**" for number in (test.n01, test.n10))
+    both = f", neither on {formats.count(neither)}" if neither else ""
+    tuned, graft = (f"**{formats.count(number)}**" for number in (test.n01, test.n10))
     right = f"the fine-tuned model alone is right on {tuned}, the graft alone on {graft}{both}"
     return f"{first} There {right}. {_judged(test.p, test.n01, test.n10)}"
 
@@ -45,7 +46,7 @@ def _judged(p: float, tuned: int, graft: int) -> str:
 
 def p_value(p: float) -> str:
     """`p = 0.031`, `p < 0.001`."""
-    return "p < 0.001" if p < 0.001 else f"p = {text.number(p, 3)}"
+    return "p < 0.001" if p < 0.001 else f"p = {formats.number(p, 3)}"
 
 
 def classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
@@ -56,10 +57,10 @@ def classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
         if mine.empty:
             continue
         worst = mine.iloc[int(mine["value"].to_numpy().argmin())]
-        ends = text.percent_interval(worst["low"], worst["high"])
-        interval = ends if text.missing(worst["low"]) else f"95{text.SPACE}%: {ends}"
+        ends = formats.percent_interval(worst["low"], worst["high"])
+        interval = ends if formats.missing(worst["low"]) else f"95{formats.SPACE}%: {ends}"
         label = text.plain(labels[int(worst["class"])])
-        said.append(f"{name} finds **{label}** worst (F1 {text.percent(worst['value'])}, {interval})")
+        said.append(f"{name} finds **{label}** worst (F1 {formats.percent(worst['value'])}, {interval})")
     first, *others = said or ["No class was found at all"]
     return f"{first[:1].upper()}{first[1:]}{''.join(f', {other}' for other in others)}."
 
@@ -67,7 +68,7 @@ def classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
 def passing(shown: int, n: int, area: str = "") -> str:
     """How many examples pass the filters; `area` tells of the part of the scatter that was marked, if any was."""
     if shown == n:
-        return f"All **{text.counted(n, 'example')}** are shown."
+        return f"All **{formats.counted(n, 'example')}** are shown."
     inside = f" and lie in the marked area: {area}" if area else ""
-    share = text.percent(shown / max(n, 1))
-    return f"**{text.count(shown)}** of {text.counted(n, 'example')} pass the filters{inside} ({share})."
+    share = formats.percent(shown / max(n, 1))
+    return f"**{formats.count(shown)}** of {formats.counted(n, 'example')} pass the filters{inside} ({share})."

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.runs.run import RANKING, Run
-from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.show.sentences import metric_title
 from skillviz.ui import controls
@@ -97,11 +97,13 @@ def _size(run: Run, grid: Grid) -> int:
     cuts = np.geomspace(max(1, min(stored) / 10), most, CUTS).round() if RANKING in run.files else np.empty(0)
     options, d = sorted({*stored, main, *map(int, cuts)}), run.record.d or 1
     if len(options) == 1:
-        st.caption(f"Region: {text.count(main)} entries ({text.share(run.record.share)}), the only size of this run.")
+        st.caption(
+            f"Region: {formats.count(main)} entries ({formats.share(run.record.share)}), the only size of this run."
+        )
         return main
     label = "Region size of WiSE-Graft"
     return controls.steps("cut", label, options, main, shown=lambda s: _step(s, d, s in stored), help=about("size"))
 
 
 def _step(size: int, d: int, is_stored: bool) -> str:
-    return f"{text.share(size / d)}{', stored' if is_stored else ''}"
+    return f"{formats.share(size / d)}{', stored' if is_stored else ''}"

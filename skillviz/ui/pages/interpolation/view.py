@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.core.interpolate import PATHS
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import Run
@@ -55,7 +56,7 @@ def traced(run: Run, choice: Choice, grid: Grid) -> Grid:
     if not lacking:
         return grid
     st.info(
-        f"Nothing between the models is stored on {text.listed([text.plain(name) for name in lacking])}: only what "
+        f"Nothing between the models is stored on {formats.listed([text.plain(name) for name in lacking])}: only what "
         "the run knows of the ends is drawn. The last box of this page has the command that stores it; or ask the "
         "models, for one point by the switch above, for both ways by this one.",
         icon=":material/timeline:",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skillviz.core import formats
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord
@@ -36,8 +37,8 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
     value, tuned = estimate(found, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)
     assert value is not None
     where = "out of distribution" if is_outside else "in distribution"
-    interval = f"(95{text.SPACE}%: {metric_interval(metric, value)})"
-    on = f", traced on {text.counted(grid.traced_on[dataset], 'example')}" if dataset in grid.traced_on else ""
+    interval = f"(95{formats.SPACE}%: {metric_interval(metric, value)})"
+    on = f", traced on {formats.counted(grid.traced_on[dataset], 'example')}" if dataset in grid.traced_on else ""
     said = (
         f"Best {words} {where} ({name}{on}): **{metric_value(metric, value.value)}** {interval} "
         f"{place(path, size, alpha, d)}"
@@ -68,10 +69,10 @@ def place(path: str, size: int | None, alpha: float, d: int | None) -> str:
     """`at 70 % of the way on WiSE-Graft (region of 1 %)`; the models themselves at the ends."""
     if alpha == 0:
         return "at the pre-trained model itself"
-    region = f" (region of {text.share(size / d)})" if size is not None and d else ""
+    region = f" (region of {formats.share(size / d)})" if size is not None and d else ""
     if alpha == 1:
         return f"at the graft itself{region}" if path == GRAFT else "at the fine-tuned model itself"
-    return f"at {text.percent(alpha, 0)} of the way on {path_style(path).title}{region}"
+    return f"at {formats.percent(alpha, 0)} of the way on {path_style(path).title}{region}"
 
 
 def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, traced_on: int | None = None) -> str:
@@ -79,7 +80,7 @@ def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, 
     where = place(path, size, alpha, d)
     told = {STORED: "Stored", NEAREST: "Nearest stored point", EXACT: "Asked of the models"}
     if traced_on is not None:
-        on = text.counted(traced_on, "example")
+        on = formats.counted(traced_on, "example")
         told |= {STORED: f"Traced on {on}", NEAREST: f"Nearest point traced on {on}"}
     return f"{told[kind]}: {where}."
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models.preflight import Preflight
 from skillviz.show import text
@@ -89,7 +90,7 @@ def _demo_pair(choices: Choices) -> None:
     ends = [chosen.accuracy.get(chosen.task, {}).get(state) for state in ("pretrained", "finetuned")]
     if all(ends):
         said = [
-            f"{text.percent(end.value)} (95{text.SPACE}%: {text.percent_interval(end.low, end.high)})"
+            f"{formats.percent(end.value)} (95{formats.SPACE}%: {formats.percent_interval(end.low, end.high)})"
             for end in ends if end
         ]  # fmt: skip
         st.caption(f"Accuracy on its own task: {said[0]} before, {said[1]} after fine-tuning, {ends[0].n:,} examples.")  # type: ignore[union-attr]
@@ -121,5 +122,5 @@ def _fit(choices: Choices) -> None:
     if found.fits:
         st.caption(f":material/check: The two fit: {found.d or 0:,} graftable parameters in {found.layers} layers.")
     if found.notes:
-        with st.expander(text.counted(len(found.notes), "remark") + " on their files"):
+        with st.expander(formats.counted(len(found.notes), "remark") + " on their files"):
             st.markdown("\n".join(f"- {text.plain(note)}" for note in found.notes))

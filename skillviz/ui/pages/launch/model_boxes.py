@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models import fetch
 from skillviz.models.local_models import ENVIRONMENT, roots
@@ -39,7 +40,7 @@ def found_where() -> str:
     shelf = cache.shelf()
     places = ", ".join(f"`{place}`" for place in roots())
     more = " There are more than are listed; type the folder." if shelf.is_cut else ""
-    counted = text.counted(len(shelf.models), "model")
+    counted = formats.counted(len(shelf.models), "model")
     return f"{counted} found under {places}. Set `{ENVIRONMENT}` to look elsewhere.{more}"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz.core import formats
 from skillviz.core.localizers.described import LOCALIZERS, Described, Option
 from skillviz.errors import SkillvizError
 from skillviz.jobs.devices import chosen as taken
@@ -61,7 +62,7 @@ def _sizes(choices: Choices, described: Described) -> None:
     counts = []
     for size in sizes:
         try:
-            counts.append(f"{size} is {text.counted(parse_size(size, d), 'entry')}")
+            counts.append(f"{size} is {formats.counted(parse_size(size, d), 'entry')}")
         except SkillvizError as error:
             choices.refuse(str(error.args[0]))
     outcome = "" if described.budgeted else " This localizer's size is an outcome: sizes are only where it begins."
@@ -171,7 +172,7 @@ def place(choices: Choices) -> None:
     with st.container(border=True):
         st.markdown("### 5 · A place", help="Jobs of one device run one after the other, in the order of asking.")
         found = cache.devices()
-        titles = {device.name: f"{device.title}, {launch_words.gib(device.free)} free" for device in found}
+        titles = {device.name: f"{device.title}, {formats.byte_size(device.free)} free" for device in found}
         auto = taken("auto", found)
         titles = {"auto": titles[auto.name] if auto else "", **titles}
         choices.values["device"] = form.one_of(

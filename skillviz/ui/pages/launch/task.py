@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models.heads import READOUTS
 from skillviz.models.label_word_check import words_problem
@@ -107,14 +108,14 @@ def _readout(choices: Choices, task: Task) -> None:
     refused = {launch_words.READOUTS[name]: text.plain(reason) for name, reason in why.items() if reason}
     if refused:
         reasons = "\n\n".join(f"**{title}**: {reason}" for title, reason in refused.items())
-        st.caption(f"Not possible with this pair: {text.listed(list(refused), 3)}.", help=reasons)
+        st.caption(f"Not possible with this pair: {formats.listed(list(refused), 3)}.", help=reasons)
 
 
 def _described(task: Task, readout: str) -> None:
     """The task in a line: its classes, and how the model is asked."""
     kind = {"prompt": "masked", "causal": "causal"}.get(readout, "")
     template, words = (getattr(part, kind, None) for part in (task.template, task.label_words))
-    classes = text.listed([text.plain(name) for name in task.labels], 14)
+    classes = formats.listed([text.plain(name) for name in task.labels], 14)
     asked = f" Asked as “{text.plain(template)}”" if template else ""
     answers = ", ".join(f"{a} for {b}" for a, b in zip(words or (), task.labels, strict=False))
     st.caption(f"Classes: {classes}.{asked}{f', answered by {text.plain(answers)}.' if asked and answers else ''}")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import streamlit as st
 
 from skillviz import jobs
+from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.jobs.devices import chosen as taken
 from skillviz.jobs.slots import queue, slot_of
@@ -93,7 +94,7 @@ def _told(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
     readout = choices.readout or (choices.found.readout if choices.found else "")
     counts = facts.counts if facts else {}
     differences = words.paper(spec, [size / d for size in sizes] if d else [], readout, counts)
-    with st.expander(f"Where this differs from the paper: {text.counted(len(differences), 'point')}"):
+    with st.expander(f"Where this differs from the paper: {formats.counted(len(differences), 'point')}"):
         st.markdown("\n".join(f"- {sentence}" for sentence in differences) or "Nowhere that these choices tell.")
     with st.expander("The same as a command line"):
         st.code("\n".join(_command(one) for one in _each(spec, choices.seeds)), language="bash", wrap_lines=True)
@@ -125,7 +126,7 @@ def _estimate(spec: RunSpec, facts: Facts, several: int) -> None:
     st.markdown(words.expected(found, several, device.free, before))
     unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]
     if unknown:
-        st.caption(f"Not counted, as its examples are not here yet: scoring on {text.listed(unknown, 4)}.")
+        st.caption(f"Not counted, as its examples are not here yet: scoring on {formats.listed(unknown, 4)}.")
     if found.bytes > device.free > 0:
         st.warning(
             "That is more memory than is free: the job may end out of memory. bfloat16, fewer examples a step, or a "

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from skillviz.core import formats
 from skillviz.core.localizers.described import LOCALIZERS, Described, Value
 from skillviz.errors import BadInput
 from skillviz.models.local_models import Found
@@ -54,39 +55,27 @@ def trial(counts: Mapping[str, int], caps: Mapping[str, int]) -> str:
     """What the trial uses of what there is."""
     if not counts:
         words = [f"{most:,} {SPLIT[cap]}" for cap, most in caps.items()]
-        return f"Uses at most {text.listed(words, 3)} examples: the data are not here yet, so they are not counted."
+        return f"Uses at most {formats.listed(words, 3)} examples: the data are not here yet, so they are not counted."
     words = [
         f"{min(most, counts[SPLIT[cap]]):,} of {counts[SPLIT[cap]]:,} {SPLIT[cap]}"
         for cap, most in caps.items()
         if SPLIT[cap] in counts
     ]
-    return f"Uses {text.listed(words, 3)} examples: too few for a claim, enough to see that everything works."
+    return f"Uses {formats.listed(words, 3)} examples: too few for a claim, enough to see that everything works."
 
 
 def model(found: Found) -> str:
     """A model of this machine in a box: `minilm-l6 (bert, 87 MiB)`."""
     kind = "adapter" if found.is_adapter else found.model_type or "unknown family"
-    return f"{found.name} ({kind}, {gib(found.bytes)})"
-
-
-def gib(size: float) -> str:
-    """`12.3 GiB`, `87 MiB`, `120 KiB`."""
-    if size < 2**20:
-        return f"{size / 2**10:.0f} KiB"
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
-
-
-def lasting(seconds: float) -> str:
-    """`27 s`, `3 min 20 s`: a duration that is only guessed."""
-    return f"{round(seconds)}{text.SPACE}s" if seconds < 60 else text.seconds(round(seconds))
+    return f"{found.name} ({kind}, {formats.byte_size(found.bytes)})"
 
 
 def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs: int) -> str:
     """What pressing the button does, in one sentence."""
     described = LOCALIZERS[spec.localizer]
     name = localizer_style(spec.localizer).title
-    shares = [f"{size:,} ({text.share(size / d)})" for size in sizes] if d and sizes else list(spec.sizes)
-    what = f"a region of **{text.listed(shares, 4)}**" if described.budgeted else "a region whose size is an outcome"
+    shares = [f"{size:,} ({formats.share(size / d)})" for size in sizes] if d and sizes else list(spec.sizes)
+    what = f"a region of **{formats.listed(shares, 4)}**" if described.budgeted else "a region whose size is an outcome"
     of = f" of {d:,} graftable parameters" if d else ""
     runs = "" if jobs == 1 else f", {jobs} times with different seeds"
     pair = f"{text.last_part(spec.base)} → {text.last_part(spec.finetuned)}"
@@ -96,14 +85,16 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
 def expected(found: Estimate, jobs: int, free: int, queued: int) -> str:
     """Time and memory, as far as they can be told before."""
     each = " each" if jobs > 1 else ""
-    whole = f", {lasting(found.seconds * jobs)} in all, one after the other" if jobs > 1 else ""
+    whole = f", {formats.rough_seconds(found.seconds * jobs)} in all, one after the other" if jobs > 1 else ""
     how = (
-        f"as {text.counted(found.runs, 'finished run')} took" if found.runs else "rough: nothing was measured here yet"
+        f"as {formats.counted(found.runs, 'finished run')} took"
+        if found.runs
+        else "rough: nothing was measured here yet"
     )
-    waits = f" {text.counted(queued, 'job')} will be done before." if queued else ""
+    waits = f" {formats.counted(queued, 'job')} will be done before." if queued else ""
     return (
-        f"About **{lasting(found.seconds)}**{each}{whole}, and **{gib(found.bytes)}** of memory of "
-        f"{gib(free)} that are free ({how}).{waits}"
+        f"About **{formats.rough_seconds(found.seconds)}**{each}{whole}, and **{formats.byte_size(found.bytes)}** of "
+        f"memory of {formats.byte_size(free)} that are free ({how}).{waits}"
     )
 
 
@@ -131,7 +122,8 @@ def _method(spec: RunSpec, described: Described, shares: Sequence[float]) -> lis
         said.append(f"Search: {here} here, {PAPER_STEPS} steps of {PAPER_BATCH:,} in the paper.")
     if shares and not PAPER_SHARE / 2 <= shares[0] <= PAPER_SHARE * 2:
         said.append(
-            f"Size: {text.share(shares[0])} here, about {text.share(PAPER_SHARE)} of RoBERTa-base in the paper; a "
+            f"Size: {formats.share(shares[0])} here, about {formats.share(PAPER_SHARE)} of RoBERTa-base in the "
+            f"paper; a "
             "smaller model needs a larger share."
         )
     return said

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.show import methods as exhibits
-from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.paper.verdicts import main_share
@@ -163,7 +163,7 @@ def _share(differences: pd.DataFrame, asked: Asked, main: float | None) -> float
     if not sizes:
         return None
     default = method_tables.main_size(differences, asked, main)
-    return controls.select("size", "Region size", sizes, default, shown=text.share, width=160, help=about("size"))
+    return controls.select("size", "Region size", sizes, default, shown=formats.share, width=160, help=about("size"))
 
 
 def _further(study: StudyFolder) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.methods import method_style
 from skillviz.runs.record import Estimate
 from skillviz.show import text
@@ -35,7 +36,7 @@ def summary(differences: pd.DataFrame, asked: Asked, share: float, metric: str) 
     """Each method less the graft of this size, in the task's metric and in ECE; in Markdown."""
     name = text.plain(asked.task)
     held = [method for method in ORDER if (differences["method"] == method).any()]
-    graft = f"a graft of **{text.share(share)}** of the parameters"
+    graft = f"a graft of **{formats.share(share)}** of the parameters"
     if all(method in GRAFTS for method in held):
         told = [f"- {_one(differences[differences['method'] == m], m, metric)}, against the graft." for m in held]
         return "\n".join([f"On **{name}**, {NOTHING_ELSE.format(graft=graft)}", "", *told])
@@ -69,7 +70,7 @@ def _metric(rows: pd.DataFrame, metric: str) -> str:
     if own.empty:
         return ""
     row = own.iloc[0]
-    found = Estimate(value=row["value"], low=text.known(row["low"]), high=text.known(row["high"]))
+    found = Estimate(value=row["value"], low=formats.known(row["low"]), high=formats.known(row["high"]))
     decided, told = verdict(metric, found), _told(metric, found)
     if decided == "undecided":
         return f"shows **no difference in {words}** ({told})"
@@ -89,7 +90,7 @@ def sources(studies: Sequence[StudyFolder]) -> str:
     """Which studies the page's rows come from."""
     if len(studies) == 1:
         return f"All rows are of the study `{studies[0].name}`."
-    names = text.listed([f"`{study.name}`" for study in studies], 8)
+    names = formats.listed([f"`{study.name}`" for study in studies], 8)
     return f"Put together from {len(studies)} studies of one scale, base and readout: {names}."
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.runs.record import Estimate, RunRecord, Scores
-from skillviz.show import sentences, text
+from skillviz.show import sentences
 from skillviz.show.glossary import about
 from skillviz.show.sentences import METRIC_WORDS, metric_interval, metric_value
 
@@ -40,7 +41,7 @@ def estimate(metric: str, found: Estimate | None, *, title: str = "", helps: boo
             help=help,
         )
         if found is not None and found.value is not None:
-            st.caption(f"95{text.SPACE}%: {metric_interval(metric, found)}")
+            st.caption(f"95{formats.SPACE}%: {metric_interval(metric, found)}")
 
 
 def evidence(record: RunRecord, scores: Scores) -> None:
@@ -50,8 +51,8 @@ def evidence(record: RunRecord, scores: Scores) -> None:
     with left.container(border=True, height="stretch", gap=None):
         estimate("agreement", scores.agreement, title="Agreement")
     with middle.container(border=True, height="stretch", gap=None):
-        st.metric("Region size", f"{text.count(record.size)} entries", help=about("size", "graftable"))
-        st.caption(f"{text.share(record.share)} of {text.count(record.d)} graftable parameters")
+        st.metric("Region size", f"{formats.count(record.size)} entries", help=about("size", "graftable"))
+        st.caption(f"{formats.share(record.share)} of {formats.count(record.d)} graftable parameters")
     with right.container(border=True, height="stretch", gap=None):
         complement = scores.states.get("complement", {}).get(metric)
         st.metric(
@@ -60,7 +61,7 @@ def evidence(record: RunRecord, scores: Scores) -> None:
             help=about("complement"),
         )
         if complement is not None and complement.value is not None:
-            st.caption(f"95{text.SPACE}%: {metric_interval(metric, complement)}; fine-tuned without the region")
+            st.caption(f"95{formats.SPACE}%: {metric_interval(metric, complement)}; fine-tuned without the region")
 
 
 def one_step(record: RunRecord, loss: float) -> None:

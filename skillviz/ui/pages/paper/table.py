@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import HERE, PUBLISHED
-from skillviz.show import text
 from skillviz.studies.paper.published_values import published, stands_for
 from skillviz.studies.tables import METHODS
 from skillviz.ui.pages.methods.tables import of_base
@@ -100,8 +100,8 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
             "metric": [NAMES.get(metric, metric) for metric in rows["metric"]],
             "published (± sd)": rows["printed"],
             "here (95 %)": [_ours(row) for row in rows.to_dict("records")],
-            "difference": [text.points(value) for value in rows["difference"]],
-            "size here": ["" if pd.isna(share) else text.share(share) for share in rows["share"]],
+            "difference": [formats.points(value) for value in rows["difference"]],
+            "size here": ["" if pd.isna(share) else formats.share(share) for share in rows["share"]],
             "measured on": rows["here"].fillna(""),
         }
     )
@@ -235,5 +235,5 @@ def _ours(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["value"]):
         return ""
     if pd.isna(row["low"]):
-        return text.percent(row["value"])
-    return f"{text.percent(row['value'])} ({text.percent_interval(row['low'], row['high'])})"
+        return formats.percent(row["value"])
+    return f"{formats.percent(row['value'])} ({formats.percent_interval(row['low'], row['high'])})"

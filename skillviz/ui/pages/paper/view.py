@@ -8,6 +8,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.show import paper as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
@@ -105,7 +106,7 @@ def claims(found: Found) -> None:
         st.markdown("\n".join(f"- {words.verdict(one)}" for one in found.verdicts))
         rows = words.comparisons(found.verdicts)
         if len(rows):
-            with st.expander(f"The {text.counted(len(rows), 'comparison')} behind this"):
+            with st.expander(f"The {formats.counted(len(rows), 'comparison')} behind this"):
                 st.dataframe(rows, hide_index=True, alt="Every comparison behind the verdicts")
 
 
@@ -151,7 +152,7 @@ def _asked(found: Found) -> Asked:
             setting = controls.select("shots", "Published: training data", settings, setting, width=220)
         if len(shares) > 1:
             share = controls.select(
-                "published-size", "Published: region size", shares, share, shown=text.share, width=220
+                "published-size", "Published: region size", shares, share, shown=formats.share, width=220
             )
         if ours and shares:
             main = main_share(found.scale) or ours[0]
@@ -162,7 +163,7 @@ def _asked(found: Found) -> Asked:
 
 
 def _size(share: float) -> str:
-    return f"what 95{text.SPACE}% of the gain needs" if share == paper_table.NEEDED else text.share(share)
+    return f"what 95{formats.SPACE}% of the gain needs" if share == paper_table.NEEDED else formats.share(share)
 
 
 def told(found: Found) -> None:
@@ -178,7 +179,7 @@ def told(found: Found) -> None:
             st.markdown("### Differences in the setting")
             st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in differences))
     if said := slips(found.name):
-        with st.expander(f"Where the paper disagrees with itself: {text.counted(len(said), 'point')}"):
+        with st.expander(f"Where the paper disagrees with itself: {formats.counted(len(said), 'point')}"):
             st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in said))
     if found.study is not None:
         study_choice.notes((found.study,))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.show import text
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.verdicts import AGREES, DISAGREES, UNDECIDED, UNTESTED, Comparison, Verdict
@@ -82,8 +83,8 @@ def counted(found: Sequence[Verdict]) -> str:
             words.append(f"**{count}** {said if count > 1 else _one(said)}")
     untested = sum(verdict.outcome == UNTESTED for verdict in found)
     rest = f" {untested} could not be asked of this study." if untested else ""
-    of = text.counted(len(found), "claim")
-    return f"Of the paper's {of} here, {text.listed(words, 3) if words else 'none was tested'}.{rest}"
+    of = formats.counted(len(found), "claim")
+    return f"Of the paper's {of} here, {formats.listed(words, 3) if words else 'none was tested'}.{rest}"
 
 
 def _one(said: str) -> str:
@@ -115,12 +116,12 @@ def comparison(found: Comparison) -> str:
 def number(found: Comparison) -> str:
     """The value with its interval in its unit."""
     if found.unit == "points":
-        value = text.points(found.value)
+        value = formats.points(found.value)
     else:
-        value = text.percent(found.value) if found.unit == "percent" else f"{text.number(found.value, 2)} times"
+        value = formats.percent(found.value) if found.unit == "percent" else f"{formats.number(found.value, 2)} times"
     digits = 2 if found.unit == "times" else 1
-    ends = text.number_interval if found.unit == "times" else text.percent_interval
-    return f"{value}, 95{text.SPACE}%: {ends(found.low, found.high, digits)}"
+    ends = formats.interval if found.unit == "times" else formats.percent_interval
+    return f"{value}, 95{formats.SPACE}%: {ends(found.low, found.high, digits)}"
 
 
 def comparisons(found: Sequence[Verdict]) -> pd.DataFrame:
@@ -139,7 +140,7 @@ def unmatched(rows: pd.DataFrame) -> str:
     own = list(dict.fromkeys(rows.loc[rows["published"].isna() & rows["value"].notna(), "task"]))
     if not own:
         return ""
-    said = text.listed([text.plain(task) for task in own], 5)
+    said = formats.listed([text.plain(task) for task in own], 5)
     return (
         f"The paper prints no value here of {said}, nor of any other task with a name that it does not have: ours "
         "stand alone there. Its own rows stay empty where the study has no task that stands for theirs."

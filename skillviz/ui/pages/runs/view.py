@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.errors import StoreError
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.folder import OPEN
@@ -53,7 +54,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
             "graft": _percent(e.grafted),
             "recovered": _percent(e.recovered),
             "ece": _percent(e.ece),
-            "finished": text.day(e.finished).split(",")[0],
+            "finished": formats.day(e.finished).split(",")[0],
             "from": "you" if e.is_own else "skillviz",
             "note": cache.note(e.id),
             "run": e.id,
@@ -193,7 +194,7 @@ def unfinished() -> None:
     if not rows:
         return
     own = cache.own_store().root.resolve()
-    with st.expander(f"{text.counted(len(rows), 'run')} that cannot be opened", expanded=False):
+    with st.expander(f"{formats.counted(len(rows), 'run')} that cannot be opened", expanded=False):
         for path, status, why in rows:
             left, right = st.columns([4, 2], vertical_alignment="center")
             left.markdown(f"`{path.name}` · **{status}** · {text.plain(why)}")

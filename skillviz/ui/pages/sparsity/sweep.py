@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.runs.run import Run
-from skillviz.show import text
 from skillviz.ui import cache, measures, page
 from skillviz.ui.entries import Entry, headline_split
 from skillviz.ui.pages.runs import view
@@ -44,7 +44,7 @@ def pair_curve(run: Run) -> tuple[pd.DataFrame, str]:
 def runs_behind(run: Run) -> None:
     """The runs that the figure was drawn from, folded."""
     entries = pair_entries(run)
-    with st.expander(f"{text.counted(len(entries), 'run')} of this pair and task in the figure"):
+    with st.expander(f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"):
         st.dataframe(
             view.listing(entries),
             hide_index=True,

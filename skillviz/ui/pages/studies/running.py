@@ -10,6 +10,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.jobs import study_jobs
 from skillviz.jobs.study_jobs import FAILED, FINISHED, RUNNING, STOPPED, StudyJob
@@ -158,7 +159,7 @@ def _failed(job: StudyJob) -> None:
     if not lines:
         st.error("It could not begin: the log says why.", icon=":material/error:")
     else:
-        st.error(f"{text.counted(len(lines), 'step')} failed.", icon=":material/error:")
+        st.error(f"{formats.counted(len(lines), 'step')} failed.", icon=":material/error:")
         st.markdown("\n".join(lines))
     _again(job)
 

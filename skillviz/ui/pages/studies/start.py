@@ -6,6 +6,7 @@ import shlex
 
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.show import text
 from skillviz.show.glossary import about
@@ -49,7 +50,7 @@ def _experiment() -> tuple[StudySpec, str]:
     row = EXPERIMENTS[name]
     st.markdown(f"**{text.plain(row.question)}** The paper: {text.plain(row.finding)}")
     made = [heads.title(table) for table in row.makes if table != "note"]
-    st.caption(f"It makes {text.counted(len(made), 'table')}: {text.listed(made, 9)}.")
+    st.caption(f"It makes {formats.counted(len(made), 'table')}: {formats.listed(made, 9)}.")
     asked = own_models.asked(name, scale)
     _, own, study = study_of(asked, cache.own_store())
     _setting(setting_differences(study))
@@ -62,7 +63,7 @@ def _experiment() -> tuple[StudySpec, str]:
 
 
 def _setting(differences: tuple[str, ...]) -> None:
-    with st.expander(f"Where this differs from the paper: {text.counted(len(differences), 'point')}"):
+    with st.expander(f"Where this differs from the paper: {formats.counted(len(differences), 'point')}"):
         st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in differences))
 
 
@@ -95,9 +96,7 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
     if workers != usual:
         with told, st.spinner("Reading models and data for the estimate."):
             outlook = cache.study_outlook(study, cache.own_store(), workers)
-    told.markdown(
-        f"{words.counted(outlook.plan, outlook.left)} {words.minutes(outlook.minutes, outlook.left)}"
-    )
+    told.markdown(f"{words.counted(outlook.plan, outlook.left)} {words.minutes(outlook.minutes, outlook.left)}")
     with st.expander("The steps"):
         st.dataframe(outlook.steps, hide_index=True, alt="The steps of the study, with their seconds")
     with st.expander("The same as a command line"):

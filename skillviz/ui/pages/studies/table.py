@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.plots.methods import method_style
 from skillviz.runs.tables import Column
 from skillviz.show import text
@@ -76,7 +77,7 @@ def aside(table: pd.DataFrame) -> str:
     others = sorted(set(table["metric"]) - set(PERCENT)) if "metric" in table else []
     units = {"nll": "NLL is in nats", "brier": "the Brier score goes from 0 to 2"}
     said = [units.get(metric, f"{METRIC_WORDS.get(metric, metric)} has no unit") for metric in others]
-    return f" Not in percent: {text.listed(said, 9)}." if said else ""
+    return f" Not in percent: {formats.listed(said, 9)}." if said else ""
 
 
 def methods(table: pd.DataFrame) -> list[str]:
@@ -87,7 +88,7 @@ def methods(table: pd.DataFrame) -> list[str]:
 
 
 def _two_figures(percent: float) -> float:
-    """As `text.share` writes a share: two figures below 10 %, one decimal above."""
+    """As `formats.share` writes a share: two figures below 10 %, one decimal above."""
     if pd.isna(percent) or percent == 0:
         return percent
     return round(percent, max(1, 1 - math.floor(math.log10(abs(percent)))))

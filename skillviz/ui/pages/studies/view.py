@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.show import studies as exhibits
-from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.studies.paper.claims import verdicts
 from skillviz.studies.store import StudyFolder
@@ -82,8 +82,8 @@ def _problems(study: StudyFolder) -> None:
         running.go_on_button(study.name)
         return
     lost = studies_words.not_reached(study)
-    more = f" {text.counted(lost, 'step')} could not be reached." if lost else ""
-    st.error(f"{text.counted(len(lines), 'step')} failed.{more}", icon=":material/error:")
+    more = f" {formats.counted(lost, 'step')} could not be reached." if lost else ""
+    st.error(f"{formats.counted(len(lines), 'step')} failed.{more}", icon=":material/error:")
     st.markdown("\n".join(f"- {line}" for line in lines))
     running.go_on_button(study.name)
 
@@ -181,7 +181,7 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
                 "Table (CSV)", partial(exports.csv, table), f"{stem}.csv", "text/csv", key="study.csv",
                 icon=":material/download:", on_click="ignore",
             )  # fmt: skip
-            st.caption(f"{text.counted(len(table), 'row')}.{study_table.aside(table)}")
+            st.caption(f"{formats.counted(len(table), 'row')}.{study_table.aside(table)}")
         with st.expander("What the columns mean"):
             st.markdown("\n".join([*study_table.columns_told(name), *study_table.methods(table)]))
 
@@ -195,5 +195,5 @@ def _steps(study: StudyFolder) -> None:
     st.code(study_words.command(study), language="bash", wrap_lines=True)
     table = studies_words.steps(study)
     if len(table):
-        with st.expander(f"Its {text.counted(len(table), 'step')}"):
+        with st.expander(f"Its {formats.counted(len(table), 'step')}"):
             st.dataframe(table, hide_index=True, placeholder="", alt="The steps of the study")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.show import text
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.plan import Plan
@@ -34,7 +35,7 @@ def summary(studies: Sequence[StudyFolder]) -> str:
     held = {study.record.experiment for study in whole} & set(EXPERIMENTS)
     of = f"{len(held)} of {len(EXPERIMENTS)} experiments"
     ready = "all with tables" if len(whole) == len(studies) else f"{len(whole)} of them with tables"
-    return f"{OPENING} **{text.counted(len(studies), 'study')}** stored here, {ready}; {of} have one."
+    return f"{OPENING} **{formats.counted(len(studies), 'study')}** stored here, {ready}; {of} have one."
 
 
 def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.DataFrame:
@@ -54,7 +55,7 @@ def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.Dat
                 "runs": sum(step.kind == LOCALIZE for step in steps) or None,
                 "estimated, min": record.estimated / 60 if record.estimated is not None else None,
                 "taken, min": record.seconds / 60 if record.seconds else None,
-                "ended": text.day(record.finished) if record.finished else "",
+                "ended": formats.day(record.finished) if record.finished else "",
             }
         )
     return pd.DataFrame(rows)
@@ -68,11 +69,13 @@ def begun_anew(state: str) -> str:
 def counted(plan: Plan, left: int) -> str:
     """What a plan holds: `3 fine-tunings, 27 localizations, 9 scorings; 39 steps, 12 to do`."""
     parts = [
-        text.counted(count, noun) for kind, noun in KINDS.items() if (count := sum(s.kind == kind for s in plan.steps))
+        formats.counted(count, noun)
+        for kind, noun in KINDS.items()
+        if (count := sum(s.kind == kind for s in plan.steps))
     ]
     total = len(plan.steps)
     todo = "all of them done before" if not left else f"**{left}** to do" if left < total else "none done before"
-    return f"{text.listed(parts, 3)}, then the tables: {total} steps, {todo}."
+    return f"{formats.listed(parts, 3)}, then the tables: {total} steps, {todo}."
 
 
 def minutes(said: str, left: int) -> str:
@@ -82,15 +85,9 @@ def minutes(said: str, left: int) -> str:
 
 def progress(step: int, of: int, title: str, seconds: float | None) -> str:
     """`step 4 of 31: localize sst2 with stagewise, about 3 min left`."""
-    rest = "" if seconds is None else f", about {left(seconds)} left" if seconds >= 1 else ", longer than was thought"
+    left = "" if seconds is None else f", about {formats.rough_seconds(seconds)} left"
+    rest = left if seconds is None or seconds >= 1 else ", longer than was thought"
     return f"step {step} of {of}: {title}{rest}"
-
-
-def left(seconds: float) -> str:
-    """Rough time: `40 s`, `3 min`, `2.5 h`."""
-    if seconds < 90:
-        return f"{max(round(seconds), 1)} s"
-    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 UNDER_WAY = "It goes on without this page. [Log and cancel](#under-way)"
@@ -111,7 +108,7 @@ def stopped(steps: int) -> str:
     """What is there of a study that ended early."""
     if not steps:
         return "It ended before a step was finished: started again, it begins anew."
-    return f"{text.counted(steps, 'step')} finished before it ended early. It goes on from there."
+    return f"{formats.counted(steps, 'step')} finished before it ended early. It goes on from there."
 
 
 def failed(study: StudyFolder) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.core.parameters import KINDS, ParameterTable
 from skillviz.core.region_expression import canonical
 from skillviz.errors import BadInput
@@ -121,7 +122,7 @@ def _size(run: Run, size: int | None) -> int | None:
     places = sorted({*sizes, main, *([size] if size else [])})
     value = st.select_slider(
         "Its size", places, key=seeded("size", size or main, places),
-        format_func=lambda s: f"{text.count(s)} ({text.share(s / d)})",
+        format_func=lambda s: f"{formats.count(s)} ({formats.share(s / d)})",
         help="How many entries are taken from the beginning of the run's ranking, in steps of a log scale. "
         + about("size"),
     )  # fmt: skip

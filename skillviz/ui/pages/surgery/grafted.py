@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.core.scores import probabilities
 from skillviz.plots.sparsity import by_size
@@ -80,11 +81,11 @@ def sentence(found: Grafted, record: RunRecord, split: str, is_own: bool) -> str
     """How the graft by hand does beside the run's own region, as far as the paired interval says."""
     assert record.task is not None
     metric, total = record.task.metric, record.task.counts.get(split, found.n)
-    sample = text.counted(found.n, "example") if found.n == total else f"{found.n:,} of {total:,} examples"
+    sample = formats.counted(found.n, "example") if found.n == total else f"{found.n:,} of {total:,} examples"
     own = found.scores["grafted"][metric]
     said = (
         f"On {sample} of the {split} set the graft has {METRIC_WORDS[metric]} **{metric_value(metric, own.value)}** "
-        f"(95{text.SPACE}%: {metric_interval(metric, own)})"
+        f"(95{formats.SPACE}%: {metric_interval(metric, own)})"
     )
     if is_own:
         return f"{said}: this is the run's own region."
@@ -114,9 +115,10 @@ def by_chance(curve: pd.DataFrame, metric: str, size: int, split: str) -> str:
     low_high = Estimate(value=row["value"], low=row["low"], high=row["high"])
     seeds = f", mean of {row['seeds']} seeds" if row["seeds"] > 1 else ""
     return (
-        f"By chance: a random region of {text.counted(int(row['size']), 'entry')} ({text.share(row['share'])}) has "
+        f"By chance: a random region of {formats.counted(int(row['size']), 'entry')} ({formats.share(row['share'])}) "
+        f"has "
         f"{METRIC_WORDS[metric]} {metric_value(metric, row['value'])} "
-        f"(95{text.SPACE}%: {metric_interval(metric, low_high)}) on the whole {split} set{seeds}."
+        f"(95{formats.SPACE}%: {metric_interval(metric, low_high)}) on the whole {split} set{seeds}."
     )
 
 
@@ -136,5 +138,5 @@ def predicted(found: pd.DataFrame, labels: Sequence[str]) -> str:
     for state, rows in found.groupby("state", sort=False):
         best = int(rows["probability"].to_numpy().argmax())
         label = text.plain(labels[int(rows["class"].iloc[best])])
-        said.append(f"{MODELS[str(state)]} **{label}** ({text.percent(rows['probability'].iloc[best])})")
+        said.append(f"{MODELS[str(state)]} **{label}** ({formats.percent(rows['probability'].iloc[best])})")
     return "; ".join(said)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.core.composition import makeup_of
 from skillviz.core.overlap import chance_overlap
 from skillviz.core.parameters import ParameterTable, graftable
@@ -15,7 +16,6 @@ from skillviz.core.region import Region
 from skillviz.core.region_expression import parts
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import Run
-from skillviz.show import text
 from skillviz.ui import cache
 from skillviz.ui.entries import Entry
 
@@ -76,6 +76,6 @@ def stored(run_id: str, size: int | None) -> Region:
 
 def names(entries: Sequence[Entry]) -> dict[str, str]:
     """A short name of each run by its id, such as `stagewise, 0.1 %, seed 0`; equal ones get the end of their id."""
-    said = {e.id: f"{localizer_style(e.localizer).title}, {text.share(e.share)}, seed {e.seed}" for e in entries}
+    said = {e.id: f"{localizer_style(e.localizer).title}, {formats.share(e.share)}, seed {e.seed}" for e in entries}
     repeated = {name for name in said.values() if list(said.values()).count(name) > 1}
     return {run: f"{name} ({run[-6:]})" if name in repeated else name for run, name in said.items()}

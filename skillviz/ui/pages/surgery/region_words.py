@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from skillviz.core import formats
 from skillviz.core.region_expression import ALGEBRA
-from skillviz.show import text
 
 FLAT = ("LayerNorm", "other")  # kinds whose weights are not all matrices
 NAMED = 4  # so many names are listed; of more, the rest are counted
@@ -18,7 +18,7 @@ def meaning(recipe: Mapping[str, Any], names: Mapping[str, str]) -> str:
         name = names.get(recipe["run"], f"run `{recipe['run']}`")
         if "size" not in recipe:
             return f"the region of {name}"
-        return f"the first {text.counted(recipe['size'], 'entry')} of the ranking of {name}"
+        return f"the first {formats.counted(recipe['size'], 'entry')} of the ranking of {name}"
     for algebra in ALGEBRA:
         if algebra in recipe:
             return _combined(algebra, [_inner(part, names) for part in recipe[algebra]])
@@ -29,8 +29,8 @@ def sentence(recipe: Mapping[str, Any], names: Mapping[str, str], size: int, d: 
     """The meaning as a sentence with its size."""
     said = meaning(recipe, names)
     return (
-        f"{said[:1].upper()}{said[1:]}: **{text.counted(size, 'entry')}**, **{text.share(size / d)}** of the "
-        f"{text.count(d)} that can be grafted."
+        f"{said[:1].upper()}{said[1:]}: **{formats.counted(size, 'entry')}**, **{formats.share(size / d)}** of the "
+        f"{formats.count(d)} that can be grafted."
     )
 
 
@@ -46,8 +46,8 @@ def _combined(algebra: str, said: list[str]) -> str:
     if algebra == "union":
         return " together with ".join(said)
     if algebra == "difference":
-        return f"{said[0]} without {text.listed(said[1:], NAMED)}"
-    return f"what {text.listed(said, NAMED)} share"
+        return f"{said[0]} without {formats.listed(said[1:], NAMED)}"
+    return f"what {formats.listed(said, NAMED)} share"
 
 
 def _parts(recipe: Mapping[str, Any]) -> str:
@@ -67,7 +67,7 @@ def _things(kinds: Sequence[str], biases: bool | None) -> str:
     flat = not kinds or any(kind in FLAT for kind in kinds)
     noun = "weights" if flat else "matrices"
     what = {None: f"{noun} and biases", False: noun, True: "biases"}[biases]
-    return f"the {text.listed(list(kinds), len(kinds))} {what}" if kinds else f"the {what}"
+    return f"the {formats.listed(list(kinds), len(kinds))} {what}" if kinds else f"the {what}"
 
 
 def _layers(layers: Sequence[int]) -> str:
@@ -84,7 +84,7 @@ def _spans(noun: str, spans: Sequence[Sequence[int]]) -> str:
     """`layer 3`, `layers 2 to 4 and 7`."""
     said = [str(first) if first == last else f"{first} to {last}" for first, last in spans]
     several = len(spans) > 1 or spans[0][0] != spans[0][1]
-    return f"{noun}{'s' if several else ''} {text.listed(said, NAMED + 2)}"
+    return f"{noun}{'s' if several else ''} {formats.listed(said, NAMED + 2)}"
 
 
 def _tensors(names: Sequence[str]) -> str:

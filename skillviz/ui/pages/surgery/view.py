@@ -5,11 +5,11 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
 from skillviz.show import surgery as exhibits
-from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, live, measures, page
 from skillviz.ui.chart import show, theme
@@ -59,12 +59,13 @@ def counts(found: Made) -> None:
     with st.container(border=True, height="stretch"):
         st.markdown("### How large it is")
         with st.container(horizontal=True):
-            st.metric("Entries", text.count(found.size), help=about("size", "graftable"), width="content")
-            st.metric("Share", text.share(found.share), width="content")
-            st.metric("Held of this run's region", text.percent(found.overlap), width="content")
+            st.metric("Entries", formats.count(found.size), help=about("size", "graftable"), width="content")
+            st.metric("Share", formats.share(found.share), width="content")
+            st.metric("Held of this run's region", formats.percent(found.overlap), width="content")
         st.caption(
-            f"This run's region has {text.counted(found.own, 'entry')}; {text.count(found.shared)} are in both. A "
-            f"random region of this size would hold {text.share(found.chance)} of it, on average."
+            f"This run's region has {formats.counted(found.own, 'entry')}; {formats.count(found.shared)} are in "
+            f"both. A "
+            f"random region of this size would hold {formats.share(found.chance)} of it, on average."
         )
         st.markdown(_makeup(found))
 
@@ -130,9 +131,9 @@ def _makeup(found: Made) -> str:
     if not found.size:
         return "It has no entries."
     kinds = found.layers.groupby("kind")["selected"].sum().sort_values(ascending=False)
-    said = [f"{kind} ({text.percent(count / found.size)})" for kind, count in kinds[kinds > 0].items()]
+    said = [f"{kind} ({formats.percent(count / found.size)})" for kind, count in kinds[kinds > 0].items()]
     biases = found.layers.loc[found.layers["is_bias"], "selected"].sum() / found.size
-    return f"By kind: {text.listed(said, 3)}; biases are {text.percent(biases)} of it."
+    return f"By kind: {formats.listed(said, 3)}; biases are {formats.percent(biases)} of it."
 
 
 def _sample(run: Run, split: str) -> int | None:
@@ -160,8 +161,8 @@ def _numbers(run: Run, told: Grafted, split: str, found: Made) -> None:
                 for metric in grafted.shown_metrics(run.record.task):
                     cards.estimate(metric, told.scores[name][metric], helps=name == "grafted")
             inside = "fine-tuned without these" if name == "complement" else "region of"
-            st.caption(f"{inside} {text.counted(sizes[name], 'entry')} ({text.share(sizes[name] / found.d)})")
-    st.caption(f"{text.counted(told.n, 'example')} of the {split} set. {_chance(run, found, split)}")
+            st.caption(f"{inside} {formats.counted(sizes[name], 'entry')} ({formats.share(sizes[name] / found.d)})")
+    st.caption(f"{formats.counted(told.n, 'example')} of the {split} set. {_chance(run, found, split)}")
 
 
 def _chance(run: Run, found: Made, split: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
 from skillviz.runs.run import Run
 from skillviz.show import tasks as exhibits
@@ -204,7 +205,7 @@ def _gain_of(answer: Mapping[str, Any]) -> dict[str, float]:
 
 def _explain(found: Found, why: str) -> None:
     stored_sets = sorted({str(of).replace("+", " + ") for of in found.gain["of"] if "+" in str(of)})
-    held = f" Stored unions: {text.listed(stored_sets, 20)}." if stored_sets else ""
+    held = f" Stored unions: {formats.listed(stored_sets, 20)}." if stored_sets else ""
     st.info(f"{why} This union is not stored, and the models are needed for it.{held} The command below makes the "
             "models and the regions here:".strip(), icon=":material/info:")  # fmt: skip
     st.code(study_words.command(found.study), language="bash", wrap_lines=True)

@@ -9,10 +9,10 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz.core import formats
 from skillviz.core.calibration import BINS
 from skillviz.core.intervals import wilson
 from skillviz.core.scores import confidence, correct, probabilities
-from skillviz.show import text
 from skillviz.show import tour as exhibits
 from skillviz.show.glossary import about
 from skillviz.ui import controls, measures
@@ -63,9 +63,9 @@ def _told(table: pd.DataFrame, n: int) -> None:
         colour, mark, title = MARKS[str(row["state"])]
         with place.container(border=True, height="stretch"):
             st.markdown(f"#### :{colour}[{mark} {title}]")
-            st.markdown(f"{text.count(int(row['answers']))} of {text.counted(n, 'answer')}")
+            st.markdown(f"{formats.count(int(row['answers']))} of {formats.counted(n, 'answer')}")
             with st.container(horizontal=True, gap="small"):
                 for label, value in (("Claimed", row["claimed"]), ("Right", row["right"])):
-                    st.metric(label, text.percent(value), width="content")
+                    st.metric(label, formats.percent(value), width="content")
             if row["answers"]:
-                st.caption(f"Right, 95{text.SPACE}%: {text.percent_interval(row['low'], row['high'])}")
+                st.caption(f"Right, 95{formats.SPACE}%: {formats.percent_interval(row['low'], row['high'])}")

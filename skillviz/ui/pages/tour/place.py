@@ -9,8 +9,8 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz.core import formats
 from skillviz.show import surgery as layouts
-from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.ui import controls, page
 from skillviz.ui.chart import show, theme
@@ -76,11 +76,11 @@ def _part_numbers(lesson: Lesson, recipe: Mapping[str, Any], size: int) -> None:
             "The whole region, as stored." if size else "Nothing of the region lies there: the graft is the base."
         )
         return
-    st.caption(f"Kept: {text.count(size)} of {text.counted(whole, 'entry')} ({text.percent(size / whole)}).")
+    st.caption(f"Kept: {formats.count(size)} of {formats.counted(whole, 'entry')} ({formats.percent(size / whole)}).")
     told = tour_graft.ask(lesson, recipe, KEEP)
     if told is None:
         return
     tour_graft.three(lesson, told.scores["grafted"])
     if grafted.REGION in told.logits:
         st.markdown(grafted.compared(told, lesson.task, lesson.task.metric), help=about("paired"))
-    st.caption(f"Asked of the models; {text.counted(told.n, 'sentence')} of the {lesson.split} set.")
+    st.caption(f"Asked of the models; {formats.counted(told.n, 'sentence')} of the {lesson.split} set.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from skillviz.show import text
+from skillviz.core import formats
 from skillviz.ui.pages.tour.questions import Question
 
 ANSWERS = "tour.answers"  # in the session: what was answered to each question, and whether it was right
@@ -37,7 +37,7 @@ def answers() -> Given:
 def score() -> str:
     """`2 of 3 answers right`; empty before the first."""
     checked = [right for _, right in answers().values() if right is not None]
-    return f"{sum(checked)} of {text.counted(len(checked), 'answer')} right" if checked else ""
+    return f"{sum(checked)} of {formats.counted(len(checked), 'answer')} right" if checked else ""
 
 
 def forget() -> None:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.plots.region import cells
 from skillviz.runs.evaluate import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
 from skillviz.show import sentences as said
-from skillviz.show import text
 from skillviz.ui import measures
 from skillviz.ui.pages.interpolation.grid import estimate as point
 
@@ -74,7 +74,7 @@ def half_way(line: pd.DataFrame, metric: str) -> Question | None:
     answer = next(name for name, (low, high) in PARTS.items() if low <= ways[at] < high)
     found = Estimate(value=values[at], low=float(rows["low"].iloc[at]), high=float(rows["high"].iloc[at]))
     why = (
-        f"Half of the gain is {said.metric_value(metric, wanted)}. At {text.percent(ways[at], 0)} of the way it is "
+        f"Half of the gain is {said.metric_value(metric, wanted)}. At {formats.percent(ways[at], 0)} of the way it is "
         f"first reached: {said.metric_estimate(metric, found)}."
     )
     return Question(asks, choices, answer, why)
@@ -84,7 +84,7 @@ def smallest(curve: pd.DataFrame, d: int) -> Question:
     """The smallest of the stored sizes that gives back 95 % of the gain; `curve` is one localizer's, on one split."""
     rows = curve[curve["metric"] == "recovered"].dropna(subset=["value"]).sort_values("size")
     sizes = sorted(int(size) for size in curve["size"].unique())
-    choices = {str(size): text.share(size / d) for size in sizes} | {"none": "none of them"}
+    choices = {str(size): formats.share(size / d) for size in sizes} | {"none": "none of them"}
     asks = "Which is the smallest of the marked sizes that gives back at least 95 % of the gain?"
     if rows.empty:
         choices[UNTOLD] = "it cannot be told"
@@ -92,9 +92,9 @@ def smallest(curve: pd.DataFrame, d: int) -> Question:
     enough = rows[rows["value"] >= ENOUGH]
     shown = (rows if enough.empty else enough).iloc[-1 if enough.empty else 0]
     answer = "none" if enough.empty else str(int(shown["size"]))
-    interval = f"95{text.SPACE}%: {text.percent_interval(shown['low'], shown['high'], 0)}"
+    interval = f"95{formats.SPACE}%: {formats.percent_interval(shown['low'], shown['high'], 0)}"
     only = "Even the largest, " if enough.empty else ""
-    why = f"{only}{text.share(shown['size'] / d)} gives back {text.percent(shown['value'], 0)} ({interval})."
+    why = f"{only}{formats.share(shown['size'] / d)} gives back {formats.percent(shown['value'], 0)} ({interval})."
     if shown["low"] < ENOUGH <= shown["high"]:
         why += " The interval holds 95 %: with other test sentences another size might come first."
     return Question(asks, choices, answer, why)
@@ -109,8 +109,8 @@ def fullest_layer(layers: pd.DataFrame) -> Question:
     even = list(np.linspace(0, len(counts) - 1, min(MOST_LAYERS, len(counts))).round().astype(int))
     offered = sorted({list(counts)[i] for i in even} | set(best[:1])) if counts else []
     choices = {str(layer): f"layer {layer}" for layer in offered} | {UNTOLD: "no single one: they are equal"}
-    told = ", ".join(f"{text.percent(counts[layer])} in layer {layer}" for layer in offered)
-    even_share = text.percent(1 / max(len(counts), 1))
+    told = ", ".join(f"{formats.percent(counts[layer])} in layer {layer}" for layer in offered)
+    even_share = formats.percent(1 / max(len(counts), 1))
     why = f"Of the region's entries lie {told}; spread evenly over all layers it would be {even_share} in each."
     asks = "In which layer do most of the region's entries lie? (The table under the map counts them.)"
     return Question(asks, choices, str(best[0]) if len(best) == 1 else UNTOLD, why if counts else "It has no layers.")
@@ -159,8 +159,8 @@ def kept(record: RunRecord | None) -> Question:
     if found is None or found.value is None:
         return Question(asks, choices, UNTOLD, "Fine-tuning gained nothing here that a share could be told of.")
     answer = next(name for name, (low, high) in bounds.items() if low <= found.value < high)
-    interval = f"95{text.SPACE}%: {text.percent_interval(found.low, found.high, 0)}"
-    return Question(asks, choices, answer, f"It gives back {text.percent(found.value, 0)} ({interval}).")
+    interval = f"95{formats.SPACE}%: {formats.percent_interval(found.low, found.high, 0)}"
+    return Question(asks, choices, answer, f"It gives back {formats.percent(found.value, 0)} ({interval}).")
 
 
 def _winner(metric: str, difference: Estimate | None, first: str, second: str) -> str:

@@ -9,12 +9,12 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz.core import formats
 from skillviz.core.intervals import recovered_gain
 from skillviz.runs.evaluate import estimate as defined
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import RANKING
-from skillviz.show import text
 from skillviz.show import tour as exhibits
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, measures, page
@@ -63,7 +63,7 @@ def _size(lesson: Lesson, stored: list[int]) -> int:
         return offered[0]
     return controls.steps(
         SIZE, "Region size, of all graftable entries", offered, main if main in offered else offered[-1],
-        shown=lambda s: text.share(s / d) + (", stored" if s in stored else ""), help=about("size"),
+        shown=lambda s: formats.share(s / d) + (", stored" if s in stored else ""), help=about("size"),
     )  # fmt: skip
 
 
@@ -96,13 +96,14 @@ def _recovered(lesson: Lesson, size: int, row: Mapping[str, Estimate] | None, ki
     gain = row.get("recovered")
     d = lesson.record.d or 1
     if gain is not None and gain.value is not None:
-        interval = f"95{text.SPACE}%: {text.percent_interval(gain.low, gain.high, 0)}"
+        interval = f"95{formats.SPACE}%: {formats.percent_interval(gain.low, gain.high, 0)}"
         st.markdown(
-            f"{text.counted(size, 'entry')}, {text.share(size / d)}, give back **{text.percent(gain.value, 0)}** "
+            f"{formats.counted(size, 'entry')}, {formats.share(size / d)}, give back "
+            f"**{formats.percent(gain.value, 0)}** "
             f"({interval}) of the gain.",
             help=about("recovered"),
         )
-    st.caption(f"{kind}; {text.counted(lesson.scores.n, 'sentence')} of the {lesson.split} set.")
+    st.caption(f"{kind}; {formats.counted(lesson.scores.n, 'sentence')} of the {lesson.split} set.")
 
 
 def _random(lesson: Lesson) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skillviz.core import formats
 from skillviz.show import text
 from skillviz.ui import small_world
 from skillviz.ui.pages.tour.lesson import Lesson
@@ -40,7 +41,7 @@ def region(lesson: Lesson) -> str:
 def place(lesson: Lesson) -> str:
     """Step 4."""
     return (
-        f"The map shows where the region's {text.count(lesson.record.size)} entries lie. "
+        f"The map shows where the region's {formats.count(lesson.record.size)} entries lie. "
         "Keep only those in one part of the model, and graft nothing else. The numbers show what that part can do. "
         "Does one part carry the skill alone?"
     )
@@ -79,7 +80,7 @@ def toy(lesson: Lesson) -> str:
     """What the demo world is, and what its numbers do not say."""
     world, size = lesson.world, ""
     if world is not None and world.vocabulary and "base" in world.parameters:
-        size = f"{world.parameters['base'] / 1e6:.1f} million parameters, {text.count(world.vocabulary)} words, "
+        size = f"{world.parameters['base'] / 1e6:.1f} million parameters, {formats.count(world.vocabulary)} words, "
     return (
         f"A toy: {size}sentences written by a grammar, some labelled wrongly on purpose. It shows how grafting works, "
         "not how good a language model is."
@@ -89,7 +90,7 @@ def toy(lesson: Lesson) -> str:
 def larger_share(lesson: Lesson) -> str:
     """Why its region sizes say nothing about large models."""
     return (
-        f"Not to be carried over: this small model has {text.count(lesson.record.d)} graftable entries and needs a "
+        f"Not to be carried over: this small model has {formats.count(lesson.record.d)} graftable entries and needs a "
         f"larger share of them. {small_world.papers()}"
     )
 
@@ -98,7 +99,7 @@ def unknown(words: list[str]) -> str:
     """Which typed words the small world has not; empty where it knows all."""
     if not words:
         return ""
-    told = text.listed([f"“{text.plain(word)}”" for word in words], 5)
+    told = formats.listed([f"“{text.plain(word)}”" for word in words], 5)
     return f"The small world does not know {told}: the models read {'it' if len(words) == 1 else 'them'} as a blank."
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.runs.record import RunRecord, TransferNote
 from skillviz.show import text
 from skillviz.show.sentences import METRIC_WORDS, metric_difference, verdict
@@ -23,7 +24,7 @@ def summary(notes: Sequence[TransferNote], metric: str) -> str:
     words, said = METRIC_WORDS.get(metric, metric), [_one(note, metric) for note in notes[:MOST]]
     more = _rest(notes[MOST:], metric)
     whole = "; ".join([*said, *more])
-    return f"Zero-shot {words} on {text.counted(len(notes), 'other task')}, graft minus fine-tuned: {whole}."
+    return f"Zero-shot {words} on {formats.counted(len(notes), 'other task')}, graft minus fine-tuned: {whole}."
 
 
 def _one(note: TransferNote, metric: str) -> str:
@@ -42,20 +43,20 @@ def _rest(notes: Sequence[TransferNote], metric: str) -> list[str]:
         return []
     verdicts = [verdict(metric, note.scores.differences.get(metric)) for note in notes]
     counts = [f"{name} on {verdicts.count(name)}" for name in ("better", "worse", "undecided") if name in verdicts]
-    return [f"of {len(notes)} more the graft is {text.listed(counts, 3)}"]
+    return [f"of {len(notes)} more the graft is {formats.listed(counts, 3)}"]
 
 
 def counted(note: TransferNote, source: str) -> str:
     """How many of the other task's test examples were scored, and why not the others."""
     kept = note.rows - note.dropped - note.unmapped
     said = [
-        f"{text.counted(note.rows, 'test example')}",
-        f"{text.count(note.dropped)} left out because they occur in the training data of {text.plain(source)}",
-        f"{text.count(note.unmapped)} left out because of their label",
-        f"**{text.count(note.scores.n)} scored**",
+        f"{formats.counted(note.rows, 'test example')}",
+        f"{formats.count(note.dropped)} left out because they occur in the training data of {text.plain(source)}",
+        f"{formats.count(note.unmapped)} left out because of their label",
+        f"**{formats.count(note.scores.n)} scored**",
     ]
     if note.scores.n < kept:
-        said[-1] += f", drawn from {text.count(kept)}"
+        said[-1] += f", drawn from {formats.count(kept)}"
     return "; ".join(said) + "."
 
 

@@ -1,0 +1,149 @@
+"""Numbers as text, for every reader: pages, figures, commands, reports, Markdown. Nothing here reads text back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+SPACE = "\N{NO-BREAK SPACE}"  # between a number and its unit
+MISSING = "n/a"
+MINUS = "\N{MINUS SIGN}"
+TO = "\N{EN DASH}"
+NO_INTERVAL = "no interval"
+
+Number = float | int | None
+
+
+def missing(value: Number) -> bool:
+    """Whether there is no number to show."""
+    return value is None or not math.isfinite(value)
+
+
+def known(value: float) -> float | None:
+    """The number, None where a table has none."""
+    return None if missing(value) else float(value)
+
+
+def number(value: Number, digits: int = 3) -> str:
+    """`0.430`; a true minus sign, thousands separated, and `n/a` where there is no number."""
+    if value is None or missing(value):
+        return MISSING
+    text = f"{abs(value):,.{digits}f}"
+    return MINUS + text if value < 0 and float(text.replace(",", "")) else text
+
+
+def signed(value: Number, digits: int = 3) -> str:
+    """`+0.430`, `−0.430`, `0.000`: a difference."""
+    text = number(value, digits)
+    return text if value is None or missing(value) or not _rounded(value, digits) > 0 else f"+{text}"
+
+
+def _rounded(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}f}")
+
+
+def percent(value: Number, digits: int = 1) -> str:
+    """`80.1 %` of a share in 0..1; the space does not break."""
+    return MISSING if value is None or missing(value) else number(100 * value, digits) + SPACE + "%"
+
+
+def share(value: Number) -> str:
+    """A region's share of d: `0.1 %`, `0.01 %`, `12.5 %`: as many decimals as two figures need."""
+    if value is None or missing(value):
+        return MISSING
+    per_cent = 100 * value
+    if per_cent == 0 or per_cent >= 10:
+        return percent(value)
+    digits = 1 - math.floor(math.log10(per_cent))
+    text = f"{round(per_cent, digits):.{max(digits, 1)}f}"
+    return text.rstrip("0").rstrip(".") + SPACE + "%"
+
+
+def points(value: Number, digits: int = 1) -> str:
+    """`+2.9 points`: a difference of two shares, with its sign."""
+    return MISSING if value is None or missing(value) else f"{signed(100 * value, digits)} points"
+
+
+def interval(low: Number, high: Number, digits: int = 3, scale: float = 1.0) -> str:
+    """`0.412–0.450`, `−0.2 to 0.4`: the ends in units of 1 / scale; `no interval` where one is missing."""
+    if low is None or high is None or missing(low) or missing(high):
+        return NO_INTERVAL
+    joint = " to " if low < 0 or high < 0 else TO
+    return number(scale * low, digits) + joint + number(scale * high, digits)
+
+
+def percent_interval(low: Number, high: Number, digits: int = 1) -> str:
+    """`77.4–82.6`: the ends of an interval of shares, in percent without the sign."""
+    return interval(low, high, digits, 100.0)
+
+
+def estimate(value: Number, low: Number, high: Number, digits: int = 3, scale: float = 1.0) -> str:
+    """`82.5 (79.3–85.3)`: a value with its interval, where it has one."""
+    if value is None or missing(value):
+        return MISSING
+    ends = interval(low, high, digits, scale)
+    return number(scale * value, digits) + (f" ({ends})" if ends != NO_INTERVAL else "")
+
+
+def percent_estimate(value: Number, low: Number = None, high: Number = None) -> str:
+    """`87.0 (85.1–88.9)`: a share with its interval, in percent without the sign."""
+    return estimate(value, low, high, 1, 100.0)
+
+
+def count(value: int | None) -> str:
+    """`10,646`."""
+    return MISSING if value is None else f"{value:,}"
+
+
+def counted(value: int, noun: str) -> str:
+    """`1 run`, `1,821 examples`, `2 entries`."""
+    several = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{value:,} {noun if value == 1 else several}"
+
+
+def listed(words: Sequence[str], most: int = 2) -> str:
+    """`a`, `a and b`, `a, b and 3 more`."""
+    shown = words if len(words) <= most else [*words[:most], f"{len(words) - most} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def seconds(value: Number) -> str:
+    """A duration that was measured: `4.2 s`, `3 min 20 s`, `2 h 5 min`."""
+    if value is None or missing(value):
+        return MISSING
+    if value < 60:
+        return number(value, 1) + SPACE + "s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes}{SPACE}min {rest}{SPACE}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}{SPACE}h {minutes}{SPACE}min"
+
+
+def rough_seconds(value: Number) -> str:
+    """A duration that is only estimated: `40 s`, `3 min`, `2.5 h`."""
+    if value is None or missing(value):
+        return MISSING
+    if value < 90:
+        return f"{max(round(value), 1)} s"
+    return f"{round(value / 60)} min" if value < 7200 else f"{value / 3600:.1f} h"
+
+
+def byte_size(value: float) -> str:
+    """`12.3 GiB`, `87 MiB`, `120 KiB`."""
+    if value < 2**20:
+        return f"{value / 2**10:.0f} KiB"
+    return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"
+
+
+def day(stamp: str | None) -> str:
+    """`20 Nov 2026, 14:05 UTC` of an ISO time; the text itself where it is not one."""
+    if not stamp:
+        return MISSING
+    try:
+        time = datetime.fromisoformat(stamp)
+    except ValueError:
+        return stamp
+    time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    return f"{time.day} {time:%b %Y, %H:%M} UTC"

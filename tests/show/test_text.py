@@ -1,0 +1,37 @@
+"""A user's own names, as a page shows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from skillviz.show import text
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("/data/models/minilm-l6", "minilm-l6"),
+        ("../out/minilm-sst2/", "minilm-sst2"),
+        ("microsoft/MiniLM", "microsoft/MiniLM"),
+        ("org/name@main", "org/name@main"),
+        ("org/name@" + "a1" * 20, "org/name@a1a1a1a"),
+        ("C:\\models\\mine", "mine"),
+        ("tasks/mine.yaml", "tasks/mine.yaml"),
+        ("./tasks/mine.yaml", "mine"),
+    ],
+)
+def test_short_sources(source: str, shown: str) -> None:
+    assert text.short_source(source) == shown
+
+
+def test_the_last_part_is_the_name_alone() -> None:
+    assert text.last_part("microsoft/MiniLM") == text.last_part("/data/MiniLM/") == "MiniLM"
+
+
+def test_a_users_names_are_not_read_as_markdown() -> None:
+    assert text.plain("a_b*c [d](e) $x$ :red[f]") == r"a\_b\*c \[d\]\(e\) \$x\$ \:red\[f\]"
+
+
+def test_a_command_in_a_sentence_stays_code() -> None:
+    assert text.with_code("set A_B; `run --x '${A_B}'` makes it") == r"set A\_B; `run --x '${A_B}'` makes it"
+    assert text.with_code("a `b") == r"a \`b"
