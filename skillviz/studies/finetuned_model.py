@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from skillviz.runs.spec import Readout, RunSpec
 from skillviz.tasks.paper import TASKS
 from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root, located
 from skillviz.tasks.refusals import refused
+from skillviz.tasks.stamp import file_stamp
 
 RETRAIN, MULTI, CONTINUAL = "graft-retrain", "multi-task", "continual"
 RECIPES = ("sgd", "adamw", "adamw-l1", "bitfit", "lora", RETRAIN, MULTI, CONTINUAL)
@@ -144,10 +146,15 @@ def task_name(task: str) -> str:
         name = task.strip().lower().replace("-", "_").replace(" ", "_")
         return TASKS[name].name if name in TASKS else task
     try:
-        content = yaml.safe_load(located(task).read_text(encoding="utf-8"))
-        return str(content["name"])
+        return _name_in(*file_stamp(located(task)))
     except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
         raise UnknownTask(f"there is no task file {task} with a name; how to write one: docs/add-a-task.md.") from error
+
+
+@lru_cache(maxsize=1024)
+def _name_in(path: str, size: int, changed: int) -> str:
+    """The name in a task file of this size and time: a plan asks for the same name at each of its steps."""
+    return str(yaml.safe_load(Path(path).read_text(encoding="utf-8"))["name"])
 
 
 def slug(text: str) -> str:
