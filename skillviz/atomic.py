@@ -1,13 +1,16 @@
-"""Writing a file so that a reader sees all of it or nothing: temporary, fsync, rename."""
+"""Files and folders that a reader sees whole or not at all: write to a draft, fsync, rename."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock
 
 from skillviz.errors import DiskFull, is_disk_full
 
@@ -20,7 +23,7 @@ def write_file(path: Path, write: Callable[[Path], object]) -> None:
     After a crash at any point `path` holds what it held before, or all of the new content. Of several that write
     at once the last one counts.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")  # another may write it just now
+    temporary = _hidden(path)
     with disk_errors(path):
         try:
             write(temporary)
@@ -38,13 +41,62 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
+def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
+    """A draft folder beside `target`, which becomes it once the body is done; nothing is left where that fails.
+
+    A folder that is there already is an OSError; with `replace` it stays until the draft is whole and on disk, and
+    then makes room. Raises DiskFull.
+    """
+    draft = _hidden(target)
+    with disk_errors(target):
+        try:
+            draft.mkdir(parents=True)
+            yield draft
+            for path in (*draft.rglob("*"), draft):
+                _sync(path)
+            if replace and target.is_dir():
+                old = _hidden(target)
+                os.replace(target, old)
+                os.replace(draft, target)
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                os.replace(draft, target)
+            _sync(target.parent)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def folder_lock(target: Path) -> Iterator[None]:
+    """While one process makes this folder others wait; drafts of it that killed processes left are removed."""
+    locks = target.parent / ".locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with FileLock(locks / f"{target.name}.lock"):
+        for left in target.parent.glob(f".{target.name}.*{TEMPORARY}"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def remove_folder(path: Path) -> None:
+    """Removes a folder so that no reader sees half of it."""
+    grave = _hidden(path)
+    os.rename(path, grave)
+    shutil.rmtree(grave)
+
+
+@contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
     """Turns "no space left", wrapped by a library or not, into DiskFull."""
     try:
         yield
+    except DiskFull:
+        raise
     except Exception as error:
         if is_disk_full(error):
-            raise _disk_full(path) from error
+            raise DiskFull(
+                f"there is no space left to write {path.name} in {path.parent}; it is not stored. "
+                "Free some space or choose another folder (--runs-dir, --out)."
+            ) from error
         raise
 
 
@@ -54,11 +106,9 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _disk_full(path: Path) -> DiskFull:
-    return DiskFull(
-        f"there is no space left to write {path.name} in {path.parent}; the run is not stored. "
-        "Free some space or choose another folder with --runs-dir."
-    )
+def _hidden(path: Path) -> Path:
+    """A name beside `path` for a draft: hidden, and of this writer alone, as another may write at the same time."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
 
 
 def _sync(path: Path) -> None:

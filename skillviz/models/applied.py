@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -13,8 +11,9 @@ from typing import Any
 
 import torch
 
+from skillviz.atomic import whole_folder
 from skillviz.core.graft import Graft
-from skillviz.errors import BadInput, CorruptFile, DiskFull, RandomHead, WrongBase, is_disk_full
+from skillviz.errors import BadInput, CorruptFile, RandomHead, WrongBase
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.heads import is_linear
@@ -83,38 +82,15 @@ def refuse_full_folder(out: Path, overwrite: bool, base: str | Path | None = Non
 def write_model(
     out: Path, model: Any, tokenizer: Any, extra: Mapping[str, str] | None = None, *, overwrite: bool = False
 ) -> None:
-    """Write model, tokenizer and `extra` (file name to text) beside `out`, then rename.
-
-    Raises DiskFull where there is no space; nothing of the new folder is then left.
-    """
-    out = out.absolute()
+    """Writes model, tokenizer and `extra` (file name to text), whole or not at all; raises DiskFull."""
     refuse_full_folder(out, overwrite)
-    part = out.parent / f".{out.name}.{os.getpid()}.part"
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(part, ignore_errors=True)
+    with whole_folder(out.absolute(), replace=True) as draft:
         with quiet():
-            model.save_pretrained(part)
+            model.save_pretrained(draft)
         if tokenizer is not None:
-            tokenizer.save_pretrained(part)
+            tokenizer.save_pretrained(draft)
         for name, text in (extra or {}).items():
-            (part / name).write_text(text, encoding="utf-8")
-        swap(part, out)
-    except Exception as error:
-        if is_disk_full(error):
-            raise DiskFull(f"no space is left in {out.parent} for the model; free some and repeat.") from error
-        raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def swap(part: Path, out: Path) -> None:
-    """Put the finished folder in place; an old one is taken away only then."""
-    old = out.parent / f".{out.name}.{os.getpid()}.old"
-    if out.is_dir():
-        out.rename(old)
-    part.rename(out)
-    shutil.rmtree(old, ignore_errors=True)
+            (draft / name).write_text(text, encoding="utf-8")
 
 
 def _check_base(info: ModelInfo, header: Mapping[str, Any], force: bool) -> list[str]:

@@ -8,13 +8,13 @@ the fingerprint of which base they are to be filled. Names and headers need no t
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skillviz.atomic import whole_folder
 from skillviz.errors import BadInput, BadModel, CorruptFile, WrongBase
 from skillviz.models.checkpoint import SINGLE, ModelInfo, read_info
 from skillviz.models.fetch import resolve
@@ -150,13 +150,7 @@ def _bytes(stored: Stored) -> bytes:
 
 def _rewritten(folder: Path, config: Mapping[str, Any], save: Any) -> None:
     """The folder with another configuration and other weights, put in place of the old one in one move."""
-    part, old = (folder.parent / f".{folder.name}.{os.getpid()}.{end}" for end in ("part", "old"))
-    try:
-        shutil.copytree(folder, part, ignore=shutil.ignore_patterns(SINGLE))
-        (part / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        save(part / SINGLE)
-        folder.rename(old)
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
+    with whole_folder(folder, replace=True) as draft:
+        shutil.copytree(folder, draft, ignore=shutil.ignore_patterns(SINGLE), dirs_exist_ok=True)
+        (draft / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        save(draft / SINGLE)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillviz.atomic import disk_errors, sha256, write_text
+from skillviz.atomic import disk_errors, remove_folder, sha256, whole_folder, write_text
 from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError
 from skillviz.runs.alive import is_alive
 from skillviz.runs.folder import OPEN, PROCESS, WORK, RunFolder, artifacts, now, record_text
@@ -69,15 +68,10 @@ class Store:
         with written(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
             run_id = self._free_id(name_of(spec, size, task))
-            draft = self.root / f".new-{run_id}"
-            try:
-                (draft / WORK).mkdir(parents=True)
+            with whole_folder(self.root / run_id) as draft:
+                (draft / WORK).mkdir()
                 record = RunRecord(run_id=run_id, spec=spec, key=spec.key(), status="queued", created=now())
-                write_text(draft / RECORD, record_text(record))
-                os.rename(draft, self.root / run_id)
-            except BaseException:
-                shutil.rmtree(draft, ignore_errors=True)
-                raise
+                (draft / RECORD).write_text(record_text(record), encoding="utf-8")
         return RunFolder(self.root / run_id)
 
     def list(self) -> Sequence[Run]:
@@ -134,10 +128,8 @@ class Store:
             raise RunNotFound(f"there is no run folder '{run_id}' in {self.root}; nothing was deleted.")
         if is_alive(path / WORK):
             raise StoreError(f"run {run_id} is running; cancel it before deleting it.")
-        grave = self.root / f".deleted-{run_id}-{secrets.token_hex(3)}"
         with written(self.root):
-            os.rename(path, grave)
-            shutil.rmtree(grave)
+            remove_folder(path)
             self._note_path(run_id).unlink(missing_ok=True)
 
     def note(self, run_id: str) -> str:

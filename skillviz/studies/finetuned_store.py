@@ -4,19 +4,14 @@ were made of has changed."""
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from filelock import FileLock
-
-from skillviz.atomic import write_text
+from skillviz.atomic import folder_lock, whole_folder, write_text
 from skillviz.errors import BadInput, BadModel, RunNotFound
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
@@ -29,7 +24,6 @@ from skillviz.studies.finetuned_model import CONTINUAL, MULTI, RETRAIN, FineTune
 from skillviz.studies.staleness import DATA, DEFINITION, REGIONS
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
-from skillviz.tasks.project import finetuned_root
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Files
 from skillviz.tasks.user_file import data_files
@@ -104,14 +98,13 @@ def make(
 
     Of two who ask at once one waits for the other. Raises what fine-tuning raises; nothing is left then.
     """
-    root, folder = finetuned_root(), folder_of(spec)
-    with written(root):
-        (root / ".locks").mkdir(parents=True, exist_ok=True)
-    with FileLock(root / ".locks" / f"{folder.name}.lock"):
-        if (found := made(spec, store)) is not None:
-            return found
-        with _draft(folder) as part:
-            _train(spec, part, store, device, progress, command)
+    folder = folder_of(spec)
+    with ExitStack() as stack:
+        with written(folder.parent):
+            stack.enter_context(folder_lock(folder))
+        if made(spec, store) is None:
+            with whole_folder(folder, replace=True) as part:
+                _train(spec, part, store, device, progress, command)
     return folder
 
 
@@ -156,27 +149,6 @@ def finetuned_record(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) and found.get("schema_version") == RECORD_VERSION else None
-
-
-@contextmanager
-def _draft(folder: Path) -> Iterator[Path]:
-    """A folder beside the member's; what is in it at the end becomes the member, at once and on disk."""
-    part = folder.parent / f".{folder.name}.{secrets.token_hex(4)}"
-    with written(folder.parent):
-        for left in folder.parent.glob(f".{folder.name}.*"):  # of processes that were killed
-            shutil.rmtree(left, ignore_errors=True)
-        part.mkdir()
-    try:
-        yield part
-        with written(folder.parent):
-            _sync(part)
-            old = folder.parent / f".{folder.name}.old"
-            if folder.exists():
-                folder.rename(old)
-            part.rename(folder)
-            shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _train(
@@ -237,13 +209,3 @@ def device_name(device: str) -> str:
 def _state(path: Path) -> tuple[str, int, int]:
     state = path.stat()
     return str(path), state.st_size, state.st_mtime_ns
-
-
-def _sync(folder: Path) -> None:
-    """Makes sure that all of the folder is on disk before its name says that it is whole."""
-    for path in (*folder.rglob("*"), folder):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

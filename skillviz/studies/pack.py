@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillviz.atomic import sha256
+from skillviz.atomic import sha256, whole_folder
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.folder import record_text
@@ -53,17 +51,14 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
     counts = {"runs": 0, "scores": 0, "there": 0, "bytes": 0}
     with written(to.root):
         for key, run in found.runs.items():
-            is_there = key in there.runs and _is_same(there.runs[key], run)
+            is_there = (to.root / run.id).exists() or (key in there.runs and _is_same(there.runs[key], run))
             _count(counts, "runs", 0 if is_there else _copied_run(run, to.root, rankings))
         for key, score in found.scores.items():
             target, names = to.root / score.path.relative_to(store.root), ("score.json", *score.record.files)
-            if key in there.scores and not _is_same(there.scores[key], score):
-                shutil.rmtree(target)
-            _count(counts, "scores", _copied(score.path, target, names))
-        names = ("study.yaml", "study.json", *folder.record.files)
+            is_there = key in there.scores and _is_same(there.scores[key], score)
+            _count(counts, "scores", 0 if is_there else _copied(score.path, target, names))
         target = to.root / FOLDER / source.name
-        shutil.rmtree(target, ignore_errors=True)
-        counts["bytes"] += _copied(source, target, names)
+        counts["bytes"] += _copied(source, target, ("study.yaml", "study.json", *folder.record.files))
     return Packed(**counts, path=target)
 
 
@@ -80,7 +75,7 @@ def _made_of(found: Run | Score) -> list[str]:
 
 
 def _copied_run(run: Run, root: Path, rankings: bool) -> int:
-    """The bytes written for a run; 0 where it is there."""
+    """The bytes written for a run."""
     kept = {name: note for name, note in run.record.files.items() if rankings or name != RANKING}
 
     def compacted(part: Path) -> None:
@@ -101,21 +96,13 @@ def _copied_run(run: Run, root: Path, rankings: bool) -> int:
 
 
 def _copied(source: Path, target: Path, names: tuple[str, ...], changed: Callable[[Path], None] | None = None) -> int:
-    """The bytes written to a new folder `target`: these files of `source`, changed in place; 0 where it is there."""
-    if target.exists():
-        return 0
-    part = target.parent / f".new-{target.name}-{secrets.token_hex(3)}"
-    try:
-        part.mkdir(parents=True)
+    """The bytes written to the folder `target`: these files of `source`, changed in place."""
+    with whole_folder(target, replace=True) as draft:
         for name in names:
-            shutil.copyfile(source / name, part / name)
+            shutil.copyfile(source / name, draft / name)
         if changed is not None:
-            changed(part)
-        size = sum(path.stat().st_size for path in part.iterdir())
-        os.rename(part, target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return size
+            changed(draft)
+        return sum(path.stat().st_size for path in draft.iterdir())
 
 
 def _count(counts: dict[str, int], kind: str, written_bytes: int) -> None:

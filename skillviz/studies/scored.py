@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from filelock import FileLock
 
-from skillviz.atomic import sha256, write_file, write_text
+from skillviz.atomic import folder_lock, sha256, whole_folder
 from skillviz.runs import tables
 from skillviz.runs.folder import now
 from skillviz.runs.progress import Progress, Report, silent
@@ -45,34 +38,19 @@ def make_score(
     session.refuse_unfit(asked)
     fields, frame = _computed(spec, asked, session, report)
     target = score_path(store.root, spec)
-    part = target.parent / f".new-{target.name}-{secrets.token_hex(3)}"
-    with _alone(store.root, target):
-        try:
-            part.mkdir()
-            _store(part, frame)
-            path = part / PREDICTIONS
+    with written(store.root), folder_lock(target):
+        with whole_folder(target, replace=True) as draft:
+            path = draft / PREDICTIONS
+            checked = tables.check(frame, "predictions")
+            checked.to_parquet(path, index=False, **tables.encoding(checked))
             files = {PREDICTIONS: FileNote(sha256=sha256(path), size=path.stat().st_size)}
             seconds = round(time.perf_counter() - started, 3)
             record = ScoreRecord(key=spec.key(), spec=spec, created=now(), seconds=seconds, files=files, **fields)
-            write_text(part / RECORD, json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False) + "\n")
-            _swap(part, target)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-        found = read_score(target)
-    assert found is not None
-    return found
-
-
-@contextmanager
-def _alone(root: Path, target: Path) -> Iterator[None]:
-    """While one stores these scores others wait; what a killed process left of them is taken away."""
-    locks = target.parent / ".locks"
-    with written(root):
-        locks.mkdir(parents=True, exist_ok=True)
-        with FileLock(locks / f"{target.name}.lock"):
-            for left in (*target.parent.glob(f".new-{target.name}-*"), target.parent / f".old-{target.name}"):
-                shutil.rmtree(left, ignore_errors=True)
-            yield
+            text = json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
+            (draft / RECORD).write_text(text, encoding="utf-8")
+        scores = read_score(target)
+    assert scores is not None
+    return scores
 
 
 def _computed(spec: ScoreSpec, asked: Any, session: Session, report: Report) -> tuple[dict[str, Any], pd.DataFrame]:
@@ -108,17 +86,3 @@ def _computed(spec: ScoreSpec, asked: Any, session: Session, report: Report) -> 
         "versions": versions(), "commit": commit(),
     }  # fmt: skip
     return fields, pd.concat(frames, ignore_index=True)
-
-
-def _store(part: Path, frame: pd.DataFrame) -> None:
-    checked = tables.check(frame, "predictions")
-    write_file(part / PREDICTIONS, lambda to: checked.to_parquet(to, index=False, **tables.encoding(checked)))
-
-
-def _swap(part: Path, target: Path) -> None:
-    """Puts the finished folder in place; an old one is taken away only then."""
-    old = target.parent / f".old-{target.name}"
-    if target.exists():
-        os.rename(target, old)
-    os.rename(part, target)
-    shutil.rmtree(old, ignore_errors=True)

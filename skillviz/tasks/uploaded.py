@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from skillviz.atomic import whole_folder
 from skillviz.errors import BadData, BadInput, SkillvizError
 from skillviz.tasks.reading import cells, from_file, quiet
 from skillviz.tasks.splits import Splits, load
@@ -105,28 +104,26 @@ def save(draft: Draft, root: Path) -> tuple[Path, Splits]:
     """
     if not NAME.fullmatch(draft.name):
         raise BadInput(f"'{draft.name}' cannot name a task; use letters, digits, '-', '_' and '.', at most 60.")
-    folder, part = root / draft.name, root / f".new-{secrets.token_hex(4)}"
+    folder = root / draft.name
     if folder.exists():
         raise BadInput(f"there is a task '{draft.name}' in {root} already, which is never overwritten; name it anew.")
     try:
-        part.mkdir(parents=True)
-        data, source = _write_data(draft, part)
-        text = yaml.safe_dump(_task_file(draft, data, source), sort_keys=False, allow_unicode=True)
-        (part / FILE).write_text(text, encoding="utf-8")
-        splits = load(read_task(part / FILE))
-        os.rename(part, folder)
-    except SkillvizError as error:
-        raise type(error)(str(error.args[0]).replace(f"{part}{os.sep}", "")) from error
+        with whole_folder(folder) as part:
+            data, source = _write_data(draft, part)
+            text = yaml.safe_dump(_task_file(draft, data, source), sort_keys=False, allow_unicode=True)
+            (part / FILE).write_text(text, encoding="utf-8")
+            try:
+                splits = load(read_task(part / FILE))
+            except SkillvizError as error:
+                raise type(error)(str(error.args[0]).replace(f"{part}{os.sep}", "")) from error
     except OSError as error:
         raise BadInput(f"the task cannot be written to {folder}: {error.strerror}.") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return folder / FILE, splits
 
 
 def saved(root: Path) -> list[Path]:
     """The task files that were written under `root`, by name."""
-    return sorted(root.glob(f"*/{FILE}"))
+    return sorted(path for path in root.glob(f"*/{FILE}") if not path.parent.name.startswith("."))
 
 
 def set_aside(count: int) -> np.ndarray:

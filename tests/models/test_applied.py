@@ -111,4 +111,4 @@ def test_a_full_disk_leaves_the_old_folder(tmp_path, monkeypatch):
     with pytest.raises(DiskFull):
         save_applied(result, out, overwrite=True)
     assert (out / "kept").read_text() == "kept"
-    assert not [p for p in tmp_path.iterdir() if p.name.endswith((".part", ".old"))]
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]

@@ -118,7 +118,7 @@ def test_a_crash_at_any_rename_leaves_no_listed_run(
     assert len(store.list()) == (lost > RENAMES)
     assert store.unreadable() == []
     assert not list(store.root.rglob("*.part"))
-    assert not list(store.root.glob(".new-*"))
+    assert not list(store.root.glob(".*"))
 
 
 KILLED = """

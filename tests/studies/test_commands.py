@@ -6,7 +6,9 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
@@ -113,18 +115,19 @@ def test_scores_stored_by_several_at_once_are_whole(
     target = score_path(store.root, spec)
     kept = read_score(target)
     assert kept is not None
-    for left in (f".new-{target.name}-dead", f".old-{target.name}"):
-        (target.parent / left).mkdir()
+    (target.parent / f".{target.name}.dead.part").mkdir()
     computed, barrier = scored._computed(spec, spec.run_spec("cpu"), Session(), silent), Barrier(3)
     monkeypatch.setattr(scored, "_computed", lambda *_: (barrier.wait(60), computed)[1])
-    swap, under_way = scored._swap, []
+    whole_folder, under_way = scored.whole_folder, []
 
-    def seen(part: Path, to: Path) -> None:
-        time.sleep(0.2)
-        under_way.append(len(list(to.parent.glob(".new-*"))))
-        swap(part, to)
+    @contextmanager
+    def seen(to: Path, **options: bool) -> Iterator[Path]:
+        with whole_folder(to, **options) as draft:
+            yield draft
+            time.sleep(0.2)
+            under_way.append(len(list(to.parent.glob(f".{to.name}.*"))))
 
-    monkeypatch.setattr(scored, "_swap", seen)
+    monkeypatch.setattr(scored, "whole_folder", seen)
     with ThreadPoolExecutor(3) as pool:
         made = list(pool.map(lambda _: scored.make_score(spec, store, Session(), device="cpu"), range(3)))
     assert under_way == [1, 1, 1]
@@ -291,7 +294,7 @@ def test_a_study_that_ended_before_it_began(log: str | None, state: str, tiny: P
         (folder / "work" / "log.txt").write_text(f"about 3 s\n{log}")
     (job,) = jobs.study_jobs(store)
     assert job.state == state
-    ending = Path(str(jobs.__file__)).parents[1] / "commands" / "ending.py"
+    ending = Path(str(jobs.__file__)).parents[1] / "commands" / "exit_codes.py"
     assert f'"{jobs.INTERRUPTED}"' in ending.read_text(), "what a process says that was asked to end"
 
 

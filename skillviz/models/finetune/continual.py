@@ -12,14 +12,16 @@ from typing import Any
 
 import torch
 
+from skillviz.atomic import whole_folder
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
+from skillviz.models.applied import refuse_full_folder
 from skillviz.models.device import pick
 from skillviz.models.finetune.grid import Attempt, Tell
 from skillviz.models.finetune.model_folder import write_folder
 from skillviz.models.finetune.recipes import check_use
 from skillviz.models.finetune.retrain import about, check_region, hold, union
-from skillviz.models.finetune.shared_body import check_tasks, open_together, whole_folder
+from skillviz.models.finetune.shared_body import check_tasks, open_together
 from skillviz.models.finetune.single_task import Finetuned, report_of
 from skillviz.models.finetune.trainer import Trainee
 from skillviz.models.finetune.training import Pupil, TrainStep, best_of, descend
@@ -75,7 +77,8 @@ def finetune_sequence(
     chosen = pick(device)
     names = region_runs or [None] * len(tasks)
     told = [about(region, run) for region, run in zip(regions or (), names, strict=False)]
-    with whole_folder(out, overwrite, base) as part:
+    refuse_full_folder(out, overwrite, base)
+    with whole_folder(out.absolute(), replace=True) as part:
         plan = DataPlan(k_shot, data_seed, max_train, max_validation, max_test, evaluate_test)
         learned = materials(tasks, plan, readout)
         trainees = open_together(base, learned, recipes[0], chosen)

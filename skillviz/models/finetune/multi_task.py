@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from skillviz.atomic import whole_folder
+from skillviz.models.applied import refuse_full_folder
 from skillviz.models.device import pick
 from skillviz.models.finetune.grid import Attempt, Searched, Tell, points, search
 from skillviz.models.finetune.model_folder import write_folder
 from skillviz.models.finetune.recipes import check_use
-from skillviz.models.finetune.shared_body import check_tasks, open_together, together, whole_folder
+from skillviz.models.finetune.shared_body import check_tasks, open_together, together
 from skillviz.models.finetune.single_task import Finetuned, report_of
 from skillviz.models.finetune.trainer import Trainee
 from skillviz.models.finetune.training import Pupil, TrainStep, best_of, descend
@@ -61,7 +63,8 @@ def finetune_tasks(
         readout, 2, None, total, lr, batch_size, seed, head=head, name="multi-task", optimizer=optimizer
     )
     chosen = pick(device)
-    with whole_folder(out, overwrite, base) as part:
+    refuse_full_folder(out, overwrite, base)
+    with whole_folder(out.absolute(), replace=True) as part:
         plan = DataPlan(k_shot, data_seed, max_train, max_validation, max_test, evaluate_test)
         learned = materials(tasks, plan, readout)
         tried = points(recipe, grid, optimizer)

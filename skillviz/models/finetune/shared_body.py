@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from skillviz.errors import BadInput, DiskFull, is_disk_full
-from skillviz.models.applied import refuse_full_folder, swap
+from skillviz.errors import BadInput
 from skillviz.models.finetune.trainer import Trainee, open_trainee
 from skillviz.models.finetune.training_config import Recipe
 from skillviz.models.finetune.training_data import Material
@@ -42,25 +38,6 @@ def check_tasks(tasks: Sequence[Task]) -> None:
             raise BadInput(f"the task '{name}' is given twice; name each task once.")
         if Path(name).name != name:
             raise BadInput(f"the task '{name}' cannot name a folder; give it a name without '/'.")
-
-
-@contextmanager
-def whole_folder(out: Path, overwrite: bool, base: str | None = None) -> Iterator[Path]:
-    """A folder to write into, which becomes `out` when all is done and leaves nothing where something fails."""
-    refuse_full_folder(out, overwrite, base)
-    out = out.absolute()
-    part = out.parent / f".{out.name}.{os.getpid()}.whole"
-    try:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        yield part
-        swap(part, out)
-    except OSError as error:
-        if is_disk_full(error):
-            raise DiskFull(f"no space is left in {out.parent} for the models; free some and repeat.") from error
-        raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _joined(first: Trainee, other: Trainee) -> Trainee:

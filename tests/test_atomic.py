@@ -1,0 +1,112 @@
+"""Folders that a reader sees whole or not at all; files: tests/runs/test_folder.py."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skillviz import atomic
+from skillviz.errors import DiskFull
+
+
+def fill(folder: Path, text: str = "new") -> None:
+    (folder / "deep").mkdir()
+    (folder / "deep" / "a.txt").write_text(text)
+    (folder / "b.txt").write_text(text)
+
+
+def texts(folder: Path) -> dict[str, str]:
+    return {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file()}
+
+
+NEW = {"deep/a.txt": "new", "b.txt": "new"}
+
+
+def test_a_folder_appears_when_it_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "parents" / "model"
+    with atomic.whole_folder(target) as draft:
+        fill(draft)
+        assert not target.exists() and draft.parent == target.parent and draft.name.startswith(".model.")
+    assert texts(target) == NEW and list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_body_that_fails_leaves_what_was_there(tmp_path: Path, error: type[BaseException], replace: bool) -> None:
+    target = tmp_path / "model"
+    if replace:
+        target.mkdir()
+        (target / "old.txt").write_text("old")
+    with pytest.raises(error), atomic.whole_folder(target, replace=replace) as draft:
+        fill(draft)
+        raise error
+    assert [texts(path) for path in tmp_path.iterdir()] == ([{"old.txt": "old"}] if replace else [])
+
+
+def test_a_folder_is_replaced_only_where_that_is_said(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    target.mkdir()
+    (target / "old.txt").write_text("old")
+    with pytest.raises(OSError), atomic.whole_folder(target) as draft:
+        fill(draft)
+    assert [texts(path) for path in tmp_path.iterdir()] == [{"old.txt": "old"}]
+    with atomic.whole_folder(target, replace=True) as draft:
+        fill(draft)
+        assert texts(target) == {"old.txt": "old"}
+    assert [texts(path) for path in tmp_path.iterdir()] == [NEW]
+
+
+def test_every_file_is_on_disk_before_the_folder_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, synced = tmp_path / "model", []
+    monkeypatch.setattr(atomic, "_sync", lambda path: synced.append((path.name, target.exists())))
+    with atomic.whole_folder(target) as draft:
+        fill(draft)
+    before = {name for name, is_there in synced if not is_there}
+    assert before == {"deep", "a.txt", "b.txt", draft.name} and synced[-1] == (tmp_path.name, True)
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(atomic, "_sync", full)
+    with pytest.raises(DiskFull, match=r"model in .*--out") as caught, atomic.whole_folder(tmp_path / "model") as draft:
+        fill(draft)
+    assert "\n" not in str(caught.value) and list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from skillviz import atomic
+from tests.test_atomic import fill
+target = Path(sys.argv[1])
+with atomic.folder_lock(target), atomic.whole_folder(target) as draft:
+    fill(draft)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(target)], cwd=Path.cwd())
+    assert done.returncode == -signal.SIGKILL and not target.exists()
+    assert len(list(tmp_path.glob(".model.*"))) == 1
+    with atomic.folder_lock(target):
+        assert not list(tmp_path.glob(".model.*"))
+
+
+def test_a_folder_is_removed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "run"
+    target.mkdir()
+    fill(target)
+    seen: list[Path] = []
+    monkeypatch.setattr(atomic.shutil, "rmtree", lambda path: seen.append(path))
+    atomic.remove_folder(target)
+    assert not target.exists() and texts(seen[0]) == NEW and seen[0].name.startswith(".")
