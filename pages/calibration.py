@@ -3,7 +3,8 @@
 import streamlit as st
 
 from skillviz.show import calibration as exhibits
-from skillviz.ui import measures, page
+from skillviz.show import measures
+from skillviz.ui import page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.calibration import calibration_controls
 

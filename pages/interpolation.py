@@ -3,10 +3,11 @@
 import streamlit as st
 
 from skillviz.show import interpolation as exhibits
+from skillviz.show import interpolation_words as words
 from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.interpolation import view, words
+from skillviz.ui.pages.interpolation import view
 from skillviz.ui.pages.interpolation.controls import controls_of
 
 run = page.begin("interpolation")

@@ -4,13 +4,13 @@ from functools import partial
 
 import streamlit as st
 
+from skillviz.show import measures, sentences
 from skillviz.show import overview as exhibits
-from skillviz.show import sentences
+from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.show.report.page import report
-from skillviz.ui import measures, page
+from skillviz.ui import page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.entries import headline_split
 from skillviz.ui.pages.overview import cards, provenance
 from skillviz.ui.pages.sparsity import sweep
 

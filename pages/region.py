@@ -3,10 +3,10 @@
 import streamlit as st
 
 from skillviz.plots.region import cells
+from skillviz.show import measures, sentences
 from skillviz.show import region as exhibits
-from skillviz.show import sentences
 from skillviz.show.glossary import about
-from skillviz.ui import controls, measures, page
+from skillviz.ui import controls, page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.region import tensor_cards
 

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from skillviz.show import sentences
+from skillviz.show import measures, sentences
 from skillviz.show import sparsity as exhibits
 from skillviz.show.glossary import about
-from skillviz.ui import controls, measures, page
+from skillviz.ui import controls, page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.sparsity import sweep
 

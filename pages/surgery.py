@@ -18,7 +18,7 @@ with answer:
 carried = st.container()
 left, right = st.columns([3, 2])
 with left:
-    show(exhibits.layout(made, theme()), run.id)
+    show(exhibits.layout(made.layers, theme()), run.id)
 with right:
     view.counts(made)
 with carried:  # the last to be filled: it waits for the models

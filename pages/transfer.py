@@ -2,11 +2,13 @@
 
 import streamlit as st
 
+from skillviz.show import measures
 from skillviz.show import transfer as exhibits
+from skillviz.show import transfer_words as words
 from skillviz.show.glossary import about
-from skillviz.ui import measures, page
+from skillviz.ui import page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.transfer import view, words
+from skillviz.ui.pages.transfer import view
 
 run = page.begin("transfer")
 own = view.own_scores(run)

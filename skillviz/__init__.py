@@ -59,7 +59,7 @@ _HOMES = {
     "Region": "skillviz.core.region",
     "Run": "skillviz.runs.run",
     "Task": "skillviz.tasks.task",
-    "open_run": "skillviz.commands.runs",
+    "open_run": "skillviz.runs.library",
     "task": "skillviz.tasks.registry",
 }
 """Names that need no torch; all others come from skillviz.api, which does."""

@@ -7,17 +7,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from skillviz.commands.localize import DEFAULT_METHOD, DEFAULT_SIZE
-from skillviz.commands.runs import open_run
-from skillviz.commands.scored import Evaluation, evaluate
 from skillviz.core.graft import Graft, complement, grafted
 from skillviz.core.region import Region
 from skillviz.models.finetune.single_task import Finetuned, finetune
 from skillviz.models.pair import ModelPair, load_pair
+from skillviz.runs.evaluation import Evaluation, evaluate
+from skillviz.runs.library import open_run
 from skillviz.runs.produce import produce
 from skillviz.runs.progress import Report
 from skillviz.runs.run import Run
-from skillviz.runs.spec import read_spec
+from skillviz.runs.spec import DEFAULT_LOCALIZER, DEFAULT_SIZE, read_spec
 from skillviz.runs.store import Store, store_root
 from skillviz.tasks.registry import task
 from skillviz.tasks.task import Task
@@ -49,7 +48,7 @@ def localize(
     task: str | PathLike[str] | Task,
     *,
     size: Size | Sequence[Size] = DEFAULT_SIZE,
-    method: str = DEFAULT_METHOD,
+    method: str = DEFAULT_LOCALIZER,
     runs_dir: str | Path | None = None,
     progress: Report | None = None,
     **settings: Any,

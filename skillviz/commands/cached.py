@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from skillviz.commands.output import METRIC_WORDS, PERCENT, print_json, print_rows, progress_bar, say
 from skillviz.commands.region_source import check_bases
-from skillviz.commands.runs import open_run
 from skillviz.commands.trained import Choice, check_choice, command_line, shown
 from skillviz.errors import BadInput
+from skillviz.runs.library import open_run
 from skillviz.runs.store import Store, store_root
 
 if TYPE_CHECKING:

@@ -50,9 +50,9 @@ def evaluate(
 
       python -m skillviz evaluate --base roberta-base --graft sst2.safetensors --task sst2
     """
-    from skillviz.commands import scored
+    from skillviz.runs import evaluation  # torch is loaded here alone, so that help stays quick
 
-    found = scored.evaluate(
+    found = evaluation.evaluate(
         base, finetuned, task, region=region, graft=graft, readout=readout.value if readout else None, k_shot=k_shot,
         data_seed=data_seed, max_validation=max_validation, max_test=max_test, device=device, dtype=dtype.value,
         force=force,

@@ -13,7 +13,7 @@ from skillviz.commands import options as given
 from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
-from skillviz.runs.spec import RunSpec, read_spec
+from skillviz.runs.spec import DEFAULT_LOCALIZER, DEFAULT_SIZE, RunSpec, read_spec
 from skillviz.runs.stopping import gently
 from skillviz.runs.store import Store, store_root
 
@@ -27,8 +27,6 @@ METHODS = (
 )  # fmt: skip
 """The names of core.localizers.table.LOCALIZERS, which imports torch; a test keeps the two equal."""
 
-DEFAULT_METHOD = str(RunSpec.model_fields["localizer"].default)
-DEFAULT_SIZE = "0.1%"
 
 
 class Autocast(StrEnum):
@@ -75,7 +73,7 @@ def localize(
             help=f"The localizer: {', '.join(METHODS)}. learned is the paper's, and its size is an outcome; recipe "
             "takes what --option recipe=JSON describes.",
         ),
-    ] = DEFAULT_METHOD,
+    ] = DEFAULT_LOCALIZER,
     size: Annotated[
         list[str] | None,
         typer.Option(

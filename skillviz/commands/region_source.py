@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillviz.commands.output import note
-from skillviz.commands.runs import open_run
 from skillviz.errors import WrongBase
+from skillviz.runs.library import open_run
 
 if TYPE_CHECKING:
     from skillviz.core.region import Region

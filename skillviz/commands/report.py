@@ -9,9 +9,9 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.output import print_json, say
-from skillviz.commands.runs import RunName, open_run
+from skillviz.commands.runs import RunName
 from skillviz.errors import BadInput
-from skillviz.runs.library import library
+from skillviz.runs.library import library, open_run
 from skillviz.runs.store import Store
 
 

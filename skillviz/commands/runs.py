@@ -10,21 +10,12 @@ import typer
 from skillviz.commands import options as given
 from skillviz.commands.output import estimate_text, note, print_json, print_rows, print_scores, say
 from skillviz.errors import CorruptRun
-from skillviz.runs.library import Library, library
+from skillviz.runs.library import Library, library, open_run
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, store_root
 
 app = typer.Typer(help="List, show, verify and delete stored runs.", no_args_is_help=True)
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or its folder.")]
-
-
-def open_run(run: str, runs_dir: Path | None = None) -> Run:
-    """The finished run of an id, a unique prefix or a folder; raises RunNotFound or CorruptRun."""
-    folder = Path(run).expanduser()
-    if (folder / "run.json").is_file():
-        folder = folder.resolve()
-        return Store(folder.parent).open(folder.name)
-    return library(runs_dir).open(run)
 
 
 @app.command("list")

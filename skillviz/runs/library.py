@@ -66,3 +66,12 @@ def library(runs_dir: Path | str | None = None) -> Library:
     """The user's store (see store_root) and the shipped runs."""
     roots = list(dict.fromkeys([store_root(runs_dir).resolve(), shipped_root().resolve()]))
     return Library([Store(root) for root in roots])
+
+
+def open_run(run: str, runs_dir: Path | None = None) -> Run:
+    """The finished run of an id, a unique prefix or a folder; raises RunNotFound or CorruptRun."""
+    folder = Path(run).expanduser()
+    if (folder / "run.json").is_file():
+        folder = folder.resolve()
+        return Store(folder.parent).open(folder.name)
+    return library(runs_dir).open(run)

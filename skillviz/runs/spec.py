@@ -20,6 +20,7 @@ Dtype = Literal["float32", "bfloat16"]
 
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
+DEFAULT_LOCALIZER, DEFAULT_SIZE = "stagewise", "0.1%"
 UNSAID = ("others",)  # fields that the canonical text leaves out while they are empty: keys of older runs stay
 
 
@@ -37,9 +38,9 @@ class RunSpec(BaseModel):
     finetuned: str = Field(min_length=1)
     task: str = Field(min_length=1)
     readout: Readout | None = None
-    localizer: str = "stagewise"
+    localizer: str = DEFAULT_LOCALIZER
     options: dict[str, Any] = Field(default_factory=dict)
-    sizes: tuple[str, ...] = ("0.1%",)
+    sizes: tuple[str, ...] = (DEFAULT_SIZE,)
     seed: int = Field(default=0, ge=0)
     data_seed: int = Field(default=0, ge=0)
     k_shot: int | None = Field(default=None, ge=1)

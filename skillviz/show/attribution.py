@@ -6,9 +6,9 @@ import pandas as pd
 
 from skillviz.plots.attribution import largest, layer_parts, token_layers, token_values
 from skillviz.plots.theme import state_style
+from skillviz.show import attributions
+from skillviz.show.attributions import Answer
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.ui.pages.examples import attributions
-from skillviz.ui.pages.examples.attributions import Answer
 
 
 @kept

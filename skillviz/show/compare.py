@@ -11,21 +11,13 @@ from skillviz.plots import compare as plots
 from skillviz.plots.calibration import reliability_diagram
 from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sparsity import by_size, metric_by_size
-from skillviz.plots.theme import Style, state_style
+from skillviz.plots.theme import Style
 from skillviz.show import alt
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
-from skillviz.ui.pages.compare.compared import Side
 
 HEIGHT = 480
 STATES = {"grafted": "grafts", "finetuned": "fine-tuned models"}
-
-
-def styles(found: Sequence[Side], tuned: Sequence[str] = ()) -> dict[str, Style]:
-    """Colour and marks of each run, and of the fine-tuned models under these names."""
-    own = state_style("finetuned")
-    others = {key: Style(f"fine-{key}", own.color, own.symbol, own.dash) for key in tuned}
-    return plots.run_styles([(side.key, side.entry.localizer, side.name) for side in found]) | others
 
 
 @kept

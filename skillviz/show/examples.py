@@ -11,8 +11,8 @@ from skillviz.core import formats
 from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
 from skillviz.plots.theme import state_style
+from skillviz.show.example_area import Area
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.ui.pages.examples.area import Area
 
 HEIGHT = 480
 MEASURES = {"confidence": "confidence in the true class", "margin": "margin of the true class"}

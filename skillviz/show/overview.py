@@ -7,9 +7,8 @@ import pandas as pd
 from skillviz.plots.history import search_history
 from skillviz.plots.overview import state_comparison
 from skillviz.runs.record import RunRecord, Scores
-from skillviz.show import alt
+from skillviz.show import alt, measures
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.ui import measures
 
 HEIGHT = 620
 

@@ -8,14 +8,15 @@ from skillviz.core import formats
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import beside
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.ui.pages.paper.table import NAMES
+
+METRIC_NAMES = {"ece": "ECE", "agreement": "agreement", "overlap_iou": "IoU with the FISH mask"}
 
 
 @kept
 def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, theme: str) -> Exhibit:
     """One metric of every task and method, published and here; `table` are the rows as words."""
     tasks = list(dict.fromkeys(table["task"]))
-    name = NAMES.get(metric, metric)
+    name = METRIC_NAMES.get(metric, metric)
     both = set(marks["source"]) == {"here", "published"}
     ours = "filled marks are measured here, with 95 % intervals over examples and seeds; " if both else ""
     return Exhibit(

@@ -9,10 +9,8 @@ from skillviz.plots.composition import movement_by_layer, shares_by_kind, shares
 from skillviz.plots.region import cells, density_map
 from skillviz.plots.tensor import head_counts, tensor_map, top_lines
 from skillviz.plots.theme import kind_style
-from skillviz.show import alt, sentences
+from skillviz.show import alt, measures, sentences, tensors
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.ui import measures
-from skillviz.ui.pages.region import tensors
 
 WITHIN = {"region": "the whole region", "kind": "each kind's own entries"}
 LINES = {"row": "Fullest rows", "column": "Fullest columns", "head": "Attention heads"}

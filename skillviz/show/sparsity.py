@@ -6,9 +6,8 @@ import pandas as pd
 
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.runs.record import RunRecord
-from skillviz.show import alt, sentences
+from skillviz.show import alt, measures, sentences
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.ui import measures
 
 HEIGHT = 520
 

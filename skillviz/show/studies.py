@@ -17,7 +17,6 @@ from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
-from skillviz.ui.pages.methods.tables import every_point
 
 SHARED = {
     "iou": "of all entries that either region has, the percentage that both have",
@@ -26,9 +25,8 @@ SHARED = {
 
 
 @kept
-def scores(table: pd.DataFrame, id_task: str, task: str, metric: str, theme: str) -> Exhibit:
+def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: str) -> Exhibit:
     """One metric of all methods of a task by the parameters that they touch."""
-    points = every_point(table, id_task, task)
     shown = points[points["metric"] == metric].reset_index(drop=True)
     before = shown.loc[shown["method"] == "pretrained", "value"]
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}

@@ -10,25 +10,22 @@ from skillviz.plots.examples import class_probabilities
 from skillviz.plots.overview import state_comparison
 from skillviz.plots.region import cells, density_map
 from skillviz.runs.record import RunRecord
-from skillviz.show import alt
+from skillviz.show import alt, grafted, measures
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.ui import measures
-from skillviz.ui.pages.surgery import grafted
-from skillviz.ui.pages.surgery.grafted import Grafted
-from skillviz.ui.pages.surgery.hand_region import Made
+from skillviz.show.grafted import Grafted
 
 
 @kept
-def layout(made: Made, theme: str) -> Exhibit:
+def layout(layers: pd.DataFrame, theme: str) -> Exhibit:
     """The map of layers and module kinds."""
-    table = cells(made.layers)
+    table = cells(layers)
     return Exhibit(
         name="layout",
         title="Where it lies",
-        figure=density_map(made.layers, theme=theme),
+        figure=density_map(layers, theme=theme),
         reads="light squares hold more of the region than their share, dark ones less, empty ones nothing. Biases "
         "of all kinds are one column.",
-        alt=alt.density(table) if made.size else "The map is empty: no entry is chosen.",
+        alt=alt.density(table) if layers["selected"].any() else "The map is empty: no entry is chosen.",
         table=table,
         words=("enrichment",),
     )

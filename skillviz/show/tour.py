@@ -13,11 +13,9 @@ from skillviz.plots.examples import class_probabilities
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import STATES, localizer_style
 from skillviz.runs.record import Estimate, RunRecord
-from skillviz.show import alt
+from skillviz.show import alt, grafted, measures
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.show.sentences import metric_title
-from skillviz.ui import measures
-from skillviz.ui.pages.surgery import grafted
 
 HEIGHT = 420
 CHOSEN = "chosen"

@@ -9,10 +9,9 @@ import pandas as pd
 from skillviz.plots.theme import state_style
 from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
 from skillviz.runs.record import Scores, TransferNote
-from skillviz.show import text
+from skillviz.show import measures, text
 from skillviz.show.exhibit import Exhibit, kept
 from skillviz.show.sentences import METRIC_WORDS, metric_difference, metric_title, metric_value
-from skillviz.ui import measures
 
 SHOWN = ("pretrained", "grafted", "finetuned")
 

@@ -19,10 +19,10 @@ from skillviz.runs.folder import OPEN
 from skillviz.runs.region_expression import NAME as BY_HAND  # also the field of the address
 from skillviz.runs.spec import RunSpec
 from skillviz.show import alt, sentences, text
+from skillviz.show.entries import headline_scores
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, job_words, page_table
 from skillviz.ui.chart import chart, theme
-from skillviz.ui.entries import headline_scores
 from skillviz.ui.job_words import Steps
 
 EVERY = 1.0  # seconds between two looks at an open job

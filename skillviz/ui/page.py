@@ -12,10 +12,10 @@ from skillviz.errors import SkillvizError, StoreError
 from skillviz.runs.record import Scores
 from skillviz.runs.run import Run
 from skillviz.show import sentences, text
+from skillviz.show.entries import Entry, first_choice
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, study_choice, study_words
 from skillviz.ui import page_table as pages
-from skillviz.ui.entries import Entry, first_choice
 from skillviz.ui.picker import caption, picker
 
 FIRST_RUN = """\

@@ -14,8 +14,8 @@ from typing import Literal
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from skillviz.show.entries import demo_choice
 from skillviz.ui import address, cache
-from skillviz.ui.entries import demo_choice
 
 PROJECT = Path(__file__).resolve().parents[2]
 GROUPS = ("Start", "This run", "Many runs", "Reference")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from skillviz.core import formats
-from skillviz.show import text
-from skillviz.ui import address, small_world
-from skillviz.ui.entries import LEVELS, Entry, level_labels, level_value, options, switched
+from skillviz.show import small_world, text
+from skillviz.show.entries import LEVELS, Entry, level_labels, level_value, options, switched
+from skillviz.ui import address
 
 TITLES = {"pair": "Models and task", "localizer": "Localizer", "size": "Region size", "seed": "Seed"}
 HELP = {

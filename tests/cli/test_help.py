@@ -10,8 +10,9 @@ import pytest
 
 from skillviz import __version__
 from skillviz.cli import folded
-from skillviz.commands.localize import DEFAULT_METHOD, METHODS
+from skillviz.commands.localize import METHODS
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
+from skillviz.runs import spec
 from tests.cli.calls import PROJECT, call, started
 
 NAMED = {
@@ -50,7 +51,7 @@ def test_the_front_page_shows_commands_in_panels_with_an_example():
 
 def test_methods_in_the_help_are_those_of_the_table():
     assert tuple(LOCALIZERS) == METHODS
-    assert DEFAULT_METHOD == DEFAULT_LOCALIZER
+    assert spec.DEFAULT_LOCALIZER == DEFAULT_LOCALIZER
 
 
 def test_version():

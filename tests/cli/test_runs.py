@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from skillviz.commands import dashboard
-from skillviz.commands.runs import open_run
+from skillviz.runs.library import open_run
 from skillviz.runs.store import Store
 from tests.cli.calls import call
 from tests.tiny import tiny_pair

@@ -13,8 +13,8 @@ import pytest
 
 from skillviz import jobs
 from skillviz.runs.store import Store
+from skillviz.show.entries import demo_choice, entry_of
 from skillviz.tasks.demo_world import read_world
-from skillviz.ui.entries import demo_choice, entry_of
 from skillviz.ui.page_table import PAGES, PROJECT
 from tests.e2e.conftest import settle
 

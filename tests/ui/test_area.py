@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.ui.pages.examples.area import Area, of_box, read
-from skillviz.ui.pages.examples.table import Filters, passing
+from skillviz.show.example_area import Area, of_box, read
+from skillviz.show.example_table import Filters, passing
 
 TABLE = pd.DataFrame(
     {

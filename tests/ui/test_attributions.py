@@ -10,8 +10,7 @@ import pytest
 
 from skillviz.core import formats
 from skillviz.show import attribution as exhibits
-from skillviz.show import text
-from skillviz.ui.pages.examples import attributions
+from skillviz.show import attributions, text
 
 TOKENS = ["[CLS]", "not", "good", "[SEP]"]
 

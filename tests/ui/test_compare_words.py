@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from skillviz.ui.entries import Entry
+from skillviz.show.entries import Entry
 from skillviz.ui.pages.compare import words
 from skillviz.ui.pages.compare.compared import MOST, sides
 from skillviz.ui.pages.compare.controls import full_names, localizers_at, seeds_of, to_begin_with

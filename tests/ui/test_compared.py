@@ -14,7 +14,7 @@ from skillviz.core.region import Region
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.ui.entries import entry_of
+from skillviz.show.entries import entry_of
 from skillviz.ui.pages.compare import compared, paired
 from skillviz.ui.pages.compare.compared import Side
 from skillviz.ui.pages.compare.spec_differences import spec_differences

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from skillviz.runs.library import library
-from skillviz.ui.entries import (
+from skillviz.show.entries import (
     LEVELS,
     SETTINGS,
     Entry,

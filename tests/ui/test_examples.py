@@ -15,10 +15,10 @@ from skillviz.core.agreement import mcnemar
 from skillviz.core.confusion import class_results
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.show import example_table as examples
+from skillviz.show import example_words as examples_words
 from skillviz.show import text
-from skillviz.ui.pages.examples import table as examples
-from skillviz.ui.pages.examples import words as examples_words
-from skillviz.ui.pages.examples.table import CASES, SCORED, Filters, ordered, passing
+from skillviz.show.example_table import CASES, SCORED, Filters, ordered, passing
 from tests.fake_run import fake_run
 
 SMALL = {"layers": 1, "width": 8, "sizes": ("5%",), "steps": 2, "n": {"validation": 20, "test": 120}}

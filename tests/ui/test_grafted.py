@@ -11,16 +11,7 @@ import pytest
 from skillviz.core.scores import probabilities
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
-from skillviz.ui.pages.surgery.grafted import (
-    REGION,
-    by_chance,
-    compared,
-    grafted_of,
-    predicted,
-    sentence,
-    shown_metrics,
-    typed,
-)
+from skillviz.show.grafted import REGION, by_chance, compared, grafted_of, predicted, sentence, shown_metrics, typed
 
 N = 40
 

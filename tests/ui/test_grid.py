@@ -8,9 +8,9 @@ import pytest
 
 from skillviz.runs.run import Run
 from skillviz.runs.tables import empty
+from skillviz.show import interpolation_grid as grid
+from skillviz.show.interpolation_grid import FINETUNED, GRAFT
 from skillviz.ui import cache
-from skillviz.ui.pages.interpolation import grid
-from skillviz.ui.pages.interpolation.grid import FINETUNED, GRAFT
 
 
 def whole(run: Run) -> grid.Grid:

@@ -10,8 +10,8 @@ import pytest
 
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
-from skillviz.ui.pages.interpolation import words
-from skillviz.ui.pages.interpolation.grid import BIN_COLUMNS, FINETUNED, GRAFT, Grid
+from skillviz.show import interpolation_words as words
+from skillviz.show.interpolation_grid import BIN_COLUMNS, FINETUNED, GRAFT, Grid
 
 
 def grid(middle: float, difference: tuple[float, float, float], metric: str = "accuracy") -> Grid:

@@ -11,8 +11,8 @@ import pytest
 from skillviz.core.calibration import ece
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
-from skillviz.ui import measures
-from skillviz.ui.entries import SETTINGS
+from skillviz.show import measures
+from skillviz.show.entries import SETTINGS
 from tests.ui.test_entries import LARGE, entry
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skillviz.runs.record import Estimate, Scores, TransferNote
-from skillviz.ui.pages.transfer import words
+from skillviz.show import transfer_words as words
 from tests.ui.test_interpolation_words import plain, record
 
 

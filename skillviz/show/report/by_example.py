@@ -6,12 +6,12 @@ from functools import partial
 
 from skillviz.core.confusion import class_results, confusion
 from skillviz.runs.run import Run
+from skillviz.show import example_table as examples
+from skillviz.show import example_words as examples_words
 from skillviz.show import examples as exhibits
+from skillviz.show import measures
+from skillviz.show.entries import headline_split
 from skillviz.show.report.parts import Charts, Heading, Make, Section, Words
-from skillviz.ui import measures
-from skillviz.ui.entries import headline_split
-from skillviz.ui.pages.examples import table as examples
-from skillviz.ui.pages.examples import words as examples_words
 
 
 def by_example(run: Run) -> list[Section]:

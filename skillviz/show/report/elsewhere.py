@@ -6,13 +6,10 @@ from functools import partial
 
 from skillviz.runs.run import Run
 from skillviz.show import interpolation as between
-from skillviz.show import text
+from skillviz.show import interpolation_words, measures, text, transfer_words
 from skillviz.show import transfer as carried
+from skillviz.show.interpolation_grid import of_run, scores_of
 from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
-from skillviz.ui import measures
-from skillviz.ui.pages.interpolation import words as interpolation_words
-from skillviz.ui.pages.interpolation.grid import of_run, scores_of
-from skillviz.ui.pages.transfer import words as transfer_words
 
 
 def interpolation(run: Run) -> list[Section]:

@@ -18,12 +18,11 @@ from skillviz import __version__
 from skillviz.core import formats
 from skillviz.plots.theme import THEMES, localizer_style
 from skillviz.runs.run import Run
-from skillviz.show import text
+from skillviz.show import small_world, text
 from skillviz.show.glossary import GLOSSARY, NAMES
 from skillviz.show.report import markup
 from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
 from skillviz.show.report.sections import sections
-from skillviz.ui import small_world
 
 HERE = Path(__file__).parent
 

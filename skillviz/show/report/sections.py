@@ -14,17 +14,15 @@ from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
 from skillviz.show import calibration as judged
+from skillviz.show import measures, sentences, tensors, text
 from skillviz.show import overview as seen
 from skillviz.show import region as lying
-from skillviz.show import sentences, text
 from skillviz.show import sparsity as sized
+from skillviz.show.entries import entry_of, headline_split
 from skillviz.show.report.by_example import by_example
 from skillviz.show.report.elsewhere import interpolation, transfer
 from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
-from skillviz.ui import measures
-from skillviz.ui.entries import entry_of, headline_split
-from skillviz.ui.pages.overview.sources import sources
-from skillviz.ui.pages.region import tensors
+from skillviz.show.sources import sources
 
 NOTHING = "This run stored no {0}, so there is nothing to show here."
 

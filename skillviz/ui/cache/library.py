@@ -23,9 +23,9 @@ from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RECORD, Run
 from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_texts, task_of
+from skillviz.show.entries import Entry, entry_of
 from skillviz.tasks.stamp import task_stamp
 from skillviz.tasks.task import Files
-from skillviz.ui.entries import Entry, entry_of
 
 TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
 SCAN_SECONDS = 5

@@ -12,10 +12,10 @@ from skillviz.core.calibration import BINS
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import SPLITS, Estimate
 from skillviz.runs.run import Run
-from skillviz.show import sentences
+from skillviz.show import measures, sentences
+from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import controls, measures
-from skillviz.ui.entries import headline_split
+from skillviz.ui import controls
 
 FEWEST, MOST = 2, 50
 

@@ -11,11 +11,12 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.overlap import chance_iou_matrix, chance_overlap_matrix, iou_matrix, overlap_matrix
 from skillviz.core.region import Region
-from skillviz.plots.theme import localizer_style
+from skillviz.plots.compare import run_styles
+from skillviz.plots.theme import Style, localizer_style, state_style
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.show import text
-from skillviz.ui.entries import Entry, headline_split
+from skillviz.show.entries import Entry, headline_split
 
 LETTERS = "ABCDEF"
 FEWEST, MOST = 2, len(LETTERS)
@@ -102,6 +103,13 @@ def _rows(key: str, side: Side, state: str, metrics: Sequence[str]) -> list[dict
     scores = side.record.metrics.get(headline_split(side.record))
     held = scores.states.get(state, {}) if scores else {}
     return [{"run": key, "metric": m, **held[m].model_dump()} for m in metrics if m in held]
+
+
+def styles(sides: Sequence[Side], finetuned: Sequence[str] = ()) -> dict[str, Style]:
+    """Colour and marks of each run, and of the fine-tuned models under these names."""
+    style = state_style("finetuned")
+    others = {key: Style(f"fine-{key}", style.color, style.symbol, style.dash) for key in finetuned}
+    return run_styles([(side.key, side.entry.localizer, side.name) for side in sides]) | others
 
 
 def curves(found: Sequence[Side], tables: Mapping[str, pd.DataFrame], split: str) -> pd.DataFrame:

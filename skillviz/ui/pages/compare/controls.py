@@ -10,9 +10,9 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.plots.theme import LOCALIZERS, localizer_style
 from skillviz.show import text
+from skillviz.show.entries import Entry, first_choice, pair_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, controls, page, page_table
-from skillviz.ui.entries import Entry, first_choice, pair_labels
 from skillviz.ui.pages.compare import words
 from skillviz.ui.pages.compare.compared import FEWEST, MOST, Side, sides
 

@@ -15,7 +15,7 @@ from skillviz.core.intervals import paired_differences
 from skillviz.plots.calibration import COLUMNS
 from skillviz.runs.run import Run
 from skillviz.runs.tables import logit_columns
-from skillviz.ui.entries import headline_split
+from skillviz.show.entries import headline_split
 
 
 @dataclass(frozen=True)

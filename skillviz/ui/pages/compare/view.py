@@ -10,11 +10,11 @@ import streamlit as st
 
 from skillviz.core.region import Region
 from skillviz.show import compare as exhibits
-from skillviz.show import sentences
+from skillviz.show import measures, sentences, small_world
+from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls, measures, page, small_world
+from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.entries import headline_split
 from skillviz.ui.pages.compare import compared, paired, words
 from skillviz.ui.pages.compare.compared import Side
 from skillviz.ui.pages.compare.spec_differences import DIFFERS, spec_differences
@@ -90,7 +90,7 @@ def summary(found: Comparison) -> str:
 def scores(found: Comparison) -> None:
     """Values beside differences, and McNemar's test."""
     table = compared.values(found.sides, found.state, found.metrics)
-    marks = exhibits.styles(found.sides, [key for key in table["run"].unique() if key.startswith("tuned")])
+    marks = compared.styles(found.sides, [key for key in table["run"].unique() if key.startswith("tuned")])
     left, right = st.columns(2)
     with left:
         show(exhibits.values(table, marks, found.metrics, found.state, theme()), found.baseline.run.id)
@@ -102,7 +102,7 @@ def _differences(found: Comparison) -> None:
     if found.differences.empty:
         st.info("There is no difference to show: no other run was scored on the baseline's examples.")
         return
-    marks = exhibits.styles(found.sides)
+    marks = compared.styles(found.sides)
     key = found.baseline.key
     show(exhibits.differences(found.differences, marks, key, found.metrics, theme()), found.baseline.run.id)
     lines = words.mcnemar(found.differences, key)
@@ -113,7 +113,7 @@ def _differences(found: Comparison) -> None:
 
 def curves(found: Comparison) -> None:
     """The curves of runs on the baseline's data, and everyone's reliability."""
-    record, split, marks = found.baseline.record, headline_split(found.baseline.record), exhibits.styles(found.sides)
+    record, split, marks = found.baseline.record, headline_split(found.baseline.record), compared.styles(found.sides)
     with page.explained():
         tables = {side.key: cache.table(side.run, "curve") for side in found.alike}
     curve = compared.curves(found.alike, tables, split)

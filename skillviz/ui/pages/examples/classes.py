@@ -7,12 +7,12 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core.confusion import class_results, confusion
 from skillviz.runs.run import Run
+from skillviz.show import example_words as words
 from skillviz.show import examples as exhibits
+from skillviz.show.example_table import STATES
 from skillviz.show.glossary import about
 from skillviz.ui import controls
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.examples import words
-from skillviz.ui.pages.examples.table import STATES
 from skillviz.ui.pages.examples.view import Found
 
 WIDE = 8  # classes from which on a matrix needs the page's whole width

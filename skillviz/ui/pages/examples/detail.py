@@ -12,12 +12,12 @@ from skillviz.core.scores import probabilities
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
+from skillviz.show import example_table as examples
 from skillviz.show import examples as exhibits
 from skillviz.show import text
 from skillviz.tasks.task import Task
 from skillviz.ui import controls, live
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.examples import table as examples
 from skillviz.ui.pages.examples.explanation import explanation
 from skillviz.ui.pages.examples.view import Found
 from skillviz.ui.pages.overview.cards import STATES

@@ -11,12 +11,12 @@ from skillviz.core import formats
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.show import attribution as exhibits
+from skillviz.show import attributions
+from skillviz.show import example_table as examples
+from skillviz.show.attributions import Answer
 from skillviz.show.glossary import about
 from skillviz.ui import controls, live
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.examples import attributions
-from skillviz.ui.pages.examples import table as examples
-from skillviz.ui.pages.examples.attributions import Answer
 
 TOKENS, LAYERS = "integrated-gradients", "layer-conductance"
 METHODS = {TOKENS: "tokens", LAYERS: "layers"}

@@ -9,14 +9,14 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.runs.run import Run
+from skillviz.show import example_area as area
+from skillviz.show import example_table as examples
+from skillviz.show import example_words as examples_words
 from skillviz.show import examples as exhibits
+from skillviz.show.example_table import Filters
 from skillviz.show.glossary import about
 from skillviz.ui import address, controls, exports
 from skillviz.ui.chart import below, selectable, theme
-from skillviz.ui.pages.examples import area
-from skillviz.ui.pages.examples import table as examples
-from skillviz.ui.pages.examples import words as examples_words
-from skillviz.ui.pages.examples.table import Filters
 from skillviz.ui.pages.examples.view import Found
 
 EXAMPLE, TABLE, SCATTER, MEASURE = "example", "examples.table", "chart.scatter", "measure"

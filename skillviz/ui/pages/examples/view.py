@@ -12,14 +12,14 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
-from skillviz.show import text
+from skillviz.show import example_area as area
+from skillviz.show import example_table as examples
+from skillviz.show import example_words as examples_words
+from skillviz.show import measures, text
+from skillviz.show.entries import headline_split
+from skillviz.show.example_table import Filters
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, controls, measures, page
-from skillviz.ui.entries import headline_split
-from skillviz.ui.pages.examples import area
-from skillviz.ui.pages.examples import table as examples
-from skillviz.ui.pages.examples import words as examples_words
-from skillviz.ui.pages.examples.table import Filters
+from skillviz.ui import address, cache, controls, page
 
 EVERY = "every class"
 MOST_SEARCHED = 80  # characters of the words looked for

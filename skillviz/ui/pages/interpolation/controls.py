@@ -10,10 +10,10 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.runs.run import RANKING, Run
 from skillviz.show.glossary import about
+from skillviz.show.interpolation_grid import Grid
 from skillviz.show.sentences import metric_title
 from skillviz.ui import controls
 from skillviz.ui.other_tasks import Offered, offered
-from skillviz.ui.pages.interpolation.grid import Grid
 
 NONE = "none"
 CUTS = 13  # sizes offered beside the stored ones, where the models are asked

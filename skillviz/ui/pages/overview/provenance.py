@@ -10,8 +10,8 @@ import streamlit as st
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.show import text
+from skillviz.show.sources import sources
 from skillviz.ui import exports
-from skillviz.ui.pages.overview.sources import sources
 
 
 def details(run: Run, report: Callable[[], bytes]) -> None:

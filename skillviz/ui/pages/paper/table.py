@@ -12,13 +12,13 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import HERE, PUBLISHED
+from skillviz.show.paper import METRIC_NAMES
 from skillviz.studies.paper.published_values import published, stands_for
 from skillviz.studies.tables import METHODS
 from skillviz.ui.pages.methods.tables import of_base
 
 OWN = "accuracy or F1"
 NEEDED = -1.0  # in place of a size: on each task the smallest one that recovers 95 % of the gain
-NAMES = {"ece": "ECE", "agreement": "agreement", "overlap_iou": "IoU with the FISH mask"}
 OF_REGIONS = ("graft", "graft_retrain", "graft_fish", "graft_random")
 SEARCHES = ("stagewise", "learned")
 COLUMNS = (
@@ -97,7 +97,7 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
         {
             "task": rows["task"],
             "method": [method_style(method).title for method in rows["method"]],
-            "metric": [NAMES.get(metric, metric) for metric in rows["metric"]],
+            "metric": [METRIC_NAMES.get(metric, metric) for metric in rows["metric"]],
             "published (± sd)": rows["printed"],
             "here (95 %)": [_ours(row) for row in rows.to_dict("records")],
             "difference": [formats.points(value) for value in rows["difference"]],

@@ -12,6 +12,7 @@ from skillviz.core import formats
 from skillviz.show import paper as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
+from skillviz.show.paper import METRIC_NAMES
 from skillviz.studies.paper.claims import verdicts
 from skillviz.studies.paper.experiments import EXPERIMENTS, Experiment
 from skillviz.studies.paper.published_values import TABLES, numbers, slips
@@ -23,7 +24,7 @@ from skillviz.ui.pages.methods import tables as method_tables
 from skillviz.ui.pages.methods import view
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper import words
-from skillviz.ui.pages.paper.table import NAMES, Asked
+from skillviz.ui.pages.paper.table import Asked
 
 SIZES = (
     "The size of the regions that stand here. What 95 % of the gain needs is a size a task: the smallest tried whose "
@@ -117,7 +118,7 @@ def values(found: Found) -> None:
     asked = _asked(found)
     rows = paper_table.rows_beside(asked, found.tables)
     metrics = list(dict.fromkeys(rows["metric"]))
-    metric = controls.segments("metric", "Metric", metrics, metrics[0], shown=lambda one: NAMES.get(one, one))
+    metric = controls.segments("metric", "Metric", metrics, metrics[0], shown=lambda one: METRIC_NAMES.get(one, one))
     marks = paper_table.marks(rows, metric)
     st.caption(words.CAUTION)
     if said := words.unmatched(rows):

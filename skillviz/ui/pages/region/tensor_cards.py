@@ -8,12 +8,11 @@ import streamlit as st
 from skillviz.plots.region import cells
 from skillviz.runs.run import Run
 from skillviz.show import region as exhibits
-from skillviz.show import sentences
+from skillviz.show import sentences, tensors
 from skillviz.show.glossary import about
 from skillviz.show.region import cell_title
 from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import below, selectable, show, theme
-from skillviz.ui.pages.region import tensors
 
 CELL, TENSOR = "cell", "tensor"
 MAP = "chart.density"

@@ -13,9 +13,9 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
 from skillviz.show import text
+from skillviz.show.entries import Entry, pair_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, controls, form, job_words, jobs_view, page_table
-from skillviz.ui.entries import Entry, pair_labels
 
 CHOSEN, TABLE, PROBLEM = "chosen", "library.table", "library.problem"
 COLUMNS = {

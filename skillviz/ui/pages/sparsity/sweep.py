@@ -7,8 +7,9 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.runs.run import Run
-from skillviz.ui import cache, measures, page
-from skillviz.ui.entries import Entry, headline_split
+from skillviz.show import measures
+from skillviz.show.entries import Entry, headline_split
+from skillviz.ui import cache, page
 from skillviz.ui.pages.runs import view
 
 

@@ -18,7 +18,7 @@ from skillviz.studies.store import StudyFolder
 from skillviz.studies.tables import TABLES
 from skillviz.ui import cache, controls, exports, page, study_choice, study_links, study_words, task_titles
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.methods.tables import own_metric
+from skillviz.ui.pages.methods.tables import every_point, own_metric
 from skillviz.ui.pages.paper import words as paper_words
 from skillviz.ui.pages.studies import heads, running
 from skillviz.ui.pages.studies import table as study_table
@@ -150,11 +150,12 @@ def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:
         help=told or None,
     )  # fmt: skip
     id_task, task = names[name]
+    points = every_point(scores, id_task, task)
     left, right = st.columns(2)
     with left:
-        show(exhibits.scores(scores, id_task, task, own_metric(scores, task), theme()), study.name)
+        show(exhibits.scores(points, id_task, task, own_metric(scores, task), theme()), study.name)
     with right:
-        show(exhibits.scores(scores, id_task, task, "ece", theme()), study.name)
+        show(exhibits.scores(points, id_task, task, "ece", theme()), study.name)
 
 
 def _pair(name: str) -> str:

@@ -16,8 +16,8 @@ from skillviz.core.region import Region
 from skillviz.core.region_expression import parts
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import Run
+from skillviz.show.entries import Entry
 from skillviz.ui import cache
-from skillviz.ui.entries import Entry
 
 
 @dataclass(frozen=True)

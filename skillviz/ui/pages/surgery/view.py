@@ -9,17 +9,18 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
+from skillviz.show import grafted, measures
 from skillviz.show import surgery as exhibits
+from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls, live, measures, page
+from skillviz.show.grafted import REGION, Grafted
+from skillviz.ui import cache, controls, live, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.entries import headline_split
 from skillviz.ui.pages.overview import cards
 from skillviz.ui.pages.sparsity.sweep import pair_entries
 from skillviz.ui.pages.surgery import form as surgery_form
-from skillviz.ui.pages.surgery import grafted, hand_region, region_words
+from skillviz.ui.pages.surgery import hand_region, region_words
 from skillviz.ui.pages.surgery import save as surgery_save
-from skillviz.ui.pages.surgery.grafted import REGION, Grafted
 from skillviz.ui.pages.surgery.hand_region import Made
 
 SAMPLES = (50, 100, 200, 500, 1000)

@@ -13,9 +13,10 @@ from skillviz.core import formats
 from skillviz.core.calibration import BINS
 from skillviz.core.intervals import wilson
 from skillviz.core.scores import confidence, correct, probabilities
+from skillviz.show import measures
 from skillviz.show import tour as exhibits
 from skillviz.show.glossary import about
-from skillviz.ui import controls, measures
+from skillviz.ui import controls
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.overview.cards import STATES as MARKS
 from skillviz.ui.pages.tour import questions

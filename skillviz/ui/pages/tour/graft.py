@@ -8,10 +8,10 @@ from typing import Any
 import streamlit as st
 
 from skillviz.runs.record import Estimate
+from skillviz.show import grafted
+from skillviz.show.grafted import Grafted
 from skillviz.ui import live
 from skillviz.ui.pages.overview import cards
-from skillviz.ui.pages.surgery import grafted
-from skillviz.ui.pages.surgery.grafted import Grafted
 from skillviz.ui.pages.tour.lesson import Lesson
 
 TITLES = {"pretrained": "Pre-trained", "grafted": "Graft", "finetuned": "Fine-tuned"}

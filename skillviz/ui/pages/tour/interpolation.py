@@ -10,12 +10,12 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.show import interpolation as exhibits
+from skillviz.show import interpolation_words
+from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate, point_of
+from skillviz.show.interpolation_words import EXACT, NEAREST, STORED
 from skillviz.ui import controls, live
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.interpolation import view
-from skillviz.ui.pages.interpolation import words as interpolation_words
-from skillviz.ui.pages.interpolation.grid import FINETUNED, GRAFT, Grid, estimate, point_of
-from skillviz.ui.pages.interpolation.words import EXACT, NEAREST, STORED
 from skillviz.ui.pages.overview import cards
 from skillviz.ui.pages.tour import questions, words
 from skillviz.ui.pages.tour.lesson import Lesson

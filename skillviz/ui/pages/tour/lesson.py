@@ -14,11 +14,11 @@ from skillviz.core.scores import predictions as classes
 from skillviz.errors import SkillvizError
 from skillviz.runs.record import RunRecord, Scores, TaskNote, TransferNote
 from skillviz.runs.run import Run
-from skillviz.show import text
+from skillviz.show import measures, text
+from skillviz.show.entries import demo_choice, headline_split
 from skillviz.tasks.demo_world import TaskEntry, World
-from skillviz.ui import cache, measures, page
+from skillviz.ui import cache, page
 from skillviz.ui import page_table as pages
-from skillviz.ui.entries import demo_choice, headline_split
 
 BUILD = "python -m skillviz demo build"
 STATES = ("pretrained", "grafted", "finetuned")

@@ -10,11 +10,12 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
+from skillviz.show import grafted
 from skillviz.show import surgery as layouts
 from skillviz.show.glossary import about
 from skillviz.ui import controls, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.surgery import grafted, hand_region
+from skillviz.ui.pages.surgery import hand_region
 from skillviz.ui.pages.tour import graft as tour_graft
 from skillviz.ui.pages.tour import questions
 from skillviz.ui.pages.tour.lesson import Lesson
@@ -40,7 +41,7 @@ def draw(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Questio
             kept = hand_region.made_of(lesson.run, recipe, table)
         _part_numbers(lesson, recipe, kept.size)
     with right:
-        show(layouts.layout(kept, theme()), lesson.run.id)
+        show(layouts.layout(kept.layers, theme()), lesson.run.id)
     return questions.fullest_layer(lesson.layers)
 
 

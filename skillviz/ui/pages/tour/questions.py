@@ -15,9 +15,9 @@ from skillviz.plots.region import cells
 from skillviz.runs.evaluate import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
+from skillviz.show import measures
 from skillviz.show import sentences as said
-from skillviz.ui import measures
-from skillviz.ui.pages.interpolation.grid import estimate as point
+from skillviz.show.interpolation_grid import estimate as point
 
 UNTOLD = "untold"
 HOLDS_ZERO = "The interval holds zero, so it cannot be told from these sentences."

@@ -15,11 +15,12 @@ from skillviz.runs.evaluate import estimate as defined
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import RANKING
+from skillviz.show import measures
 from skillviz.show import tour as exhibits
 from skillviz.show.glossary import about
-from skillviz.ui import cache, controls, measures, page
+from skillviz.show.interpolation_grid import estimate
+from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.interpolation.grid import estimate
 from skillviz.ui.pages.sparsity.sweep import pair_entries
 from skillviz.ui.pages.tour import graft as tour_graft
 from skillviz.ui.pages.tour import questions, words

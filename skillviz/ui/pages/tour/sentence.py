@@ -9,11 +9,10 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.show import text
+from skillviz.show import grafted, text
 from skillviz.show import tour as exhibits
 from skillviz.ui import address, cache, controls, live
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.surgery import grafted
 from skillviz.ui.pages.tour import questions
 from skillviz.ui.pages.tour import words as tour_words
 from skillviz.ui.pages.tour.lesson import Lesson, Sample, samples

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from skillviz.core import formats
-from skillviz.show import text
-from skillviz.ui import small_world
+from skillviz.show import small_world, text
 from skillviz.ui.pages.tour.lesson import Lesson
 
 

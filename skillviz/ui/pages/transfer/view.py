@@ -9,14 +9,13 @@ import streamlit as st
 from skillviz.errors import SkillvizError
 from skillviz.runs.record import Scores, TransferNote
 from skillviz.runs.run import Run
-from skillviz.show import text
+from skillviz.show import text, transfer_words
 from skillviz.show.glossary import about
 from skillviz.show.sentences import metric_title
 from skillviz.tasks import registry
 from skillviz.ui import controls, form, live, page
 from skillviz.ui.other_tasks import Offered, as_offered, found, offered
 from skillviz.ui.pages.interpolation.controls import metrics
-from skillviz.ui.pages.transfer import words as transfer_words
 
 LEFT_OUT = "left out"
 

@@ -14,7 +14,7 @@ from skillviz.core.localizers.described import LOCALIZERS, rest_of
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.region_expression import NAME as BY_HAND
 from skillviz.runs.tables import logit_columns
-from skillviz.ui.entries import SETTINGS, Entry, setting_words
+from skillviz.show.entries import SETTINGS, Entry, setting_words
 
 SCALED = "finetuned_scaled"
 TEMPERATURE = "temperature"  # the name that the figures have for it

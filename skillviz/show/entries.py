@@ -12,12 +12,11 @@ from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
-from skillviz.runs.spec import RunSpec
+from skillviz.runs.spec import DEFAULT_LOCALIZER
 from skillviz.show import text
 from skillviz.tasks.demo_world import MAIN, PREFIX
 
 LEVELS = ("pair", "localizer", "size", "seed")
-DEFAULT_LOCALIZER = str(RunSpec.model_fields["localizer"].default)
 DEFAULT_SHARE = 0.001
 DEMO_PAIR = (f"{PREFIX}base", f"{PREFIX}pairs/{MAIN}")
 # what a run was asked for beside the four levels; two runs that differ in none of these are repetitions

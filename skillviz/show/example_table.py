@@ -14,8 +14,8 @@ import pandas as pd
 from skillviz.core.calibration import correct, predictions, probabilities
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord
-from skillviz.ui import measures
-from skillviz.ui.pages.examples.area import Area
+from skillviz.show import measures
+from skillviz.show.example_area import Area
 
 STATES = ("pretrained", "grafted", "finetuned")
 SCORED = (*STATES, "complement")

@@ -7,6 +7,7 @@ from skillviz.plots.interpolation import path_style
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import text
+from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
 from skillviz.show.sentences import (
     METRIC_WORDS,
     metric_difference,
@@ -14,7 +15,6 @@ from skillviz.show.sentences import (
     metric_value,
     verdict,
 )
-from skillviz.ui.pages.interpolation.grid import FINETUNED, GRAFT, Grid, estimate
 
 STORED, NEAREST, EXACT = "stored", "nearest", "exact"
 PAPER = """\
