@@ -54,14 +54,13 @@ def spec_of(choice: Choice) -> FineTunedSpec:
     """The choice as a study names it: what is the default is left out, so that both find the same model."""
     from skillviz.studies.finetuned_model import read_finetuned
 
-    named = (choice.region,) if choice.region is not None else tuple(choice.regions)
     fields = {name: choice.common[name] for name in KEPT}
     if fields["batch_size"] == BATCH:
         fields["batch_size"] = None
     own = {
         "base": choice.base, "tasks": tuple(choice.tasks), "recipe": choice.recipe, "lr": choice.lr,
         "rank": choice.rank, "grid": None if choice.grid == "none" else choice.grid, "optimizer": choice.optimizer,
-        "regions": tuple(_run(name, choice.runs_dir) for name in named),
+        "regions": tuple(_run(name, choice.runs_dir) for name in choice.region_names),
     }  # fmt: skip
     return read_finetuned({**own, **fields})
 

@@ -40,8 +40,12 @@ class Choice:
     @property
     def given(self) -> list[GivenRegion]:
         """The regions that are named, each read once it is asked for."""
-        named = [self.region] if self.region is not None else self.regions
-        return [given_region(name, self.runs_dir) for name in named]
+        return [given_region(name, self.runs_dir) for name in self.region_names]
+
+    @property
+    def region_names(self) -> list[str]:
+        """The runs and files of --region and --regions."""
+        return [*([] if self.region is None else [self.region]), *self.regions]
 
 
 def train(choice: Choice) -> tuple[Finetuned, str]:
@@ -58,8 +62,8 @@ def train(choice: Choice) -> tuple[Finetuned, str]:
 def check_choice(choice: Choice) -> None:
     """Raises BadInput where the options do not go together."""
     check_use(
-        choice.recipe, tasks=len(choice.tasks), rank=choice.rank, region=choice.region is not None,
-        regions=len(choice.regions), mode=choice.mode, grid=choice.grid, lr=choice.lr, optimizer=choice.optimizer,
+        choice.recipe, tasks=len(choice.tasks), rank=choice.rank, regions=len(choice.region_names),
+        mode=choice.mode, grid=choice.grid, lr=choice.lr, optimizer=choice.optimizer,
         extra_trained=bool(choice.single["train_embeddings"] or choice.single["train_head"]),
     )  # fmt: skip
 

@@ -10,13 +10,12 @@ from typing import Any
 from skillviz.errors import BadInput, RunNotFound, SkillvizError
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.finetune.recipes import check_use
 from skillviz.models.heads import missing_head, supported
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.library import Library, library
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.transfer import refuse_unfit
-from skillviz.studies.finetuned_model import RETRAIN, FineTunedSpec, task_name
+from skillviz.studies.finetuned_model import FineTunedSpec, task_name
 from skillviz.studies.plan import Plan
 from skillviz.studies.regions import regions_of
 from skillviz.studies.score import ScoreSpec
@@ -73,11 +72,6 @@ class _Checker:
 
     def finetuned(self, spec: FineTunedSpec) -> None:
         """A model to make: its tasks, and a base that can be asked so."""
-        several = len(spec.tasks) if spec.regions and spec.recipe != RETRAIN else 0
-        check_use(
-            spec.recipe, tasks=len(spec.tasks), rank=spec.rank, region=spec.recipe == RETRAIN, regions=several,
-            mode="grafting" if several else None, grid=spec.grid, lr=spec.lr, optimizer=spec.optimizer,
-        )  # fmt: skip
         names = [task_name(task) for task in spec.tasks]
         if len(set(names)) < len(names):
             raise BadInput(f"two of the tasks {', '.join(spec.tasks)} have the same name; each needs one of its own.")

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillviz.errors import BadInput
+from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN
 from skillviz.runs.estimate import METHODS
 from skillviz.runs.spec import RunSpec, read_spec
-from skillviz.studies.finetuned_model import CONTINUAL, MULTI, RETRAIN, SEVERAL, FineTunedSpec, read_finetuned
+from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
 from skillviz.studies.regions import KEY, read_recipe, regions_of
 from skillviz.studies.score import ScoreSpec, read_score_spec
 from skillviz.studies.spec import MOST_COMBINATIONS, OWN, StudySpec, expanded, merged
 from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE, Step, name_of, title_of
 
 NONE = "none"  # the localizer of entries that only fine-tune and score
-MODES = ("naive", "grafting")
 LORA = "lora"
 ALIKE = ("sgd", RETRAIN, CONTINUAL)  # recipes that train as sgd does, from the same rates
 SHARED = ("base", "readout", "k_shot", "data_seed", "max_train", "max_validation")  # of an entry and its models
@@ -82,7 +82,7 @@ class _Entry:
             self._study_of(None, str(self.values.get("task", "")), (), {})
         elif recipe == CONTINUAL:
             self._continual()
-        elif recipe == MULTI:
+        elif recipe == MULTI_TASK:
             self._multi_task()
         else:
             self._single(str(recipe))
@@ -100,8 +100,8 @@ class _Entry:
         for name in ("finetune", "region"):
             _fields(values.get(name, {}), name)
         recipe = values.get("recipe")
-        if "tasks" in values and recipe not in SEVERAL:
-            raise BadInput(f"'tasks' goes with recipe: {' or '.join(SEVERAL)}; one task is called `task`.")
+        if "tasks" in values and recipe not in (MULTI_TASK, CONTINUAL):
+            raise BadInput(f"'tasks' goes with recipe: {MULTI_TASK} or {CONTINUAL}; one task is called `task`.")
         if "mode" in values and (recipe != CONTINUAL or values["mode"] not in MODES):
             raise BadInput(f"'mode' is {' or '.join(MODES)}, and goes with recipe: {CONTINUAL}.")
 
@@ -116,7 +116,7 @@ class _Entry:
     def _multi_task(self) -> None:
         """One model body for several tasks, each studied with its own head; `task` may name one of them."""
         tasks = self._tasks()
-        member = self._member(MULTI, tasks, ())
+        member = self._member(MULTI_TASK, tasks, ())
         key = self.built.add(FINETUNE, member, (), self._of_member(member))
         wanted = [self._task()] if "task" in self.values else list(tasks)
         if strange := [task for task in wanted if task not in tasks]:
@@ -126,7 +126,7 @@ class _Entry:
 
     def _continual(self) -> None:
         """A sequence of tasks, scored after every stage on every task so far."""
-        tasks, mode = self._tasks(), self.values.get("mode", MODES[0])
+        tasks, mode = self._tasks(), self.values.get("mode", "naive")
         found = [self._region(task) for task in tasks] if mode == "grafting" else []
         member = self._member(CONTINUAL, tasks, tuple(run for runs, _ in found for run in runs))
         labels = {**self._of_member(member), "mode": mode}

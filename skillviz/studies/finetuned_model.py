@@ -14,17 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, UnknownTask
+from skillviz.models.finetune.recipes import check_use, recipe_row
 from skillviz.runs.spec import Readout, RunSpec
 from skillviz.tasks.paper import TASKS
 from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root, located
 from skillviz.tasks.refusals import refused
 from skillviz.tasks.stamp import file_stamp
 
-RETRAIN, MULTI, CONTINUAL = "graft-retrain", "multi-task", "continual"
-RECIPES = ("sgd", "adamw", "adamw-l1", "bitfit", "lora", RETRAIN, MULTI, CONTINUAL)
-"""The names of models.recipes.RECIPES, which imports torch; a test keeps the two equal."""
-SEVERAL = (MULTI, CONTINUAL)
-OPTIMIZERS = ("sgd", "adamw", "adamw-l1")
 SHORT = 10  # letters of the key in a folder's name
 
 
@@ -65,23 +61,16 @@ class FineTunedSpec(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> FineTunedSpec:
         """Refuses what cannot be trained together."""
-        if self.recipe not in RECIPES:
-            raise ValueError(f"'{self.recipe}' is not a recipe; known: {', '.join(RECIPES)}")
-        if self.recipe in SEVERAL and len(self.tasks) < 2:
-            raise ValueError(f"the recipe {self.recipe} takes two tasks or more, as tasks: [...]")
-        if self.recipe not in SEVERAL and len(self.tasks) > 1:
-            raise ValueError(f"the recipe {self.recipe} takes one task; several go with {' and '.join(SEVERAL)}")
         if len(set(self.tasks)) < len(self.tasks):
             twice = next(task for task in self.tasks if self.tasks.count(task) > 1)
             raise ValueError(f"the task '{twice}' is given twice; each task is named once")
-        wanted = {RETRAIN: (1,), CONTINUAL: (0, len(self.tasks))}.get(self.recipe, (0,))
-        if len(self.regions) not in wanted:
-            told = {RETRAIN: "one region", CONTINUAL: "no region, or one a task"}.get(self.recipe, "no region")
-            raise ValueError(f"the recipe {self.recipe} takes {told}; got {len(self.regions)}")
-        if self.optimizer is not None and (self.recipe not in SEVERAL or self.optimizer not in OPTIMIZERS):
-            raise ValueError(f"optimizer is one of {', '.join(OPTIMIZERS)}, and goes with {' and '.join(SEVERAL)}")
-        if self.rank is not None and self.recipe != "lora":
-            raise ValueError("rank goes with the recipe lora")
+        try:
+            check_use(
+                self.recipe, tasks=len(self.tasks), regions=len(self.regions), rank=self.rank, grid=self.grid,
+                lr=self.lr, optimizer=self.optimizer,
+            )  # fmt: skip
+        except BadInput as error:
+            raise ValueError(str(error.args[0]).removesuffix(".")) from error
         if self.head == "linear" and self.readout != "head":
             raise ValueError(
                 f"the {self.readout} readout has no classification head; head: linear goes with readout: head"
@@ -113,9 +102,10 @@ class FineTunedSpec(BaseModel):
         """What RunSpec.finetuned holds: `${SKILLVIZ_MEMBERS}/<name>`, and below it the stage (from 1) and the task's
         name where there are several. Raises UnknownTask where a task's file cannot be read."""
         parts = [f"${{{FINETUNED_VARIABLE}}}", self.name()]
-        if self.recipe in SEVERAL:
+        row = recipe_row(self.recipe)
+        if row.several_tasks:
             chosen = task or self.tasks[-1]
-            parts += [str(stage or len(self.tasks))] if self.recipe == CONTINUAL else []
+            parts += [str(stage or len(self.tasks))] if row.tasks == "in turn" else []
             parts += [task_name(chosen)]
         return "/".join(parts)
 
@@ -136,7 +126,7 @@ def read_finetuned(values: dict[str, Any]) -> FineTunedSpec:
 
 
 def folder_of(spec: FineTunedSpec) -> Path:
-    """The folder that the member has, or will have."""
+    """The folder that the fine-tuned model has, or will have."""
     return finetuned_root() / spec.name()
 
 

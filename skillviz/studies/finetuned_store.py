@@ -15,12 +15,13 @@ from skillviz.atomic import folder_lock, whole_folder, write_text
 from skillviz.errors import BadInput, BadModel, RunNotFound
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
+from skillviz.models.finetune.recipes import CONTINUAL, MULTI_TASK, RETRAIN
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library, library
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
-from skillviz.studies.finetuned_model import CONTINUAL, MULTI, RETRAIN, FineTunedSpec, folder_of, task_name
+from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
 from skillviz.studies.staleness import DATA, DEFINITION, REGIONS
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
@@ -187,7 +188,7 @@ def _trained(spec: FineTunedSpec, common: dict[str, Any], runs: list[Run]) -> No
         from skillviz.models.finetune.continual import finetune_sequence
 
         finetune_sequence(spec.base, tasks, regions=regions or None, region_runs=names, **common, **optimizer)
-    elif spec.recipe == MULTI:
+    elif spec.recipe == MULTI_TASK:
         from skillviz.models.finetune.multi_task import finetune_tasks
 
         finetune_tasks(spec.base, tasks, **common, **optimizer, **grid)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skillviz.errors import SkillvizError
+from skillviz.models.finetune.recipes import MODES, RECIPES
 from skillviz.runs.evaluate import SCALED, positive
 from skillviz.runs.record import Estimate, Scores, TaskNote
 from skillviz.runs.run import Run
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 
 GIVEN, LORA = "given", "lora"
 METRICS = ("accuracy", "f1", "ece", "nll", "brier", "agreement", "recovered")
-OF_RECIPE = {
-    "sgd": "ft", GIVEN: "ft", "bitfit": "bitfit", "lora": "lora", "adamw": "adamw", "adamw-l1": "adamw_l1",
-    "graft-retrain": "graft_retrain", "multi-task": "multi_task",
-}  # fmt: skip
-OF_MODE = {"naive": "continual_naive", "grafting": "continual_graft"}
 OF_LOCALIZER = {
     "movement": "graft_movement", "random": "graft_random", "fisher": "graft_fish", "biases": "graft_biases",
     "lottery": "graft_lottery",
@@ -97,7 +93,7 @@ def of_results(results: Results) -> list[Observed]:
     for score in results.scores():
         own = of_score(score, _recipe(results, score), _touched(results, score), asked_of_model(results, score))
         mode = results.entry(score).get("mode")
-        found += [replace(one, method=OF_MODE[mode]) if mode and one.method == "ft" else one for one in own]
+        found += [replace(one, method=MODES[mode]) if mode and one.method == "ft" else one for one in own]
     return once(found)
 
 
@@ -209,7 +205,7 @@ def _ends(recipe: str, touched: float | None, d: float) -> list[tuple[str, str, 
     whole = {"localizer": "", "size": np.nan, "share": np.nan, "seed": 0, "touched": d if touched is None else touched}
     return [
         ("pretrained", "pretrained", {**whole, "touched": 0.0}),
-        ("finetuned", OF_RECIPE.get(recipe, "ft"), whole),
+        ("finetuned", RECIPES[recipe].method if recipe in RECIPES else "ft", whole),
         (SCALED, "ft_scaled", whole),
     ]
 

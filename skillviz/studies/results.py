@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from skillviz.errors import StoreError
+from skillviz.models.finetune.recipes import recipe_row
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.studies.finetuned_model import SEVERAL, FineTunedSpec, folder_of, task_name
+from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
 from skillviz.studies.plan import Plan, fits
 from skillviz.studies.score import Score, ScoreSpec, read_score, score_path
 from skillviz.studies.spec import StudySpec
@@ -72,7 +73,7 @@ class Results:
             found = {path.parent.relative_to(folder).as_posix(): _json(path) for path in folder.rglob(FINETUNED)}
         except (OSError, ValueError) as error:
             raise StoreError(f"the fine-tuned model {folder.name} cannot be read ({error}); run the study.") from error
-        if spec.recipe not in SEVERAL:
+        if not recipe_row(spec.recipe).several_tasks:
             return {**record, "finetune": found.get(".", {})}
         if task is None:
             return {**record, "finetune": found}

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from skillviz.models.finetune.recipes import CONTINUAL
 from skillviz.studies import overlaps
-from skillviz.studies.finetuned_model import CONTINUAL, FineTunedSpec
+from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.paper import figure8, table4
 from skillviz.studies.stages import GRAFTING, NAIVE
 

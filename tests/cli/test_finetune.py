@@ -129,13 +129,13 @@ def test_a_grid_is_told_point_by_point(pair, task_file, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--recipe", "graft-retrain"], "give it with --region"),
-        (["--recipe", "sgd", "--rank", 2], "leave out --rank"),
+        (["--recipe", "graft-retrain"], "give it one region"),
+        (["--recipe", "sgd", "--rank", 2], "rank goes with the recipe lora"),
         (["--recipe", "adam"], "known: sgd, adamw"),
         (["--task", "cr"], "learns one task"),
-        (["--recipe", "multi-task"], "give --task twice or more"),
-        (["--recipe", "continual", "--task", "cr", "--mode", "grafting"], "--regions once for each"),
-        (["--grid", "paper", "--lr", 0.1], "leave out --lr or --grid"),
+        (["--recipe", "multi-task"], "give two tasks or more"),
+        (["--recipe", "continual", "--task", "cr", "--mode", "grafting"], "a region a task; give one for each"),
+        (["--grid", "paper", "--lr", 0.1], "leave out the rate (--lr) or the grid (--grid)"),
         (["--recipe", "lora", "--train-embeddings"], "says itself what is trained"),
         (["--mode", "naive"], "of the recipe continual"),
     ],

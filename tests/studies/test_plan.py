@@ -9,10 +9,8 @@ import pytest
 import yaml
 
 from skillviz.errors import BadInput
-from skillviz.models.finetune.recipes import OPTIMIZERS as OF_RECIPES
-from skillviz.models.finetune.recipes import RECIPES as ROWS
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.finetuned_model import OPTIMIZERS, RECIPES, FineTunedSpec, read_finetuned
+from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.regions import keys_in
 from skillviz.studies.score import ScoreSpec
@@ -31,10 +29,6 @@ def whole(tiny: Path) -> Plan:
 def titles(found: Plan, kind: str) -> list[str]:
     """The titles of the steps of a kind."""
     return [step.title for step in found.steps if step.kind == kind]
-
-
-def test_names_of_recipes_are_those_of_their_table() -> None:
-    assert tuple(ROWS) == RECIPES and OPTIMIZERS == OF_RECIPES
 
 
 def test_every_kind_of_entry_has_its_steps(whole: Plan) -> None:
@@ -232,7 +226,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"recipe": "continual", "tasks": ["a", "b"], "mode": "grafting"}, "needs `region`"),
     ({"recipe": "graft-retrain"}, "needs `region`"),
     ({"recipe": "sgd", "finetune": {"rank": 2}}, "rank goes with the recipe lora"),
-    ({"recipe": "sgd", "finetune": {"optimizer": "adamw"}}, "optimizer is one of"),
+    ({"recipe": "sgd", "finetune": {"optimizer": "adamw"}}, "an optimizer goes with multi-task and continual"),
     ({"recipe": "sgd", "readout": "prompt", "finetune": {"head": "linear"}}, "readout: head"),
     ({"recipe": "sgd", "finetune": {"lr": -1}}, "'lr' of the fine-tuned model"),
     ({"recipe": "sgd", "seed": []}, "the list of 'seed' is empty"),
@@ -296,11 +290,11 @@ def test_a_file_without_end_is_one_sentence(text: str, tmp_path: Path) -> None:
 
 
 def test_a_member_of_a_file_says_what_is_wrong() -> None:
-    with pytest.raises(BadInput, match="one task; several go with"):
+    with pytest.raises(BadInput, match="several go with"):
         read_finetuned({"base": "b", "tasks": ("a", "b")})
-    with pytest.raises(BadInput, match="takes one region; got 0"):
+    with pytest.raises(BadInput, match="give it one region"):
         read_finetuned({"base": "b", "tasks": ("a",), "recipe": "graft-retrain"})
-    with pytest.raises(BadInput, match="no region, or one a task"):
+    with pytest.raises(BadInput, match="2 tasks and 1 regions were given; give one region a task"):
         run = RunSpec(base="b", finetuned="f", task="a")
         read_finetuned({"base": "b", "tasks": ("a", "b"), "recipe": "continual", "regions": (run,)})
 

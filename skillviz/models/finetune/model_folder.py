@@ -90,8 +90,8 @@ def card(report: Report) -> str:
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in header.items()), "---", ""]
     lines += [f"# {report.task}, fine-tuned from {report.base['id']}", ""]
     lines += [
-        f"Fine-tuned on `{report.task}` ({', '.join(report.labels)}) by {_way(recipe)}, read by "
-        f"{_read_by(recipe)}: one member of a (pre-trained, fine-tuned) pair for skill localization.",
+        f"Fine-tuned on `{report.task}` ({', '.join(report.labels)}) by {recipe_row(recipe.name).phrase}, read by "
+        f"{_read_by(recipe)}: the fine-tuned half of a pair for skill localization.",
         "",
         *_table(_facts(report)),
         "",
@@ -107,10 +107,6 @@ def card(report: Report) -> str:
 
 def _read_by(recipe: Recipe) -> str:
     return LINEAR_WORDS if recipe.head == "linear" else READOUT_WORDS[recipe.readout]
-
-
-def _way(recipe: Recipe) -> str:
-    return "plain SGD" if recipe.name == "sgd" else f"the recipe {recipe.name}"
 
 
 def _optimizer(recipe: Recipe) -> str:

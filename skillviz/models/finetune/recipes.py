@@ -1,18 +1,23 @@
-"""The ways to fine-tune, as rows of one table: what each trains, with what, and where it comes from. No torch."""
+"""The one table of ways to fine-tune: what each trains, with what, where it comes from, and which function does it.
+
+No torch: `run` names the function, which is imported when a model is trained. To add a recipe, add a row (and the
+function, where none of those that are there can train it).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from skillviz.errors import BadInput
 
 PAPER = "Panigrahi et al. 2023"
 
 K_CAP = 512
-"""From 4096-shot on the paper stops at 16 * n * 512 steps, where the training accuracy is 100 %."""
+"""From 4096-shot on the paper stops at 16 * n * 512 steps, where the training accuracy is 100%."""
 
 STEPS_A_SHOT = 16
 """Steps a label and shot (paper, section 3: 16 * n * k steps)."""
@@ -27,6 +32,12 @@ RANKS = (1, 2, 8)
 """Ranks of LoRA in the paper's tables 6 and 7."""
 
 GRIDS = ("none", "quick", "paper")
+
+RETRAIN, MULTI_TASK, CONTINUAL = "graft-retrain", "multi-task", "continual"
+
+ONE_TASK = "skillviz.models.finetune.single_task:finetune"
+ALL_TASKS = "skillviz.models.finetune.multi_task:finetune_tasks"
+SEQUENCE = "skillviz.models.finetune.continual:finetune_sequence"
 
 
 @dataclass(frozen=True)
@@ -52,13 +63,22 @@ class RecipeRow:
 
     name: str
     title: str
+    phrase: str
+    """How a model is trained, within a sentence: "trained by plain SGD"."""
     sentence: str
     source: str
-    optimizer: str
     trained: str
     """What may move, in words."""
+    method: str
+    """What study tables call a model of this recipe; a model of `continual` is named after its mode (MODES)."""
+    optimizer: str
     rates: Mapping[str, float]
     grid: Grid
+    scope: Literal["all", "biases", "low-rank", "region"] = "all"
+    """Which graftable parameters move: all, their biases, low-rank factors beside them, or the entries of a region."""
+    tasks: Literal["one", "together", "in turn"] = "one"
+    run: str = ONE_TASK
+    """The function that trains, as "module:name"."""
     schedule: str = "constant"
     """constant, or linear: down to 0 at the last step."""
     warmup: float = 0.0
@@ -66,8 +86,26 @@ class RecipeRow:
     l1: float = 0.0
     rank: int | None = None
     """The default rank; None where there is none to choose."""
-    needs_region: bool = False
-    several_tasks: bool = False
+
+    @property
+    def several_tasks(self) -> bool:
+        """Whether it learns two tasks or more."""
+        return self.tasks != "one"
+
+    @property
+    def needs_region(self) -> bool:
+        """Whether it trains a region alone."""
+        return self.scope == "region"
+
+    @property
+    def trains_few(self) -> bool:
+        """Whether it moves few entries on one task."""
+        return self.scope != "all"
+
+    def function(self) -> Callable[..., Any]:
+        """The function that trains; imports torch."""
+        module, name = self.run.split(":")
+        return getattr(import_module(module), name)
 
 
 def _same(rate: float) -> Mapping[str, float]:
@@ -75,64 +113,66 @@ def _same(rate: float) -> Mapping[str, float]:
 
 
 _BLOCKS = "the graftable parameters and the classification head"
-_ADAMW: dict[str, Any] = {
-    "optimizer": "AdamW",
-    "trained": _BLOCKS,
-    "rates": _same(2e-5),
-    "grid": ADAMW_GRID,
-    "schedule": "linear",
-}
 _SGD: dict[str, Any] = {"optimizer": "SGD", "rates": SGD_RATES, "grid": SGD_GRID}
+_ADAMW: dict[str, Any] = {"optimizer": "AdamW", "rates": _same(2e-5), "grid": ADAMW_GRID, "schedule": "linear"}
 
 _ROWS = (
     RecipeRow(
-        "sgd", "SGD", "Everything graftable and the head are trained by plain SGD at a constant rate.",
-        f"{PAPER}, section 2 and appendix", trained=_BLOCKS, **_SGD,
+        "sgd", "SGD", "plain SGD",
+        "Everything graftable and the head are trained by plain SGD at a constant rate.",
+        f"{PAPER}, section 2 and appendix", _BLOCKS, "ft", **_SGD,
     ),
     RecipeRow(
-        "adamw", "AdamW", "The same parameters are trained by AdamW, with a rate that falls linearly to 0.",
-        f"{PAPER}, section 4 (Figure 5); the rates are ours", **_ADAMW,
+        "adamw", "AdamW", "AdamW",
+        "The same parameters are trained by AdamW, with a rate that falls linearly to 0.",
+        f"{PAPER}, section 4 (Figure 5); the rates are ours", _BLOCKS, "adamw", **_ADAMW,
     ),
     RecipeRow(
-        "adamw-l1", "AdamW with l1", "As AdamW, with 0.001 times the sum of all absolute movements added to the loss.",
-        f"{PAPER}, section 4 (Figure 5); the rates are ours", l1=L1, **_ADAMW,
+        "adamw-l1", "AdamW + L1", "AdamW with an l1 penalty",
+        "As AdamW, with 0.001 times the sum of all absolute movements added to the loss.",
+        f"{PAPER}, section 4 (Figure 5); the rates are ours", _BLOCKS, "adamw_l1", l1=L1, **_ADAMW,
     ),
     RecipeRow(
-        "bitfit", "BitFit", "Only biases (those of LayerNorm too) and the head are trained, by SGD.",
-        f"{PAPER}, section 3 (Table 1); optimizer and rates are ours", "SGD",
-        "the biases of graftable parameters and the classification head",
-        MappingProxyType({name: 5 * rate for name, rate in SGD_RATES.items()}), BITFIT_GRID,
+        "bitfit", "BitFit", "BitFit",
+        "Only biases (those of LayerNorm too) and the head are trained, by SGD.",
+        f"{PAPER}, section 3 (Table 1); optimizer and rates are ours",
+        "the biases of graftable parameters and the classification head", "bitfit",
+        "SGD", MappingProxyType({name: 5 * rate for name, rate in SGD_RATES.items()}), BITFIT_GRID, scope="biases",
     ),
     RecipeRow(
-        "lora", "LoRA", "Low-rank changes of the query and value matrices and the head are trained by AdamW.",
+        "lora", "LoRA", "LoRA",
+        "Low-rank changes of the query and value matrices and the head are trained by AdamW.",
         f"{PAPER}, appendix (Tables 6 and 7); settings of Hu et al. 2022 for RoBERTa-base: alpha 8, warm-up over 6 %",
-        "AdamW", "two low-rank factors for each query and value matrix, and the classification head",
-        _same(5e-4), LORA_GRID, schedule="linear", warmup=0.06, rank=8,
+        "two low-rank factors for each query and value matrix, and the classification head", "lora",
+        "AdamW", _same(5e-4), LORA_GRID, scope="low-rank", schedule="linear", warmup=0.06, rank=8,
     ),
     RecipeRow(
-        "graft-retrain", "graft, re-trained", "From the base, only the entries of a region and the head are trained.",
+        RETRAIN, "re-training the region", "SGD on a region",
+        "From the base, only the entries of a region and the head are trained.",
         f"{PAPER}, section 3 (Tables 1 and 3); optimizer and rates are ours",
-        trained="the entries of a region and the classification head", needs_region=True, **_SGD,
+        "the entries of a region and the classification head", "graft_retrain", scope="region", **_SGD,
     ),
     RecipeRow(
-        "multi-task", "multi-task", "One body is trained on several tasks: each step takes a batch of a random one.",
-        f"{PAPER}, section 5 (Figure 8)", trained="the graftable parameters and one head a task",
-        several_tasks=True, **_SGD,
+        MULTI_TASK, "several tasks", "plain SGD on all tasks at once",
+        "One body is trained on several tasks: each step takes a batch of a random one.",
+        f"{PAPER}, section 5 (Figure 8)", "the graftable parameters and one head a task", "multi_task",
+        tasks="together", run=ALL_TASKS, **_SGD,
     ),
     RecipeRow(
-        "continual", "continual", "One task after the other is learned; with regions, none moves what an earlier owns.",
-        f"{PAPER}, section 5 (Table 4)", trained="the graftable parameters or a region, and one head a task",
-        several_tasks=True, **_SGD,
+        CONTINUAL, "one task after the other", "plain SGD on one task after the other",
+        "One task after the other is learned; with regions, none moves what an earlier owns.",
+        f"{PAPER}, section 5 (Table 4)", "the graftable parameters or a region, and one head a task", "ft",
+        tasks="in turn", run=SEQUENCE, **_SGD,
     ),
 )  # fmt: skip
 
 RECIPES: Mapping[str, RecipeRow] = MappingProxyType({row.name: row for row in _ROWS})
 
-OPTIMIZERS = ("sgd", "adamw", "adamw-l1")
-"""What multi-task and continual training may use, by the name of the recipe whose optimizer it is."""
+OPTIMIZERS = tuple(row.name for row in _ROWS if row.scope == "all" and not row.several_tasks)
+"""What the recipes of several tasks may use, by the name of the recipe whose optimizer, rate and penalty are taken."""
 
-MODES = ("naive", "grafting")
-"""Of continual training: everything moves at every stage, or each stage only its region."""
+MODES: Mapping[str, str] = MappingProxyType({"naive": "continual_naive", "grafting": "continual_graft"})
+"""Of continual training, with their method in study tables: all moves at every stage, or each stage its region only."""
 
 
 def recipe_row(name: str) -> RecipeRow:
@@ -161,30 +201,24 @@ def check_use(
     name: str,
     *,
     tasks: int = 1,
-    rank: int | None = None,
-    region: bool = False,
     regions: int = 0,
     mode: str | None = None,
+    rank: int | None = None,
     grid: str | None = None,
     lr: float | None = None,
     optimizer: str | None = None,
     extra_trained: bool = False,
 ) -> RecipeRow:
-    """The recipe's row, where it goes with the other choices; raises BadInput with one sentence where it does not."""
+    """The recipe's row, where it goes with the other choices; raises BadInput with one sentence where it does not.
+
+    `extra_trained` is whether embeddings or a language-model head are to be trained too.
+    """
     row = recipe_row(name)
-    sentence = _wrong_numbers(row, tasks, rank) or _wrong_regions(row, tasks, region, regions, mode)
-    if sentence is None and optimizer is not None:
-        if not row.several_tasks:
-            sentence = f"the recipe {name} has its own optimizer; --optimizer goes with multi-task and continual."
-        elif optimizer not in OPTIMIZERS:
-            sentence = f"'{optimizer}' is not an optimizer; known: {', '.join(OPTIMIZERS)}."
-    if sentence is None and grid not in (None, *GRIDS):
-        sentence = f"'{grid}' is not a grid; known: {', '.join(GRIDS)}."
-    if sentence is None and grid not in (None, "none"):
-        if lr is not None:
-            sentence = f"the grid {grid} tries learning rates of its own; leave out --lr or --grid."
-        elif name == "continual":
-            sentence = "continual training has no grid: each stage would need one; give --lr and --batch-size."
+    sentence = (
+        _wrong_tasks(row, tasks)
+        or _wrong_regions(row, tasks, regions, mode)
+        or _wrong_numbers(row, rank, grid, lr, optimizer)
+    )
     if sentence is None and extra_trained and name not in OPTIMIZERS:
         sentence = (
             f"the recipe {name} says itself what is trained; --train-embeddings and --train-head go with "
@@ -195,32 +229,57 @@ def check_use(
     return row
 
 
-def _wrong_numbers(row: RecipeRow, tasks: int, rank: int | None) -> str | None:
+def _named(fits: Callable[[RecipeRow], bool]) -> str:
+    return " and ".join(row.name for row in _ROWS if fits(row))
+
+
+def _wrong_tasks(row: RecipeRow, tasks: int) -> str | None:
     if row.several_tasks and tasks < 2:
-        return f"the recipe {row.name} learns several tasks; give --task twice or more."
+        return f"the recipe {row.name} learns several tasks; give two tasks or more."
     if not row.several_tasks and tasks != 1:
-        names = " or ".join(r.name for r in RECIPES.values() if r.several_tasks)
-        return f"the recipe {row.name} learns one task, and {tasks} were given; give one, or take {names}."
-    if rank is not None and row.rank is None:
-        return f"a rank is of the recipe lora; {row.name} has none: leave out --rank."
-    if rank is not None and rank < 1:
-        return f"the rank is {rank}; give 1 or more (the paper: {', '.join(map(str, RANKS))})."
+        names = _named(lambda other: other.several_tasks)
+        return f"the recipe {row.name} learns one task, and {tasks} were given; several go with {names}."
     return None
 
 
-def _wrong_regions(row: RecipeRow, tasks: int, region: bool, regions: int, mode: str | None) -> str | None:
-    if row.needs_region and not region:
-        return f"the recipe {row.name} trains a region alone; give it with --region, a run or a region file."
-    if region and not row.needs_region:
-        return f"the recipe {row.name} takes no region; --region goes with graft-retrain."
-    if row.name != "continual" and (mode is not None or regions):
-        return f"--mode and --regions are of the recipe continual; {row.name} has neither."
+def _wrong_regions(row: RecipeRow, tasks: int, regions: int, mode: str | None) -> str | None:
+    in_turn = row.tasks == "in turn"
+    if row.needs_region and not regions:
+        return f"the recipe {row.name} trains a region alone; give it one region, as a run or a file (--region)."
+    if row.needs_region and regions > 1:
+        return f"the recipe {row.name} takes one region; got {regions}."
+    if regions and not (row.needs_region or in_turn):
+        takers = _named(lambda other: other.needs_region or other.tasks == "in turn")
+        return f"the recipe {row.name} takes no region; regions go with {takers}."
+    if mode is not None and not in_turn:
+        return f"a mode is of the recipe {_named(lambda other: other.tasks == 'in turn')}; {row.name} has none."
     if mode not in (None, *MODES):
-        return f"'{mode}' is not a mode of continual training; known: {', '.join(MODES)}."
+        return f"'{mode}' is not a mode of {row.name} training; known: {', '.join(MODES)}."
     if mode == "naive" and regions:
-        return "naive continual training moves everything; leave out --regions, or take --mode grafting."
+        return f"naive {row.name} training moves everything; leave out the regions, or take the mode grafting."
     if mode == "grafting" and not regions:
-        return "continual training by grafting needs a region a task; give --regions once for each, in their order."
-    if regions and regions != tasks:
-        return f"{tasks} tasks and {regions} regions were given; give one --regions for each task, in their order."
+        return f"{row.name} training by grafting needs a region a task; give one for each, in their order (--regions)."
+    if in_turn and regions not in (0, tasks):
+        return f"{tasks} tasks and {regions} regions were given; give one region a task, in their order, or none."
+    return None
+
+
+def _wrong_numbers(
+    row: RecipeRow, rank: int | None, grid: str | None, lr: float | None, optimizer: str | None
+) -> str | None:
+    if rank is not None and row.rank is None:
+        return f"rank goes with the recipe {_named(lambda other: other.rank is not None)}; leave it out for {row.name}."
+    if rank is not None and rank < 1:
+        return f"the rank is {rank}; give 1 or more (the paper: {', '.join(map(str, RANKS))})."
+    if optimizer is not None and not row.several_tasks:
+        several = _named(lambda other: other.several_tasks)
+        return f"the recipe {row.name} has its own optimizer; leave it out: an optimizer goes with {several}."
+    if optimizer is not None and optimizer not in OPTIMIZERS:
+        return f"'{optimizer}' is not an optimizer; known: {', '.join(OPTIMIZERS)}."
+    if grid not in (None, *GRIDS):
+        return f"'{grid}' is not a grid; known: {', '.join(GRIDS)}."
+    if grid not in (None, "none") and lr is not None:
+        return f"the grid {grid} tries learning rates of its own; leave out the rate (--lr) or the grid (--grid)."
+    if grid not in (None, "none") and row.tasks == "in turn":
+        return f"{row.name} training has no grid: each stage would need one; give a rate (--lr) and --batch-size."
     return None

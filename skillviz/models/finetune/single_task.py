@@ -84,7 +84,7 @@ def finetune(
     """
     started, out = time.perf_counter(), Path(out)
     extra = train_embeddings or train_head
-    check_use(recipe, rank=rank, region=region is not None, grid=grid, lr=lr, extra_trained=extra)
+    check_use(recipe, rank=rank, regions=int(region is not None), grid=grid, lr=lr, extra_trained=extra)
     refuse_full_folder(out, overwrite, base)
     settings = make_recipe(
         readout, len(task.labels), k_shot, steps, lr, batch_size, seed, train_embeddings, train_head, head, recipe, rank

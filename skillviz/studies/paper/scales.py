@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skillviz.errors import BadInput
+from skillviz.models.finetune.recipes import RECIPES
 from skillviz.tasks.project import located
 
 Entry = dict[str, Any]
-FEW = ("bitfit", "lora", "graft-retrain")  # recipes that train few entries
+FEW = tuple(row.name for row in RECIPES.values() if row.trains_few)
 EVERY = "all"
 """The word for every task, and the role of all tasks where a scale has more of them than it takes by itself."""
 

@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from skillviz.models.finetune.recipes import RECIPES
+
 if TYPE_CHECKING:
     from skillviz.studies.paper.setting import Setting
 
@@ -47,10 +49,6 @@ SENTENCES = {
 NUMBERS = ("no", "one", "two", "three", "four", "five")
 CAUSAL = "causal"
 READOUTS = {"prompt": "prompt", "head": "a classification head", CAUSAL: "the words after a prompt"}
-RECIPES = {
-    "sgd": "plain SGD", "adamw": "AdamW", "adamw-l1": "AdamW with an l1 penalty",
-    "multi-task": "plain SGD on all tasks at once", "continual": "plain SGD on one task after the other",
-}  # fmt: skip
 PAPERS = "roberta-base"
 
 
@@ -171,14 +169,15 @@ def published(asked: Setting) -> str:
 
 def rates(asked: Setting) -> str:
     """On the learning rates of BitFit and LoRA."""
-    named = {"bitfit": "BitFit", "lora": "LoRA"}
-    told = [f"{named[recipe]}{f' (rank {rank})' if rank else ''} at {rate:g}" for recipe, rank, rate in asked.rates]
+    told = [
+        f"{RECIPES[recipe].title}{f' (rank {rank})' if rank else ''} at {rate:g}" for recipe, rank, rate in asked.rates
+    ]
     return f"Rates: {_all(told)}, as the scale has them; no other rate was tried on this model."
 
 
 def _made(fields: dict[str, Any]) -> str:
     """How a model is fine-tuned: recipe, steps, batch, rate."""
-    said = [_all([RECIPES.get(recipe, recipe) for recipe in fields["recipe"]])]
+    said = [_all([RECIPES[recipe].phrase if recipe in RECIPES else recipe for recipe in fields["recipe"]])]
     said += [f"{fields['steps']:,} steps"] if isinstance(fields.get("steps"), int) else []
     said += [f"of {fields['batch_size']} examples"] if fields.get("batch_size") is not None else []
     said += [f"at the rate {fields['lr']:g}"] if isinstance(fields.get("lr"), float) else []

@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from skillviz.models.finetune.recipes import RECIPES
 from skillviz.plots.continual import STYLES as MODES
-from skillviz.plots.methods import RECIPES, method_style
+from skillviz.plots.methods import method_style
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.show import text
 from skillviz.show.sentences import METRIC_WORDS
@@ -118,10 +119,7 @@ def _mode(name: str) -> str:
     return MODES[name].title if name in MODES else {"independent": "a model a task"}.get(name, name)
 
 
-RECIPE_WORDS = {
-    **RECIPES, "sgd": "SGD", "given": "as given", "bitfit": "BitFit", "lora": "LoRA",
-    "graft-retrain": "re-training the region", "continual": "one task after the other",
-}  # fmt: skip
+RECIPE_WORDS = {"given": "as given", **{row.name: row.title for row in RECIPES.values()}}
 WORDS: dict[str, Callable[[str], Any]] = {
     "method": lambda name: method_style(name).title,
     "a": lambda name: method_style(name).title,
