@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 
-.PHONY: help app test quick check format real bench ci
+.PHONY: help app test check format nightly ci
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -11,11 +11,8 @@ help:  ## list the targets
 app:  ## install what the app needs and open the dashboard
 	python3 -m venv .venv && .venv/bin/pip install -q -r requirements.txt && .venv/bin/streamlit run dashboard.py
 
-test:  ## install what the tests need and run them all
+test:  ## install what the tests need and run those for each commit: at most six minutes on two cores
 	python3 -m venv .venv && .venv/bin/pip install -q -r requirements-dev.txt && .venv/bin/python -m pytest
-
-quick:  ## the tests without a browser, on two cores, in the environment that `make test` made
-	$(PYTHON) -m pytest -q -n 2 -m "not e2e and not bench and not slow"
 
 check:  ## ruff and mypy
 	$(PYTHON) -m ruff check .
@@ -25,11 +22,9 @@ format:  ## lay out the code
 	$(PYTHON) -m ruff check --select I --fix .
 	$(PYTHON) -m ruff format .
 
-real:  ## the checks on real models and data; set SKILLVIZ_REAL to their folder
-	$(PYTHON) -m pytest -q -m "real or slow"
+nightly:  ## every test there is, without a bound on its time; the log goes to docs/nightly.log
+	bash -c 'set -o pipefail; { $(PYTHON) -m pytest -q -ra && $(PYTHON) -m pytest -q -ra -m "e2e or slow or nightly" && \
+	$(PYTHON) -m pytest -q -ra -n 0 -m bench; } 2>&1 | tee docs/nightly.log'
 
-bench:  ## the measurements of speed
-	$(PYTHON) -m pytest -q -m bench
-
-ci:  ## all that must pass before a change is merged
+ci:  ## all that must pass before a change is merged: the tests, then those slow for their volume
 	bash .ci/run

@@ -19,15 +19,22 @@ import pytest
 # A test's files need not outlive a power cut: what is written is written, without waiting for the disk.
 os.fsync = lambda handle: None
 
-ASKED_FOR_BY_NAME = ("bench", "slow")
+LATER = ("e2e", "slow", "nightly", "bench")
+"""The markers of the later tiers (CONTRIBUTING.md): a plain run is what a contributor runs before each commit."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves `bench` and `slow` out unless -m names them; skips what this machine cannot run, saying why."""
-    asked = config.option.markexpr or ""
-    out = [item for item in items if any(item.get_closest_marker(m) and m not in asked for m in ASKED_FOR_BY_NAME)]
+    """Leaves the later tiers out unless -m or their file is named; skips what this machine cannot run, saying why."""
+    expression = config.option.markexpr or ""
+    files = {Path(str(argument).split("::")[0]).resolve() for argument in config.args}
+    out = {
+        item
+        for item in items
+        for marker in LATER
+        if item.get_closest_marker(marker) and marker not in expression and item.path not in files
+    }
     if out:
-        config.hook.pytest_deselected(items=out)
+        config.hook.pytest_deselected(items=[item for item in items if item in out])
         items[:] = [item for item in items if item not in out]
     for item in items:
         if item.get_closest_marker("real") and (reason := real_missing()):
