@@ -116,6 +116,7 @@ def test_the_constants_are_told_best_first(report: ModuleType) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_tables_in_the_readmes_are_those_of_the_stored_runs(report: ModuleType) -> None:
     store, studies = report.Store(ROOT / "cached_runs"), ROOT / "benchmarks/studies"
     section = report.text(report.runs_of(studies / "minilm-sst2.yaml", store))

@@ -34,6 +34,7 @@ def made(results: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> str:
     return results.page(list_studies(Store(root)), results.read_words()).replace("\N{NO-BREAK SPACE}", " ")
 
 
+@pytest.mark.slow
 def test_the_page_is_what_the_generator_writes_from_the_stored_studies(results: ModuleType) -> None:
     stored = list_studies(Store(shipped_root()))
     assert results.PAGE.read_text(encoding="utf-8") == results.page(stored, results.read_words()), (

@@ -21,6 +21,8 @@ from skillviz.models.pair import load_pair
 from skillviz.runs.store import Store
 from skillviz.tasks.demo_world import STAGES, World, read_world
 
+pytestmark = pytest.mark.slow
+
 SMALL = Plan(texts=200, steps=3, ends=2, batch=8, width=16, layers=2, heads=2, inner=32)
 MINIATURE = Size(
     base=SMALL,

@@ -21,6 +21,7 @@ def words() -> list[str]:
     return vocabulary(corpus.vocabulary_texts(0))
 
 
+@pytest.mark.slow
 def test_the_vocabulary_is_small_and_in_order(words: list[str]) -> None:
     assert 1000 < len(words) - len(SPECIAL) <= MOST
     assert tuple(words[: len(SPECIAL)]) == SPECIAL and words[len(SPECIAL) :] == sorted(set(words[len(SPECIAL) :]))
@@ -31,6 +32,7 @@ def test_too_many_words_are_refused() -> None:
         vocabulary(f"word{number}" for number in range(MOST + 1))
 
 
+@pytest.mark.slow
 def test_no_text_of_the_world_has_an_unknown_word(words: list[str]) -> None:
     made = tokenizer(words)
     for task in world.TASKS:

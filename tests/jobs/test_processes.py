@@ -27,6 +27,8 @@ from tests.cli.calls import call
 from tests.jobs.conftest import STEPS, ended, long_spec, stepped, until
 from tests.runs.tiny_world import spec_of
 
+pytestmark = pytest.mark.slow
+
 
 def process_of(job: jobs.Job) -> psutil.Process:
     """The process that a running job names."""

@@ -23,6 +23,8 @@ from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
 
+pytestmark = pytest.mark.slow
+
 TEXT = "the film was good and funny"
 
 

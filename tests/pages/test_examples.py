@@ -229,6 +229,7 @@ def test_a_typed_sentence_without_weights_is_explained(ids: dict[str, str]) -> N
     assert link(test)["sentence"] == "a film" and len(charts(test)) == 5
 
 
+@pytest.mark.slow
 def test_a_typed_sentence_gets_three_predictions_and_attributions(lived: Path, use: Use, tmp_path: Path) -> None:
     run = live_store(lived / "runs", tmp_path, use)
     test = asked("examples", run=run.id, look="typed", sentence="the film was good and funny")
@@ -259,6 +260,7 @@ def test_a_stored_example_is_explained_and_its_predictions_are_the_runs(lived: P
     assert f"{100 * share:.1f}\N{NO-BREAK SPACE}% sure" in titles
 
 
+@pytest.mark.slow
 def test_pairs_have_two_fields_and_the_prompt_is_told(readouts: dict[str, Path], use: Use, tmp_path: Path) -> None:
     run = live_store(readouts["prompt"], tmp_path, use)
     test = asked("examples", run=run.id, look="typed", sentence="the film was good")
@@ -272,6 +274,7 @@ def test_pairs_have_two_fields_and_the_prompt_is_told(readouts: dict[str, Path],
     assert "dull" in names and any("mask" in name and name.startswith("<i>") for name in names)
 
 
+@pytest.mark.slow
 def test_the_causal_readout_has_no_mask_baseline_and_an_answer(
     readouts: dict[str, Path], use: Use, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_a_run_without_a_grid_shows_its_ends_and_the_command(ids: dict[str, str]
     assert {s.split(":")[0] for s in sources(test)} == {"Stored"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_workers")
 def test_exact_points_are_asked_of_the_models(scored: str, scored_world: Path) -> None:
     """A point off the grid, at a size between, on both data sets; then another task that the run has not stored."""

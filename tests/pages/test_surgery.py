@@ -260,6 +260,7 @@ def accuracy(run: Run, state: str) -> str:
     return f"{100 * float(np.mean(logits.argmax(1) == labels)):.1f}\N{NO-BREAK SPACE}%"
 
 
+@pytest.mark.slow
 def test_the_graft_is_scored_live_beside_the_runs_own(alive: Run) -> None:
     test = opened(run=alive.id, sentence="a great film")
     assert not test.exception and not test.warning
@@ -278,6 +279,7 @@ def test_the_graft_is_scored_live_beside_the_runs_own(alive: Run) -> None:
     assert test.query_params["sentence"] == "a great film"
 
 
+@pytest.mark.slow
 def test_a_region_is_saved_as_a_run_by_a_job(alive: Run, own_runs: Path) -> None:
     store = Store(own_runs)
     asked = {"difference": [{"run": alive.id}, {"layers": [0]}]}

@@ -120,6 +120,7 @@ def _names(test: AppTest) -> list[str]:
     return list(question.choices)
 
 
+@pytest.mark.slow
 def test_a_skill_that_is_not_there_cannot_be_told(demo: Run) -> None:
     test = opened(step=1)
     assert not test.exception and "24 test sentences" in test.radio[0].label
@@ -238,6 +239,7 @@ def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(demo: Run, monkeypat
     assert "**Right.**" in said(answered(test, "untold"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_workers")
 def test_every_live_control_asks_the_models(demo: Run) -> None:
     """One session through the steps that ask: a typed sentence, points off the grid, a size between, a part."""
@@ -284,6 +286,7 @@ def store(demo: Run) -> Iterator[Store]:
             jobs.cancel(found, job.run_id)
 
 
+@pytest.mark.slow
 def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(demo: Run, store: Store) -> None:
     test = answered(opened(step=7), "all")
     assert "Your guess is kept" in said(test) and told(test) == "Step 7 of 7"

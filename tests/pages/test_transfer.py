@@ -53,6 +53,7 @@ def test_what_is_no_task_is_explained(ids: dict[str, str], name: str) -> None:
     assert not test.exception and "is not a task" in test.warning[0].value and len(charts(test)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_workers")
 def test_another_task_is_asked_of_the_models(scored: str, scored_world: Path) -> None:
     test = asked("transfer", run=scored)
@@ -64,6 +65,7 @@ def test_another_task_is_asked_of_the_models(scored: str, scored_world: Path) ->
     assert "40 test examples" in words(live)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_workers")
 def test_labels_of_other_names_are_mapped_by_the_reader(scored: str, scored_world: Path, tmp_path: Path) -> None:
     told = yaml.safe_load((scored_world / "far.yaml").read_text())

@@ -260,6 +260,7 @@ def test_a_shipped_study_of_another_device_tells_nothing(
     assert recorded("cpu").steps and not recorded("cuda").steps
 
 
+@pytest.mark.slow
 def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: Store) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(few(tiny).yaml_text())
@@ -298,6 +299,7 @@ def test_a_study_that_ended_before_it_began(log: str | None, state: str, tiny: P
     assert f'"{jobs.INTERRUPTED}"' in ending.read_text(), "what a process says that was asked to end"
 
 
+@pytest.mark.slow
 def test_a_study_that_is_cancelled_is_stopped_and_goes_on(tiny: Path, tmp_path: Path, store: Store) -> None:
     path, long = tmp_path / "study.yaml", few(tiny, finetune={"steps": 100_000})
     path.write_text(long.yaml_text())

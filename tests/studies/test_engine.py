@@ -147,6 +147,7 @@ def crashing(study: StudySpec, store: Store, draw: random.Random) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_study_that_ends_at_random_points_comes_to_the_same_tables(small: Small, tmp_path: Path) -> None:
     study, store, draw, attempts = small[0], Store(tmp_path / "again"), random.Random(4), 1
     while not crashing(study, store, draw):
@@ -157,6 +158,7 @@ def test_a_study_that_ends_at_random_points_comes_to_the_same_tables(small: Smal
     assert len(store.list()) == len(plan(study).runs) and not store.unreadable()
 
 
+@pytest.mark.slow
 def test_a_study_that_is_killed_comes_to_the_same_tables(small: Small, tmp_path: Path) -> None:
     (study, two), one = small, Store(tmp_path / "one")
     file = tmp_path / "study.yaml"

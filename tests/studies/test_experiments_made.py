@@ -70,6 +70,7 @@ def of_own_task(folder: StudyFolder) -> pd.DataFrame:
     return frame[(frame["split"] == "test") & (frame["id_task"] == frame["task"])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_an_experiment_from_end_to_end(name: str, small: Scale, stored: Path) -> None:
     folder = made(name, small, stored)
@@ -116,6 +117,7 @@ def test_table8_compares_regions_at_every_size(small: Scale, stored: Path) -> No
     assert len(itself) == 3 and (itself["seeds"] == 1).all()
 
 
+@pytest.mark.slow
 def test_table8_compares_regions_of_one_model_where_several_were_fine_tuned(small: Scale, stored: Path) -> None:
     one = made("table8", small, stored)
     overlap, said = one.table("overlap"), [set(one.table("note")["text"])]
@@ -143,6 +145,7 @@ def test_figure6_counts_every_test_example(small: Scale, stored: Path) -> None:
     assert np.allclose(frame.groupby("state")["count"].sum(), 16)
 
 
+@pytest.mark.slow
 def test_sensitivity_tells_every_setting(small: Scale, stored: Path) -> None:
     frame = made("sensitivity", small, stored).table("sensitivity").query("metric == 'accuracy'")
     learned = frame[frame["localizer"] == "learned"]
