@@ -25,8 +25,9 @@ from skillviz.runs.pooled import compare
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.studies.plan import plan
 from skillviz.studies.spec import read_study
-from skillviz.studies.store import finished
+from skillviz.studies.status import Snapshot
 
 BEGIN, END = "<!-- results: written by benchmarks/report.py -->", "<!-- end of results -->"
 CONSTANTS_BEGIN, CONSTANTS_END = "<!-- constants: written by benchmarks/report.py -->", "<!-- end of constants -->"
@@ -152,7 +153,7 @@ def others(runs: list[Run]) -> str:
 
 def runs_of(study: Path, store: Store) -> list[Run]:
     """The study's finished runs."""
-    return list(finished(read_study(study).specs(), store).values())
+    return list(Snapshot(plan(read_study(study)), store).runs.values())
 
 
 def main(studies: list[Path], runs_dir: Annotated[Path, typer.Option()] = ROOT / "cached_runs") -> None:

@@ -10,7 +10,7 @@ from skillviz.runs.folder import RunFolder
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.store import Store, Unfinished
+from skillviz.runs.store import Store
 from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.score import ScoreSpec, read_score, score_path
 from skillviz.studies.step import Step
@@ -109,8 +109,3 @@ class Executor:
     def _on_train(self, record: Any) -> None:
         text = f"loss {record.loss:.3f}"
         self.report(Progress("finetune", record.step, record.steps, text, loss=record.loss))
-
-
-def is_interrupted(entry: Unfinished) -> bool:
-    """Whether a run ended early, so that it can go on."""
-    return entry.record.status in ("failed", "cancelled")

@@ -1,23 +1,35 @@
-"""The steps of a study in an order that can be executed, from its file alone: nothing is made, no result is needed."""
+"""From a study's file to its plan: the steps that its entries stand for, in an order that can be executed.
+
+Nothing is made and no result is needed: a plan is told from the file alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from skillviz.runs.spec import RunSpec
-from skillviz.studies.entry import Built, built
-from skillviz.studies.finetuned_model import FineTunedSpec
-from skillviz.studies.score import ScoreSpec
-from skillviz.studies.spec import StudySpec
-from skillviz.studies.step import KINDS as KINDS
-from skillviz.studies.step import TABLE, Step
+from skillviz.errors import BadInput
+from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN
+from skillviz.runs.estimate import METHODS
+from skillviz.runs.spec import RunSpec, read_spec
+from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
+from skillviz.studies.regions import KEY, read_recipe, regions_of
+from skillviz.studies.score import ScoreSpec, read_score_spec
+from skillviz.studies.spec import MOST_COMBINATIONS, OWN, StudySpec, expanded, merged
+from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE, TABLE, Step, name_of, title_of
 
-Labels = Mapping[str, Any]
+NONE = "none"  # the localizer of entries that only fine-tune and score
+LORA = "lora"
+ALIKE = ("sgd", RETRAIN, CONTINUAL)  # recipes that train as sgd does, from the same rates
+SHARED = ("base", "readout", "k_shot", "data_seed", "max_train", "max_validation")  # of an entry and its models
+INHERITED = (*SHARED, "task", "sizes", "seed", "device", "dtype", "autocast", "max_test")  # of an entry and its region
+OF_SCORES = ("k_shot", "data_seed", "max_train", "max_validation", "max_test")
+
+Labels = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -58,26 +70,14 @@ class Plan:
         """sha256 of the keys of all steps: equal for studies that ask for the same."""
         return hashlib.sha256("\n".join(sorted(step.key for step in self.steps)).encode()).hexdigest()
 
-    def needed_by(self, key: str) -> Iterator[Step]:
-        """The steps that need this one, directly or not."""
-        lost = {key}
-        for step in self.steps:
-            if lost & set(step.needs):
-                lost.add(step.key)
-                yield step
-
 
 def plan(study: StudySpec) -> Plan:
     """The plan of a study; raises BadInput with the number of the entry that is wrong."""
-    found = built(study)
-    steps = _with_bases(_ordered(found.steps))
+    entries = _steps_of(study)
+    steps = _with_bases(_ordered(entries.steps))
     table = Step(TABLE, TABLE, "make the tables", study.experiment or study.name, tuple(s.key for s in steps), {})
-    return Plan(study, (*steps, table), {**_entries(found), TABLE: ({},)})
-
-
-def steps_of(study: StudySpec) -> list[Step]:
-    """The steps but for the tables, in the order of the entries."""
-    return built(study).steps
+    labels = {key: tuple(of_step) for key, of_step in entries.labels.items()}
+    return Plan(study, (*steps, table), {**labels, TABLE: ({},)})
 
 
 def fits(entry: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
@@ -86,10 +86,6 @@ def fits(entry: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
         name in entry and (entry[name] == value or entry.get(f"{name}_name", ()) == value)
         for name, value in labels.items()
     )
-
-
-def _entries(found: Built) -> dict[str, tuple[dict[str, Any], ...]]:
-    return {key: tuple(labels) for key, labels in found.labels.items()}
 
 
 def _with_bases(steps: list[Step]) -> list[Step]:
@@ -104,7 +100,7 @@ def _with_bases(steps: list[Step]) -> list[Step]:
 
 def _ordered(steps: list[Step]) -> list[Step]:
     """Each step after what it needs, the steps of one pair together as far as that allows."""
-    waiting, done, found = list(steps), set[str](), list[Step]()
+    waiting, done, ordered = list(steps), set[str](), list[Step]()
     known = {step.key for step in steps}
     last: Any = None
     while waiting:
@@ -112,6 +108,278 @@ def _ordered(steps: list[Step]) -> list[Step]:
         step = next((s for s in ready if s.pair is not None and s.pair == last), ready[0])
         waiting.remove(step)
         done.add(step.key)
-        found.append(step)
+        ordered.append(step)
         last = step.pair
-    return found
+    return ordered
+
+
+@dataclass
+class _Steps:
+    """The steps in the order of the entries, each once, and the labels of every entry that needs it."""
+
+    steps: list[Step] = field(default_factory=list)
+    labels: dict[str, list[Labels]] = field(default_factory=dict)
+
+    def add(self, kind: str, spec: FineTunedSpec | RunSpec | ScoreSpec, needs: tuple[str, ...], labels: Labels) -> str:
+        """The key of the step, which is added where it is new."""
+        key = spec.key()
+        if key not in self.labels:
+            self.steps.append(Step(key, kind, title_of(spec, labels), spec, tuple(dict.fromkeys(needs)), labels))
+        if labels not in self.labels.setdefault(key, []):
+            self.labels[key].append(labels)
+        return key
+
+
+def _steps_of(study: StudySpec) -> _Steps:
+    """The steps of all entries; raises BadInput with the number of the entry that is wrong."""
+    steps = _Steps()
+    for number, entry in enumerate(study.runs, start=1):
+        try:
+            values = merged(study.defaults, entry)
+            finetune = study.defaults.get("finetune") or {}
+            for chosen in expanded(values):
+                _Entry(_of_recipe(chosen, values), number, finetune, steps).add()
+                if len(steps.steps) > MOST_COMBINATIONS:
+                    raise BadInput(
+                        f"with this entry the study has more than {MOST_COMBINATIONS:,} steps; write several studies."
+                    )
+        except BadInput as error:
+            raise BadInput(f"study '{study.name}', entry {number} of runs: {error.args[0]}") from error
+    _need_regions(steps)
+    return steps
+
+
+@dataclass
+class _Entry:
+    """One combination of an entry's values. `finetune` is what the study's defaults say of fine-tuning."""
+
+    values: dict[str, Any]
+    number: int
+    finetune: dict[str, Any]
+    steps: _Steps
+
+    def add(self) -> None:
+        """Adds the entry's steps and those that they need."""
+        self._check()
+        recipe = self.values.get("recipe")
+        if recipe is None and "finetune" in self.values:
+            recipe = "sgd"
+        if recipe is None:
+            self._study_of(None, str(self.values.get("task", "")), (), {})
+        elif recipe == CONTINUAL:
+            self._continual()
+        elif recipe == MULTI_TASK:
+            self._multi_task()
+        else:
+            self._single(str(recipe))
+
+    def _check(self) -> None:
+        """Refuses fields that are unknown, or do not go together."""
+        values = self.values
+        known = [*RunSpec.model_fields, *OWN]
+        if strange := [name for name in values if name not in known]:
+            raise BadInput(f"'{strange[0]}' is not a field of a run; known: {', '.join(known)}.")
+        if "finetuned" in values and any(values.get(name) is not None for name in ("recipe", "finetune")):
+            raise BadInput(
+                "give `finetuned` (a model that is there) or `recipe` with `finetune` (one to make), not both."
+            )
+        for name in ("finetune", "region"):
+            _fields(values.get(name, {}), name)
+        recipe = values.get("recipe")
+        if "tasks" in values and recipe not in (MULTI_TASK, CONTINUAL):
+            raise BadInput(f"'tasks' goes with recipe: {MULTI_TASK} or {CONTINUAL}; one task is called `task`.")
+        if "mode" in values and (recipe != CONTINUAL or values["mode"] not in MODES):
+            raise BadInput(f"'mode' is {' or '.join(MODES)}, and goes with recipe: {CONTINUAL}.")
+
+    def _single(self, recipe: str) -> None:
+        """A model of one task."""
+        task = self._task()
+        regions, needs = self._region(task) if recipe == RETRAIN else ((), ())
+        member = self._member(recipe, (task,), regions)
+        key = self.steps.add(FINETUNE, member, needs, self._of_member(member))
+        self._study_of(member, task, (key,), self._of_member(member))
+
+    def _multi_task(self) -> None:
+        """One model body for several tasks, each studied with its own head; `task` may name one of them."""
+        tasks = self._tasks()
+        member = self._member(MULTI_TASK, tasks, ())
+        key = self.steps.add(FINETUNE, member, (), self._of_member(member))
+        wanted = [self._task()] if "task" in self.values else list(tasks)
+        if strange := [task for task in wanted if task not in tasks]:
+            raise BadInput(f"'{strange[0]}' is not among the tasks of this entry: {', '.join(tasks)}.")
+        for task in wanted:
+            self._study_of(member, task, (key,), self._of_member(member))
+
+    def _continual(self) -> None:
+        """A sequence of tasks, scored after every stage on every task so far."""
+        tasks, mode = self._tasks(), self.values.get("mode", "naive")
+        regions = [self._region(task) for task in tasks] if mode == "grafting" else []
+        member = self._member(CONTINUAL, tasks, tuple(run for runs, _ in regions for run in runs))
+        labels = {**self._of_member(member), "mode": mode}
+        key = self.steps.add(FINETUNE, member, tuple(need for _, needs in regions for need in needs), labels)
+        for stage, last in enumerate(tasks, start=1):
+            at_stage = {**labels, "stage": stage, "stage_task": last, "stage_task_name": name_of(last)}
+            for task in tasks[:stage]:
+                self._scored(member.path(task, stage), member.readout, task, (key,), at_stage)
+
+    def _study_of(self, member: FineTunedSpec | None, task: str, needs: tuple[str, ...], labels: Labels) -> None:
+        """The entry's run on one pair, or its scores alone where the localizer is none."""
+        values = {name: value for name, value in self.values.items() if name not in OWN}
+        values["task"] = task or values.get("task")
+        if member is not None:
+            values |= {"finetuned": member.path(task), "readout": member.readout}
+        if values.get("localizer") in (NONE, None) and "localizer" in values:
+            read_spec({**_given(values), "localizer": "movement"})  # the fields are right
+            self._scored(values["finetuned"], values.get("readout"), task, needs, labels)
+            return
+        if "also" in self.values:
+            values["others"] = self._also()
+        values["options"] = self._options(values, task)
+        spec = self._run(values)
+        self.steps.add(LOCALIZE, spec, needs, {**labels, **self._of_run(spec), "role": "run"})
+
+    def _scored(self, finetuned: str, readout: Any, task: str, needs: tuple[str, ...], labels: Labels) -> None:
+        """Scores on the task itself, and on each of the other tasks asked for."""
+        fields = {name: self.values[name] for name in OF_SCORES if self.values.get(name) is not None}
+        fields |= {"base": self.values["base"], "finetuned": finetuned, "task": task, "readout": readout}
+        common = {**labels, **self._common(task), "role": "score"}
+        for on in (None, *self._also()):
+            spec = read_score_spec({**fields, "on": on})
+            other = {"on": on, "on_name": name_of(on)} if on else {}
+            self.steps.add(SCORE, spec, needs, {**common, **other})
+
+    def _region(self, task: str) -> tuple[tuple[RunSpec, ...], tuple[str, ...]]:
+        """The run whose region is meant, and its key."""
+        region = self.values.get("region")
+        if not region:
+            raise BadInput("this recipe needs `region` (fields of a run): whose region is trained.")
+        return self._region_of(region, task)
+
+    def _region_of(self, region: dict[str, Any], task: str) -> tuple[tuple[RunSpec, ...], tuple[str, ...]]:
+        inherited = {name: self.values[name] for name in INHERITED if name in self.values}
+        values = {**inherited, "task": task, **{n: v for n, v in region.items() if n not in ("recipe", "finetune")}}
+        if "size" in values:
+            values["sizes"] = [values.pop("size")]
+        needs: tuple[str, ...] = ()
+        labels: Labels = {}
+        if "finetuned" not in values:
+            member = self._model_of_region(region, values)
+            labels = self._of_member(member)
+            needs = (self.steps.add(FINETUNE, member, (), labels),)
+            values |= {"finetuned": member.path(), "readout": member.readout}
+        spec = self._run(values)
+        key = self.steps.add(LOCALIZE, spec, needs, {**labels, **self._of_run(spec), "role": "region"})
+        return (spec,), (key,)
+
+    def _model_of_region(self, region: dict[str, Any], values: dict[str, Any]) -> FineTunedSpec:
+        """The model of one task on which a region is looked for: fine-tuned as the entry's own but for the region's
+        `finetune`; of another recipe, whose rates are others, as the defaults say, with the entry's seed and head."""
+        tuning = self.values.get("finetune") or {}
+        is_alike = "recipe" not in region and self.values.get("recipe", "sgd") in ALIKE
+        inherited = tuning if is_alike else {n: tuning[n] for n in ("seed", "head", "readout") if n in tuning}
+        shared = {name: values[name] for name in SHARED if values.get(name) is not None}
+        tuned = {**shared, **self.finetune, **inherited, **_fields(region.get("finetune") or {}, "finetune")}
+        if isinstance(tuned.get("seed"), list):
+            raise BadInput("`region` takes one seed in `finetune`; a list belongs to the entry's own.")
+        optimizer = tuned.pop("optimizer", None) or "sgd"  # of a model of one task that is its recipe
+        return read_finetuned({**tuned, "tasks": (values["task"],), "recipe": region.get("recipe", optimizer)})
+
+    def _member(self, recipe: str, tasks: tuple[str, ...], regions: tuple[RunSpec, ...]) -> FineTunedSpec:
+        shared = {name: self.values[name] for name in SHARED if self.values.get(name) is not None}
+        tuning = self.values.get("finetune") or {}
+        return read_finetuned({**shared, **tuning, "recipe": recipe, "tasks": tasks, "regions": regions})
+
+    def _run(self, values: dict[str, Any]) -> RunSpec:
+        spec = read_spec(_given(values))
+        if spec.localizer not in METHODS:
+            raise BadInput(f"'{spec.localizer}' is not a localizer; known: {', '.join(METHODS)}, {NONE}.")
+        return spec
+
+    def _options(self, values: dict[str, Any], task: str) -> Any:
+        """The localizer's options; in a recipe by hand, runs that are described by fields become keys."""
+        options = values.get("options", {})
+        if values.get("localizer") != "recipe" or not isinstance(options, dict) or "recipe" not in options:
+            return options
+        return {**options, "recipe": self._named(read_recipe(options["recipe"]), task)}
+
+    def _named(self, recipe: Any, task: str) -> Any:
+        """A recipe with `{"run": {fields}}` replaced by the key of that run, which is then a step of the study."""
+        if isinstance(recipe, list | tuple):
+            return [self._named(part, task) for part in recipe]
+        if not isinstance(recipe, dict):
+            return recipe
+        if isinstance(recipe.get("run"), dict):
+            _, (key,) = self._region_of(recipe["run"], recipe["run"].get("task", task))
+            return {**recipe, "run": f"{KEY}{key}"}
+        return {name: self._named(value, task) for name, value in recipe.items()}
+
+    def _task(self) -> str:
+        return _text(self.values.get("task"), "task")
+
+    def _tasks(self) -> tuple[str, ...]:
+        given = self.values.get("tasks")
+        if not isinstance(given, list | tuple):
+            raise BadInput("this recipe takes several tasks, as tasks: [sst2, cr].")
+        return tuple(_text(task, "tasks") for task in given)
+
+    def _also(self) -> tuple[str, ...]:
+        given = self.values.get("also") or ()
+        given = given if isinstance(given, list | tuple) else (given,)
+        return tuple(_text(task, "also") for task in given)
+
+    def _common(self, task: str) -> Labels:
+        """The labels of every step of this entry."""
+        labels = {"entry": self.number, "base": self.values.get("base"), "task": task, "task_name": name_of(task)}
+        optional = {"label": self.values.get("label"), "device": self.values.get("device")}
+        if self.values.get("localizer") in (NONE, None) and "seed" in self.values:
+            optional["seed"] = self.values["seed"]  # the region's
+        return {**labels, **{name: value for name, value in optional.items() if value is not None}}
+
+    def _of_member(self, member: FineTunedSpec) -> Labels:
+        """The labels of a fine-tuned model."""
+        names, task = tuple(name_of(task) for task in member.tasks), "+".join(member.tasks)
+        labels = {
+            **self._common(task), "task_name": "+".join(names),
+            "tasks": member.tasks, "recipe": member.recipe, "member_seed": member.seed, "data_seed": member.data_seed,
+            "k_shot": member.k_shot, "member": member.key(), "rank": member.rank, "optimizer": member.optimizer,
+        }  # fmt: skip
+        return {n: v for n, v in labels.items() if n == "k_shot" or v is not None}
+
+    def _of_run(self, spec: RunSpec) -> Labels:
+        """The labels of a run, beside those of its model."""
+        search = {"localizer": spec.localizer, "sizes": spec.sizes, "size": spec.sizes[0], "seed": spec.seed}
+        return {**self._common(spec.task), "data_seed": spec.data_seed, "k_shot": spec.k_shot, **search}
+
+
+def _need_regions(steps: _Steps) -> None:
+    """Steps need the runs of the study whose regions they name."""
+    for place, step in enumerate(steps.steps):
+        known = [key for key in regions_of(step.spec) if key in steps.labels and key not in step.needs]
+        if known:
+            needs = (*step.needs, *dict.fromkeys(known))
+            steps.steps[place] = Step(step.key, step.kind, step.title, step.spec, needs, step.entry)
+
+
+def _of_recipe(chosen: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """The values without a rank, where several recipes are asked for and this one is not LoRA."""
+    tuned, recipes = chosen.get("finetune"), values.get("recipe")
+    if not isinstance(recipes, list) or LORA not in recipes or chosen["recipe"] == LORA or not isinstance(tuned, dict):
+        return chosen
+    return {**chosen, "finetune": {name: value for name, value in tuned.items() if name != "rank"}}
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    """The values but for those that are none, which is how an entry takes back a default."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _fields(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise BadInput(f"'{name}' takes fields, as {name}: {{seed: 0}}.")
+    return value
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise BadInput(f"'{name}' names tasks of the registry or YAML files; got {value!r}.")
+    return value

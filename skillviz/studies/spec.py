@@ -12,7 +12,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from skillviz.errors import BadInput
-from skillviz.runs.spec import RunSpec
 from skillviz.studies.finetuned_model import slug
 from skillviz.tasks.refusals import refused
 
@@ -66,12 +65,6 @@ class StudySpec(BaseModel):
     def folder(self) -> str:
         """The name of its folder in a store."""
         return slug(self.name)
-
-    def specs(self) -> list[RunSpec]:
-        """The runs in the order of the entries, each once; raises BadInput with the number of a wrong entry."""
-        from skillviz.studies.plan import steps_of
-
-        return [step.spec for step in steps_of(self) if isinstance(step.spec, RunSpec)]
 
     def yaml_text(self) -> str:
         """The study as a file, which reads as the same study."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from pydantic import Field, ValidationError
@@ -16,8 +15,6 @@ from skillviz.atomic import sha256, write_file, write_text
 from skillviz.errors import BadInput, StoreError
 from skillviz.runs.library import Library
 from skillviz.runs.record import Failure, FileNote, Frozen
-from skillviz.runs.run import Run
-from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.studies.spec import StudySpec, read_study
 
@@ -140,14 +137,3 @@ def write_tables(path: Path, tables: dict[str, pd.DataFrame]) -> dict[str, FileN
         write_file(target, partial(frame.to_parquet, index=False))
         found[target.name] = FileNote(sha256=sha256(target), size=target.stat().st_size)
     return found
-
-
-def finished(specs: Iterable[RunSpec], store: Store) -> dict[str, Run]:
-    """Key of each spec that has a finished run to the newest such run."""
-    keys = {spec.key() for spec in specs}
-    return {run.record.key: run for run in reversed(store.list()) if run.record.key in keys}
-
-
-def plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Labels as JSON holds them."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

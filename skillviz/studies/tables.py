@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from skillviz.runs.tables import Column, Table, typed
-
-if TYPE_CHECKING:
-    from skillviz.studies.results import Results
-    from skillviz.studies.spec import StudySpec
 
 METHODS = {
     "pretrained": "pre-trained",
@@ -193,13 +187,3 @@ def check(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 def notes(*texts: str) -> pd.DataFrame:
     """The table `note` of these sentences, each once."""
     return check(pd.DataFrame({"text": list(dict.fromkeys(texts))}, dtype="str"), "note")
-
-
-def make_tables(study: StudySpec, results: Results) -> dict[str, pd.DataFrame]:
-    """The tables of a study by name, each checked: the experiment's own, or the generic ones without an experiment."""
-    from skillviz.studies.ordinary import tables as ordinary
-    from skillviz.studies.paper.experiments import EXPERIMENTS
-
-    experiment = EXPERIMENTS.get(study.experiment or "")
-    made = experiment.tables(results) if experiment else ordinary(results)
-    return {name: check(frame, name) for name, frame in made.items()}

@@ -11,13 +11,13 @@ import pytest
 
 from skillviz.core.overlap import chance_iou
 from skillviz.runs.store import Store
+from skillviz.studies.engine import make_tables
 from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.observations import method_of, of_results, of_run, told
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.shapes import makeup, overlap_of_localizers, sensitivity
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.tables import make_tables
 from tests.fake_run import fake_run
 
 TINY: dict[str, Any] = {"n": {"validation": 20, "test": 60}, "layers": 2, "width": 8, "steps": 2}

@@ -20,7 +20,6 @@ from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.step import Step
-from skillviz.studies.store import finished
 from tests.tiny import tiny_pair, tiny_task
 
 FILE = """
@@ -59,7 +58,7 @@ def study(world: Path) -> StudySpec:
 
 def only(study: StudySpec, count: int) -> StudySpec:
     """The first entries of a study, as explicit specs."""
-    runs = tuple(s.model_dump(exclude_defaults=True) for s in study.specs()[:count])
+    runs = tuple(s.model_dump(exclude_defaults=True) for s in plan(study).runs[:count])
     return StudySpec(name=study.name, runs=runs)
 
 
@@ -75,7 +74,7 @@ def runs(steps: list[Step]) -> int:
 
 
 def test_lists_stand_for_one_run_each(study: StudySpec) -> None:
-    specs = study.specs()
+    specs = plan(study).runs
     assert len(specs) == 10
     assert [(s.localizer, s.sizes, s.seed) for s in specs[:4]] == [
         ("movement", ("1%",), 0), ("movement", ("5%",), 0), ("random", ("1%",), 0), ("random", ("1%",), 1),
@@ -85,14 +84,14 @@ def test_lists_stand_for_one_run_each(study: StudySpec) -> None:
 
 def test_the_same_run_asked_for_twice_is_one() -> None:
     entry = {"base": "b", "finetuned": "f", "task": "t", "seed": [0, 1]}
-    assert len(StudySpec(name="s", runs=(entry, {**entry, "seed": 1})).specs()) == 2
+    assert len(plan(StudySpec(name="s", runs=(entry, {**entry, "seed": 1}))).runs) == 2
 
 
 def test_sizes_is_one_run_of_several() -> None:
     entry = {"base": "b", "finetuned": "f", "task": "t"}
-    assert StudySpec(name="s", runs=({**entry, "sizes": ["1%", 7]},)).specs()[0].sizes == ("1%", "7")
+    assert plan(StudySpec(name="s", runs=({**entry, "sizes": ["1%", 7]},))).runs[0].sizes == ("1%", "7")
     with pytest.raises(BadInput, match="not both"):
-        StudySpec(name="s", runs=({**entry, "sizes": ["1%"], "size": 3},)).specs()
+        plan(StudySpec(name="s", runs=({**entry, "sizes": ["1%"], "size": 3},)))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
 def test_a_wrong_entry_is_named_by_its_number() -> None:
     good = {"base": "b", "finetuned": "f", "task": "t"}
     with pytest.raises(BadInput, match="entry 2.*colour"):
-        StudySpec(name="s", runs=(good, {**good, "colour": 1})).specs()
+        plan(StudySpec(name="s", runs=(good, {**good, "colour": 1})))
 
 
 def test_finished_runs_are_skipped_and_the_rest_is_made(study: StudySpec, store: Store) -> None:
@@ -212,13 +211,12 @@ def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
     }  # fmt: skip
     assert len(pairs[pairs["metric"] == "accuracy"]) == 2 * 3 * 2
     assert all(len(frame) == 0 for frame in generic(Results(plan(study), Store(store.root / "none"))).values())
-    assert finished(study.specs(), store).keys() == {s.key() for s in study.specs()}
 
 
 def test_a_plain_list_of_runs_is_a_study(tmp_path: Path) -> None:
     (tmp_path / "few.yaml").write_text("- {base: a, finetuned: b, task: sst2, size: [1%, 5%]}\n")
     found = read_study(tmp_path / "few.yaml")
-    assert found.name == "few" and [spec.sizes for spec in found.specs()] == [("1%",), ("5%",)]
+    assert found.name == "few" and [spec.sizes for spec in plan(found).runs] == [("1%",), ("5%",)]
 
 
 def test_without_its_data_a_finished_run_stands(store: Store, tmp_path: Path) -> None:

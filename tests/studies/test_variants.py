@@ -12,14 +12,13 @@ import pytest
 
 from skillviz.runs.store import Store
 from skillviz.studies.differences import paired
-from skillviz.studies.engine import run_study
+from skillviz.studies.engine import make_tables, run_study
 from skillviz.studies.means import scores, sides
 from skillviz.studies.observations import Observed, of_results, once
 from skillviz.studies.plan import plan
 from skillviz.studies.recovered import recovered
 from skillviz.studies.results import Results
 from skillviz.studies.shared_models import SEVERAL_SEQUENCES, stages
-from skillviz.studies.tables import make_tables
 from skillviz.studies.variants import asked_of_model, named_localizers
 from tests.studies.tiny_studies import seen
 from tests.studies.tiny_study import REGION, study_of, tasks
