@@ -13,8 +13,9 @@ from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
 from skillviz.studies.plan import Plan, fits
-from skillviz.studies.score import Score, ScoreSpec, read_score, score_path
+from skillviz.studies.score import Score, ScoreSpec
 from skillviz.studies.spec import StudySpec
+from skillviz.studies.status import Snapshot
 from skillviz.studies.step import LOCALIZE, SCORE
 
 if TYPE_CHECKING:
@@ -51,12 +52,12 @@ class Results:
 
     def runs(self, **labels: Any) -> list[Run]:
         """The finished runs of the study whose labels are as given; see Step for the labels."""
-        found = self._runs
+        found = self._snapshot.runs
         return [found[step.key] for step in self.plan.of(LOCALIZE, **labels) if step.key in found]
 
     def scores(self, **labels: Any) -> list[Score]:
         """The finished scores of the study whose labels are as given."""
-        found = self._scores
+        found = self._snapshot.scores
         return [found[step.key] for step in self.plan.of(SCORE, **labels) if step.key in found]
 
     def entry(self, of: Run | Score, **labels: Any) -> dict[str, Any]:
@@ -85,20 +86,12 @@ class Results:
         return step.spec if step is not None and isinstance(step.spec, FineTunedSpec) else None
 
     @cached_property
-    def _runs(self) -> dict[str, Run]:
-        from skillviz.studies.store import finished
-
-        return finished(self.plan.runs, self.store)
-
-    @cached_property
-    def _scores(self) -> dict[str, Score]:
-        wanted = ((spec, read_score(score_path(self.store.root, spec))) for spec in self.plan.scores)
-        return {spec.key(): score for spec, score in wanted if score is not None and score.spec == spec}
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(self.plan, self.store)
 
     def forget(self) -> None:
         """Looks at the store anew when next asked."""
-        self.__dict__.pop("_runs", None)
-        self.__dict__.pop("_scores", None)
+        self.__dict__.pop("_snapshot", None)
 
 
 def _json(path: Any) -> dict[str, Any]:
