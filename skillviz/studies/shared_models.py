@@ -9,7 +9,7 @@ import pandas as pd
 from skillviz.models.finetune.recipes import CONTINUAL
 from skillviz.studies import overlaps
 from skillviz.studies.finetuned_model import FineTunedSpec
-from skillviz.studies.paper import figure8, table4
+from skillviz.studies.paper.experiments import figure8, table4
 from skillviz.studies.stages import GRAFTING, NAIVE
 
 if TYPE_CHECKING:

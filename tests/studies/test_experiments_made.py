@@ -11,8 +11,7 @@ import pytest
 
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.paper import figure4, sensitivity, table8
-from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.experiments import EXPERIMENTS, figure4, sensitivity, table8
 from skillviz.studies.paper.scales import Scale
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import StudyFolder, open_study

@@ -12,8 +12,7 @@ import pytest
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import TaskNote
 from skillviz.runs.store import Store
-from skillviz.studies.paper import figure7, figure8, table4
-from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.experiments import EXPERIMENTS, figure7, figure8, table4
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec

@@ -19,8 +19,8 @@ from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.studies import several
-from skillviz.studies.paper import figure8
-from skillviz.studies.paper.figure8_passes import passes
+from skillviz.studies.paper.experiments import figure8
+from skillviz.studies.paper.experiments.figure8_passes import passes
 from skillviz.studies.several import Scored, relative_gain, unions
 from skillviz.studies.tables import check
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.runs.run import Run
-from skillviz.studies.paper.figure8 import several_tasks
+from skillviz.studies.paper.experiments.figure8 import several_tasks
 from skillviz.studies.score import Score
 from skillviz.studies.score_rows import score_rows
 from skillviz.studies.stages import (

@@ -68,7 +68,7 @@ class Experiment:
         return setting_differences(StudySpec(**self.build(scale)))
 
     def _module(self) -> ModuleType:
-        return import_module(f"skillviz.studies.paper.{self.name}")
+        return import_module(f"skillviz.studies.paper.experiments.{self.name}")
 
 
 EXPERIMENTS: dict[str, Experiment] = {

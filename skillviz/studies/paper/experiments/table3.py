@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skillviz.studies import differences, means, observations, resampled
-from skillviz.studies.paper.table1 import LORA_NOTE, PAIRS, small
+from skillviz.studies.paper.experiments.table1 import LORA_NOTE, PAIRS, small
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
