@@ -74,7 +74,7 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
     """What came of a study, run in this process (and its workers) with a bar on stderr; its devices are taken."""
     from skillviz.commands.side_by_side import left_in_words
     from skillviz.commands.trained import command_line
-    from skillviz.jobs.slots import occupied, slot_of
+    from skillviz.jobs.slots import devices_for_study, slot_of
     from skillviz.runs.stopping import gently
     from skillviz.studies.check import check
     from skillviz.studies.engine import run_study
@@ -101,7 +101,7 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
             said.add(slot)
             told(Progress("queue", text=f"waiting for {slot}, which a job has"))
 
-        with occupied(store.root, sorted(slots), waits):
+        with devices_for_study(store.root, sorted(slots), waits):
             return run_study(
                 study, store, workers=workers, progress=told, on_step=on_step, command=command_line(), partial=partial
             )

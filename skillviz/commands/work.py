@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from skillviz.jobs.slots import held, slot_in
+from skillviz.jobs.slots import device_for_run, slot_in
 from skillviz.runs.alive import is_alive
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.progress import Progress, silent
@@ -20,28 +20,27 @@ from skillviz.runs.stopping import gently
 def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued run folder.")]) -> None:
     """Make the run of a queued folder, as soon as its device is free.
 
-    Ctrl-C and SIGTERM leave a checkpoint to go on from. Ends with exit code 0 where somebody else closed the run.
+    Ctrl-C and SIGTERM leave a checkpoint to continue from. Ends with exit code 0 where another process closed the run.
     """
     folder = RunFolder(run)
     if not folder.is_open or is_alive(folder.work, besides=os.getpid()):
-        folder.log(f"nothing to do: {folder.record.status}" if not folder.is_open else "somebody else works on it")
+        folder.log(f"nothing to do: {folder.record.status}" if not folder.is_open else "another process works on it")
         return
+
+    def on_wait(before: int) -> None:
+        """Shows that the job lives while it waits, and stops it where that is asked for."""
+        folder.beat()
+        report(Progress("queue", text=f"{before} before it"))
+
     try:
-        with gently(silent) as told, verdict(folder):
+        with gently(silent) as report, verdict(folder):
             folder.belongs_to_this_process()
-            if folder.is_to_stop:  # asked between the start of this process and its naming itself
+            if folder.is_to_stop:  # cancelled between the start of this process and its naming itself
                 raise KeyboardInterrupt
             slot = slot_in(run, folder.record.spec.device)
-            with held(run.parent, slot, folder.id, lambda before: wait(folder, told, before)):
-                from skillviz.runs.produce import carry_on
+            with device_for_run(run.parent, slot, folder.id, on_wait):
+                from skillviz.runs.produce import carry_on  # imports torch: only once the device is free
 
-                carry_on(folder, told)
+                carry_on(folder, report)
     finally:
         gc.freeze()  # the process ends: to go through all that torch has made once more takes two seconds
-
-
-def wait(folder: RunFolder, told: object, before: int) -> None:
-    """Says that the job lives while it waits, and hears whether it should stop."""
-    folder.beat()
-    assert callable(told)
-    told(Progress("queue", text=f"{before} before it"))

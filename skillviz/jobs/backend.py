@@ -1,4 +1,4 @@
-"""Where jobs run: detached processes on this machine. A cluster would be a second class of the same three words."""
+"""Where jobs run: detached processes on this machine. A cluster would be a second class with the same three methods."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 import psutil
 
-from skillviz.runs.alive import is_alive
+from skillviz.runs.alive import PROCESS, is_alive, name_process
 from skillviz.runs.child import environment
-from skillviz.runs.folder import LOG, PROCESS, WORK, RunFolder
+from skillviz.runs.folder import LOG, WORK
 
 PATIENCE = 1.5  # seconds that a process has to stop by itself
 POLL = 0.02
 
 
 class Backend(Protocol):
-    """Runs the command `work` on run folders."""
+    """Runs commands of skillviz that make a run or a study in its folder."""
 
-    def start(self, run: Path, cwd: Path) -> None:
-        """Begins to work on a queued run folder, from the folder `cwd`; returns at once."""
+    def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
+        """Starts `python -m skillviz WORDS` for a folder, from the folder `cwd`; returns at once."""
 
-    def alive(self, run: Path) -> bool:
-        """Whether somebody works on it."""
+    def alive(self, folder: Path) -> bool:
+        """Whether a process works on the folder."""
 
-    def cancel(self, run: Path) -> None:
-        """Ends the work; returns when nobody works on it any more, after two seconds at the latest."""
+    def cancel(self, folder: Path) -> None:
+        """Ends the work; returns when no process works on the folder any more, after two seconds at the latest."""
 
 
 class LocalBackend:
@@ -41,47 +42,44 @@ class LocalBackend:
     def __init__(self) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
 
-    def start(self, run: Path, cwd: Path) -> None:
-        """Spawns `python -m skillviz work RUN`; what it prints goes to the run's log.
+    def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
+        """Spawns the command; its output goes to the folder's log.
 
-        The process is named at once: on a busy machine it takes its time until it does so itself.
+        The process is named here at once: on a busy machine it takes a while until it does so itself.
         """
         self._reap()
-        words = [sys.executable, "-m", "skillviz", "work", str(run.resolve())]
-        with (run / WORK / LOG).open("ab") as log:
+        with (folder / WORK / LOG).open("ab") as log:
             child = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=cwd,
-                env=environment(), start_new_session=True,
+                [sys.executable, "-m", "skillviz", *words], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, cwd=cwd, env=environment(), start_new_session=True,
             )  # fmt: skip
         self._children.append(child)
-        folder = RunFolder(run)
-        with contextlib.suppress(psutil.Error, OSError):  # it names itself, too
-            folder.belongs_to(child.pid)
-        if not folder.is_open:  # it was so fast that it is done
-            (folder.work / PROCESS).unlink(missing_ok=True)
+        with contextlib.suppress(psutil.Error, OSError):
+            name_process(folder / WORK, child.pid)
 
-    def alive(self, run: Path) -> bool:
-        """Whether the process that the run names lives (on another machine: it is taken at its word)."""
+    def alive(self, folder: Path) -> bool:
+        """Whether the process that the folder names lives (on another machine: it is assumed to)."""
         self._reap()
-        return is_alive(run / WORK)
+        return is_alive(folder / WORK)
 
-    def cancel(self, run: Path) -> None:
+    def cancel(self, folder: Path) -> None:
         """SIGTERM, upon which it leaves a checkpoint; SIGKILL where that does not help in time."""
-        process = _process(run)
+        self._reap()
+        process = _process(folder)
         if process is None:
             return
         for number, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, 0.4)):
             _send(process.pid, number)
             ends = time.monotonic() + patience
-            while (runs := self._runs(process)) and time.monotonic() < ends:
+            while (is_running := self._is_running(process)) and time.monotonic() < ends:
                 time.sleep(POLL)
-            if not runs:
+            if not is_running:
                 return
 
-    def _runs(self, process: psutil.Process) -> bool:
-        """Whether the process itself is there still: it closes its run a little before it ends.
+    def _is_running(self, process: psutil.Process) -> bool:
+        """Whether the process itself is still there: it closes its run a little before it ends.
 
-        Its first thread may have ended before the others; a child of ours is gone once it could be taken note of.
+        Its first thread may have ended before the others; a child of ours is gone once it was reaped.
         """
         self._reap()
         if any(child.pid == process.pid for child in self._children):
@@ -91,19 +89,19 @@ class LocalBackend:
         return False
 
     def _reap(self) -> None:
-        """Takes note of children that have ended, so that they do not stay as zombies."""
+        """Reaps children that have ended, so that they do not stay as zombies."""
         self._children = [child for child in self._children if child.poll() is None]
 
 
 LOCAL = LocalBackend()
 
 
-def _process(run: Path) -> psutil.Process | None:
-    """The living process of this machine that works on a run."""
+def _process(folder: Path) -> psutil.Process | None:
+    """The living process of this machine that works on a folder."""
     with contextlib.suppress(OSError, ValueError, KeyError, psutil.Error):
-        own = json.loads((run / WORK / PROCESS).read_text(encoding="utf-8"))
-        if own["host"] == os.uname().nodename and is_alive(run / WORK):
-            return psutil.Process(int(own["pid"]))
+        worker = json.loads((folder / WORK / PROCESS).read_text(encoding="utf-8"))
+        if worker["host"] == os.uname().nodename and is_alive(folder / WORK):
+            return psutil.Process(int(worker["pid"]))
     return None
 
 

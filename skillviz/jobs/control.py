@@ -1,9 +1,9 @@
-"""Start, list, cancel and resume jobs. All state is in the run folders, so any process may ask, at any time."""
+"""Start, cancel and resume jobs. All state is in the folders of runs and studies, so any process may call."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock
@@ -12,31 +12,59 @@ from skillviz.atomic import write_text
 from skillviz.errors import StoreError
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
-from skillviz.jobs.slots import LAUNCH, SLOTS, give_up_ticket, position, slot_in, slot_of, take_ticket
+from skillviz.jobs.slots import LAUNCH, SLOTS, give_up_ticket, slot_of, take_ticket
+from skillviz.jobs.watch import status, study_job
 from skillviz.models.preflight import preflight
-from skillviz.runs.folder import CANCEL, OPEN, WORK, RunFolder
+from skillviz.runs.alive import PROCESS, is_alive
+from skillviz.runs.folder import CANCEL, EVENTS, OPEN, WORK, RunFolder
 from skillviz.runs.library import library
-from skillviz.runs.record import RunRecord
 from skillviz.runs.region_expression import NAME, by_hand
-from skillviz.runs.run import read_record
 from skillviz.runs.spec import RunSpec, parse_size
-from skillviz.runs.store import Store, Unreadable, is_awaited, written
+from skillviz.runs.store import Store, written
 from skillviz.runs.transfer import refuse_unfit
+from skillviz.studies.check import check
+from skillviz.studies.cores import cores, workers_for
+from skillviz.studies.plan import plan
+from skillviz.studies.spec import read_study
+from skillviz.studies.status import Snapshot
+from skillviz.studies.store import FILE, StudyRecord, study_path
 from skillviz.tasks import registry
 
 
 def start(spec: RunSpec, store: Store, device: str | None = None, backend: Backend = LOCAL) -> Job:
     """A queued job that makes the run of `spec` (on `device`, where one is named); returns at once.
 
-    What headers and the task's file tell is checked first: raises a SkillvizError and leaves no folder where
-    the pair, the task or a size cannot be used.
+    Headers and the task's file are checked first: raises a SkillvizError and leaves no folder where the pair, the task
+    or a size cannot be used.
     """
     if device is not None:
         spec = spec.model_copy(update={"device": device})
     size, task = checked(spec, store)
     folder = store.create(spec, size=size, task=task)
-    _launch(store, folder, Path.cwd(), backend)
+    _launch_run(store, folder, Path.cwd(), backend)
     return status(store, folder.id)
+
+
+def start_study(file: Path | str, store: Store, workers: int = 1, backend: Backend = LOCAL) -> Job:
+    """A running job that makes the study of a file with `workers` processes; returns at once.
+
+    Files and headers are checked first: raises a SkillvizError where the study cannot be made, StoreError where it
+    runs already. Relative names in it start from this process's folder.
+    """
+    file = Path(file).absolute()
+    study = read_study(file)
+    check(Snapshot(plan(study), store))
+    path = study_path(store.root, study)
+    if is_alive(path / WORK):
+        raise StoreError(f"the study '{study.name}' is running; wait for it, or cancel it.")
+    with written(store.root):
+        (path / WORK).mkdir(parents=True, exist_ok=True)
+        if not (path / FILE).exists():
+            write_text(path / FILE, study.yaml_text())
+        (path / WORK / EVENTS).unlink(missing_ok=True)
+        words = ["study", "run", str(file), "--runs-dir", str(store.root.absolute()), "--workers", str(workers)]
+        backend.start(path, words, Path.cwd())
+    return study_job(path)
 
 
 def checked(spec: RunSpec, store: Store) -> tuple[int, str]:
@@ -46,83 +74,74 @@ def checked(spec: RunSpec, store: Store) -> tuple[int, str]:
     """
     task = registry.task(spec.task)
     refuse_unfit(task, {name: registry.task(name) for name in spec.others})
-    found = preflight(spec.base, spec.finetuned, task, spec.readout)
-    found.raise_first()
-    if spec.localizer == NAME and found.table is not None:
-        return by_hand(spec.options, found.table, library(store.root)).size, task.name
-    sizes = [parse_size(size, found.d or 0) for size in spec.sizes]
+    report = preflight(spec.base, spec.finetuned, task, spec.readout)
+    report.raise_first()
+    if spec.localizer == NAME and report.table is not None:
+        return by_hand(spec.options, report.table, library(store.root)).size, task.name
+    sizes = [parse_size(size, report.d or 0) for size in spec.sizes]
     return sizes[0], task.name
 
 
-def listed(store: Store, finished: bool = False) -> Sequence[Job]:
-    """The jobs of a store, newest first: queued, running, failed and cancelled ones, `finished` ones on request."""
-    found = [job_of(store, entry.path, entry.record) for entry in store.unfinished()]
-    if finished:
-        found += [job_of(store, run.path, run.record) for run in store.list()]
-    return sorted(found, key=lambda job: (job.record.created, job.run_id), reverse=True)
-
-
-def status(store: Store, run_id: str) -> Job:
-    """The job of this id or unique prefix as it is now; raises RunNotFound."""
-    found = store.look(run_id)
-    return job_of(store, found.path, read_record(found.path) if isinstance(found, Unreadable) else found.record)
-
-
-def cancel(store: Store, run_id: str, backend: Backend = LOCAL) -> Job:
+def cancel(store: Store, name: str, backend: Backend = LOCAL) -> Job:
     """The job after its end, within two seconds: cancelled, or what it had become by itself just before.
 
     Raises StoreError where it neither waits nor runs.
     """
-    job = status(store, run_id)
+    job = status(store, name)
     if not job.is_open:
-        raise StoreError(f"run {job.run_id} is {job.status}: only a queued or running job can be cancelled.")
-    with written(store.root):
-        (job.path / WORK / CANCEL).touch()  # seen by a process that starts just now
+        raise StoreError(f"{job.title} is {job.status}: only a queued or running job can be cancelled.")
+    if job.kind == "run":
+        with written(store.root):
+            (job.path / WORK / CANCEL).touch()  # seen by a process that starts just now
     backend.cancel(job.path)
-    folder = RunFolder(job.path)
-    if folder.record.status in OPEN:
-        folder.cancel()
-    give_up_ticket(store.root, job.run_id)
-    return status(store, job.run_id)
+    if job.kind == "run":
+        folder = RunFolder(job.path)
+        if folder.record.status in OPEN:
+            folder.cancel()
+        give_up_ticket(store.root, job.name)
+    elif not is_alive(job.path / WORK):
+        with suppress(OSError):
+            (job.path / WORK / PROCESS).unlink(missing_ok=True)
+    return status(store, job.name)
 
 
-def resume(store: Store, run_id: str, backend: Backend = LOCAL) -> Job:
-    """The job, queued again: it goes on from its last checkpoint, bit for bit, or begins anew without one.
+def resume(store: Store, name: str, backend: Backend = LOCAL) -> Job:
+    """The job, started again. A run continues from its last checkpoint, bit for bit, or starts over without one.
 
-    Raises StoreError where it is finished, waits or runs, or the store cannot be written.
+    A study continues with what is not finished, with as many processes as before. Raises StoreError where the job is
+    finished, waits or runs, or the store cannot be written.
     """
-    lock = FileLock(store.root / SLOTS / "resume.lock")  # of two who ask at once, one is told that it is queued
+    lock = FileLock(store.root / SLOTS / "resume.lock")  # of two calls at once, the later one sees a queued job
     with written(store.root):
         (store.root / SLOTS).mkdir(parents=True, exist_ok=True)
         lock.acquire()
     try:
-        job = status(store, run_id)
+        job = status(store, name)
         if not job.is_resumable:
-            raise StoreError(f"run {job.run_id} is {job.status}: only a failed or cancelled one can be resumed.")
+            raise StoreError(f"{job.title} is {job.status}: only a failed, cancelled or stopped job can be resumed.")
+        if job.kind == "study":
+            file, record = job.path / FILE, job.record
+            usual = workers_for(read_study(file), cores())
+            return start_study(file, store, record.workers if isinstance(record, StudyRecord) else usual, backend)
         folder = RunFolder(job.path)
         with written(store.root):
             folder.reopen()
-        _launch(store, folder, _cwd(folder), backend)
+        _launch_run(store, folder, _cwd(folder), backend)
     finally:
         lock.release()
-    return status(store, job.run_id)
+    return status(store, job.name)
 
 
-def job_of(store: Store, path: Path, record: RunRecord) -> Job:
-    """A run's record as a job, with its place in the queue."""
-    slot = slot_in(path, record.spec.device)
-    waits = record.status in OPEN and is_awaited(path)
-    return Job(path, record, slot, position(store.root, slot, record.run_id) if waits else None)
-
-
-def _launch(store: Store, folder: RunFolder, cwd: Path, backend: Backend) -> None:
+def _launch_run(store: Store, folder: RunFolder, cwd: Path, backend: Backend) -> None:
     """Takes the place in the queue, then starts the process that waits for its turn."""
     slot = slot_of(folder.record.spec.device)
     with written(store.root):
         write_text(folder.work / LAUNCH, json.dumps({"cwd": str(cwd), "slot": slot}))
         take_ticket(store.root, slot, folder.id)
         folder.log(f"queued for {slot}")
-    backend.start(folder.path, cwd)
+    backend.start(folder.path, ["work", str(folder.path.resolve())], cwd)
+    if not folder.is_open:  # it was so fast that it is done
+        (folder.work / PROCESS).unlink(missing_ok=True)
 
 
 def _cwd(folder: RunFolder) -> Path:

@@ -1,4 +1,4 @@
-"""What jobs can run on here, with names and free memory; told without torch, by the system and by nvidia-smi."""
+"""The devices that jobs can run on, with names and free memory, from the system and nvidia-smi; without torch."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ def devices() -> list[Device]:
     return [_cpu(), *gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))]
 
 
-def chosen(name: str, found: list[Device]) -> Device | None:
+def chosen(name: str, available: list[Device]) -> Device | None:
     """The device that a spec's `device` will take; None where this machine does not show it."""
     if name == "auto":
-        return next((device for device in found if device.name != "cpu"), found[0])
-    wanted = "cuda:0" if name == "cuda" else name
-    return next((device for device in found if device.name == wanted), None)
+        return next((device for device in available if device.name != "cpu"), available[0])
+    full_name = "cuda:0" if name == "cuda" else name
+    return next((device for device in available if device.name == full_name), None)
 
 
 def automatic() -> str:
-    """The device that `auto` takes, as far as it can be told without torch; it is asked for once only."""
+    """The device that `auto` takes, as far as that shows without torch; looked up once."""
     return _automatic(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 @cache
 def _automatic(visible: str | None) -> str:
-    found = gpus(visible)
-    if found or is_cpu_build():
-        return "cuda:0" if found else "cpu"
+    listed = gpus(visible)
+    if listed or is_cpu_build():
+        return "cuda:0" if listed else "cpu"
     # a container may have a GPU's files and no nvidia-smi; another maker's GPUs have files of their own
-    asked = shutil.which("nvidia-smi") is not None
-    files = [path for path in DRIVEN.glob("nvidia[0-9]*") if not asked] + [*DRIVEN.glob("kfd")]
+    has_program = shutil.which("nvidia-smi") is not None
+    files = [path for path in DRIVEN.glob("nvidia[0-9]*") if not has_program] + [*DRIVEN.glob("kfd")]
     return "cuda:0" if files and visible not in HIDDEN else "cpu"
 
 
@@ -74,15 +74,15 @@ def gpus(visible: str | None) -> list[Device]:
     """
     if is_cpu_build():
         return []
-    rows = [row for line in _asked().splitlines() if (row := [word.strip() for word in line.split(",")])[4:]]
+    rows = [row for line in _nvidia_smi().splitlines() if (row := [word.strip() for word in line.split(",")])[4:]]
     if visible is not None:
-        rows = [found for word in visible.split(",") if (found := _named(word.strip(), rows))]
+        rows = [match for word in visible.split(",") if (match := _named(word.strip(), rows))]
     return [
         Device(f"cuda:{number}", row[2], _mib(row[3]), _mib(row[4])) for number, row in enumerate(rows)
     ]  # of row: index, uuid, name, free, total
 
 
-def _asked() -> str:
+def _nvidia_smi() -> str:
     program = shutil.which("nvidia-smi")
     if program is None:
         return ""

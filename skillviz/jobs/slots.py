@@ -24,14 +24,14 @@ LAUNCH = "launch.json"  # in work/: how a job was started
 
 
 def slot_of(device: str) -> str:
-    """The device that a spec's `device` will take, told without torch: cpu, cuda-0, cuda-1, ..."""
+    """The device that a spec's `device` will take, without torch: cpu, cuda-0, cuda-1, ..."""
     name = automatic() if device == "auto" else device
     kind, _, number = name.partition(":")
     return "cpu" if kind == "cpu" else f"cuda-{number or 0}"
 
 
 def slot_in(path: Path, device: str) -> str:
-    """The device that the job in a run folder was queued for; for one that says nothing of it, what `device` takes."""
+    """The device that the job in a run folder was queued for; where none is stored, what `device` takes."""
     with suppress(OSError, ValueError, KeyError):
         return str(json.loads((path / WORK / LAUNCH).read_text(encoding="utf-8"))["slot"])
     return slot_of(device)
@@ -68,14 +68,14 @@ def position(root: Path, slot: str, run_id: str) -> int | None:
 
 
 @contextmanager
-def held(root: Path, slot: str, run_id: str, waits: Callable[[int], None]) -> Iterator[None]:
-    """The device is this run's inside. Until then `waits` hears, again and again, how many are before it."""
+def device_for_run(root: Path, slot: str, run_id: str, on_wait: Callable[[int], None]) -> Iterator[None]:
+    """The device is this run's inside. Until then `on_wait` is called regularly with the number of jobs before it."""
     if position(root, slot, run_id) is None:
         take_ticket(root, slot, run_id)
     lock = FileLock(root / SLOTS / slot / LOCK)
     try:
         while not _acquired(lock, before := position(root, slot, run_id) or 0):
-            waits(max(before, 1))
+            on_wait(max(before, 1))
             time.sleep(POLL)
         yield
     finally:
@@ -84,8 +84,8 @@ def held(root: Path, slot: str, run_id: str, waits: Callable[[int], None]) -> It
 
 
 @contextmanager
-def occupied(root: Path, slots: Sequence[str], waits: Callable[[str], None]) -> Iterator[None]:
-    """These devices are a study's inside, as a whole: jobs wait. Until then `waits` hears of the one that is taken.
+def devices_for_study(root: Path, slots: Sequence[str], on_wait: Callable[[str], None]) -> Iterator[None]:
+    """These devices are a study's inside; jobs wait. Until then `on_wait` is called with the one that is taken.
 
     A study stands in no queue: it takes a device between two jobs.
     """
@@ -95,7 +95,7 @@ def occupied(root: Path, slots: Sequence[str], waits: Callable[[str], None]) -> 
             with written(root):
                 (root / SLOTS / slot).mkdir(parents=True, exist_ok=True)
             while not _acquired(lock, 0):
-                waits(slot)
+                on_wait(slot)
                 time.sleep(POLL)
         yield
     finally:
@@ -124,4 +124,4 @@ class _Ticket(NamedTuple):
 def _tickets(root: Path, slot: str = "*") -> list[_Ticket]:
     """All tickets, the oldest of each device first."""
     named = ((path, TICKET.fullmatch(path.name)) for path in sorted((root / SLOTS).glob(f"{slot}/*")))
-    return [_Ticket(path, found[2]) for path, found in named if found]
+    return [_Ticket(path, match[2]) for path, match in named if match]

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import psutil
 from safetensors.numpy import save_file
 
 from skillviz.atomic import TEMPORARY, disk_errors, sha256, write_file, write_text
@@ -22,7 +21,7 @@ from skillviz.core.compact import index_dtype
 from skillviz.core.region import Region
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
-from skillviz.runs.alive import is_alive
+from skillviz.runs.alive import PROCESS, is_alive, name_process
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
 from skillviz.runs.run import RANKING, RECORD, REGION, Run, read_record
 
@@ -30,7 +29,6 @@ WORK = "work"
 EVENTS = "events.jsonl"
 HEARTBEAT = "heartbeat"
 LOG = "log.txt"
-PROCESS = "process.json"
 CANCEL = "cancel"
 OPEN = ("queued", "running")
 
@@ -70,13 +68,7 @@ class RunFolder:
 
     def belongs_to_this_process(self) -> None:
         """Names the process that makes the run, so that others see whether it lives."""
-        self.belongs_to(os.getpid())
-
-    def belongs_to(self, pid: int) -> None:
-        """As `belongs_to_this_process`, for a process of this machine; raises psutil.Error where it is gone."""
-        process = psutil.Process(pid)
-        own = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename}
-        write_text(self.work / PROCESS, json.dumps(own))
+        name_process(self.work, os.getpid())
 
     def reopen(self) -> None:
         """Status queued again: what was half made goes, checkpoint, events and log stay.

@@ -11,12 +11,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 from filelock import FileLock, Timeout
 
 from skillviz.atomic import disk_errors, write_text
 from skillviz.errors import BadInput
-from skillviz.runs.folder import EVENTS, LOG, PROCESS, WORK, now
+from skillviz.runs.alive import PROCESS, name_process
+from skillviz.runs.folder import EVENTS, LOG, WORK, now
 from skillviz.runs.record import Failure, FileNote
 from skillviz.runs.store import written
 from skillviz.studies.estimate import Estimates
@@ -66,9 +66,7 @@ class Journal:
             lock.release()
 
     def _begin(self, work: Path) -> None:
-        process = psutil.Process()
-        own = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename}
-        write_text(work / PROCESS, json.dumps(own))
+        name_process(work, os.getpid())
         write_text(self.path / FILE, self.plan.study.yaml_text())
         (work / EVENTS).unlink(missing_ok=True)
         self.save()

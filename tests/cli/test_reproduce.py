@@ -94,12 +94,12 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     monkeypatch.setitem(scales.SCALES, "demo", own)
     taken: list[list[str]] = []
 
-    def occupied(root: Path, names: Sequence[str], waits: Callable[[str], None]) -> AbstractContextManager[None]:
+    def noted(root: Path, names: Sequence[str], on_wait: Callable[[str], None]) -> AbstractContextManager[None]:
         taken.append(list(names))
-        return really(root, names, waits)
+        return really(root, names, on_wait)
 
-    really = slots.occupied
-    monkeypatch.setattr(slots, "occupied", occupied)
+    really = slots.devices_for_study
+    monkeypatch.setattr(slots, "devices_for_study", noted)
     base, tuned = pair
     words = ("reproduce", "figure6", "--base", base, "--finetuned", tuned, "--tasks", task_file, "--readout", "head")
     words += ("--workers", "1")  # in this process, where what is patched holds

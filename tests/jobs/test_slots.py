@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillviz.jobs import slots
-from skillviz.jobs.slots import give_up_ticket, held, position, queue, slot_in, slot_of, take_ticket
+from skillviz.jobs.slots import device_for_run, give_up_ticket, position, queue, slot_in, slot_of, take_ticket
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
@@ -83,14 +83,14 @@ def test_the_device_is_held_by_one(store: Store) -> None:
         if len(heard) == 3:
             raise Enough
 
-    with held(store.root, "cpu", one.id, waits):
+    with device_for_run(store.root, "cpu", one.id, waits):
         assert heard == []
-        with pytest.raises(Enough), held(store.root, "cpu", two.id, waits):
+        with pytest.raises(Enough), device_for_run(store.root, "cpu", two.id, waits):
             raise AssertionError("both hold it")
         assert heard == [1, 1, 1]
         assert queue(store.root, "cpu") == [one.id], "who gives up waiting leaves the queue"
     assert queue(store.root, "cpu") == []
-    with held(store.root, "cpu", two.id, waits):
+    with device_for_run(store.root, "cpu", two.id, waits):
         assert queue(store.root, "cpu") == [two.id], "without a ticket, one is taken"
 
 
@@ -103,9 +103,9 @@ def test_the_lock_alone_keeps_a_second_one_out(store: Store) -> None:
         heard.append(before)
         raise InterruptedError
 
-    with held(store.root, "cpu", one.id, waits):
+    with device_for_run(store.root, "cpu", one.id, waits):
         give_up_ticket(store.root, one.id)
         assert position(store.root, "cpu", two.id) == 0
-        with pytest.raises(InterruptedError), held(store.root, "cpu", two.id, waits):
+        with pytest.raises(InterruptedError), device_for_run(store.root, "cpu", two.id, waits):
             pass
     assert heard == [1]
