@@ -21,4 +21,4 @@ with right:
     launch_search.data(choices)
     launch_search.place(choices)
 view.check_and_start(choices)
-jobs_view.panel(view.started())
+jobs_view.panel("run", view.started())

@@ -10,7 +10,7 @@ from skillviz.ui.pages.runs import view
 entries = page.begin_library("runs")
 st.markdown(sentences.library(*view.counts(entries)), help=about("localizer", "region", "graft"))
 view.problem()
-jobs_view.panel()
+jobs_view.panel("run")
 shown = view.filters(entries)
 view.table(shown)
 view.actions(shown)

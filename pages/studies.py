@@ -3,13 +3,13 @@
 import streamlit as st
 
 from skillviz.show.glossary import about
-from skillviz.ui import cache, page
+from skillviz.ui import cache, jobs_view, page
 from skillviz.ui.pages.studies import running, start, view, words
 
 page.begin_without_run("studies")
 studies = cache.studies()
 st.markdown(words.summary(studies), help=about("study", "localizer", "graft"))
-running.panel()
+jobs_view.panel("study")
 view.listing(studies, running.states())
 view.details(view.choose(studies))
 start.form()  # last: its estimate reads models and data

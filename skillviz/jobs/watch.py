@@ -34,8 +34,8 @@ def listed(store: Store, finished: bool = False, kind: Kind | None = None) -> Se
     studies = [study_job(path) for path in _study_folders(store)] if kind != "run" else []
     jobs = [job for job in studies if finished or job.status != "finished"]
     if kind != "study":
-        entries = [*store.unfinished(), *(store.list() if finished else ())]
-        runs = [_run_job(store, entry.path, entry.record) for entry in entries]
+        runs = [_run_job(store, run.path, run.record) for run in store.unfinished()]
+        runs += [_run_job(store, run.path, run.record) for run in (store.list() if finished else ())]
         jobs += sorted(runs, key=lambda job: (job.run.created, job.name), reverse=True)
     return jobs
 

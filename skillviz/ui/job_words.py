@@ -1,4 +1,4 @@
-"""What is said of a job: where it stands, how far it has come, why it failed. No widgets here."""
+"""Words about a job: its settings, its place in the queue, how far it has come, why it failed. No widgets here."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from skillviz.show import text
 from skillviz.tasks.registry import TASKS
 from skillviz.tasks.uploaded import FILE
 
-# colour and sign of a status
+# color and icon of a status
 STATUS = {
     "queued": ("gray", ":material/hourglass_empty:"),
     "running": ("blue", ":material/play_arrow:"),
     "finished": ("green", ":material/check:"),
     "failed": ("red", ":material/error:"),
     "cancelled": ("orange", ":material/cancel:"),
+    "stopped": ("orange", ":material/pause_circle:"),
 }
 PHASES = {
     "check": "starting",
@@ -79,7 +80,7 @@ def waits(job: Job) -> str:
     return f"Waits for **{job.slot}**: {formats.counted(job.position, 'job')} {verb} before it."
 
 
-def far(progress: JobProgress) -> str:
+def run_progress(progress: JobProgress) -> str:
     """`searching: step 31 of 50, loss 0.412, 12 s left`."""
     words = [PHASES.get(progress.phase, progress.phase)]
     if progress.phase == "search" and progress.step is not None:
@@ -89,6 +90,23 @@ def far(progress: JobProgress) -> str:
     if progress.seconds_left is not None:
         words.append(f"about {formats.rough_seconds(progress.seconds_left)} left")
     return ", ".join(words)
+
+
+def study_progress(progress: JobProgress) -> str:
+    """`step 4 of 31: localize sst2 with stagewise, about 3 min left`."""
+    if progress.step is None:
+        return "Starting: models and data are checked, and its device may have another job."
+    left, rest = progress.seconds_left, ""
+    if left is not None:
+        rest = f", about {formats.rough_seconds(left)} left" if left >= 1 else ", longer than estimated"
+    return f"step {progress.step + 1} of {progress.total}: {text.plain(progress.title)}{rest}"
+
+
+def ended_early(steps: int) -> str:
+    """What is there of a study that ended early."""
+    if not steps:
+        return "It ended before a step was finished: resumed, it starts over."
+    return f"{formats.counted(steps, 'step')} finished before it ended early. It resumes from there."
 
 
 def share(progress: JobProgress) -> float:
@@ -103,18 +121,18 @@ def failure(kind: str) -> tuple[str, str]:
     """The class of a failure, and what to do about it on this page."""
     if kind in FAILURES:
         return FAILURES[kind]
-    found = getattr(errors, kind, None)
-    if isinstance(found, type):
-        for family, title, todo in INPUTS:
-            if issubclass(found, family):
-                return title, todo
+    error = getattr(errors, kind, None)
+    if isinstance(error, type):
+        for family, title, advice in INPUTS:
+            if issubclass(error, family):
+                return title, advice
     return "Failed", "Look at the log below."
 
 
 def form_of(spec: RunSpec) -> dict[str, str]:
     """The address of the form with these choices in it."""
     known = spec.task in TASKS
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "from": "own", "base": spec.base, "finetuned": spec.finetuned, "source": "known" if known else "file",
         "known" if known else "file": spec.task, "readout": spec.readout or "auto", "method": spec.localizer,
         "size": ",".join(spec.sizes), "seeds": spec.seed, "device": spec.device, "dtype": spec.dtype,
@@ -123,8 +141,8 @@ def form_of(spec: RunSpec) -> dict[str, str]:
         "also": ",".join(spec.others) or None, "interpolation": "yes" if spec.interpolation else "no", "trial": "no",
     }  # fmt: skip
     options = {"steps": spec.steps, "batch_size": spec.batch_size, **spec.options}
-    said |= {f"{spec.localizer}.{name}": _typed(value) for name, value in options.items() if value is not None}
-    return {f"new.{name}": "none" if value is None else str(value) for name, value in said.items()}
+    fields |= {f"{spec.localizer}.{name}": _typed(value) for name, value in options.items() if value is not None}
+    return {f"new.{name}": "none" if value is None else str(value) for name, value in fields.items()}
 
 
 def _typed(value: Any) -> Any:
@@ -139,33 +157,33 @@ class Spans:
     """The steps of one search in spans of equal width, so few that a search of any length takes little memory."""
 
     width: int = 1
-    found: dict[int, dict[str, Any]] = field(default_factory=dict)
+    rows: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, event: dict[str, Any]) -> None:
-        """Takes note of one step. One told again, after a resume, counts as told last: what came after it goes."""
+        """Adds one step. One that is repeated, after a resume, replaces itself and everything after it."""
         number, span = (event["step"] - 1) // self.width, {name: event[name] for name in COLUMNS[1:]}
-        while self.found and (next(reversed(self.found)) > number or self._last["step"] >= event["step"]):
-            self.found.popitem()
+        while self.rows and (next(reversed(self.rows)) > number or self._last["step"] >= event["step"]):
+            self.rows.popitem()
         span |= {"loss": event["loss"] or 0.0, "losses": int(event["loss"] is not None)}
-        self.found[number] = _joined(self.found[number], span) if number in self.found else span
-        if len(self.found) > 2 * MOST_POINTS:
+        self.rows[number] = _joined(self.rows[number], span) if number in self.rows else span
+        if len(self.rows) > 2 * MOST_POINTS:
             self._widen()
 
     @property
     def _last(self) -> dict[str, Any]:
-        return self.found[next(reversed(self.found))]
+        return self.rows[next(reversed(self.rows))]
 
     def _widen(self) -> None:
-        before, self.found, self.width = self.found, {}, 2 * self.width
+        before, self.rows, self.width = self.rows, {}, 2 * self.width
         for number, span in before.items():
-            half = self.found.get(number // 2)
-            self.found[number // 2] = _joined(half, span) if half else span
+            half = self.rows.get(number // 2)
+            self.rows[number // 2] = _joined(half, span) if half else span
 
     def frame(self, localizer: str) -> pd.DataFrame:
         """The spans as a history table: the last step and size of each, its mean loss, its switches."""
         rows = [
             {**{name: span[name] for name in COLUMNS[1:]}, "loss": span["loss"] / (span["losses"] or np.nan)}
-            for span in self.found.values()
+            for span in self.rows.values()
         ]
         return pd.DataFrame(rows).assign(localizer=localizer)[list(COLUMNS)]
 
@@ -176,20 +194,20 @@ def _joined(one: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Steps:
-    """The steps that a job told so far; `place` is the byte of its events to go on from."""
+    """The search steps of a job so far; `place` is the byte of its events to continue from."""
 
     place: int = 0
-    found: dict[int, Spans] = field(default_factory=dict)
+    searches: dict[int, Spans] = field(default_factory=dict)
     titles: dict[int, str] = field(default_factory=dict)
     drawn: tuple[float, pd.DataFrame, str] | None = None
 
-    def hear(self, events: Sequence[dict[str, Any]], place: int) -> None:
-        """Takes note of what was told; a step told again, after a resume, counts as told last."""
+    def add(self, events: Sequence[dict[str, Any]], place: int) -> None:
+        """Adds events; of a step that is repeated, after a resume, the later one counts."""
         self.place = place
         for event in events:
             if event.get("phase") == "search" and "step" in event:
                 number, of = event["search"], event.get("searches", 1)
-                self.found.setdefault(number, Spans()).add(event)
+                self.searches.setdefault(number, Spans()).add(event)
                 which = f" ({number} of {of} searches)" if of > 1 else ""
                 self.titles[number] = f"The search for {event['target']:,} entries{which}"
 
@@ -201,10 +219,10 @@ class Steps:
 
     def frame(self, localizer: str) -> tuple[pd.DataFrame, str]:
         """The steps of the search under way, as a history table, and what that search is for."""
-        if not self.found:
+        if not self.searches:
             return pd.DataFrame(columns=list(COLUMNS)), ""
-        last = max(self.found)
-        return thinned(self.found[last].frame(localizer)), self.titles[last]
+        last = max(self.searches)
+        return thinned(self.searches[last].frame(localizer)), self.titles[last]
 
 
 def thinned(history: pd.DataFrame, most: int = MOST_POINTS) -> pd.DataFrame:

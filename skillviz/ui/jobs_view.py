@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from skillviz import jobs
+from skillviz.core import formats
 from skillviz.errors import RunNotFound, SkillvizError
 from skillviz.jobs.job import Job, JobProgress, Kind
 from skillviz.plots.history import search_history
@@ -28,7 +29,7 @@ from skillviz.ui.job_words import Steps
 EVERY = 1.0  # seconds between two looks at an open job
 LOG_LINES = 15
 STEPS, PROBLEM = "jobs.steps", "jobs.problem"
-HEADINGS: dict[Kind, tuple[str, str | None]] = {"run": ("## Jobs", about("checkpoint")), "study": ("## Under way", None)}
+HEADINGS: dict[Kind, str] = {"run": "## Jobs", "study": "## Under way"}
 READS = (
     "above, the training loss at each step; below, how many entries the step switched on (up) and off (down, hatched)."
 )
@@ -40,14 +41,13 @@ CANCELS: dict[Kind, str] = {
 
 
 def panel(kind: Kind, requested: Sequence[str] = ()) -> None:
-    """The jobs of a kind of this session, those `requested`, and every open one; drawn each second while one is open."""
+    """This session's jobs of a kind, those `requested`, and every open one; drawn each second while one is open."""
     names = _followed(kind, requested)
     shown = _now(kind, names)
     _show_problem()
     if not shown:
         return
-    heading, explanation = HEADINGS[kind]
-    st.markdown(heading, help=explanation)
+    st.markdown(HEADINGS[kind], help=about("checkpoint") if kind == "run" else None)
     st.fragment(_live, run_every=EVERY if _open(shown) else None)(kind, names, _open(shown))
 
 
@@ -219,7 +219,7 @@ def _finished(job: Job) -> None:
 def _failed(job: Job) -> None:
     if job.kind == "study":
         steps = [f"- **{text.plain(title)}**: {text.plain(why)}" for title, why in job.failed_steps.items()]
-        failed = f"{text.counted(len(steps), 'step')} failed." if steps else "It could not begin: the log says why."
+        failed = f"{formats.counted(len(steps), 'step')} failed." if steps else "It could not begin: the log says why."
         st.error(failed, icon=":material/error:")
         st.markdown("\n".join(steps))
     else:

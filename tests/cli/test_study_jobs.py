@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.jobs import study_jobs
+from skillviz.jobs import control
+from skillviz.jobs.backend import Backend
+from skillviz.jobs.job import Job
 from skillviz.runs.store import Store
 from tests.cli.calls import call
 from tests.fake_run import fake_run
@@ -21,14 +23,14 @@ NOBODY = 2**22 - 1  # the number of no process
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
     """File and processes of each study that is begun; none is."""
-    found: list[tuple[Path, int]] = []
+    files: list[tuple[Path, int]] = []
 
-    def start(file: Path, where: Store, workers: int = 1) -> study_jobs.StudyJob:
-        found.append((file, workers))
-        return study_jobs.StudyJob(file.parent.name, file.parent, study_jobs.RUNNING)
+    def start(file: Path, store: Store, workers: int, backend: Backend) -> Job:
+        files.append((file, workers))
+        return Job("study", file.parent.name, file.parent, "running")
 
-    monkeypatch.setattr(study_jobs, "start_study", start)
-    return found
+    monkeypatch.setattr(control, "start_study", start)
+    return files
 
 
 def test_a_study_under_way_is_listed_and_others_are_not(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
@@ -48,7 +50,7 @@ def test_a_study_under_way_is_cancelled_by_its_name(empty: Path, sleeper: subpro
     assert said.code == 0 and said.out.startswith("table2-demo is stopped") and sleeper.wait(10) < 0
     assert call("jobs", "list", "--json").json == {"jobs": [], "studies": []}
     again = call("jobs", "cancel", "table2-demo")
-    assert again.code == 2 and "only a running one can be cancelled" in again.err.replace("\n", " ")
+    assert again.code == 2 and "only a queued or running job can be cancelled" in again.err.replace("\n", " ")
 
 
 def test_a_name_that_a_run_has_too_means_the_run_unless_the_study_runs(
@@ -86,7 +88,7 @@ def test_a_study_that_was_cut_goes_on_with_as_many_processes(empty: Path, begun:
 def test_a_study_that_never_began_takes_as_many_as_the_command(
     empty: Path, begun: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(study_jobs, "cores", lambda: 8)
+    monkeypatch.setattr(control, "cores", lambda: 8)
     (fake_running(empty, NOBODY) / "study.json").unlink()
     call("jobs", "resume", "table2-demo")
     assert begun[0][1] == 2
@@ -95,5 +97,5 @@ def test_a_study_that_never_began_takes_as_many_as_the_command(
 def test_a_finished_study_is_not_resumed(empty: Path, begun: list[tuple[Path, int]]) -> None:
     fake_study(empty, "table1")
     said = call("jobs", "resume", "table1-demo")
-    assert said.code == 2 and "only a failed or stopped one can be resumed" in said.err.replace("\n", " ")
+    assert said.code == 2 and "only a failed, cancelled or stopped job can be resumed" in said.err.replace("\n", " ")
     assert not begun

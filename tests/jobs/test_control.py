@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -22,20 +23,21 @@ from tests.runs.tiny_world import spec_of
 
 
 class Paper:
-    """A backend that only notes what it was asked for."""
+    """A backend that only notes what it would start and cancel."""
 
     def __init__(self) -> None:
         self.started: list[tuple[str, Path]] = []
         self.cancelled: list[str] = []
 
-    def start(self, run: Path, cwd: Path) -> None:
-        self.started.append((run.name, cwd))
+    def start(self, folder: Path, words: Sequence[str], cwd: Path) -> None:
+        assert list(words) == ["work", str(folder.resolve())]
+        self.started.append((folder.name, cwd))
 
-    def alive(self, run: Path) -> bool:
+    def alive(self, folder: Path) -> bool:
         return False
 
-    def cancel(self, run: Path) -> None:
-        self.cancelled.append(run.name)
+    def cancel(self, folder: Path) -> None:
+        self.cancelled.append(folder.name)
 
 
 @pytest.fixture

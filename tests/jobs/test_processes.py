@@ -56,7 +56,7 @@ def test_a_job_is_watched_cancelled_and_resumed_as_if_never_cut(store: Store, lo
     _, place = jobs.events(store, job.run_id)
     later = until(lambda: jobs.events(store, job.run_id, place)[0])
     assert later[0]["step"] > first.step
-    with pytest.raises(StoreError, match="only a failed or cancelled one"):
+    with pytest.raises(StoreError, match="only a failed, cancelled or stopped job"):
         jobs.resume(store, job.run_id)
 
     begun = time.monotonic()

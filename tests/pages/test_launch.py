@@ -45,7 +45,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def paper(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Jobs are queued and no process is started; the ids of those that would be."""
     started: list[str] = []
-    monkeypatch.setattr(LocalBackend, "start", lambda self, run, cwd: started.append(run.name))
+    monkeypatch.setattr(LocalBackend, "start", lambda self, folder, words, cwd: started.append(folder.name))
     return started
 
 

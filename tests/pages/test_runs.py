@@ -123,7 +123,7 @@ def words(test: AppTest) -> str:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """No process is started; the ids of the runs for which one would be."""
     started: list[str] = []
-    monkeypatch.setattr(LocalBackend, "start", lambda self, run, cwd: started.append(run.name))
+    monkeypatch.setattr(LocalBackend, "start", lambda self, folder, words, cwd: started.append(folder.name))
     return started
 
 

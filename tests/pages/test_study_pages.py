@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from skillviz.jobs import study_jobs
+from skillviz import jobs
+from skillviz.jobs.job import Job
 from skillviz.runs.store import Store
 from skillviz.studies.paper.reproduce import Asked, study_of, write_study
 from skillviz.ui.page_table import PAGES
@@ -156,7 +157,7 @@ def test_a_failed_study_names_its_steps_and_can_go_on(empty: Path) -> None:
     test = opened("studies")
     assert "1 step failed. 1 step could not be reached." in test.error[0].value
     assert "**localize news-topic**: the model members/x cannot be read." in said(test)
-    assert [button.label for button in test.button if button.label == "Go on with it"]
+    assert [button.label for button in test.button if button.label == "Resume it"]
     assert "no tables yet" in test.info[0].value
 
 
@@ -208,12 +209,12 @@ def test_a_stored_study_stands_until_the_one_begun_anew_has_tables(
     test = opened("studies")
     assert "You began this study anew, and yours is **stopped**." in test.info[0].value
     assert list(test.dataframe[0].value["state"]) == ["finished"], "the list is of the one that ships"
-    assert [button.label for button in test.button if button.label == "Go on with it"]
+    assert [button.label for button in test.button if button.label == "Resume it"]
 
 
 def test_a_study_that_was_cancelled_can_go_on_in_a_later_session(empty: Path) -> None:
     fake_running(empty, NOBODY)
-    assert [button.label for button in opened("studies").button if button.label == "Go on with it"]
+    assert [button.label for button in opened("studies").button if button.label == "Resume it"]
 
 
 def test_processes_side_by_side_shorten_the_estimate(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,11 +233,11 @@ def test_the_form_tells_question_plan_and_minutes_before_the_start(
 ) -> None:
     started: list[tuple[str, int]] = []
 
-    def start(file: Path, where: object, workers: int = 1) -> study_jobs.StudyJob:
+    def start(file: Path, where: object, workers: int = 1) -> Job:
         started.append((Path(file).name, workers))
-        return study_jobs.StudyJob("table2-demo", Path(file).parent, "running")
+        return Job("study", "table2-demo", Path(file).parent, "running")
 
-    monkeypatch.setattr(study_jobs, "start_study", start)
+    monkeypatch.setattr(jobs, "start_study", start)
     monkeypatch.setattr("skillviz.ui.pages.studies.start.cores", lambda: 2)
     test = opened("studies")
     text = said(test)

@@ -12,8 +12,9 @@ import pytest
 import yaml
 from streamlit.testing.v1 import AppTest
 
+from skillviz import jobs
 from skillviz.errors import BadInput
-from skillviz.jobs import study_jobs
+from skillviz.jobs.job import Job
 from skillviz.models import fetch
 from skillviz.studies.cores import cores
 from skillviz.studies.paper.experiments import EXPERIMENTS
@@ -35,11 +36,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
     """File and processes of each study that the button starts; none is begun."""
     found: list[tuple[Path, int]] = []
 
-    def start(file: Path, where: object, workers: int = 1) -> study_jobs.StudyJob:
+    def start(file: Path, where: object, workers: int = 1) -> Job:
         found.append((Path(file), workers))
-        return study_jobs.StudyJob("x", Path(file).parent, "running")
+        return Job("study", "x", Path(file).parent, "running")
 
-    monkeypatch.setattr(study_jobs, "start_study", start)
+    monkeypatch.setattr(jobs, "start_study", start)
     return found
 
 

@@ -16,8 +16,10 @@ from threading import Barrier
 import pandas as pd
 import pytest
 
+from skillviz import jobs
+from skillviz.commands import exit_codes
 from skillviz.errors import BadInput, RunNotFound, StoreError
-from skillviz.jobs import study_jobs as jobs
+from skillviz.jobs import watch
 from skillviz.runs.progress import silent
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
@@ -264,50 +266,50 @@ def test_a_shipped_study_of_another_device_tells_nothing(
 def test_a_study_runs_as_a_job_and_is_told(tiny: Path, tmp_path: Path, store: Store) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(few(tiny).yaml_text())
-    assert jobs.study_jobs(store) == []
+    assert jobs.list(store, finished=True, kind="study") == []
     job = jobs.start_study(path, store)
-    assert (job.name, job.state) == ("tiny", "running")
+    assert (job.name, job.status) == ("tiny", "running")
     with pytest.raises(StoreError, match="is running"):
         jobs.start_study(path, store)
-    seen = {job.state}
+    seen = {job.status}
     ends = time.monotonic() + 120
-    while (job := jobs.study_job(store, "tiny")).state == "running" and time.monotonic() < ends:
-        seen |= {job.title} if job.step else set()
+    while (job := jobs.status(store, "tiny")).status == "running" and time.monotonic() < ends:
+        seen.add(jobs.progress(store, "tiny").title)
         time.sleep(0.05)
-    assert job.state == "finished", jobs.study_log(store, "tiny")
-    assert "fine-tune one (sgd, seed 0)" in seen and job.finished_steps == 6 and not job.failed
-    assert [found.path.name for found in jobs.study_jobs(store)] == ["tiny"]
-    with pytest.raises(StoreError, match="finished: only a running"):
-        jobs.cancel_study(store, "tiny")
-    with pytest.raises(RunNotFound, match="no study 'none'"):
-        jobs.study_job(store, "none")
+    assert job.status == "finished", jobs.log_tail(store, "tiny")
+    assert "fine-tune one (sgd, seed 0)" in seen and job.finished_steps == 6 and not job.failed_steps
+    assert [found.path.name for found in jobs.list(store, finished=True, kind="study")] == ["tiny"]
+    with pytest.raises(StoreError, match="finished: only a queued or running"):
+        jobs.cancel(store, "tiny")
+    with pytest.raises(RunNotFound, match="no run 'none'"):
+        jobs.status(store, "none")
 
 
 @pytest.mark.parametrize(
-    ("log", "state"), [("Interrupted.\n", "stopped"), ("Traceback: no\n", "failed"), (None, "stopped")]
+    ("log", "status"), [("Interrupted.\n", "stopped"), ("Traceback: no\n", "failed"), (None, "stopped")]
 )
-def test_a_study_that_ended_before_it_began(log: str | None, state: str, tiny: Path, store: Store) -> None:
+def test_a_study_that_ended_before_it_began(log: str | None, status: str, tiny: Path, store: Store) -> None:
     """Cancelled while models were looked at, or written and never run, it has not failed."""
     folder = store.root / "studies" / "tiny"
     (folder / "work").mkdir(parents=True)
     (folder / "study.yaml").write_text(few(tiny).yaml_text())
     if log is not None:
         (folder / "work" / "log.txt").write_text(f"about 3 s\n{log}")
-    (job,) = jobs.study_jobs(store)
-    assert job.state == state
-    ending = Path(str(jobs.__file__)).parents[1] / "commands" / "exit_codes.py"
-    assert f'"{jobs.INTERRUPTED}"' in ending.read_text(), "what a process says that was asked to end"
+    (job,) = jobs.list(store, finished=True, kind="study")
+    assert job.status == status
+    source = Path(str(exit_codes.__file__)).read_text()
+    assert f'"{watch.INTERRUPTED}"' in source, "what a process says that was asked to end"
 
 
 @pytest.mark.slow
-def test_a_study_that_is_cancelled_is_stopped_and_goes_on(tiny: Path, tmp_path: Path, store: Store) -> None:
+def test_a_cancelled_study_says_so_and_can_go_on(tiny: Path, tmp_path: Path, store: Store) -> None:
     path, long = tmp_path / "study.yaml", few(tiny, finetune={"steps": 100_000})
     path.write_text(long.yaml_text())
     jobs.start_study(path, store)
     ends = time.monotonic() + 60
-    while jobs.study_job(store, "tiny").step is None and time.monotonic() < ends:
+    while jobs.progress(store, "tiny").step is None and time.monotonic() < ends:
         time.sleep(0.05)
-    job = jobs.cancel_study(store, "tiny")
-    assert job.state == "stopped" and job.finished_steps == 0
+    job = jobs.cancel(store, "tiny")
+    assert job.status == "cancelled" and job.finished_steps == 0
     assert set(status(long, store)["state"]) == {"missing"}
-    assert "fine-tune one" in jobs.study_log(store, "tiny")
+    assert "fine-tune one" in jobs.log_tail(store, "tiny")

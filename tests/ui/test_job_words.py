@@ -23,7 +23,7 @@ def job(position: int | None = None, **changes: object) -> Job:
     fields = {"base": "models/minilm", "finetuned": "org/tuned", "task": "my/reviews.yaml", **changes}
     spec = RunSpec(**fields)  # type: ignore[arg-type]
     record = RunRecord(run_id="x-1", spec=spec, key="k", status="queued", created="")
-    return Job(Path("x-1"), record, "cpu", position)
+    return Job("run", "x-1", Path("x-1"), "queued", record, "cpu", position)
 
 
 def event(step: int, search: int = 1, **changes: object) -> dict[str, object]:
@@ -43,10 +43,10 @@ def test_the_queue_is_told_in_words() -> None:
 
 
 def test_progress_in_words() -> None:
-    said = words.far(JobProgress("search", 1031, 2000, 0.4123, 5, 1, 1, 75.2))
+    said = words.run_progress(JobProgress("search", 1031, 2000, 0.4123, 5, 1, 1, 75.2))
     assert said == "searching: step 1,031 of 2,000, loss 0.412, about 75 s left"
-    assert words.far(JobProgress("load")) == "loading the models"
-    assert words.far(JobProgress("search", 3)) == "searching: step 3"
+    assert words.run_progress(JobProgress("load")) == "loading the models"
+    assert words.run_progress(JobProgress("search", 3)) == "searching: step 3"
 
 
 def test_the_bar_only_grows() -> None:
@@ -86,13 +86,13 @@ def test_the_form_is_filled_from_a_spec() -> None:
 def test_steps_are_heard_piece_by_piece_and_the_last_telling_counts() -> None:
     steps = Steps()
     assert steps.frame("stagewise")[0].empty
-    steps.hear([{"phase": "load"}, event(1), event(2), {"phase": "search"}], 100)
-    steps.hear([event(2, loss=0.25, added=7), event(3, loss=None)], 200)
+    steps.add([{"phase": "load"}, event(1), event(2), {"phase": "search"}], 100)
+    steps.add([event(2, loss=0.25, added=7), event(3, loss=None)], 200)
     frame, title = steps.frame("stagewise")
     assert steps.place == 200 and frame["step"].tolist() == [1, 2, 3] and frame["added"].tolist() == [2, 7, 2]
     assert np.isnan(frame["loss"][2]) and title == "The search for 9 entries (1 of 2 searches)"
     search_history(frame)
-    steps.hear([event(1, search=2, searches=2)], 300)
+    steps.add([event(1, search=2, searches=2)], 300)
     frame, title = steps.frame("stagewise")
     assert len(frame) == 1 and title == "The search for 18 entries (2 of 2 searches)"
 
@@ -100,22 +100,22 @@ def test_steps_are_heard_piece_by_piece_and_the_last_telling_counts() -> None:
 def test_a_long_search_takes_little_memory_and_loses_no_switch() -> None:
     steps = Steps()
     for place, first in enumerate(range(1, 30_001, 500)):
-        steps.hear([event(n, size=n, loss=None if n % 3 else 0.3) for n in range(first, first + 500)], place)
-        assert sum(len(spans.found) for spans in steps.found.values()) <= 2 * words.MOST_POINTS
+        steps.add([event(n, size=n, loss=None if n % 3 else 0.3) for n in range(first, first + 500)], place)
+        assert sum(len(spans.rows) for spans in steps.searches.values()) <= 2 * words.MOST_POINTS
     frame, _ = steps.frame("stagewise")
     assert len(frame) <= words.MOST_POINTS and frame["size"].iloc[-1] == frame["step"].iloc[-1] == 30_000
     assert (frame["added"].sum(), frame["removed"].sum()) == (60_000, 30_000)
     assert np.allclose(frame["loss"], 0.3) and frame["step"].is_monotonic_increasing
-    steps.hear([event(n, added=0) for n in range(20_001, 20_011)], 99)
+    steps.add([event(n, added=0) for n in range(20_001, 20_011)], 99)
     frame, _ = steps.frame("stagewise")
     assert frame["step"].iloc[-1] == 20_010 and 2 * 19_000 < frame["added"].sum() <= 40_000, "told again"
 
 
 def test_a_growing_chart_is_drawn_anew_after_some_seconds_only() -> None:
     steps = Steps()
-    steps.hear([event(1)], 1)
+    steps.add([event(1)], 1)
     first, _ = steps.drawing("stagewise", 10.0)
-    steps.hear([event(2)], 2)
+    steps.add([event(2)], 2)
     assert steps.drawing("stagewise", 10.0 + words.REDRAWN - 0.1)[0] is first and len(first) == 1
     assert len(steps.drawing("stagewise", 10.0 + words.REDRAWN)[0]) == 2
 

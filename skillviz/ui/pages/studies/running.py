@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import streamlit as st
@@ -15,7 +15,7 @@ from skillviz.ui import cache, jobs_view
 from skillviz.ui.pages.studies import words
 
 
-def states() -> dict[str, str]:
+def states() -> Mapping[str, str]:
     """The status of each of the user's studies by its folder; of a running one by its name too.
 
     A study that ships stands in the list for the user's own of its name until that has tables: only that one is being

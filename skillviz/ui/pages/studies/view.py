@@ -79,13 +79,13 @@ def _problems(study: StudyFolder) -> None:
     """The steps that failed, in words, and how to go on."""
     lines = studies_words.failed(study)
     if not lines:
-        running.go_on_button(study.name)
+        running.resume_button(study.name)
         return
     lost = studies_words.not_reached(study)
     more = f" {formats.counted(lost, 'step')} could not be reached." if lost else ""
     st.error(f"{formats.counted(len(lines), 'step')} failed.{more}", icon=":material/error:")
     st.markdown("\n".join(f"- {line}" for line in lines))
-    running.go_on_button(study.name)
+    running.resume_button(study.name)
 
 
 def _verdicts(study: StudyFolder) -> None:

@@ -15,12 +15,6 @@ from skillviz.studies.store import StudyFolder
 from skillviz.ui import study_words
 
 KINDS = {FINETUNE: "fine-tuning", LOCALIZE: "localization", SCORE: "scoring"}
-STATUS = {
-    "running": ("blue", ":material/play_arrow:"),
-    "finished": ("green", ":material/check:"),
-    "failed": ("red", ":material/error:"),
-    "stopped": ("orange", ":material/pause_circle:"),
-}
 OPENING = (
     "A **study** is a set of fine-tunes and localizations that belong together, with tables of means and intervals "
     "over seeds. What is finished is never made twice: a study that was cut goes on where it stopped."
@@ -83,14 +77,7 @@ def minutes(said: str, left: int) -> str:
     return f"It will take **{said}**." if left else "Nothing is left to do but to look at it."
 
 
-def progress(step: int, of: int, title: str, seconds: float | None) -> str:
-    """`step 4 of 31: localize sst2 with stagewise, about 3 min left`."""
-    left = "" if seconds is None else f", about {formats.rough_seconds(seconds)} left"
-    rest = left if seconds is None or seconds >= 1 else ", longer than was thought"
-    return f"step {step} of {of}: {title}{rest}"
-
-
-UNDER_WAY = "It goes on without this page. [Log and cancel](#under-way)"
+UNDER_WAY = "You can close this page; the study keeps running. [Log and cancel](#under-way)"
 
 
 def ended(state: str) -> str:
@@ -102,13 +89,6 @@ def ended(state: str) -> str:
         "stopped": "It was **stopped** before its end",
     }
     return f"{words.get(state, state)}: [see above](#under-way)."
-
-
-def stopped(steps: int) -> str:
-    """What is there of a study that ended early."""
-    if not steps:
-        return "It ended before a step was finished: started again, it begins anew."
-    return f"{formats.counted(steps, 'step')} finished before it ended early. It goes on from there."
 
 
 def failed(study: StudyFolder) -> list[str]:

@@ -102,7 +102,7 @@ def _started() -> Job | None:
 
 def _record(job: Job | None) -> RunRecord | None:
     """What the finished run says of itself; None before."""
-    return job.record if job is not None and job.status == "finished" else None
+    return job.run if job is not None and job.status == "finished" else None
 
 
 def further(lesson: Lesson) -> None:
