@@ -21,9 +21,10 @@ import typer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from skillviz.core.calibration import accuracy, ece, nll
 from skillviz.core.localizers.table import localizer
+from skillviz.core.metrics import ece
 from skillviz.core.problem import Problem
+from skillviz.core.scores import accuracy, nll
 from skillviz.models.pair import load_pair
 from skillviz.runs.spec import parse_size
 from skillviz.tasks.encode import encode

@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from skillviz.show import measures, sentences
+from skillviz.core.metrics import metric_heading
+from skillviz.show import measures
 from skillviz.show import sparsity as exhibits
 from skillviz.show.glossary import about
 from skillviz.ui import controls, page
@@ -16,7 +17,7 @@ metric = controls.select(
     "Metric",
     measures.offered(curve, run.record),
     run.record.task.metric,
-    shown=sentences.metric_title,
+    shown=metric_heading,
     help=about("accuracy", "ece", "nll", "agreement"),
     width=320,
 )

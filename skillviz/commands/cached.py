@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skillviz.commands.output import METRIC_WORDS, PERCENT, print_json, print_rows, progress_bar, say
+from skillviz.commands.output import print_finetuned, print_json, progress_bar, say
 from skillviz.commands.region_source import check_bases
 from skillviz.commands.trained import Choice, check_choice, command_line, shown
 from skillviz.errors import BadInput
@@ -73,19 +73,14 @@ def _run(named: str, runs_dir: Path | None) -> RunSpec:
 
 def _report(folder: Path, was_there: bool, metric: str, as_json: bool) -> None:
     """Prints each model's scores and where they lie."""
-    names = [metric, *(name for name in ("ece", "nll") if name != metric)]
-    told = {str(p.parent.relative_to(folder)): json.loads(p.read_text()) for p in folder.rglob("finetune.json")}
-    rows = [
-        [f"{name} {split}".removeprefix(". "), *(_cell(n, values[n]) for n in names)]
-        for name, one in sorted(told.items())
-        for split, values in one["scores"].items()
-    ]
-    print_rows("fine-tuned", ["split", *(METRIC_WORDS[n] for n in names)], rows)
+    records = {str(p.parent.relative_to(folder)): json.loads(p.read_text()) for p in folder.rglob("finetune.json")}
+    scores = {
+        f"{name} {split}".removeprefix(". "): values
+        for name, record in sorted(records.items())
+        for split, values in record["scores"].items()
+    }
+    print_finetuned(scores, metric)
     say(f"The model {'was there before' if was_there else 'is kept'}: {folder}.")
     if as_json:
-        scores = {name: one["scores"] for name, one in told.items()}
-        print_json({"path": str(folder), "cached": was_there, "metrics": scores.get(".", scores)})
-
-
-def _cell(name: str, value: float) -> str:
-    return f"{value * 100:.1f}" if name in PERCENT else f"{value:.3f}"
+        metrics = {name: record["scores"] for name, record in records.items()}
+        print_json({"path": str(folder), "cached": was_there, "metrics": metrics.get(".", metrics)})

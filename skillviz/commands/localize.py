@@ -28,7 +28,6 @@ METHODS = (
 """The names of core.localizers.table.LOCALIZERS, which imports torch; a test keeps the two equal."""
 
 
-
 class Autocast(StrEnum):
     """The dtype of activations."""
 
@@ -215,7 +214,7 @@ def reporter(advance: Any) -> Any:
 def report(run: Run) -> None:
     """Print the table of a finished run and where it lies."""
     record = run.record
-    print_scores(record.metrics, record.task.metric if record.task else "accuracy")
+    print_scores(record.metrics, record.metric)
     if record.size is not None and record.d is not None and record.share is not None:
         say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * record.share:.4g} %).")
     for remark in record.notes:

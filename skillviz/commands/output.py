@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from skillviz.core.formats import MISSING
+from skillviz.core.metrics import Metric, metric_row, panels
 from skillviz.runs.record import Estimate, Scores
 
 STATE_WORDS = {
@@ -24,8 +26,6 @@ STATE_WORDS = {
     "finetuned_scaled": "fine-tuned, scaled",
     "complement": "complement",
 }
-METRIC_WORDS = {"accuracy": "accuracy %", "f1": "F1 %", "ece": "ECE %", "nll": "NLL, nats", "brier": "Brier"}
-PERCENT = ("accuracy", "f1", "ece")
 
 
 def say(text: str = "") -> None:
@@ -55,28 +55,33 @@ def plain(value: Any) -> Any:
     return value
 
 
-def estimate_text(found: Estimate, metric: str) -> str:
-    """A value with its 95 % interval, such as `86.4 (84.8–87.9)`; percents where the metric is a share."""
-    if found.value is None:
-        return "n/a"
-    scale, digits = (100, 1) if metric in PERCENT else (1, 3)
-    value = f"{found.value * scale:.{digits}f}"
-    if found.low is None or found.high is None:
-        return value
-    return f"{value} ({found.low * scale:.{digits}f}–{found.high * scale:.{digits}f})"
-
-
 def print_scores(scores: Mapping[str, Scores], metric: str) -> None:
     """One table a split: a row a state, the task's metric first, each value with its 95 % interval."""
-    for split, found in scores.items():
-        names = [metric] + [m for m in ("ece", "nll") if m != metric]
-        table = _table(f"{split}, n = {found.n:,} (95 % intervals)", ["state", *(METRIC_WORDS[m] for m in names)])
-        for state in [s for s in STATE_WORDS if s in found.states]:
-            row = found.states[state]
-            table.add_row(STATE_WORDS[state], *(estimate_text(row[m], m) if m in row else "n/a" for m in names))
+    rows = [metric_row(name) for name in panels(metric)]
+    for split, split_scores in scores.items():
+        title = f"{split}, n = {split_scores.n:,} (95 % intervals)"
+        table = _table(title, ["state", *(row.axis for row in rows)])
+        for state in [s for s in STATE_WORDS if s in split_scores.states]:
+            estimates = split_scores.states[state]
+            table.add_row(STATE_WORDS[state], *(estimate_text(estimates.get(row.name), row) for row in rows))
         Console().print(table)
-        if found.agreement is not None:
-            say(f"Grafted and fine-tuned agree on {estimate_text(found.agreement, 'accuracy')} % of the examples.")
+        if split_scores.agreement is not None:
+            agreement = estimate_text(split_scores.agreement, metric_row("agreement"))
+            say(f"Grafted and fine-tuned agree on {agreement} % of the examples.")
+
+
+def estimate_text(estimate: Estimate | None, metric: Metric) -> str:
+    """A value with its 95 % interval, such as `86.4 (84.8–87.9)`; its unit stands in the heading."""
+    return metric.cell(estimate.value, estimate.low, estimate.high) if estimate else MISSING
+
+
+def print_finetuned(scores: Mapping[str, Mapping[str, float]], metric: str) -> None:
+    """A fine-tuned model's scores, a row a split: the task's metric first, values without an interval."""
+    metrics = [metric_row(name) for name in panels(metric)]
+    rows = [
+        [split, *(row.cell(values.get(row.name), None, None) for row in metrics)] for split, values in scores.items()
+    ]
+    print_rows("fine-tuned", ["split", *(row.axis for row in metrics)], rows)
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -9,6 +9,8 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.output import estimate_text, note, print_json, print_rows, print_scores, say
+from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.errors import CorruptRun
 from skillviz.runs.library import Library, library, open_run
 from skillviz.runs.run import Run
@@ -48,7 +50,7 @@ def show(run: RunName, runs_dir: given.RunsDir = None, as_json: given.AsJson = F
     say(f"{found.id}\n{found.path}")
     if record.size is not None and record.d:
         say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * (record.share or 0):.4g} %).")
-    print_scores(record.metrics, record.task.metric if record.task else "accuracy")
+    print_scores(record.metrics, record.metric)
     for remark in record.notes:
         say(f"- {remark}")
     for check in record.checks:
@@ -97,13 +99,12 @@ def delete(
 def _row(run: Run) -> list[str]:
     record = run.record
     scores = record.metrics.get("test") or record.metrics.get("validation")
-    metric = record.task.metric if record.task else "accuracy"
+    states = scores.states if scores else {}
     values = [
-        estimate_text(scores.states[state][metric], metric) if scores and state in scores.states else "n/a"
+        estimate_text(states.get(state, {}).get(record.metric), metric_row(record.metric))
         for state in ("grafted", "finetuned")
     ]
-    size = f"{record.size:,}" if record.size is not None else "n/a"
-    share = f"{100 * record.share:.4g} %" if record.share is not None else "n/a"
+    size, share = formats.count(record.size), formats.share(record.share)
     return [run.id, record.task_name, record.spec.localizer, size, share, *values]
 
 

@@ -18,10 +18,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from skillviz.commands.output import METRIC_WORDS, say
+from skillviz.commands.output import say
+from skillviz.core.metrics import metric_row
 
-METRICS = {**METRIC_WORDS, **{name: f"{name} %" for name in ("agreement", "recovered", "confidence")}}
-"""A metric with its unit; shares are shown in percent, their differences in points."""
 OF_THE_METRIC = ("mean", "value", "change", "published", "std")
 """Columns of the unit that the row's metric has."""
 PERCENT = ("share", "gain_share", "chance", "iou", "low_edge", "high_edge")
@@ -197,20 +196,13 @@ def _cells(name: str, frame: pd.DataFrame) -> list[str]:
 
 
 def _metric(name: str, is_difference: bool) -> str:
-    words = METRICS.get(name, name)
-    return words.replace(" %", ", points") if is_difference else words
+    row = metric_row(name)
+    return f"{row.title}, {row.difference_unit}" if is_difference and row.unit == "%" else row.axis
 
 
 def _estimate(value: float, low: float, high: float, metric: str) -> str:
     """`82.5 (79.3–85.3)`: percent where the metric is a share, else three digits after the point."""
-    if value != value:
-        return ""
-    scale, digits = (100, 1) if METRICS.get(metric, "").endswith("%") else (1, 3)
-    said = f"{value * scale:.{digits}f}"
-    if low != low or high != high:
-        return said
-    dash = "–" if low >= 0 else " to "
-    return f"{said} ({low * scale:.{digits}f}{dash}{high * scale:.{digits}f})"
+    return "" if value != value else metric_row(metric).cell(value, low, high)
 
 
 def _short(value: Any, name: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skillviz.commands.output import METRIC_WORDS, PERCENT, print_json, print_rows, progress_bar, say
+from skillviz.commands.output import print_finetuned, print_json, progress_bar, say
 from skillviz.commands.region_source import GivenRegion, check_bases, given_region
 from skillviz.models.finetune.recipes import check_use
 
@@ -75,12 +75,7 @@ def command_line() -> str:
 
 def report(done: Finetuned, metric: str, as_json: bool) -> None:
     """Prints the metrics, the notes and where the model lies."""
-    names = [metric] + [name for name in ("ece", "nll") if name != metric]
-    rows = [
-        [split, *(f"{values[n] * (100 if n in PERCENT else 1):.{1 if n in PERCENT else 3}f}" for n in names)]
-        for split, values in done.scores.items()
-    ]
-    print_rows("fine-tuned", ["split", *(METRIC_WORDS[n] for n in names)], rows)
+    print_finetuned(done.scores, metric)
     for remark in done.notes:
         say(remark)
     for point in done.grid:

@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from skillviz.core.intervals import percentile_interval, wilson
-from skillviz.core.resample import resampled_values, statistic
+from skillviz.core.metrics import statistic
+from skillviz.core.resample import resampled_values
 from skillviz.core.scores import Floats, Integers, checked, f1_of
 
 COLUMNS = ("state", "class", "n", "predicted", "right", "metric", "value", "low", "high")

@@ -11,27 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillviz.core.bins import BINS
-from skillviz.core.resample import METRICS, resampled_values, statistic
+from skillviz.core.metrics import statistic
+from skillviz.core.resample import resampled_values
 from skillviz.core.scores import Floats, checked
 from skillviz.errors import BadData, BadInput
 
-__all__ = [
-    "METRICS",
-    "Interval",
-    "SeedsInterval",
-    "bootstrap",
-    "paired_bootstrap",
-    "paired_differences",
-    "percentile_interval",
-    "reach",
-    "recovered_gain",
-    "seeds_interval",
-    "wilson",
-]
-
 LEVEL = 0.95
-SHARES = ("accuracy", "f1", "ece", "ece_equal_mass", "agreement", "confidence", "overlap", "iou")
-REACH = {**dict.fromkeys(SHARES, (0.0, 1.0)), "brier": (0.0, 2.0), "nll": (0.0, math.inf)}
 
 
 class Interval(NamedTuple):
@@ -87,7 +72,7 @@ def bootstrap(
     """The metric with its percentile bootstrap interval over examples.
 
     Resampling adds noise to every bin, so resampled calibration errors lean upwards; the interval is stretched
-    to hold the estimate where it would not. Metrics: METRICS. NaN for all three where the metric is undefined.
+    to hold the estimate where it would not. NaN for all three where the metric is undefined.
     """
     z, y = checked(logits, labels)
     of = statistic(metric, z, y, positive, bins)
@@ -204,14 +189,6 @@ def seeds_interval(values: ArrayLike, level: float = LEVEL) -> SeedsInterval:
     sd = float(x.std(ddof=1))
     half = float(stdtrit(n - 1, 0.5 + _checked_level(level) / 2)) * sd / math.sqrt(n)
     return SeedsInterval(mean, mean - half, mean + half, sd, n)
-
-
-def reach(metric: str) -> tuple[float, float]:
-    """The least and the largest value that a metric, overlap or IoU can have; without ends for other quantities.
-
-    A t-interval knows no such ends: three seeds near 1 can reach beyond it.
-    """
-    return REACH.get(metric, (-math.inf, math.inf))
 
 
 def _checked_level(level: float) -> float:

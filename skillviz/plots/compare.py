@@ -12,7 +12,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from skillviz.plots.figure import Metric, blank, metric_words, require
+from skillviz.core.metrics import HEADLINE, Metric, metric_row
+from skillviz.plots.figure import blank, require
 from skillviz.plots.theme import INK, LOCALIZERS, Style, localizer_style, spare_style, template
 
 COLUMNS = ("run", "metric", "value", "low", "high")
@@ -39,7 +40,7 @@ def run_styles(runs: Sequence[tuple[str, str, str]]) -> dict[str, Style]:
 def values(
     scores: pd.DataFrame,
     styles: Mapping[str, Style],
-    metrics: Sequence[str] = ("accuracy", "ece", "nll"),
+    metrics: Sequence[str] = HEADLINE,
     *,
     theme: str = "light",
     height: int | None = None,
@@ -56,7 +57,7 @@ def differences(
     scores: pd.DataFrame,
     styles: Mapping[str, Style],
     baseline: str,
-    metrics: Sequence[str] = ("accuracy", "ece", "nll"),
+    metrics: Sequence[str] = HEADLINE,
     *,
     theme: str = "light",
     height: int | None = None,
@@ -77,12 +78,12 @@ def _panels(
     shown = [m for m in metrics if scores.loc[scores["metric"] == m, "value"].notna().any()]
     keys = [key for key in styles if (scores["run"] == key).any()]
     if not shown or not keys:
-        return blank(NOTHING, theme, height or 300, _axis(metric_words(metrics[0]), baseline), "run")
+        return blank(NOTHING, theme, height or 300, _axis(metric_row(metrics[0]), baseline), "run")
     tall = height or HEAD + HEAD * len(keys) // 2 + (PANEL + ROW * len(keys)) * len(shown)
     figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=min(84 / tall, 0.8 / len(shown)))
     figure.update_layout(template=template(theme), height=tall)
     for row, metric in enumerate(shown, start=1):
-        words = metric_words(metric)
+        words = metric_row(metric)
         for key in keys:
             hit = scores[(scores["metric"] == metric) & (scores["run"] == key)]
             figure.add_trace(_dot(key, styles[key], hit, words, baseline, row == 1), row=row, col=1)
@@ -96,17 +97,13 @@ def _panels(
 
 
 def _axis(words: Metric, baseline: str) -> str:
-    return f"{words.title}: run − {baseline}, {_unit(words)}" if baseline else words.axis
-
-
-def _unit(words: Metric) -> str:
-    return "points" if words.unit == "%" else words.unit or "points"
+    return f"{words.title}: run − {baseline}, {words.difference_unit}" if baseline else words.axis
 
 
 def _range(scores: pd.DataFrame, metric: str, baseline: str) -> list[float]:
     """The panel's ends: all values and intervals, and zero where it is the baseline, with a little air."""
     rows = scores[scores["metric"] == metric]
-    shown = rows[["value", "low", "high"]].to_numpy(float).ravel() * metric_words(metric).scale
+    shown = rows[["value", "low", "high"]].to_numpy(float).ravel() * metric_row(metric).scale
     shown = np.append(shown, 0.0) if baseline else shown
     low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
     air = 0.06 * (high - low) or 1.0
@@ -139,7 +136,7 @@ def _dot(key: str, style: Style, rows: pd.DataFrame, words: Metric, baseline: st
 def _hover(value: float, low: float, high: float, words: Metric, baseline: str) -> str:
     """Value and interval in the panel's own unit; a difference with its sign."""
     sign = "+" if baseline else ""
-    unit = _unit(words) if baseline else words.unit
+    unit = words.difference_unit if baseline else words.unit
     said = f"{words.title} {value:{sign}.{words.digits}f} {unit}".rstrip() + (
         f" against {baseline}" if baseline else ""
     )

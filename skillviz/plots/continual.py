@@ -9,8 +9,9 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.cells import broken, shown
-from skillviz.plots.figure import Metric, blank, metric_words, require
+from skillviz.plots.figure import blank, require
 from skillviz.plots.theme import SOFT_INK, STATES, Style, template
 
 COLUMNS = ("mode", "stage", "stage_task", "task", "metric", "value", "low", "high")
@@ -38,7 +39,7 @@ def by_stage(
     is the pre-trained model's value by task.
     """
     require(stages, COLUMNS, "stages")
-    words = metric_words(metric)
+    words = metric_row(metric)
     rows = stages[(stages["metric"] == metric) & stages["value"].notna()]
     tasks = order_of(rows)
     if not tasks:
@@ -59,7 +60,7 @@ def by_stage(
         alone = own[own["mode"] == "independent"]
         if len(alone):
             row = alone.iloc[0]
-            said = f"{words.text(row['value'])}<br>{words.interval(row['low'], row['high'])}"
+            said = f"{words.text(row['value'])}<br>{words.interval_text(row['low'], row['high'])}"
             _level(figure, row["value"], said, ALONE, words, place, last, theme)
         if start and np.isfinite(start.get(task, np.nan)):
             _level(figure, start[task], words.text(start[task]), PRETRAINED, words, place, last, theme)
@@ -82,7 +83,7 @@ def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str, first: boo
     value, low, high = (words.scale * rows[c].to_numpy(float) for c in ("value", "low", "high"))
     shift = 0.05 if mode == "naive" else -0.05
     hover = [
-        f"after {after}: {words.text(v)}<br>{words.interval(a, b)}"
+        f"after {after}: {words.text(v)}<br>{words.interval_text(a, b)}"
         for after, v, a, b in zip(rows["stage_task"], rows["value"], rows["low"], rows["high"], strict=True)
     ]
     return go.Scatter(

@@ -3,61 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from math import ceil, floor, isnan
+from math import ceil, floor
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.core.metrics import Metric
 from skillviz.plots.theme import SOFT_INK, check_theme, template
-
-
-@dataclass(frozen=True)
-class Metric:
-    """How a metric is shown: its words, its unit, and the factor from the stored value to that unit."""
-
-    title: str
-    unit: str
-    scale: float
-    digits: int
-
-    @property
-    def axis(self) -> str:
-        """Axis title with unit."""
-        return f"{self.title}, {self.unit}" if self.unit else self.title
-
-    def text(self, value: float) -> str:
-        """The stored value in words: `80.1 %`, `0.43 nats`; `n/a` where it is missing."""
-        if isnan(value):
-            return "n/a"
-        return f"{value * self.scale:.{self.digits}f} {self.unit}".strip()
-
-    def interval(self, low: float, high: float, over: str = "") -> str:
-        """A 95 % interval in words, and what it is over; `no interval` where there is none."""
-        if isnan(low) or isnan(high):
-            return "no interval"
-        return f"95 %{' over ' if over else ''}{over}: {self.text(low)} to {self.text(high)}"
-
-
-# Shares are stored as 0..1 and shown in percent.
-METRICS = {
-    "accuracy": Metric("accuracy", "%", 100, 1),
-    "f1": Metric("F1", "%", 100, 1),
-    "accuracy or F1": Metric("accuracy or F1", "%", 100, 1),
-    "overlap_iou": Metric("IoU with the FISH mask", "%", 100, 1),
-    "ece": Metric("ECE", "%", 100, 1),
-    "ece_equal_mass": Metric("ECE (equal-mass bins)", "%", 100, 1),
-    "agreement": Metric("agreement", "%", 100, 1),
-    "confidence": Metric("mean confidence", "%", 100, 1),
-    "brier": Metric("Brier score", "", 1, 3),
-    "nll": Metric("NLL", "nats", 1, 3),
-}
-
-
-def metric_words(name: str) -> Metric:
-    """How to show a metric; an unknown one under its own name, in its own unit."""
-    return METRICS.get(name) or Metric(name, "", 1, 3)
 
 
 def value_range(values: np.ndarray, words: Metric) -> list[float]:
@@ -147,11 +100,6 @@ def wrapped(text: str, width: int = 34) -> str:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
     return "<br>".join(lines)
-
-
-def percent(share: float) -> str:
-    """A share 0..1 in percent, as short as it stays true: `0.01 %`, `12.5 %`."""
-    return f"{float(f'{100 * share:.3g}'):,.6g} %"
 
 
 def ordered(names: Iterable[str], known: Iterable[str]) -> list[str]:

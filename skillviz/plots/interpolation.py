@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, require
+from skillviz.core.metrics import Metric, metric_row
+from skillviz.plots.figure import blank, canvas, ordered, require
 from skillviz.plots.references import reference_style
 from skillviz.plots.theme import STATES, Style, spare_style, state_style
 
@@ -35,7 +36,7 @@ def path_style(name: str) -> Style:
 
 def on(metric: str, dataset: str) -> Metric:
     """The metric's words with the data set that it was taken on."""
-    words = metric_words(metric)
+    words = metric_row(metric)
     return replace(words, title=f"{words.title} on {dataset}")
 
 
@@ -90,7 +91,7 @@ def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, flo
 
 def _sides(points: pd.DataFrame, inside: str, outside: str, metric: str) -> dict[str, pd.DataFrame]:
     """By path one row an alpha that is known on both data sets, in order, in the metric's unit: alpha, x, y, ends."""
-    scale, named = metric_words(metric).scale, ["value", "low", "high"]
+    scale, named = metric_row(metric).scale, ["value", "low", "high"]
     found: dict[str, pd.DataFrame] = {}
     for path in ordered(points["path"], PATHS):
         rows = points[(points["path"] == path) & (points["metric"] == metric)]
@@ -122,7 +123,7 @@ def _hover(row: Mapping[Any, float], x: Metric, y: Metric) -> str:
     said = [f"alpha {row['alpha']:.2f}"]
     for axis, words in (("x", x), ("y", y)):
         value, low, high = (row[name] / words.scale for name in (axis, f"{axis}_low", f"{axis}_high"))
-        said += [f"{words.text(value)} {words.title}", words.interval(low, high)]
+        said += [f"{words.text(value)} {words.title}", words.interval_text(low, high)]
     return "<br>".join(said)
 
 

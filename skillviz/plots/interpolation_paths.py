@@ -10,7 +10,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from skillviz.plots.figure import Metric, blank, metric_words, ordered, require
+from skillviz.core.metrics import Metric, metric_row
+from skillviz.plots.figure import blank, ordered, require
 from skillviz.plots.interpolation import COLUMNS, NOTHING, PATHS, datasets_of, numbers, on, path_style
 from skillviz.plots.references import reference_style
 from skillviz.plots.theme import SOFT_INK, Style, template
@@ -41,7 +42,7 @@ def along_paths(
     shown = datasets_of(rows, datasets or sorted(set(rows["dataset"])))
     tall = height or TOP + PANEL * max(len(shown), 1)
     if not shown:
-        return blank(NOTHING, theme, tall, WAY, metric_words(metric).axis)
+        return blank(NOTHING, theme, tall, WAY, metric_row(metric).axis)
     figure = _panels(len(shown), theme, tall)
     for number, dataset in enumerate(shown, start=1):
         here = rows[rows["dataset"] == dataset]
@@ -53,7 +54,7 @@ def along_paths(
     for alpha in sorted(set(chosen["alpha"])):
         figure.add_vline(x=100 * alpha, line={"color": SOFT_INK[theme], "width": 1.5}, layer="below")
     for name, value in (references or {}).items():
-        style, words = reference_style(name, theme), metric_words(metric)
+        style, words = reference_style(name, theme), metric_row(metric)
         line = {"color": style.color, "dash": style.dash, "width": 1.5}
         title = f"{style.title} {words.text(value)}"
         figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=title), row=1, col=1)
@@ -102,7 +103,7 @@ def _band(path: str, rows: pd.DataFrame, words: Metric, is_first: bool) -> list[
     style, at = path_style(path), 100 * rows["alpha"].to_numpy(float)
     value, low, high = (numbers(rows, name, words.scale) for name in ("value", "low", "high"))
     hover = [
-        f"{words.text(v)} {words.title}<br>{words.interval(a, b)}<br>alpha {x / 100:.2f}"
+        f"{words.text(v)} {words.title}<br>{words.interval_text(a, b)}<br>alpha {x / 100:.2f}"
         for v, a, b, x in zip(value / words.scale, low / words.scale, high / words.scale, at, strict=True)
     ]
     band = go.Scatter(

@@ -13,18 +13,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import (
-    Metric,
-    blank,
-    canvas,
-    log_ticks,
-    metric_words,
-    ordered,
-    percent,
-    require,
-    value_range,
-    wrapped,
-)
+from skillviz.core import formats
+from skillviz.core.metrics import Metric, metric_row
+from skillviz.plots.figure import blank, canvas, log_ticks, ordered, require, value_range, wrapped
 from skillviz.plots.references import add_references
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
@@ -85,7 +76,7 @@ def against_touched(
     `points`: method, touched (0..1 of the graftable parameters, above 0), metric, value, low, high.
     """
     require(points, POINTS, "points")
-    words = metric_words(metric)
+    words = metric_row(metric)
     shown = points[(points["metric"] == metric) & (points["touched"] > 0) & points["value"].notna()]
     tall = height or PLOT + LEGEND * shown["method"].nunique()
     if shown.empty:
@@ -116,8 +107,8 @@ def rivals(
     `differences`: method, metric, value, low, high, in the metric's own unit.
     """
     require(differences, DIFFERENCES, "differences")
-    words = metric_words(metric)
-    unit = "points" if words.unit == "%" else words.unit or "points"
+    words = metric_row(metric)
+    unit = words.difference_unit
     title = f"{words.title}: method − {method_style(of).title}, {unit}"
     title = title if len(title) <= NARROW else title.replace(": ", ":<br>", 1)
     shown = differences[(differences["metric"] == metric) & differences["value"].notna()]
@@ -155,8 +146,8 @@ def _marks(method: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
     style = method_style(method)
     value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
     hover = [
-        f"{words.text(row['value'])} {words.title}<br>{words.interval(row['low'], row['high'])}<br>"
-        f"{percent(row['touched'])} of the graftable parameters touched"
+        f"{words.text(row['value'])} {words.title}<br>{words.interval_text(row['low'], row['high'])}<br>"
+        f"{formats.share(row['touched'])} of the graftable parameters touched"
         for row in rows.astype({"low": float, "high": float}).to_dict("records")
     ]
     return go.Scatter(

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.core import formats
 from skillviz.plots.cells import CIVIDIS, broken, numbers
-from skillviz.plots.figure import blank, canvas, colour_bar, ordered, percent, require
+from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
 from skillviz.plots.theme import DENSITY
 
 COLUMNS = ("row", "column", "value", "chance")
@@ -98,7 +99,7 @@ def _hovers(value: np.ndarray, chance: np.ndarray, names: list[str], columns: li
         [
             ""
             if np.isnan(value[i, j])
-            else f"{said.format(a=a, b=b, v=percent(value[i, j]))}<br>by chance: {percent(chance[i, j])}"
+            else f"{said.format(a=a, b=b, v=formats.share(value[i, j]))}<br>by chance: {formats.share(chance[i, j])}"
             for j, b in enumerate(columns)
         ]
         for i, a in enumerate(names)

@@ -9,7 +9,8 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from skillviz.plots.figure import Metric, blank, metric_words, ordered, require
+from skillviz.core.metrics import HEADLINE, Metric, metric_row
+from skillviz.plots.figure import blank, ordered, require
 from skillviz.plots.references import reference_style
 from skillviz.plots.theme import STATES, state_style, template
 
@@ -18,7 +19,7 @@ COLUMNS = ("state", "metric", "value", "low", "high")
 
 def state_comparison(
     scores: pd.DataFrame,
-    metrics: Sequence[str] = ("accuracy", "ece", "nll"),
+    metrics: Sequence[str] = HEADLINE,
     *,
     references: Mapping[str, float] | None = None,
     theme: str = "light",
@@ -33,13 +34,13 @@ def state_comparison(
     shown = [m for m in metrics if (scores["metric"] == m).any()]
     states = ordered(scores.loc[scores["metric"].isin(shown), "state"], STATES)
     if not shown or not states:
-        return blank("No state has been evaluated yet.", theme, height or 300, metric_words(metrics[0]).axis, "state")
+        return blank("No state has been evaluated yet.", theme, height or 300, metric_row(metrics[0]).axis, "state")
     tall = height or 30 + (80 + 24 * len(states)) * len(shown)
     figure = make_subplots(rows=len(shown), cols=1, vertical_spacing=min(62 / tall, 0.8 / len(shown)))
     figure.update_layout(template=template(theme), height=tall)
     titles = [state_style(s).title for s in reversed(states)]
     for row, metric in enumerate(shown, start=1):
-        words = metric_words(metric)
+        words = metric_row(metric)
         for state in states:
             hit = scores[(scores["metric"] == metric) & (scores["state"] == state)]
             figure.add_trace(_dot(state, hit, words), row=row, col=1)
@@ -49,7 +50,7 @@ def state_comparison(
         order = {"type": "category", "categoryorder": "array", "categoryarray": titles, "dtick": 1}
         figure.update_yaxes(title_text="state", showgrid=False, row=row, col=1, **order)
     for name, value in (references or {}).items():
-        _level(figure, name, value, metric_words(shown[0]), theme)
+        _level(figure, name, value, metric_row(shown[0]), theme)
     return figure
 
 
@@ -74,7 +75,7 @@ def _dot(state: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
     style = state_style(state)
     value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
     text = [
-        f"{words.text(r['value'])} {words.title}<br>{words.interval(r['low'], r['high'])}"
+        f"{words.text(r['value'])} {words.title}<br>{words.interval_text(r['low'], r['high'])}"
         for r in rows.to_dict("records")
     ]
     return go.Scatter(

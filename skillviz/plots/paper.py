@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, require, value_range
+from skillviz.core.metrics import Metric, metric_row
+from skillviz.plots.figure import blank, canvas, ordered, require, value_range
 from skillviz.plots.methods import STYLES, method_style
 
 COLUMNS = ("task", "method", "source", "value", "low", "high")
@@ -31,7 +32,7 @@ def beside(
     here are 95 %, published ones a standard deviation to each side.
     """
     require(rows, COLUMNS, "rows")
-    words = metric_words(metric)
+    words = metric_row(metric)
     held = rows[rows["value"].notna()]
     shown = [t for t in tasks if t in set(held["task"])] if tasks else sorted(set(held["task"]))
     sides = [
@@ -88,7 +89,7 @@ def _marks(
 
 def _ends(row: dict, words: Metric, is_ours: bool) -> str:
     if is_ours:
-        return words.interval(row["low"], row["high"])
+        return words.interval_text(row["low"], row["high"])
     if np.isnan(row["low"]):
         return "no deviation is printed"
     return f"± standard deviation: {words.text(row['low'])} to {words.text(row['high'])}"

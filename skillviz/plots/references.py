@@ -8,7 +8,8 @@ from dataclasses import replace
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import Metric, spread
+from skillviz.core.metrics import Metric
+from skillviz.plots.figure import spread
 from skillviz.plots.theme import SOFT_INK, STATES, Style
 
 LABEL_PIXELS = 27  # height of a label: two lines at size 11

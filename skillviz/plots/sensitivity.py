@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import Metric, blank, canvas, log_ticks, metric_words, ordered, percent, require
+from skillviz.core import formats
+from skillviz.core.metrics import Metric, metric_row
+from skillviz.plots.figure import blank, canvas, log_ticks, ordered, require
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, Style, localizer_style
 
 SETTINGS = ("localizer", "lr", "steps", "bias", "batch_size", "metric", "value", "low", "high")
@@ -38,7 +40,7 @@ def by_setting(
     metric's name), value, low, high; one row a setting and metric. Sizes are shares 0..1.
     """
     require(settings, SETTINGS, "settings")
-    words = Metric("size", "%", 100, 3) if metric == SIZE else metric_words(metric)
+    words = Metric(SIZE, "size", digits=3) if metric == SIZE else metric_row(metric)
     title = REACHED if metric == SIZE else words.axis
     shown = settings[(settings["metric"] == metric) & settings["value"].notna()]
     if metric == SIZE:
@@ -130,6 +132,6 @@ def _marks(style: Style, rows: pd.DataFrame, places: dict[float | str, str], asi
 def _hover(style: Style, row: dict, words: Metric) -> str:
     rate = f", rate {_power(row['lr'])}" if row["lr"] == row["lr"] else ""
     place = f"<b>{localizer_style(str(row['localizer'])).title}{rate}, {style.title}</b>"
-    told = percent if row["metric"] == SIZE else words.text
+    told = formats.share if row["metric"] == SIZE else words.text
     what = "of the graftable parameters" if row["metric"] == SIZE else words.title
     return f"{place}<br>{told(row['value'])} {what}<br>{told(row['low'])} to {told(row['high'])}"

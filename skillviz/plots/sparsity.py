@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, percent, require
+from skillviz.core import formats
+from skillviz.core.metrics import Metric, metric_row
+from skillviz.plots.figure import blank, canvas, ordered, require
 from skillviz.plots.references import add_references
 from skillviz.plots.theme import LOCALIZERS, Style, localizer_style
 
@@ -72,7 +74,7 @@ def metric_by_size(
     are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true size.
     `styles` are those of names in the column `localizer` that are no localizers, such as runs.
     """
-    words = metric_words(metric)
+    words = metric_row(metric)
     points = by_size(curve, metric, own_size)
     if points.empty:
         return blank(f"No run has {words.title} by region size yet.", theme, height or 360, SIZE_TITLE, words.axis)
@@ -90,7 +92,7 @@ def metric_by_size(
 
 
 def _line(points: pd.DataFrame, style: Style, metric: str, shift: float, alone: bool) -> go.Scatter:
-    words = metric_words(metric)
+    words = metric_row(metric)
     value, low, high = (points[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
     return go.Scatter(
         x=points["share"].to_numpy(float) * 100 * 10**shift,
@@ -115,8 +117,8 @@ def _line(points: pd.DataFrame, style: Style, metric: str, shift: float, alone: 
 def _hover(row: dict, words: Metric) -> str:
     """Value, interval, size and seeds of one row of `by_size`."""
     return (
-        f"{words.text(row['value'])} {words.title}<br>{words.interval(row['low'], row['high'], row['over'])}<br>"
-        f"{row['size']:,} entries = {percent(row['share'])}<br>{row['seeds']} seed{'s' if row['seeds'] > 1 else ''}"
+        f"{words.text(row['value'])} {words.title}<br>{words.interval_text(row['low'], row['high'], row['over'])}<br>"
+        f"{row['size']:,} entries = {formats.share(row['share'])}<br>{formats.counted(row['seeds'], 'seed')}"
     )
 
 
@@ -127,7 +129,7 @@ def _axes(figure: go.Figure, points: pd.DataFrame, levels: list[float], metric: 
     left, right = float(share.min()) - air, float(share.max()) + air
     ticks = _round_ticks(left, right)
     figure.update_xaxes(type="log", range=[left, right], tickvals=ticks, ticktext=[f"{t:.10g}" for t in ticks])
-    words = metric_words(metric)
+    words = metric_row(metric)
     values = np.concatenate([points[["value", "low", "high"]].to_numpy(float).ravel(), levels]) * words.scale
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     air = 0.06 * (high - low) or 1.0

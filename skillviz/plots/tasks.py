@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.core import formats
 from skillviz.plots.cells import CIVIDIS, broken, numbers, shown
-from skillviz.plots.figure import blank, canvas, colour_bar, ordered, percent, require
+from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
 from skillviz.plots.theme import DENSITY, INK, SOFT_INK, STATES, Style
 
 OVERLAP = ("row", "column", "kind", "value", "low", "high", "chance", "relation")
@@ -270,12 +271,12 @@ def _shares_words(kind: str, a: str, b: str, value: float, low: float, high: flo
     if np.isnan(value):
         return ""
     if a == b:
-        said = f"two regions of {a}, found with other mask seeds, share {percent(value)}"
+        said = f"two regions of {a}, found with other mask seeds, share {formats.share(value)}"
     elif kind == "overlap":
-        said = f"of the entries of {b}'s region, {percent(value)} are in that of {a} too"
+        said = f"of the entries of {b}'s region, {formats.share(value)} are in that of {a} too"
     else:
-        said = f"the regions of {a} and {b} share {percent(value)} of their entries"
-    return f"{said}<br>{_ends(low, high)}<br>by chance: {percent(chance)}"
+        said = f"the regions of {a} and {b} share {formats.share(value)} of their entries"
+    return f"{said}<br>{_ends(low, high)}<br>by chance: {formats.share(chance)}"
 
 
 def _gain_words(of: str, task: str, value: float, low: float, high: float) -> str:

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from skillviz.plots.figure import Metric, blank, canvas, metric_words, ordered, require
+from skillviz.core.metrics import Metric, metric_row
+from skillviz.plots.figure import blank, canvas, ordered, require
 from skillviz.plots.references import reference_style
 from skillviz.plots.theme import INK, SOFT_INK, STATES, state_style
 
@@ -30,7 +31,7 @@ def zero_shot(
 ) -> go.Figure:
     """One band a task, one dot with its interval a state. `references`: level name -> task -> level, 0..1."""
     require(scores, COLUMNS, "scores")
-    words, rows = metric_words(metric), scores[scores["metric"] == metric]
+    words, rows = metric_row(metric), scores[scores["metric"] == metric]
     shown = _shown(rows, datasets)
     tall = height or LEAST + ROW * max(len(shown), 1)
     states = ordered(rows["state"], STATES)
@@ -56,8 +57,8 @@ def graft_minus_finetuned(
 ) -> go.Figure:
     """One row a task: the paired difference with its interval, and the line where there is none."""
     require(differences, DIFFERENCES, "differences")
-    words, rows = metric_words(metric), differences[differences["metric"] == metric]
-    unit = "points" if words.unit == "%" else words.unit or "points"
+    words, rows = metric_row(metric), differences[differences["metric"] == metric]
+    unit = words.difference_unit
     x = f"{words.title}: graft − fine-tuned, {unit}"
     shown = _shown(rows, datasets)
     tall = height or LEAST + ROW * max(len(shown), 1)
@@ -128,7 +129,8 @@ def _dots(state: str, rows: pd.DataFrame, shown: Sequence[str], offset: float, w
         marker=style.marker(10),
         error_x=_bars(value, low, high),
         hovertext=[
-            f"{words.text(row['value'])} {words.title} on {row['dataset']}<br>{words.interval(row['low'], row['high'])}"
+            f"{words.text(row['value'])} {words.title} on {row['dataset']}<br>"
+            f"{words.interval_text(row['low'], row['high'])}"
             for row in rows.astype({"low": float, "high": float}).to_dict("records")
         ],
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.intervals import seeds_interval
+from skillviz.core.metrics import COMPARED, with_own
 from skillviz.runs.pooled import difference, sampled
 from skillviz.runs.run import Run
 
-METRICS = ("accuracy", "f1", "ece", "nll", "brier")
 TABLE = {
     "task": "str", "finetuned": "str", "localizer": "str",
     "size": "float64", "share": "float64", "split": "str", "metric": "str",
@@ -51,7 +51,7 @@ def table(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
     return frame.sort_values(["task", "finetuned", "metric", "size", "localizer"], ignore_index=True, kind="stable")
 
 
-def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str] = METRICS) -> pd.DataFrame:
+def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str] | None = None) -> pd.DataFrame:
     """One row a pair of localizers (a, b) of one setting and main size, and metric: a - b, averaged over seeds.
 
     Intervals are paired: both sides are scored on the same resampled examples, and seeds are resampled
@@ -61,7 +61,7 @@ def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str]
     for group in grouped(runs, lambda run: (*_setting(run), run.record.size)).values():
         sides = _sides(group)
         common = {**_named(group[0]), "size": group[0].record.size, "share": group[0].record.share}
-        for metric in _scored(group[0], metrics) if len(sides) > 1 else ():
+        for metric in (metrics or _compared(group[0])) if len(sides) > 1 else ():
             found, n = sampled(sides, metric, split)
             for a, b in itertools.permutations(found, 2):
                 ends = difference(found[a], found[b])._asdict()
@@ -81,7 +81,7 @@ def grouped(runs: Sequence[Run], key: Callable[[Run], Key]) -> dict[Key, list[Ru
 def _rows(title: str, group: list[Run], split: str) -> list[dict[str, Any]]:
     """The rows of runs that differ in their seed only."""
     pooled = {}
-    for metric in _scored(group[0], METRICS):
+    for metric in _compared(group[0]):
         _, low, high = sampled({title: group}, metric, split).sides[title].interval()
         pooled[metric] = (low, high)
     rows = []
@@ -152,9 +152,8 @@ def _distinct(runs: list[Run]) -> list[Run]:
     return list(found.values())
 
 
-def _scored(run: Run, metrics: Sequence[str]) -> list[str]:
-    own = run.record.task.metric if run.record.task else "accuracy"
-    return [metric for metric in metrics if metric != "f1" or own == "f1"]
+def _compared(run: Run) -> list[str]:
+    return with_own(run.record.metric, COMPARED)
 
 
 def _setting(run: Run) -> tuple[str, ...]:

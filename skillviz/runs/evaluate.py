@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from skillviz.core.agreement import agreement_interval
-from skillviz.core.calibration import score
 from skillviz.core.intervals import bootstrap, paired_bootstrap, recovered_gain, wilson
+from skillviz.core.metrics import COMPARED, METRICS, SCORED, score, with_own
 from skillviz.core.temperature import fit_temperature, scaled
 from skillviz.runs.record import Estimate, Scores, TaskNote
 
 SCALED = "finetuned_scaled"
-UNRESAMPLED = ("accuracy", "confidence")
 
 Logits = Mapping[str, np.ndarray]
 Metrics = dict[str, Estimate]
@@ -54,19 +53,19 @@ def with_scaled(logits: Logits, temperature: float | None) -> dict[str, np.ndarr
     return states
 
 
-def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Collection[str] | None = None) -> Metrics:
-    """Every metric of one state (or only those in `names`): Wilson's interval for accuracy, the bootstrap's for others.
+def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Collection[str] = SCORED) -> Metrics:
+    """Every metric of one state (or only those in `names`) with the interval that its row of the table names."""
+    values = score(logits, labels, task.metric, positive(task), names)
+    return {name: _with_interval(name, value, logits, labels, task) for name, value in values.items()}
 
-    Mean confidence has no interval; F1 is there for two labels only.
-    """
-    values = score(logits, labels, task.metric, positive(task))
-    values = {name: value for name, value in values.items() if names is None or name in names}
-    found = {name: _resampled(logits, labels, name, task) for name in values if name not in UNRESAMPLED}
-    if "accuracy" in values:
-        found["accuracy"] = _accuracy(values["accuracy"], len(labels))
-    if "confidence" in values:
-        found["confidence"] = Estimate(value=_defined(values["confidence"]))
-    return {name: found[name] for name in values}
+
+def _with_interval(name: str, value: float, logits: np.ndarray, labels: np.ndarray, task: TaskNote) -> Estimate:
+    kind = METRICS[name].interval
+    if kind == "wilson":
+        return estimate((value, *wilson(round(value * len(labels)), len(labels))))
+    if kind == "none":
+        return Estimate(value=_defined(value))
+    return estimate(bootstrap(logits, labels, name, positive=positive(task)))
 
 
 def graft_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
@@ -109,18 +108,10 @@ def _defined(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _accuracy(share: float, n: int) -> Estimate:
-    return estimate((share, *wilson(round(share * n), n)))
-
-
-def _resampled(logits: np.ndarray, labels: np.ndarray, metric: str, task: TaskNote) -> Estimate:
-    return estimate(bootstrap(logits, labels, metric, positive=positive(task)))
-
-
 def _differences(states: Logits, other: str, labels: np.ndarray, task: TaskNote) -> dict[str, Estimate]:
-    """Paired differences grafted - other, in the task's metric and in those of calibration."""
-    names = dict.fromkeys((task.metric, "accuracy", "ece", "nll", "brier"))
+    """Paired differences grafted - other, in the task's metric and in all that are compared."""
     pair = states["grafted"], states[other], labels
+    names = with_own(task.metric, COMPARED)
     return {name: estimate(paired_bootstrap(*pair, name, positive=positive(task))) for name in names}
 
 

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.calibration import reliability, score
-from skillviz.core.intervals import Interval, percentile_interval, wilson
-from skillviz.core.resample import resampled_values, statistic
-from skillviz.core.scores import checked, confidence, correct, probabilities
-from skillviz.runs.evaluate import UNRESAMPLED, estimate, positive
+from skillviz.core.calibration import reliability
+from skillviz.core.intervals import percentile_interval
+from skillviz.core.metrics import METRICS, score, statistic, with_own
+from skillviz.core.resample import resampled_values
+from skillviz.core.scores import checked
+from skillviz.runs.evaluate import estimate, metrics, positive
 from skillviz.runs.record import Estimate, TaskNote
 
 RESAMPLES = 1000
 MOST_SIZES = 5
-COMPARED = ("accuracy", "ece", "nll")
 DIFFERENCE = "_difference"
 
 Point = tuple[Mapping[str, Any], np.ndarray]
@@ -41,16 +41,16 @@ def metric_rows(
     Every metric of `runs.evaluate.metrics`, and as `<metric>_difference` the paired difference to `reference`
     (logits of the fine-tuned model on the same examples) of the task's metric, accuracy, ECE and NLL.
     """
-    names = [name for name in score(reference, labels, task.metric, positive(task)) if name not in UNRESAMPLED]
-    compared = [name for name in dict.fromkeys((task.metric, *COMPARED)) if name in (*names, "accuracy")]
+    scored = score(reference, labels, task.metric, positive(task))
+    names = [name for name in scored if METRICS[name].interval == "bootstrap"]
+    compared = with_own(task.metric)
     resampled = list(dict.fromkeys([*names, *compared]))
     values = [_values(logits, labels, task, resampled) for _, logits in points]
     *own, end = _drawn([*values, _values(reference, labels, task, compared)], len(labels))
     found = []
     for (common, logits), drawn in zip(points, own, strict=True):
         row = {name: _estimate(*drawn[name]) for name in names}
-        row["accuracy"] = _accuracy(logits, labels)
-        row["confidence"] = Estimate(value=float(confidence(probabilities(logits)).mean()))
+        row |= metrics(logits, labels, task, [name for name in scored if name not in names])
         for name in compared:
             (value, draws), (base, base_draws) = drawn[name], end[name]
             row[name + DIFFERENCE] = _estimate(value - base, draws - base_draws)
@@ -85,8 +85,3 @@ def _drawn(of: Sequence[Mapping[str, Any]], n: int) -> list[dict[str, tuple[floa
 
 def _estimate(value: float, draws: np.ndarray) -> Estimate:
     return estimate(percentile_interval(value, draws))
-
-
-def _accuracy(logits: np.ndarray, labels: np.ndarray) -> Estimate:
-    hits = int(correct(*checked(logits, labels)).sum())
-    return estimate(Interval(hits / len(labels), *wilson(hits, len(labels))))

@@ -164,6 +164,11 @@ class RunRecord(Frozen):
         return self.task.name if self.task else self.spec.task
 
     @property
+    def metric(self) -> str:
+        """The task's own metric; accuracy where the run ended before the task was read."""
+        return self.task.metric if self.task else "accuracy"
+
+    @property
     def d(self) -> int | None:
         """Number of graftable entries."""
         return self.architecture.d if self.architecture else None

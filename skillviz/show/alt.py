@@ -5,15 +5,16 @@ from __future__ import annotations
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import HEADLINE, metric_row
 from skillviz.plots.theme import localizer_style, state_style
-from skillviz.show.sentences import METRIC_WORDS, metric_value, times
+from skillviz.show.sentences import metric_value, times
 
 
 def overview(states: pd.DataFrame) -> str:
     """The values of the comparison figure, read out."""
-    shown = states[states["metric"].isin(("accuracy", "f1", "ece", "nll"))]
+    shown = states[states["metric"].isin(("f1", *HEADLINE))]
     words = [
-        f"{state_style(str(state)).title} {METRIC_WORDS[metric]} {metric_value(metric, value)}"
+        f"{state_style(str(state)).title} {metric_row(metric).title} {metric_value(metric, value)}"
         for state, metric, value in zip(shown["state"], shown["metric"], shown["value"], strict=True)
     ]
     return "Models side by side. " + "; ".join(words) + "."
@@ -87,7 +88,7 @@ def sparsity(points: pd.DataFrame, metric: str) -> str:
         first, last = rows.iloc[0], rows.iloc[-1]
         ends = [f"{metric_value(metric, row['value'])} at {formats.share(row['share'])}" for row in (first, last)]
         words.append(f"{localizer_style(str(localizer)).title} {' and '.join(dict.fromkeys(ends))}")
-    return f"{METRIC_WORDS.get(metric, metric)} by region size. " + "; ".join(words) + "."
+    return f"{metric_row(metric).title} by region size. " + "; ".join(words) + "."
 
 
 def layer_word(layer: object) -> str:

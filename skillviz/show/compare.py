@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.plots import compare as plots
 from skillviz.plots.calibration import reliability_diagram
 from skillviz.plots.overlap import overlap_map
@@ -14,7 +15,7 @@ from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import Style
 from skillviz.show import alt
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
+from skillviz.show.sentences import metric_value
 
 HEIGHT = 480
 STATES = {"grafted": "grafts", "finetuned": "fine-tuned models"}
@@ -56,7 +57,7 @@ def differences(
 
 def _said(title: str, table: pd.DataFrame, marks: Mapping[str, Style]) -> str:
     words = [
-        f"{marks[str(run)].title} {METRIC_WORDS.get(str(metric), str(metric))} {metric_value(str(metric), value)}"
+        f"{marks[str(run)].title} {metric_row(str(metric)).title} {metric_value(str(metric), value)}"
         for run, metric, value in zip(table["run"], table["metric"], table["value"], strict=True)
     ]
     return f"{title}. " + "; ".join(words) + "."
@@ -70,7 +71,7 @@ def sizes(
     points = by_size(curve, metric, ())
     return Exhibit(
         name="compare_sizes",
-        title=f"{metric_title(metric)} by region size",
+        title=f"{metric_row(metric).heading} by region size",
         figure=metric_by_size(curve, metric, references=levels, own_size=(), styles=marks, theme=theme, height=HEIGHT),
         reads="one line a run, at the sizes that it was evaluated at; a run of one size is a single mark. Vertical "
         "lines are 95 % intervals over examples.",

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from skillviz.core.metrics import metric_row
 from skillviz.plots.continual import by_stage
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.show.sentences import metric_title, metric_value
+from skillviz.show.sentences import metric_value
 
 MODES = {"naive": "naive", "grafting": "within regions", "independent": "a model of its own"}
 
@@ -24,13 +25,13 @@ def stages(table: pd.DataFrame, metric: str, start: Mapping[str, float], theme: 
     ]
     return Exhibit(
         name=f"continual_{metric}",
-        title=f"{metric_title(metric)} after every stage",
+        title=f"{metric_row(metric).heading} after every stage",
         figure=by_stage(table, metric, start=start, theme=theme),
         reads="one panel a task, in the order of learning; it begins with the task's own stage, and what follows is "
         "the training of later tasks. The dotted line is a model that learned this task alone, the thinly dotted one "
         "the pre-trained model. Upright lines are 95 % intervals over test examples; changes are judged by paired "
         "ones, which are narrower.",
-        alt=f"{metric_title(metric)} by stage. {'; '.join(said)}.",
+        alt=f"{metric_row(metric).heading} by stage. {'; '.join(said)}.",
         table=rows,
         words=("continual", "graft"),
     )

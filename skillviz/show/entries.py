@@ -58,7 +58,7 @@ class Entry:
 def entry_of(run: Run, *, is_own: bool) -> Entry:
     """The run in one line."""
     record, spec = run.record, run.record.spec
-    metric = record.task.metric if record.task else "accuracy"
+    metric = record.metric
     scores = headline_scores(record)
     return Entry(
         id=run.id,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from skillviz.core.calibration import correct, predictions, probabilities
+from skillviz.core.scores import correct, predictions, probabilities
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord
 from skillviz.show import measures

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from skillviz.core.metrics import METRICS
+
 GLOSSARY = {
+    **{metric.name: metric.help for metric in METRICS.values() if metric.help},
     "region": "The set of single parameter entries (weights, not whole matrices) whose fine-tuned values are copied.",
     "graft": "The pre-trained model with the fine-tuned values copied in at the region and nowhere else; nothing is "
     "trained again. In symbols: θ = θ_pre + γ·(θ_ft − θ_pre), γ being 1 inside the region and 0 outside.",
@@ -15,16 +18,6 @@ GLOSSARY = {
     "size": "How many entries the region has, and which share that is of all graftable ones.",
     "pretrained": "The model before fine-tuning. Where the readout is a classification head, that head is the "
     "fine-tuned one in every state: it has no pre-trained value.",
-    "recovered": "(graft − pre-trained) / (fine-tuned − pre-trained) in the task's metric: 100 % means that the "
-    "graft does as well as the fine-tuned model. Its interval comes from resampling the examples, all three "
-    "models on the same ones.",
-    "accuracy": "The share of examples whose predicted class is right. The interval is over examples.",
-    "f1": "The harmonic mean of precision and recall of the positive class.",
-    "ece": "Expected calibration error: the mean distance between confidence and accuracy over bins of confidence "
-    "(15 of equal width unless said otherwise). 0 % is perfect. It says nothing about accuracy.",
-    "nll": "Negative log-likelihood of the true class, in nats: low when the model is right, and rightly sure.",
-    "agreement": "The share of examples on which graft and fine-tuned model predict the same class, right or wrong.",
-    "confidence": "The probability that the model gives to the class it predicts.",
     "temperature": "One number, fitted on validation data, that divides the fine-tuned model's logits; it changes "
     "its confidence but never its predictions. A fair rival for any claim about calibration.",
     "paired": "Both models are scored on the same resampled examples, so luck with the examples cancels. A "
@@ -108,6 +101,7 @@ def about(*words: str) -> str:
 
 
 NAMES = {
+    **{metric.name: metric.title for metric in METRICS.values() if metric.help},
     "gain": "relative gain",
     "multitask": "multi-task model",
     "continual": "continual learning",
@@ -122,11 +116,8 @@ NAMES = {
     "wise": "WiSE",
     "ood": "in and out of distribution",
     "mapping": "label mapping",
-    "ece": "ECE",
     "iou": "IoU",
-    "nll": "NLL",
-    "f1": "F1",
     "pretrained": "pre-trained",
-    "recovered": "share of the gain",
+    "confidence": "confidence",
     "equal_mass": "equal-mass bins",
 }

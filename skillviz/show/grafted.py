@@ -12,13 +12,14 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.intervals import paired_bootstrap
+from skillviz.core.metrics import metric_row, panels
 from skillviz.core.scores import probabilities
 from skillviz.plots.sparsity import by_size
 from skillviz.runs.evaluate import estimate, metrics, positive
 from skillviz.runs.record import Estimate, RunRecord, TaskNote
 from skillviz.runs.tables import logit_columns
 from skillviz.show import text
-from skillviz.show.sentences import METRIC_WORDS, metric_difference, metric_interval, metric_value, verdict
+from skillviz.show.sentences import metric_difference, metric_interval, metric_value, verdict
 
 REGION = "this run's region"
 STORED = {"pretrained": "pretrained", REGION: "grafted", "finetuned": "finetuned"}
@@ -58,7 +59,7 @@ class Grafted:
 
 def shown_metrics(task: TaskNote) -> tuple[str, ...]:
     """What a graft is judged by here: the task's own metric, then calibration."""
-    return (task.metric, "ece", "nll")
+    return tuple(panels(task.metric))
 
 
 def grafted_of(
@@ -84,8 +85,8 @@ def sentence(found: Grafted, record: RunRecord, split: str, is_own: bool) -> str
     sample = formats.counted(found.n, "example") if found.n == total else f"{found.n:,} of {total:,} examples"
     own = found.scores["grafted"][metric]
     said = (
-        f"On {sample} of the {split} set the graft has {METRIC_WORDS[metric]} **{metric_value(metric, own.value)}** "
-        f"(95{formats.SPACE}%: {metric_interval(metric, own)})"
+        f"On {sample} of the {split} set the graft has {metric_row(metric).title} "
+        f"**{metric_value(metric, own.value)}** (95{formats.SPACE}%: {metric_interval(metric, own)})"
     )
     if is_own:
         return f"{said}: this is the run's own region."
@@ -96,7 +97,7 @@ def sentence(found: Grafted, record: RunRecord, split: str, is_own: bool) -> str
 
 def compared(found: Grafted, task: TaskNote, metric: str) -> str:
     """What the paired difference to the run's own region allows to be said."""
-    difference, words = found.difference(metric, task), METRIC_WORDS[metric]
+    difference, words = found.difference(metric, task), metric_row(metric).title
     decided = verdict(metric, difference)
     other = metric_value(metric, found.scores[REGION][metric].value)
     if decided == "undecided":
@@ -117,7 +118,7 @@ def by_chance(curve: pd.DataFrame, metric: str, size: int, split: str) -> str:
     return (
         f"By chance: a random region of {formats.counted(int(row['size']), 'entry')} ({formats.share(row['share'])}) "
         f"has "
-        f"{METRIC_WORDS[metric]} {metric_value(metric, row['value'])} "
+        f"{metric_row(metric).title} {metric_value(metric, row['value'])} "
         f"(95{formats.SPACE}%: {metric_interval(metric, low_high)}) on the whole {split} set{seeds}."
     )
 

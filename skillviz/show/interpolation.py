@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.plots.interpolation import path_style, trade_off
 from skillviz.plots.interpolation_paths import along_paths, confidence_at
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
+from skillviz.show.sentences import metric_value
 
 HEIGHT = 520
 
@@ -21,7 +22,7 @@ def trade(
 ) -> Exhibit:
     """The metric out of distribution against the one in distribution."""
     shown = points[(points["metric"] == metric) & points["dataset"].isin((inside, outside))]
-    better = "to the upper right" if metric in ("accuracy", "f1") else "to the lower left"
+    better = "to the upper right" if metric_row(metric).better == "higher" else "to the lower left"
     return Exhibit(
         name="tradeoff",
         title="In and out of distribution",
@@ -43,7 +44,7 @@ def along(
     shown = points[(points["metric"] == metric) & points["dataset"].isin(datasets)]
     return Exhibit(
         name="along",
-        title=f"{metric_title(metric)} along the way",
+        title=f"{metric_row(metric).heading} along the way",
         figure=along_paths(points, datasets, metric, references=levels, theme=theme),
         reads="0 % is the pre-trained model, 100 % the fine-tuned one (WiSE-FT) or the graft (WiSE-Graft). Bands are "
         "95 % intervals over examples, the upright line is the chosen point.",
@@ -78,7 +79,7 @@ def trade_alt(points: pd.DataFrame, inside: str, outside: str, metric: str) -> s
             words.append(
                 f"{path_style(str(path)).title} at {formats.percent(alpha, 0)} of the way {' and '.join(sides)}"
             )
-    return f"{METRIC_WORDS.get(metric, metric)} in and out of distribution. " + "; ".join(words) + "."
+    return f"{metric_row(metric).title} in and out of distribution. " + "; ".join(words) + "."
 
 
 def along_alt(points: pd.DataFrame, metric: str) -> str:
@@ -88,7 +89,7 @@ def along_alt(points: pd.DataFrame, metric: str) -> str:
         ordered = rows.sort_values("alpha")["value"]
         ends = f"{metric_value(metric, ordered.iloc[0])} to {metric_value(metric, ordered.iloc[-1])}"
         words.append(f"{path_style(str(path)).title} on {dataset} from {ends}")
-    return f"{METRIC_WORDS.get(metric, metric)} along the way. " + "; ".join(words) + "."
+    return f"{metric_row(metric).title} along the way. " + "; ".join(words) + "."
 
 
 def histogram_alt(bins: pd.DataFrame) -> str:

@@ -11,11 +11,11 @@ import pandas as pd
 
 from skillviz.core.bins import BINS, equal_width_edges
 from skillviz.core.interpolate import PATHS
+from skillviz.core.metrics import metric_row
 from skillviz.runs.points import DIFFERENCE, Point, bin_rows
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.run import Run
 from skillviz.runs.tables import logit_columns
-from skillviz.show.sentences import LOWER_IS_BETTER
 
 FINETUNED, GRAFT = PATHS
 POINT = ["path", "size", "alpha", "dataset"]
@@ -63,7 +63,7 @@ class Grid:
         rows = rows.dropna(subset=["value"])
         if rows.empty:
             return None
-        top = rows.sort_values("value", ascending=metric in LOWER_IS_BETTER, kind="stable").iloc[0]
+        top = rows.sort_values("value", ascending=metric_row(metric).better == "lower", kind="stable").iloc[0]
         return str(top["path"]), None if pd.isna(top["size"]) else int(top["size"]), float(top["alpha"])
 
     def at(self, table: str, dataset: str, path: str, size: int | None, alpha: float | None = None) -> pd.DataFrame:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import text
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
 from skillviz.show.sentences import (
-    METRIC_WORDS,
     metric_difference,
     metric_interval,
     metric_value,
@@ -29,7 +29,7 @@ the two tasks is small, and at least 5 points where it is large.
 
 def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool) -> str:
     """The best known point on a data set, and whether its paired interval beats the fine-tuned model; in Markdown."""
-    name, words, top = text.plain(dataset), METRIC_WORDS.get(metric, metric), grid.best(dataset, metric)
+    name, words, top = text.plain(dataset), metric_row(metric).title, grid.best(dataset, metric)
     if top is None:
         return f"What the models do on {name} is not stored; switch on exact values below to ask them."
     path, size, alpha = top

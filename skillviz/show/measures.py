@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from skillviz.core.calibration import ece, reliability, scaled
+from skillviz.core.calibration import reliability
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.core.localizers.described import LOCALIZERS, rest_of
+from skillviz.core.metrics import METRICS, ece, metric_row, with_own
+from skillviz.core.temperature import scaled
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.region_expression import NAME as BY_HAND
 from skillviz.runs.tables import logit_columns
@@ -19,7 +21,6 @@ from skillviz.show.entries import SETTINGS, Entry, setting_words
 SCALED = "finetuned_scaled"
 TEMPERATURE = "temperature"  # the name that the figures have for it
 OWN_SIZES = tuple(name for name, row in LOCALIZERS.items() if not row.budgeted)
-METRICS = ("accuracy", "f1", "nll", "ece", "ece_equal_mass", "brier", "agreement", "confidence")
 
 
 def logits(predictions: pd.DataFrame, state: str, split: str, labels: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +89,7 @@ def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
     before = [("pretrained", "pretrained")] if rest_of(record.spec.localizer) == "base" else []
     for state, name in (("finetuned", "finetuned"), *before, (SCALED, TEMPERATURE)):
         estimate = scores.states.get(state, {}).get(metric) if scores else None
-        if estimate and estimate.value is not None and not (name == TEMPERATURE and metric in ("accuracy", "f1")):
+        if estimate and estimate.value is not None and not (name == TEMPERATURE and metric_row(metric).of_predictions):
             found[name] = estimate.value
     return found | guesses(record, split, metric)
 
@@ -136,9 +137,9 @@ def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: 
 
 def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
     """The metrics that the curve holds, the task's own first."""
-    own = record.task.metric if record.task else "accuracy"
-    held = set(curve["metric"])
-    return [own] + [name for name in METRICS if name in held and name != own]
+    own = record.metric
+    stored = set(curve["metric"]) - {"recovered"}  # it has no level to stand beside
+    return with_own(own, (name for name in METRICS if name in stored))
 
 
 def own_sizes(curve: pd.DataFrame) -> tuple[str, ...]:

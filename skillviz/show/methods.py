@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import against_touched, method_style, rivals
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
+from skillviz.show.sentences import metric_value
 
 
 @kept
@@ -18,10 +19,10 @@ def by_touched(
 ) -> Exhibit:
     """The metric of every method by the parameters that it touches."""
     shown = points[points["metric"] == metric]
-    better = "lower" if metric in ("ece", "nll") else "higher"
+    better = metric_row(metric).better
     return Exhibit(
         name=f"methods_{name}_{metric}",
-        title=f"{metric_title(metric)} on {task}",
+        title=f"{metric_row(metric).heading} on {task}",
         figure=against_touched(points, metric, references=levels, theme=theme),
         reads=f"further left touches fewer of the graftable parameters, {better} is better; "
         "a line is one method at several sizes. "
@@ -42,15 +43,15 @@ def against_graft(
         f"{method_style(row['method']).title} {formats.points(row['value'])}"
         for row in differences[differences["metric"] == metric].to_dict("records")
     ]
-    side = "left" if metric in ("ece", "nll") else "right"
+    side = "left" if metric_row(metric).better == "lower" else "right"
     return Exhibit(
         name=f"methods_{name}_{metric}",
-        title=f"{metric_title(metric)} less that of the graft",
+        title=f"{metric_row(metric).heading} less that of the graft",
         figure=rivals(differences, metric, theme=theme),
         reads=f"each method less the graft of {formats.share(share)}, on the same test examples of {task}; to the "
         f"{side} of the upright line the method is better. An interval that crosses the line leaves "
         "open which is better.",
-        alt=f"{METRIC_WORDS.get(metric, metric)} on {task} less that of the graft: {'; '.join(words)}.",
+        alt=f"{metric_row(metric).title} on {task} less that of the graft: {'; '.join(words)}.",
         table=differences,
         words=("paired", "ece"),
     )
@@ -62,4 +63,4 @@ def _said(rows: pd.DataFrame, metric: str, task: str) -> str:
         f"{metric_value(metric, row['value'])}"
         for row in rows.to_dict("records")
     ]
-    return f"{METRIC_WORDS.get(metric, metric)} on {task} by parameters touched: {'; '.join(words)}."
+    return f"{metric_row(metric).title} on {task} by parameters touched: {'; '.join(words)}."

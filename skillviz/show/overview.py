@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from skillviz.core.metrics import panels
 from skillviz.plots.history import search_history
 from skillviz.plots.overview import state_comparison
 from skillviz.runs.record import RunRecord, Scores
@@ -16,13 +17,13 @@ HEIGHT = 620
 @kept
 def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit:
     """The task's metric, ECE and NLL of every model."""
-    metric = record.task.metric if record.task else "accuracy"
+    metric = record.metric
     table = measures.state_scores(scores)
     levels = measures.guesses(record, split, metric)
     return Exhibit(
         name="states",
         title="The models side by side",
-        figure=state_comparison(table, (metric, "ece", "nll"), references=levels, theme=theme, height=HEIGHT),
+        figure=state_comparison(table, panels(metric), references=levels, theme=theme, height=HEIGHT),
         reads="one mark a model, its line the 95 % interval over examples. Right is better in the top panel, left in "
         "the two below. Temperature-scaled is the fine-tuned model with its confidence fitted on validation data.",
         alt=alt.overview(table),

@@ -8,40 +8,23 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.localizers.described import rest_of
+from skillviz.core.metrics import metric_row
 from skillviz.core.temperature import COLDEST, HOTTEST
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import text
 
-METRIC_WORDS = {
-    "accuracy": "accuracy",
-    "f1": "F1",
-    "ece": "ECE",
-    "ece_equal_mass": "equal-mass ECE",
-    "nll": "NLL",
-    "brier": "Brier score",
-    "confidence": "mean confidence",
-    "agreement": "agreement",
-}
-IN_PERCENT = ("accuracy", "f1", "ece", "ece_equal_mass", "confidence", "agreement")
 RIVALS = {"finetuned": "the fine-tuned model", "temperature": "the temperature-scaled fine-tuned model"}
-LOWER_IS_BETTER = ("ece", "ece_equal_mass", "nll", "brier")
 
 
 def metric_value(metric: str, value: float | None) -> str:
     """`80.1 %` or `0.430`, as the metric is read."""
-    return formats.percent(value) if metric in IN_PERCENT else formats.number(value, digits(metric))
-
-
-def digits(metric: str) -> int:
-    """Decimals that are shown of a metric that is no share."""
-    return 2 if metric == "nll" else 3
+    return metric_row(metric).number(value)
 
 
 def metric_interval(metric: str, estimate: Estimate) -> str:
     """`77.4–82.6` or `0.412–0.450`."""
-    ends = estimate.low, estimate.high
-    return formats.percent_interval(*ends) if metric in IN_PERCENT else formats.interval(*ends, digits(metric))
+    return metric_row(metric).ends(estimate.low, estimate.high)
 
 
 def metric_estimate(metric: str, estimate: Estimate | None) -> str:
@@ -54,20 +37,12 @@ def metric_estimate(metric: str, estimate: Estimate | None) -> str:
 
 def metric_difference(metric: str, estimate: Estimate) -> str:
     """`−2.9 points (95 %: −5.1 to −0.8)`."""
-    value = formats.points(estimate.value) if metric in IN_PERCENT else formats.number(estimate.value, 3)
-    return f"{value} (95{formats.SPACE}%: {metric_interval(metric, estimate)})"
+    return metric_row(metric).difference(estimate.value, estimate.low, estimate.high)
 
 
 def verdict(metric: str, difference: Estimate | None) -> str:
-    """`better`, `worse` or `undecided` for grafted - fine-tuned: decided only where the interval leaves out 0.
-
-    An interval without width comes of too few examples to resample, and decides nothing.
-    """
-    if difference is None or difference.low is None or difference.high is None:
-        return "undecided"
-    if difference.low <= 0 <= difference.high or difference.low == difference.high:
-        return "undecided"
-    return "better" if (difference.high < 0) == (metric in LOWER_IS_BETTER) else "worse"
+    """`better`, `worse` or `undecided` for grafted - fine-tuned."""
+    return metric_row(metric).verdict(difference.low, difference.high) if difference is not None else "undecided"
 
 
 def overview(record: RunRecord, scores: Scores) -> str:
@@ -81,7 +56,7 @@ def overview(record: RunRecord, scores: Scores) -> str:
 
 def _control(record: RunRecord, scores: Scores, size: str) -> str:
     """The same of a control: nothing is copied into the pre-trained model, and no gain is brought back."""
-    metric = record.task.metric if record.task else "accuracy"
+    metric = record.metric
     kept, none, tuned = (
         metric_estimate(metric, scores.states.get(state, {}).get(metric))
         for state in ("grafted", "pretrained", "finetuned")
@@ -89,7 +64,7 @@ def _control(record: RunRecord, scores: Scores, size: str) -> str:
     return (
         f"A control: {size} ({formats.count(record.size)} of {formats.count(record.d)}) keep their fine-tuned values "
         f"and "
-        f"**the rest is zero**, instead of the pre-trained value: {METRIC_WORDS[metric]} {kept}; with all of them "
+        f"**the rest is zero**, instead of the pre-trained value: {metric_row(metric).title} {kept}; with all of them "
         f"zero, which is what pre-trained stands for in this run, {none}; fine-tuned {tuned}."
     )
 
@@ -129,10 +104,10 @@ def one_step(record: RunRecord, loss: float) -> str:
 
 
 def _recovery(record: RunRecord, scores: Scores) -> str:
-    metric = record.task.metric if record.task else "accuracy"
+    metric = record.metric
     ends = [scores.states.get(s, {}).get(metric) for s in ("pretrained", "grafted", "finetuned")]
     before, graft, after = (metric_value(metric, e.value if e else None) for e in ends)
-    path = f"{METRIC_WORDS[metric]} {before} → {graft}, fine-tuned {after}"
+    path = f"{metric_row(metric).title} {before} → {graft}, fine-tuned {after}"
     if scores.recovered is None or scores.recovered.value is None:
         return f"gives {path}; fine-tuning gained nothing here that a share could be told of."
     interval = f"95{formats.SPACE}%: {formats.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
@@ -223,12 +198,6 @@ def _span(layers: pd.DataFrame) -> str:
     return f"Of {len(shares)} layers, {where} {formats.percent(-held)} of it."
 
 
-def metric_title(metric: str) -> str:
-    """The metric as a heading: `Accuracy`, `ECE`."""
-    words = METRIC_WORDS.get(metric, metric)
-    return words[:1].upper() + words[1:]
-
-
 def sparsity(points: pd.DataFrame, metric: str, finetuned: float | None) -> str:
     """Which localizer does best at small, middle and large size; near ties are called so.
 
@@ -242,7 +211,7 @@ def sparsity(points: pd.DataFrame, metric: str, finetuned: float | None) -> str:
     ends = groups if len(groups) < 4 else [groups[0], groups[len(groups) // 2], groups[-1]]
     said = "; ".join(f"at {formats.share(float(rows['share'].iloc[0]))} {_leader(rows, metric)}" for rows in ends)
     tuned = f" The fine-tuned model has {metric_value(metric, finetuned)}." if finetuned is not None else ""
-    return f"Best {METRIC_WORDS.get(metric, metric)}: {said}.{tuned}"
+    return f"Best {metric_row(metric).title}: {said}.{tuned}"
 
 
 def sparsity_reads(points: pd.DataFrame) -> str:
@@ -257,7 +226,7 @@ def sparsity_reads(points: pd.DataFrame) -> str:
 
 def _leader(rows: pd.DataFrame, metric: str) -> str:
     """The best localizer at one size with its value, and those whose intervals meet its own."""
-    sign = -1 if metric in LOWER_IS_BETTER else 1
+    sign = -1 if metric_row(metric).better == "lower" else 1
     ordered = rows.assign(rank=sign * rows["value"]).sort_values("rank", ascending=False)
     best = ordered.iloc[0]
     said = f"**{localizer_style(best['localizer']).title}** ({metric_value(metric, best['value'])})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from skillviz.core.metrics import metric_row
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.runs.record import RunRecord
 from skillviz.show import alt, measures, sentences
@@ -19,7 +20,7 @@ def sizes(curve: pd.DataFrame, record: RunRecord, split: str, metric: str, theme
     points = by_size(curve, metric, own_size)
     return Exhibit(
         name="sparsity",
-        title=f"{sentences.metric_title(metric)} by region size",
+        title=f"{metric_row(metric).heading} by region size",
         figure=metric_by_size(curve, metric, references=levels, own_size=own_size, theme=theme, height=HEIGHT),
         reads=sentences.sparsity_reads(points),
         alt=alt.sparsity(points, metric),

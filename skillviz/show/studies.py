@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import HEADLINE, metric_row
 from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.composition import shares_by_kind, shares_by_layer
 from skillviz.plots.methods import against_touched, method_style
@@ -16,7 +17,7 @@ from skillviz.plots.overlap import FEW, overlap_map
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.show.sentences import METRIC_WORDS, metric_title, metric_value
+from skillviz.show.sentences import metric_value
 
 SHARED = {
     "iou": "of all entries that either region has, the percentage that both have",
@@ -37,12 +38,12 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
     ]
     return Exhibit(
         name=f"study_scores_{metric}",
-        title=f"{metric_title(metric)} on {name}",
+        title=f"{metric_row(metric).heading} on {name}",
         figure=against_touched(points, metric, references=levels, theme=theme),
         reads="one mark a method and size, a line where a method has several; further left touches fewer of the "
         "graftable parameters. Vertical lines are 95 % intervals over examples and seeds, over seeds alone where a "
         "size has no predictions.",
-        alt=f"{METRIC_WORDS.get(metric, metric)} on {name} by parameters touched: {'; '.join(words)}.",
+        alt=f"{metric_row(metric).title} on {name} by parameters touched: {'; '.join(words)}.",
         table=shown,
         words=("touched", "graft"),
     )
@@ -156,7 +157,7 @@ def settings(table: pd.DataFrame, task: str, metric: str, theme: str) -> Exhibit
         if is_size
         else "lowest to the highest end of the 95 % intervals over test examples of the mask seeds"
     )
-    title = "Size reached" if is_size else metric_title(metric)
+    title = "Size reached" if is_size else metric_row(metric).heading
     return Exhibit(
         name=f"study_settings_{metric}",
         title=f"{title} on {task} by the constants of the search",
@@ -175,7 +176,7 @@ def _settings(table: pd.DataFrame) -> pd.DataFrame:
     keys = ["localizer", "lr", "steps", "bias", "batch_size"]
     first = table[table["metric"] == (table["metric"].iloc[0] if len(table) else "")]
     size = first.assign(metric=SIZE, value=first["share"], low=first["share"], high=first["share"])
-    own = table[table["metric"].isin(("accuracy", "f1", "ece", "nll"))]
+    own = table[table["metric"].isin(("f1", *HEADLINE))]
     groups = pd.concat([size, own]).groupby([*keys, "metric"], dropna=False, sort=True)
     found = groups.agg(value=("value", "mean"), low=("low", "min"), high=("high", "max"), seeds=("seed", "nunique"))
     return found.reset_index()[[*SETTINGS, "seeds"]]

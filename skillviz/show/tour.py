@@ -8,6 +8,7 @@ from dataclasses import replace
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.examples import class_probabilities
 from skillviz.plots.sparsity import by_size, metric_by_size
@@ -15,7 +16,6 @@ from skillviz.plots.theme import STATES, localizer_style
 from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import alt, grafted, measures
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.show.sentences import metric_title
 
 HEIGHT = 420
 CHOSEN = "chosen"
@@ -50,7 +50,7 @@ def sizes(
     points, stored = by_size(lines, metric), localizer_style(record.spec.localizer).title
     return Exhibit(
         name="tour_sizes",
-        title=f"{metric_title(metric)} by region size",
+        title=f"{metric_row(metric).heading} by region size",
         figure=metric_by_size(
             whole, metric, references=levels, own_size=(CHOSEN,), styles={CHOSEN: MARK}, theme=theme, height=HEIGHT
         ),

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from skillviz.core.metrics import metric_row
 from skillviz.plots.theme import state_style
 from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
 from skillviz.runs.record import Scores, TransferNote
 from skillviz.show import measures, text
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.show.sentences import METRIC_WORDS, metric_difference, metric_title, metric_value
+from skillviz.show.sentences import metric_difference, metric_value
 
 SHOWN = ("pretrained", "grafted", "finetuned")
 
@@ -20,12 +21,12 @@ SHOWN = ("pretrained", "grafted", "finetuned")
 def states(scores: Mapping[str, Scores], levels: Mapping[str, Mapping[str, float]], metric: str, theme: str) -> Exhibit:
     """Each model on each task; `scores` by task, the run's own first, `levels` by name and task."""
     table = score_table(scores)
-    is_scaled = metric not in ("accuracy", "f1")  # a temperature changes no prediction
+    is_scaled = not metric_row(metric).of_predictions  # a temperature changes no prediction
     shown = table[table["state"].isin((*SHOWN, measures.TEMPERATURE) if is_scaled else SHOWN)]
     scaled = "Temperature-scaled is the fine-tuned model with its confidence fitted on validation data of its own task."
     return Exhibit(
         name="zeroshot",
-        title=f"{metric_title(metric)} by task",
+        title=f"{metric_row(metric).heading} by task",
         figure=zero_shot(shown, list(scores), metric, references=levels, theme=theme),
         reads="one band a task, the run's own at the top; one mark a model, its line the 95 % interval over examples. "
         f"Nothing was trained on the other tasks. {scaled if is_scaled else ''}".strip(),
@@ -44,7 +45,7 @@ def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibi
         for key, value in found.differences.items()
     ]
     table = pd.DataFrame(rows, columns=["dataset", "metric", "value", "low", "high"])
-    better = "left" if metric in ("ece", "nll") else "right"
+    better = "left" if metric_row(metric).better == "lower" else "right"
     said = [
         f"{name} {metric_difference(metric, found.differences[metric])}"
         for name, found in scores.items()
@@ -56,7 +57,7 @@ def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibi
         figure=graft_minus_finetuned(table, list(scores), metric, theme=theme),
         reads=f"both models on the same examples; to the {better} of the dotted line the graft is better. An interval "
         "that crosses the line leaves open which one is.",
-        alt=f"{METRIC_WORDS.get(metric, metric)} of the graft minus the fine-tuned model: {'; '.join(said)}.",
+        alt=f"{metric_row(metric).title} of the graft minus the fine-tuned model: {'; '.join(said)}.",
         table=table,
         words=("paired",),
     )
@@ -89,4 +90,4 @@ def states_alt(rows: pd.DataFrame, metric: str) -> str:
             for s, v in zip(own["state"], own["value"], strict=True)
         ]
         words.append(f"{text.plain(str(dataset))}: {', '.join(said)}")
-    return f"{METRIC_WORDS.get(metric, metric)} by task. " + "; ".join(words) + "."
+    return f"{metric_row(metric).title} by task. " + "; ".join(words) + "."

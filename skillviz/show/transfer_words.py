@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.runs.record import RunRecord, TransferNote
 from skillviz.show import text
-from skillviz.show.sentences import METRIC_WORDS, metric_difference, verdict
+from skillviz.show.sentences import metric_difference, verdict
 
 MOST = 3  # tasks that the sentence tells one by one
 
@@ -21,7 +22,7 @@ def summary(notes: Sequence[TransferNote], metric: str) -> str:
             "This run was scored on its own task alone. Choose another task with the same labels to ask the models "
             "how they do on it, zero-shot."
         )
-    words, said = METRIC_WORDS.get(metric, metric), [_one(note, metric) for note in notes[:MOST]]
+    words, said = metric_row(metric).title, [_one(note, metric) for note in notes[:MOST]]
     more = _rest(notes[MOST:], metric)
     whole = "; ".join([*said, *more])
     return f"Zero-shot {words} on {formats.counted(len(notes), 'other task')}, graft minus fine-tuned: {whole}."

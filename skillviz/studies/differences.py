@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.intervals import percentile_interval
+from skillviz.core.metrics import with_own
 from skillviz.studies.means import by_unit, halves, mean_of, over_seeds, sides
 from skillviz.studies.observations import OUTCOME, Observed
 from skillviz.studies.resampled import TEST, Resampled, difference_draws, of_test
@@ -17,7 +18,6 @@ from skillviz.studies.tables import OVER, check
 PAIRED, UNPAIRED, SEEDS = OVER
 OTHER_MODELS = ("graft_retrain", "bitfit", "lora", "multi_task")
 """Methods that are models of their own: compared with those of another recipe."""
-COMPARED = ("accuracy", "ece", "nll")
 
 Side = Sequence[Observed]
 
@@ -146,5 +146,4 @@ def _same_examples(a: Side, b: Side) -> bool:
 
 
 def _metrics(a: Side, b: Side) -> list[str]:
-    names = dict.fromkeys((a[0].note.metric, *COMPARED))
-    return [name for name in names if name in a[0].values and name in b[0].values]
+    return [name for name in with_own(a[0].note.metric) if name in a[0].values and name in b[0].values]

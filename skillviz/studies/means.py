@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.intervals import SeedsInterval, percentile_interval, reach, seeds_interval
+from skillviz.core.intervals import SeedsInterval, percentile_interval, seeds_interval
+from skillviz.core.metrics import metric_row
 from skillviz.studies.observations import Observed
 from skillviz.studies.resampled import Resampled, mean_draws, of_test
 from skillviz.studies.tables import check
@@ -63,7 +64,8 @@ def over_seeds(values: Iterable[float], metric: str = "") -> SeedsInterval:
 
 def cut(metric: str, low: float, high: float) -> tuple[float, float]:
     """The ends of an interval, neither beyond what the metric can be; a missing one stays missing."""
-    ends = np.clip([low, high], *reach(metric))
+    row = metric_row(metric)
+    ends = np.clip([low, high], row.lowest, row.highest)
     return float(ends[0]), float(ends[1])
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skillviz.core.metrics import COMPARED, with_own
 from skillviz.errors import SkillvizError
 from skillviz.models.finetune.recipes import MODES, RECIPES
 from skillviz.runs.evaluate import SCALED, positive
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from skillviz.studies.results import Results
 
 GIVEN, LORA = "given", "lora"
-METRICS = ("accuracy", "f1", "ece", "nll", "brier", "agreement", "recovered")
 OF_LOCALIZER = {
     "movement": "graft_movement", "random": "graft_random", "fisher": "graft_fish", "biases": "graft_biases",
     "lottery": "graft_lottery",
@@ -72,8 +72,8 @@ class Observed:
     @property
     def metrics(self) -> list[str]:
         """The metrics told of it: the task's own first, F1 only where it is that."""
-        own = self.note.metric
-        return [own, *(m for m in METRICS if m != own and m != "f1" and m in self.values)]
+        own, *others = with_own(self.note.metric, (*COMPARED, "agreement", "recovered"))
+        return [own, *(name for name in others if name in self.values)]
 
     @property
     def unit(self) -> tuple[str, int]:

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from skillviz.core.resample import Statistic, resampled_values, statistic
+from skillviz.core.metrics import Statistic, statistic, with_own
+from skillviz.core.resample import resampled_values
 from skillviz.studies.observations import Observed
 
 RESAMPLES = 1000
 TEST = "test"
-METRICS = ("accuracy", "f1", "ece", "nll", "agreement")
-"""Those that are resampled."""
 
 Unit = tuple[str, int]
 Draws = Mapping[Unit, np.ndarray]
@@ -54,7 +53,7 @@ def _statistics(one: Observed) -> dict[str, Statistic]:
     answers = one.answers
     if answers is None:
         return {}
-    names = [m for m in METRICS if m != "agreement" and (m != "f1" or one.note.metric == "f1")]
+    names = with_own(one.note.metric)
     found = {name: statistic(name, answers.logits, answers.labels, one.positive) for name in names}
     same = answers.agrees
     return found if same is None else {**found, "agreement": lambda weights: weights @ same / len(same)}

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from skillviz.core.intervals import percentile_interval, wilson
-from skillviz.core.resample import resampled_values, statistic
+from skillviz.core.metrics import METRICS, statistic, with_own
+from skillviz.core.resample import resampled_values
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote
 from skillviz.studies.means import cut, over_seeds
 from skillviz.studies.resampled import seeds_drawn
 
 RESAMPLES = 1000
-METRICS = ("accuracy", "ece", "nll")
 
 
 def score_rows(
@@ -27,7 +27,7 @@ def score_rows(
     one is Wilson's for accuracy.
     """
     n = len(labels)
-    names = list(dict.fromkeys((task.metric, *METRICS)))
+    names = with_own(task.metric)
     of = [[statistic(name, np.asarray(z, np.float64), labels, positive(task)) for z in logits] for name in names]
     drawn = iter(resampled_values([f for row in of for f in row], n, RESAMPLES, 0))
     rows = []
@@ -42,7 +42,7 @@ def score_rows(
 
 
 def _pooled(name: str, values: np.ndarray, draws: np.ndarray, n: int) -> tuple[float, float]:
-    if name == "accuracy" and len(values) == 1:
+    if METRICS[name].interval == "wilson" and len(values) == 1:
         return wilson(round(float(values[0]) * n), n)
     found = percentile_interval(float(values.mean()), seeds_drawn(draws, np.random.default_rng(1)))
     return found.low, found.high

@@ -21,8 +21,9 @@ from safetensors.numpy import load_file, save_file
 
 from skillviz.atomic import write_file
 from skillviz.core.intervals import Interval, percentile_interval
+from skillviz.core.metrics import statistic
 from skillviz.core.region import Region
-from skillviz.core.resample import resampled_values, statistic
+from skillviz.core.resample import resampled_values
 from skillviz.core.task_unions import relative_gain as gains
 from skillviz.errors import BadInput
 from skillviz.runs.evaluate import positive

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.calibration import confidence_histogram
+from skillviz.core.metrics import HEADLINE, with_own
 from skillviz.core.overlap import chance_iou, iou_matrix
 from skillviz.core.region import Region
 from skillviz.runs.estimate import METHODS
@@ -20,7 +21,6 @@ from skillviz.studies.resampled import TEST
 from skillviz.studies.tables import check
 
 SAME = "same"
-SENSITIVE = ("accuracy", "f1", "ece", "nll", "recovered")
 
 
 def makeup(runs: Sequence[Run], localizers: Sequence[str] = ()) -> pd.DataFrame:
@@ -89,9 +89,9 @@ def sensitivity(runs: Sequence[Run]) -> pd.DataFrame:
         if scores is None:
             continue
         metrics = dict(scores.states["grafted"]) | ({"recovered": scores.recovered} if scores.recovered else {})
-        own = run.record.task.metric if run.record.task else "accuracy"
-        for metric in SENSITIVE:
-            if metric in metrics and (metric != "f1" or own == "f1"):
+        own = run.record.metric
+        for metric in with_own(own, (*HEADLINE, "recovered")):
+            if metric in metrics:
                 rows.append({**_constants(run), "metric": metric, **metrics[metric].model_dump()})
     return check(pd.DataFrame(rows), "sensitivity")
 

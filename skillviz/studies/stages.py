@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.intervals import Interval, paired_bootstrap, percentile_interval, wilson
-from skillviz.core.resample import resampled_values, statistic
+from skillviz.core.metrics import METRICS, statistic, with_own
+from skillviz.core.resample import resampled_values
 from skillviz.errors import BadData
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote
@@ -48,17 +49,17 @@ def stage_rows(mode: str, found: Stages, order: Sequence[str]) -> list[dict[str,
     for (stage, task), own in sorted(found.items()):
         first = found.get((order.index(task) + 1, task))
         told = {"mode": mode, "stage": stage, "stage_task": order[stage - 1], "task": task, "n": len(own.labels)}
-        for metric in dict.fromkeys((own.task.metric, "accuracy", "ece")):
+        for metric in with_own(own.task.metric, ("accuracy", "ece")):
             rows.append({**told, "metric": metric, **estimate(own, metric), **_change(own, first, metric)})
     return rows
 
 
 def estimate(own: Answers, metric: str) -> dict[str, float]:
-    """value, low and high of a metric; Wilson's interval for accuracy, the bootstrap's for others."""
+    """value, low and high of a metric."""
     n = len(own.labels)
     of = statistic(metric, own.logits, own.labels, positive(own.task))
     value = float(of(np.ones((1, n)))[0])
-    if metric == "accuracy":
+    if METRICS[metric].interval == "wilson":
         low, high = wilson(round(value * n), n)
         return {"value": value, "low": low, "high": high}
     return percentile_interval(value, resampled_values([of], n, RESAMPLES, 0)[0])._asdict()

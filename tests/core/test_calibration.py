@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillviz.core import bins as edges_of
-from skillviz.core import calibration
+from skillviz.core import calibration, metrics
 from skillviz.errors import BadInput
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
@@ -19,8 +19,8 @@ from tests.reference import intervals as slow_intervals
 @PROPERTY
 @given(predictions(), st.integers(1, 20))
 def test_ece_equals_its_slow_twin(drawn: tuple, bins: int) -> None:
-    assert calibration.ece(*drawn, bins=bins) == pytest.approx(slow.ece(*drawn, bins), rel=1e-9, abs=1e-12)
-    fast = calibration.ece(*drawn, bins=bins, equal_mass=True)
+    assert metrics.ece(*drawn, bins=bins) == pytest.approx(slow.ece(*drawn, bins), rel=1e-9, abs=1e-12)
+    fast = metrics.ece(*drawn, bins=bins, equal_mass=True)
     assert fast == pytest.approx(slow.ece_equal_mass(*drawn, bins), rel=1e-9, abs=1e-12)
 
 
@@ -28,10 +28,10 @@ def test_ece_equals_its_slow_twin(drawn: tuple, bins: int) -> None:
 @given(predictions(), st.booleans())
 def test_ece_is_bounded_and_does_not_depend_on_order(drawn: tuple, equal_mass: bool) -> None:
     logits, labels = drawn
-    value = calibration.ece(logits, labels, equal_mass=equal_mass)
+    value = metrics.ece(logits, labels, equal_mass=equal_mass)
     turned = np.random.default_rng(1).permutation(len(labels))
     assert 0 <= value <= 1
-    assert calibration.ece(logits[turned], labels[turned], equal_mass=equal_mass) == pytest.approx(value, abs=1e-12)
+    assert metrics.ece(logits[turned], labels[turned], equal_mass=equal_mass) == pytest.approx(value, abs=1e-12)
 
 
 @PROPERTY
@@ -41,7 +41,7 @@ def test_the_reliability_table_adds_up_to_the_ece(drawn: tuple, bins: int, equal
     assert list(table) == ["bin", "lower", "upper", "count", "confidence", "accuracy", "low", "high"]
     assert len(table) == bins and table["count"].sum() == len(drawn[1])
     gaps = (table["count"] * (table["confidence"] - table["accuracy"]).abs()).sum() / len(drawn[1])
-    assert gaps == pytest.approx(calibration.ece(*drawn, bins=bins, equal_mass=equal_mass), abs=1e-12)
+    assert gaps == pytest.approx(metrics.ece(*drawn, bins=bins, equal_mass=equal_mass), abs=1e-12)
     used = table[table["count"] > 0]
     assert (used["lower"] < used["confidence"] + 1e-12).all() and (used["confidence"] <= used["upper"] + 1e-12).all()
     assert (used["low"] <= used["accuracy"]).all() and (used["accuracy"] <= used["high"]).all()
@@ -51,14 +51,14 @@ def test_the_reliability_table_adds_up_to_the_ece(drawn: tuple, bins: int, equal
 def test_a_perfect_predictor_has_no_error() -> None:
     logits, labels = np.array([[1e3, 0.0], [0.0, 1e3], [1e3, 0.0]]), np.array([0, 1, 0])
     for equal_mass in (False, True):
-        assert calibration.ece(logits, labels, equal_mass=equal_mass) == 0.0
-    assert calibration.ece(logits, 1 - labels) == 1.0
+        assert metrics.ece(logits, labels, equal_mass=equal_mass) == 0.0
+    assert metrics.ece(logits, 1 - labels) == 1.0
 
 
 def test_two_bins_by_hand() -> None:
     logits = logits_of([0.6, 0.6, 0.6, 0.6, 0.95, 0.95])
     labels = np.array([0, 0, 1, 1, 0, 0])  # right: 2 of 4 at 0.6, 2 of 2 at 0.95
-    assert calibration.ece(logits, labels, bins=10) == pytest.approx((4 * 0.1 + 2 * 0.05) / 6, rel=1e-9)
+    assert metrics.ece(logits, labels, bins=10) == pytest.approx((4 * 0.1 + 2 * 0.05) / 6, rel=1e-9)
     table = calibration.reliability(logits, labels, bins=10)
     row = table[table["count"] > 0].iloc[0]
     assert (row["lower"], row["upper"], row["count"], row["accuracy"]) == (0.5, 0.6, 4, 0.5)
@@ -79,7 +79,7 @@ def test_an_off_by_one_edge_would_be_seen() -> None:
     assert planted.tolist() != [0, 1, 2, 3, 1]
     logits, labels = np.array([[0.0, 0.0], [0.3, 0.0]]), np.array([1, 0])  # one on the edge 0.5, one above it
     apart, together = slow.ece(logits, labels, 2), 0.5 * abs(0.5 + slow.softmax([0.3, 0.0])[0] - 1)
-    assert calibration.ece(logits, labels, bins=2) == pytest.approx(apart, rel=1e-12)
+    assert metrics.ece(logits, labels, bins=2) == pytest.approx(apart, rel=1e-12)
     assert abs(apart - together) > 0.1
 
 
@@ -104,39 +104,16 @@ def test_the_confidence_histogram_starts_at_chance() -> None:
     assert table["correct"].tolist() == [2, 1]
 
 
-@PROPERTY
-@given(predictions())
-def test_the_table_of_scores_is_its_parts(drawn: tuple) -> None:
-    table = calibration.score(*drawn)
-    two = drawn[0].shape[1] == 2
-    assert set(table) == {"accuracy", "ece", "ece_equal_mass", "brier", "nll", "confidence"} | (
-        {"f1"} if two else set()
-    )
-    for name in ("accuracy", "brier", "nll"):
-        assert table[name] == pytest.approx(getattr(slow, name)(*drawn), rel=1e-9, abs=1e-12)
-    assert table["ece"] == calibration.ece(*drawn, bins=15)
-
-
 def test_inputs_are_left_as_they_were() -> None:
     logits, labels = np.random.default_rng(0).normal(size=(20, 3)), np.zeros(20, dtype=int)
     kept = logits.copy()
-    calibration.score(logits, labels)
     assert isinstance(calibration.reliability(logits, labels), pd.DataFrame)
     assert np.array_equal(logits, kept) and not labels.any()
 
 
 @pytest.mark.parametrize("bins", [0, -1, 1.5, True, 1001])
 def test_a_bad_number_of_bins_is_refused(bins: object) -> None:
-    for of in (calibration.ece, calibration.reliability, calibration.confidence_histogram):
+    for of in (metrics.ece, calibration.reliability, calibration.confidence_histogram):
         for options in ({}, {"equal_mass": True}) if of is not calibration.confidence_histogram else ({},):
             with pytest.raises(BadInput, match="from 1 to 1000"):
                 of(np.zeros((2, 2)), np.array([0, 1]), bins=bins, **options)
-
-
-def test_bad_scores_are_refused() -> None:
-    with pytest.raises(BadInput, match="no predictions"):
-        calibration.ece(np.empty((0, 2)), np.empty(0, dtype=int))
-    with pytest.raises(BadInput, match="'auc' is not a metric; known: accuracy, f1"):
-        calibration.score(np.zeros((2, 2)), np.array([0, 1]), "auc")
-    with pytest.raises(BadInput, match="two classes"):
-        calibration.score(np.zeros((2, 3)), np.array([0, 1]), "f1")

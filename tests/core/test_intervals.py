@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.core import intervals, resample, scores
+from skillviz.core import intervals, metrics, resample, scores
 from skillviz.errors import BadInput
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
@@ -23,6 +23,7 @@ TWINS = {
     "ece_equal_mass": partial(slow.ece_equal_mass, bins=15),
     "nll": slow.nll,
     "brier": slow.brier,
+    "confidence": slow.mean_confidence,
 }
 
 
@@ -35,21 +36,21 @@ def some(n: int = 60, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.n
     return weak.round(1), strong.round(1), labels
 
 
-@pytest.mark.parametrize("metric", intervals.METRICS)
+@pytest.mark.parametrize("metric", metrics.SCORED)
 def test_every_metric_of_every_resample_equals_its_slow_twin(metric: str) -> None:
     @PROPERTY
     @given(predictions())
     def equal(drawn: tuple) -> None:
         logits, labels = scores.checked(*drawn)
         weights = next(resample.draws(len(labels), 5, seed=len(labels)))
-        fast = resample.statistic(metric, logits, labels)(weights)
+        fast = metrics.statistic(metric, logits, labels)(weights)
         expected = slow_intervals.resampled(TWINS[metric], weights, logits, labels)
         np.testing.assert_allclose(fast, expected, rtol=1e-9, atol=1e-12)
 
     equal()
 
 
-@pytest.mark.parametrize("metric", intervals.METRICS)
+@pytest.mark.parametrize("metric", metrics.SCORED)
 def test_bootstrap_and_paired_bootstrap_equal_slow_ones(metric: str) -> None:
     a, b, labels = some(30)
     weights = np.concatenate(list(resample.draws(30, 40, seed=5)))
@@ -97,7 +98,7 @@ def test_every_example_is_drawn_equally_often() -> None:
 
 def test_a_model_against_itself_differs_by_exactly_nothing() -> None:
     a, _, labels = some()
-    for metric in intervals.METRICS:
+    for metric in metrics.SCORED:
         assert intervals.paired_bootstrap(a, a, labels, metric, 50) == (0.0, 0.0, 0.0)
 
 
@@ -118,7 +119,7 @@ def test_the_bootstrap_of_an_accuracy_is_close_to_wilson() -> None:
 
 
 @PROPERTY
-@given(predictions(classes=2), st.sampled_from(intervals.METRICS))
+@given(predictions(classes=2), st.sampled_from(metrics.SCORED))
 def test_an_interval_holds_its_estimate(drawn: tuple, metric: str) -> None:
     value, low, high = intervals.bootstrap(*drawn, metric, resamples=20)
     assert low <= value <= high or math.isnan(value)
@@ -179,7 +180,7 @@ def test_two_thousand_resamples_of_two_thousand_examples_take_no_loop() -> None:
     """A loop over resamples would need 2,000 calls of the statistic; the blocks need one for 2,000 rows."""
     a, b, labels = some(2000)
     calls = []
-    ece = resample.statistic("ece", *scores.checked(a, labels))
+    ece = metrics.statistic("ece", *scores.checked(a, labels))
 
     def counted(weights: np.ndarray) -> np.ndarray:
         calls.append(weights.shape)

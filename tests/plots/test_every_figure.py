@@ -116,11 +116,3 @@ def test_an_unknown_theme_is_named(name: str) -> None:
     function, make, arguments = FIGURES[name]
     with pytest.raises(ValueError, match="'sepia' is not known; it is one of light, dark"):
         function(make(), theme="sepia", **arguments)
-
-
-def test_plots_import_nothing_of_ours_but_plots() -> None:
-    for path in Path(plots.__path__[0]).glob("*.py"):
-        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-        modules = [n.module or "" for n in nodes if isinstance(n, ast.ImportFrom)]
-        modules += [a.name for n in nodes if isinstance(n, ast.Import) for a in n.names]
-        assert [m for m in modules if m.startswith("skillviz") and not m.startswith("skillviz.plots")] == []

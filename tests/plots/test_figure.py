@@ -8,29 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.figure import (
-    METRICS,
-    log_ticks,
-    metric_words,
-    ordered,
-    percent,
-    require,
-    spread,
-    value_range,
-    wrapped,
-)
-
-
-def test_metrics_are_shown_in_their_units() -> None:
-    assert metric_words("accuracy").text(0.8012) == "80.1 %"
-    assert metric_words("nll").text(0.4304) == "0.430 nats"
-    assert metric_words("brier").text(0.25) == "0.250"
-    assert metric_words("ece").text(float("nan")) == "n/a"
-    assert METRICS["ece"].axis == "ECE, %" and METRICS["brier"].axis == "Brier score"
-
-
-def test_an_unknown_metric_keeps_its_name_and_value() -> None:
-    assert metric_words("mcc").axis == "mcc" and metric_words("mcc").text(0.5) == "0.500"
+from skillviz.core.metrics import metric_row
+from skillviz.plots.figure import log_ticks, ordered, require, spread, value_range, wrapped
 
 
 @pytest.mark.parametrize(
@@ -44,14 +23,7 @@ def test_an_unknown_metric_keeps_its_name_and_value() -> None:
 def test_an_axis_of_shares_stays_within_0_and_100_where_the_data_do(
     metric: str, values: tuple[float, float], ends: tuple[float, float]
 ) -> None:
-    assert value_range(np.array([*values, np.nan]), metric_words(metric)) == pytest.approx(ends)
-
-
-@pytest.mark.parametrize(
-    ("share", "words"), [(1e-4, "0.01 %"), (0.001, "0.1 %"), (0.125, "12.5 %"), (1.0, "100 %"), (9.99e-6, "0.000999 %")]
-)
-def test_a_share_is_as_short_as_it_is_true(share: float, words: str) -> None:
-    assert percent(share) == words
+    assert value_range(np.array([*values, np.nan]), metric_row(metric)) == pytest.approx(ends)
 
 
 def test_missing_columns_are_named_beside_those_wanted_and_given() -> None:

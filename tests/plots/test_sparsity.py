@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.figure import metric_words
+from skillviz.core.metrics import metric_row
 from skillviz.plots.references import LABEL_PIXELS, LEAST_PLOT
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import LOCALIZERS, STATES
@@ -96,7 +96,9 @@ def test_the_hover_says_the_true_size_seeds_and_what_the_interval_is_over() -> N
         figure.data[0].hovertext[1],
         next(t for t in figure.data if t.name == "top movement").hovertext[1],
     )
-    assert "10,646 entries = 0.1 %" in stagewise and "3 seeds" in stagewise and "over seeds" in stagewise
+    assert (
+        "10,646 entries = 0.1\N{NO-BREAK SPACE}%" in stagewise and "3 seeds" in stagewise and "over seeds" in stagewise
+    )
     assert "1 seed" in movement and "over examples" in movement
 
 
@@ -158,5 +160,5 @@ def test_level_lines_are_inside_the_axis() -> None:
 
 def test_nll_keeps_its_unit() -> None:
     figure = metric_by_size(frames.curve(), "nll", references={"finetuned": 0.47})
-    assert figure.layout.yaxis.title.text == "NLL, nats" == metric_words("nll").axis
+    assert figure.layout.yaxis.title.text == "NLL, nats" == metric_row("nll").axis
     assert figure.layout.annotations[0].text == "fine-tuned<br>0.470"

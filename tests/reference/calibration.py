@@ -55,6 +55,11 @@ def _gap(inside):
     return abs(mean_confidence - sum(r for _, r in inside) / len(inside))
 
 
+def mean_confidence(logits, labels):
+    """Mean probability of the predicted class."""
+    return math.fsum(sure for sure, _ in sure_and_right(logits, labels)) / len(labels)
+
+
 def accuracy(logits, labels):
     """Share of examples that are right."""
     return sum(right for _, right in sure_and_right(logits, labels)) / len(labels)

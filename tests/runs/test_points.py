@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.core.calibration import ece
 from skillviz.core.intervals import paired_bootstrap
+from skillviz.core.metrics import ece
 from skillviz.runs.evaluate import metrics
 from skillviz.runs.points import MOST_SIZES, bin_rows, grid_sizes, metric_rows
 from skillviz.runs.record import TaskNote

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from skillviz.core.calibration import score
+from skillviz.core.metrics import score
 from skillviz.runs.record import TaskNote
 from skillviz.studies.observations import Answers, Observed
 from skillviz.studies.paper.scales import Scale

@@ -11,7 +11,7 @@ from skillviz.show import alt
 def test_the_comparison_is_read_out() -> None:
     states = pd.DataFrame({"state": ["grafted", "temperature"], "metric": ["accuracy", "nll"], "value": [0.801, 0.43]})
     said = alt.overview(states).replace(SPACE, " ")
-    assert said == "Models side by side. grafted accuracy 80.1 %; temperature-scaled NLL 0.43."
+    assert said == "Models side by side. grafted accuracy 80.1 %; temperature-scaled NLL 0.430."
 
 
 def test_the_search_is_told_by_its_ends() -> None:

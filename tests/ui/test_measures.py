@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.core.calibration import ece
+from skillviz.core.metrics import ece
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
 from skillviz.show import measures

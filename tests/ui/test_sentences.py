@@ -140,7 +140,7 @@ def test_the_best_localizer_is_named_with_those_it_cannot_be_told_from() -> None
 
 def test_for_losses_lower_is_best() -> None:
     frame = points([("a", 1000, 0.50, 0.49, 0.51), ("b", 1000, 0.40, 0.39, 0.41)])
-    assert "**b** (0.40)" in sentences.sparsity(frame, "nll", None)
+    assert "**b** (0.400)" in sentences.sparsity(frame, "nll", None)
 
 
 def test_sizes_that_only_one_localizer_has_are_not_a_contest() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.core.calibration import ece
+from skillviz.core.metrics import ece
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
 from skillviz.runs.run import Run
 from skillviz.ui.pages.tour.questions import (

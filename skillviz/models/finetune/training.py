@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from skillviz.core.batches import Batches
-from skillviz.core.calibration import score
 from skillviz.core.encoded import Encoded
+from skillviz.core.metrics import score
 from skillviz.core.readout import Readout, make_readout
 from skillviz.errors import BadInput
 from skillviz.models.finetune.penalty import add_l1_gradient

@@ -18,7 +18,7 @@ def interpolation(run: Run) -> list[Section]:
         return []
     grid = of_run(run, run.interpolation(), run.interpolation_bins(), run.predictions)
     inside, outside = run.datasets[0], next(iter(run.datasets[1:]), None)
-    metric, judged = run.record.task.metric if run.record.task else "accuracy", outside or inside
+    metric, judged = run.record.metric, outside or inside
     top = grid.best(judged, metric)
     size, alpha = (run.record.size or 1, 1.0) if top is None else (top[1] or run.record.size or 1, top[2])
     points, bins = grid.marked(run.datasets, size, alpha)
@@ -40,7 +40,7 @@ def transfer(run: Run) -> list[Section]:
     notes, scores = run.record.transfers, scores_of(run.record)
     if not notes or "test" not in run.record.metrics:
         return []
-    metric = run.record.task.metric if run.record.task else "accuracy"
+    metric = run.record.metric
     guesses = measures.guesses(run.record, "test", metric)
     levels = carried.levels(run.labels, guesses, notes, run.datasets[0]) if guesses else {}
     parts: list[Part] = [

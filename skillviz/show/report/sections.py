@@ -8,7 +8,8 @@ from functools import partial
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.calibration import BINS
+from skillviz.core.bins import BINS
+from skillviz.core.metrics import metric_row, panels
 from skillviz.plots.region import cells
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord, Scores
@@ -50,11 +51,11 @@ def overview(run: Run) -> Section:
 
 def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:
     """One row a model: the task's metric, ECE and NLL, each with its interval, as texts."""
-    metrics = dict.fromkeys((record.task.metric if record.task else "accuracy", "ece", "nll"))
+    metrics = panels(record.metric)
     rows = []
     for state, found in scores.states.items():
         name = state_style(measures.TEMPERATURE if state == measures.SCALED else state).title
-        values = {sentences.metric_title(m): sentences.metric_estimate(m, found.get(m)) for m in metrics}
+        values = {metric_row(m).heading: sentences.metric_estimate(m, found.get(m)) for m in metrics}
         rows.append({"model": name, **values})
     return pd.DataFrame(rows)
 
@@ -111,7 +112,7 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
     if curve.empty:
         return Section("sparsity", title, (Words(NOTHING.format("curve")),))
     offered = measures.offered(curve, run.record)
-    metrics = [offered[0], *(metric for metric in ("ece", "nll") if metric in offered)]
+    metrics = [metric for metric in panels(offered[0]) if metric in offered]
     makes = [partial(sized.sizes, curve, run.record, split, metric) for metric in metrics]
     said = sized.sentence(makes[0]("light"), run.record, split, metrics[0])
     stands = f"{formats.counted(len(entries), 'run')} of this pair and task stand behind the figures."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core.metrics import with_own
 from skillviz.runs.run import Run
 from skillviz.studies.paper.experiments.figure8 import several_tasks
 from skillviz.studies.score import Score
@@ -166,7 +167,7 @@ def _differences(told: Followed) -> list[dict[str, Any]]:
             one, two = ends[a], ends[b]
             if one is None or two is None:
                 continue
-            for metric in dict.fromkeys((one.task.metric, "accuracy", "ece")):
+            for metric in with_own(one.task.metric, ("accuracy", "ece")):
                 rows.append(
                     {
                         "id_task": task, "task": task, "setting": "all", "recipe": RECIPE, "localizer": "",

@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from skillviz.core import formats
-from skillviz.core.calibration import BINS
+from skillviz.core.bins import BINS
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import SPLITS, Estimate
 from skillviz.runs.run import Run

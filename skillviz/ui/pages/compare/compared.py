@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import panels
 from skillviz.core.overlap import chance_iou_matrix, chance_overlap_matrix, iou_matrix, overlap_matrix
 from skillviz.core.region import Region
 from skillviz.plots.compare import run_styles
@@ -74,7 +75,7 @@ def unlike(side: Side, baseline: Side) -> str:
 
 def metrics_of(baseline: Side) -> tuple[str, ...]:
     """The metrics that are compared: the task's own, ECE and NLL."""
-    return (baseline.record.task.metric if baseline.record.task else "accuracy", "ece", "nll")
+    return tuple(panels(baseline.record.metric))
 
 
 def values(found: Sequence[Side], state: str, metrics: Sequence[str]) -> pd.DataFrame:

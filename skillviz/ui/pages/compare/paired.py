@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.agreement import mcnemar
-from skillviz.core.calibration import BINS, reliability
+from skillviz.core.bins import BINS
+from skillviz.core.calibration import reliability
 from skillviz.core.intervals import paired_differences
 from skillviz.plots.calibration import COLUMNS
 from skillviz.runs.run import Run

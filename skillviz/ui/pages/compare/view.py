@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from skillviz.core.metrics import metric_heading
 from skillviz.core.region import Region
 from skillviz.show import compare as exhibits
-from skillviz.show import measures, sentences, small_world
+from skillviz.show import measures, small_world
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, page
@@ -118,7 +119,7 @@ def curves(found: Comparison) -> None:
         tables = {side.key: cache.table(side.run, "curve") for side in found.alike}
     curve = compared.curves(found.alike, tables, split)
     offered = measures.offered(curve, record)
-    metric = controls.select("metric", "Metric by size", offered, offered[0], shown=sentences.metric_title, width=320)
+    metric = controls.select("metric", "Metric by size", offered, offered[0], shown=metric_heading, width=320)
     is_one_pair = len({side.entry.pair for side in found.alike}) == 1
     levels = measures.levels(record, split, metric) if is_one_pair else measures.guesses(record, split, metric)
     left, right = st.columns(2)

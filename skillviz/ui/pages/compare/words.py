@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.runs.record import Estimate
 from skillviz.show import text
-from skillviz.show.sentences import METRIC_WORDS, metric_difference, verdict
+from skillviz.show.sentences import metric_difference, verdict
 from skillviz.ui.pages.compare.compared import MOST, Side, unlike
 
 SMALL_P = 0.001
@@ -38,7 +39,7 @@ def _one(rows: pd.DataFrame, metric: str) -> str:
         else:
             decided.append(f"**{row['run']}** is {judged}, {metric_difference(metric, found)}")
     parts = [*decided, *([f"{formats.listed(open_ones, len(open_ones))} cannot be told from it"] if open_ones else [])]
-    return f"In {METRIC_WORDS.get(metric, metric)} {'; '.join(parts)}"
+    return f"In {metric_row(metric).title} {'; '.join(parts)}"
 
 
 def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from skillviz.core.metrics import metric_heading
 from skillviz.show import continual as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.show.sentences import metric_title
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, page, study_words, task_titles
 from skillviz.ui.chart import show, theme
@@ -48,7 +48,7 @@ def metric_of(found: Found) -> str:
     """The metric that the figure shows."""
     offered = list(dict.fromkeys(found.stages["metric"]))
     offered.sort(key=lambda metric: metric == "ece")
-    return controls.segments("metric", "Chart shows", offered, offered[0], shown=metric_title, help=about("ece"))
+    return controls.segments("metric", "Chart shows", offered, offered[0], shown=metric_heading, help=about("ece"))
 
 
 def summary(found: Found, metric: str) -> str:

@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.plots.continual import order_of
 from skillviz.runs.record import Estimate
 from skillviz.show import text
-from skillviz.show.sentences import METRIC_WORDS, metric_difference, metric_value, verdict
+from skillviz.show.sentences import metric_difference, metric_value, verdict
 
 NAMES = {"naive": "naive training", "grafting": "training within regions"}
 METHODS = {"naive": "continual_naive", "grafting": "continual_graft"}
@@ -24,7 +25,7 @@ def summary(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str
     if len(order) < 2:
         return "Fewer than two stages are finished: nothing can have been forgotten yet."
     lines = [_mode(rows, differences, metric, mode, order) for mode in NAMES if (rows["mode"] == mode).any()]
-    head = f"After {len(order)} tasks, in {METRIC_WORDS.get(metric, metric)}; changes are since a task was learned:\n"
+    head = f"After {len(order)} tasks, in {metric_row(metric).title}; changes are since a task was learned:\n"
     return "\n".join([head, *lines])
 
 
@@ -51,7 +52,7 @@ def _change(task: str, row: Any, metric: str) -> str:
     interval = f"{_points(metric, change)} (95{formats.SPACE}%: {_ends(metric, low, high)})"
     if low <= 0 <= high:
         return f"{name} changed by {interval}, which may be none"
-    if metric in ("ece", "nll"):
+    if metric_row(metric).better == "lower":
         return f"{name} {'**rose**' if change > 0 else '**fell**'} by {interval}"
     return f"{name} **{'lost' if change < 0 else 'gained'}** {_size(change, low, high)}"
 

@@ -8,10 +8,10 @@ import numpy as np
 import streamlit as st
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_heading, with_own
 from skillviz.runs.run import RANKING, Run
 from skillviz.show.glossary import about
 from skillviz.show.interpolation_grid import Grid
-from skillviz.show.sentences import metric_title
 from skillviz.ui import controls
 from skillviz.ui.other_tasks import Offered, offered
 
@@ -62,14 +62,14 @@ def controls_of(run: Run, grid: Grid) -> Choice:
     with left:
         outside, named = _outside(run)
     with right:
-        metric = controls.segments("metric", "Charts show", metrics(run), metrics(run)[0], shown=metric_title)
+        metric = controls.segments("metric", "Charts show", metrics(run), metrics(run)[0], shown=metric_heading)
     return Choice(alpha / 100, size, metric, run.datasets[0], outside, named, exact)
 
 
 def metrics(run: Run) -> list[str]:
     """The metrics that are shown, the task's own first."""
-    own = run.record.task.metric if run.record.task else "accuracy"
-    return list(dict.fromkeys((own, "accuracy", "ece", "nll")))
+    own = run.record.metric
+    return with_own(own)
 
 
 def _outside(run: Run) -> tuple[str | None, str | None]:

@@ -9,6 +9,7 @@ from pathlib import PurePath
 import numpy as np
 import pandas as pd
 
+from skillviz.core.metrics import metric_row
 from skillviz.studies.subject import place
 
 GRAFT = "graft"
@@ -119,7 +120,7 @@ def _as_points(rows: pd.DataFrame, d: Mapping[str, float]) -> pd.DataFrame:
         }
     )
     scaled = found["method"].str.partition(", ")[0] == SCALED
-    found = found[~scaled | ~found["metric"].isin(("accuracy", "f1"))]
+    found = found[~scaled | ~found["metric"].map(lambda name: metric_row(name).of_predictions)]
     # a model without a region may stand in the table once for every recipe of its grafts
     return found.drop_duplicates(["method", "share", "metric"]).reset_index(drop=True)
 
@@ -148,7 +149,7 @@ def against_graft(differences: pd.DataFrame, asked: Asked, task: str, share: flo
     found = pd.concat([kept, turned], ignore_index=True)
     found = found[found["method"].isin(SHOWN)]
     found = _of_the_tuned(found).drop_duplicates(["method", "metric"])
-    found = found[(found["method"] != SCALED) | ~found["metric"].isin(("accuracy", "f1"))]
+    found = found[(found["method"] != SCALED) | ~found["metric"].map(lambda name: metric_row(name).of_predictions)]
     return found[columns].reset_index(drop=True)
 
 

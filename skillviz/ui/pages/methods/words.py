@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
 from skillviz.runs.record import Estimate
 from skillviz.show import text
-from skillviz.show.sentences import METRIC_WORDS, metric_difference, verdict
+from skillviz.show.sentences import metric_difference, verdict
 from skillviz.studies.store import StudyFolder
 from skillviz.ui.pages.methods.tables import Asked
 from skillviz.ui.pages.studies.commands import OTHER
@@ -66,7 +67,7 @@ def _one(rows: pd.DataFrame, method: str, metric: str) -> str:
 
 def _metric(rows: pd.DataFrame, metric: str) -> str:
     own = rows[(rows["metric"] == metric) & rows["value"].notna()]
-    words = METRIC_WORDS.get(metric, metric)
+    words = metric_row(metric).title
     if own.empty:
         return ""
     row = own.iloc[0]

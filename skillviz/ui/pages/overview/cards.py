@@ -5,10 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row, panels
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.show import sentences
-from skillviz.show.glossary import about
-from skillviz.show.sentences import METRIC_WORDS, metric_interval, metric_value
+from skillviz.show.glossary import GLOSSARY, about
+from skillviz.show.sentences import metric_interval, metric_value
 
 # one colour and one mark a state, as in the figures
 STATES = {
@@ -21,7 +22,7 @@ NUMBER = 92  # pixels of a percentage with its interval under it
 
 def state_cards(record: RunRecord, scores: Scores) -> None:
     """Pre-trained, grafted and fine-tuned side by side: the task's metric, ECE and NLL with intervals."""
-    metrics = (record.task.metric if record.task else "accuracy", "ece", "nll")
+    metrics = panels(record.metric)
     for place, (state, words) in zip(st.columns(len(STATES)), STATES.items(), strict=True):
         with place.container(border=True, height="stretch"):
             colour, mark, title = words
@@ -33,10 +34,10 @@ def state_cards(record: RunRecord, scores: Scores) -> None:
 
 def estimate(metric: str, found: Estimate | None, *, title: str = "", helps: bool = True) -> None:
     """One number with its interval under it."""
-    help = about(metric) if helps and metric in ("accuracy", "f1", "ece", "nll", "agreement") else None
+    help = about(metric) if helps and metric in GLOSSARY else None
     with st.container(width=NUMBER if not title else "stretch", gap=None):
         st.metric(
-            title or _first_capital(METRIC_WORDS.get(metric, metric)),
+            title or _first_capital(metric_row(metric).title),
             metric_value(metric, found.value if found else None),
             help=help,
         )
@@ -46,7 +47,7 @@ def estimate(metric: str, found: Estimate | None, *, title: str = "", helps: boo
 
 def evidence(record: RunRecord, scores: Scores) -> None:
     """Agreement, region size and what is left without the region."""
-    metric = record.task.metric if record.task else "accuracy"
+    metric = record.metric
     left, middle, right = st.columns(3)
     with left.container(border=True, height="stretch", gap=None):
         estimate("agreement", scores.agreement, title="Agreement")
@@ -56,7 +57,7 @@ def evidence(record: RunRecord, scores: Scores) -> None:
     with right.container(border=True, height="stretch", gap=None):
         complement = scores.states.get("complement", {}).get(metric)
         st.metric(
-            f"Complement: {METRIC_WORDS[metric]}",
+            f"Complement: {metric_row(metric).title}",
             metric_value(metric, complement.value if complement else None),
             help=about("complement"),
         )

@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
+from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.plots.continual import STYLES as MODES
 from skillviz.plots.methods import method_style
 from skillviz.plots.theme import localizer_style, state_style
 from skillviz.show import text
-from skillviz.show.sentences import METRIC_WORDS
 
 TITLES = {
     "scores": "scores",
@@ -125,7 +125,7 @@ WORDS: dict[str, Callable[[str], Any]] = {
     "a": lambda name: method_style(name).title,
     "b": lambda name: method_style(name).title,
     "localizer": _localizer,
-    "metric": lambda name: {"recovered": "gain recovered"}.get(name, METRIC_WORDS.get(name, name)),
+    "metric": lambda name: {"recovered": "gain recovered"}.get(name, metric_row(name).title),
     "recipe": _recipe,
     "base": text.short_source,
     "id_task": _joined,

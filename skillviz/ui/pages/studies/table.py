@@ -9,14 +9,14 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.core import formats
+from skillviz.core.metrics import METRICS, metric_row
 from skillviz.plots.methods import method_style
 from skillviz.runs.tables import Column
 from skillviz.show import text
-from skillviz.show.sentences import IN_PERCENT, METRIC_WORDS
 from skillviz.studies.tables import METHODS, TABLES
 from skillviz.ui.pages.studies import heads
 
-PERCENT = (*IN_PERCENT, "recovered")
+PERCENT = tuple(metric.name for metric in METRICS.values() if metric.unit == "%")
 FIRST = (
     "mode", "stage", "stage_task", "id_task", "task", "region", "row", "column", "of", "purified", "path", "alpha",
     "source", "state", "low_edge", "high_edge", "method", "a", "b", "localizer", "lr", "steps", "bias", "layer", "kind",
@@ -76,7 +76,7 @@ def aside(table: pd.DataFrame) -> str:
     """What of it is not in percent though its column says so; empty where all is."""
     others = sorted(set(table["metric"]) - set(PERCENT)) if "metric" in table else []
     units = {"nll": "NLL is in nats", "brier": "the Brier score goes from 0 to 2"}
-    said = [units.get(metric, f"{METRIC_WORDS.get(metric, metric)} has no unit") for metric in others]
+    said = [units.get(metric, f"{metric_row(metric).title} has no unit") for metric in others]
     return f" Not in percent: {formats.listed(said, 9)}." if said else ""
 
 

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
-from skillviz.core.calibration import BINS
+from skillviz.core.bins import BINS
 from skillviz.core.intervals import wilson
 from skillviz.core.scores import confidence, correct, probabilities
 from skillviz.show import measures

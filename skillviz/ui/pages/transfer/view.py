@@ -6,12 +6,12 @@ from typing import Any
 
 import streamlit as st
 
+from skillviz.core.metrics import metric_heading
 from skillviz.errors import SkillvizError
 from skillviz.runs.record import Scores, TransferNote
 from skillviz.runs.run import Run
 from skillviz.show import text, transfer_words
 from skillviz.show.glossary import about
-from skillviz.show.sentences import metric_title
 from skillviz.tasks import registry
 from skillviz.ui import controls, form, live, page
 from skillviz.ui.other_tasks import Offered, as_offered, found, offered
@@ -28,7 +28,9 @@ def own_scores(run: Run) -> Scores:
 def metric_of(run: Run) -> str:
     """The metric that the charts show."""
     options = metrics(run)
-    return controls.segments("metric", "Charts show", options, options[0], shown=metric_title, help=about("ece", "nll"))
+    return controls.segments(
+        "metric", "Charts show", options, options[0], shown=metric_heading, help=about("ece", "nll")
+    )
 
 
 def notes_of(run: Run) -> tuple[TransferNote, ...]:

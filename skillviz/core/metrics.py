@@ -1,0 +1,324 @@
+"""The one table of metrics: what each is called, how it is shown, how it is computed, and what interval it has.
+
+Everything else reads this table: runs score every row that has a kernel, studies compare the rows that they are told
+to, pages, figures, commands and reports take titles, units and digits from here. Adding one: docs/add-a-metric.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skillviz.core import formats
+from skillviz.core.bins import (
+    BINS,
+    bin_numbers,
+    checked_bins,
+    equal_mass_edges,
+    equal_mass_ranks,
+    equal_width_edges,
+)
+from skillviz.core.scores import (
+    Floats,
+    Integers,
+    checked,
+    confidence,
+    correct,
+    f1,
+    f1_of,
+    losses,
+    outcomes,
+    probabilities,
+    squared_errors,
+)
+from skillviz.errors import BadInput
+
+Statistic = Callable[[Floats], Floats]
+"""The metric of every resample [resample] from weights [resample, n]: how often each draws each example."""
+
+
+class Kernel(Protocol):
+    """How a metric is computed from the logits [n, label] and labels [n] of one model."""
+
+    def value(self, logits: Floats, labels: Integers, positive: int, bins: int) -> float:
+        """The metric on all examples."""
+
+    def statistic(self, logits: Floats, labels: Integers, positive: int, bins: int) -> Statistic:
+        """The metric as a function of weights; what depends on one example only is computed once, outside."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean over examples of one number each, [n]."""
+
+    each: Callable[[Floats, Integers], NDArray[np.generic]]
+
+    def value(self, logits: Floats, labels: Integers, positive: int, bins: int) -> float:
+        """The mean."""
+        return float(np.mean(self.each(logits, labels)))
+
+    def statistic(self, logits: Floats, labels: Integers, positive: int, bins: int) -> Statistic:
+        """The mean as a function of weights."""
+        values = self.each(logits, labels).astype(np.float64)
+        return lambda weights: weights @ values / len(values)
+
+
+class F1:
+    """F1 of the positive class."""
+
+    def value(self, logits: Floats, labels: Integers, positive: int, bins: int) -> float:
+        """F1; NaN where the class is never seen or predicted."""
+        return f1(logits, labels, positive)
+
+    def statistic(self, logits: Floats, labels: Integers, positive: int, bins: int) -> Statistic:
+        """F1 of the weighted counts."""
+        table = outcomes(logits, labels, positive)
+        return lambda weights: f1_of(weights @ table)
+
+
+@dataclass(frozen=True)
+class CalibrationError:
+    """Expected calibration error, with bins of equal width or of equal mass."""
+
+    equal_mass: bool = False
+
+    def value(self, logits: Floats, labels: Integers, positive: int, bins: int) -> float:
+        """The error on all examples."""
+        return ece(logits, labels, bins, self.equal_mass)
+
+    def statistic(self, logits: Floats, labels: Integers, positive: int, bins: int) -> Statistic:
+        """The error as a function of weights."""
+        sure = confidence(probabilities(logits))
+        make = _equal_mass if self.equal_mass else _equal_width
+        return make(sure, sure - correct(logits, labels), checked_bins(bins))
+
+
+def ece(logits: ArrayLike, labels: ArrayLike, bins: int = BINS, equal_mass: bool = False) -> float:
+    """Expected calibration error (Eq. 6): mean over examples of |confidence - accuracy| of their bin; 0 to 1."""
+    z, y = checked(logits, labels)
+    sure = confidence(probabilities(z))
+    edges = equal_mass_edges(sure, bins) if equal_mass else equal_width_edges(bins)
+    gaps = np.bincount(bin_numbers(sure, edges), weights=sure - correct(z, y), minlength=checked_bins(bins))
+    return float(np.abs(gaps).sum() / len(y))
+
+
+def _equal_width(sure: Floats, gaps: Floats, bins: int) -> Statistic:
+    """Bins are fixed, so a resample's gap in a bin is a weighted sum of its examples' gaps."""
+    used, column = np.unique(bin_numbers(sure, equal_width_edges(bins)), return_inverse=True)
+    table = np.zeros((len(sure), len(used)))
+    table[np.arange(len(sure)), column] = gaps
+    return lambda weights: np.abs(weights @ table).sum(axis=1) / len(sure)
+
+
+def _equal_mass(sure: Floats, gaps: Floats, bins: int) -> Statistic:
+    """Every resample has bins of its own, taken from the running totals of sorted examples."""
+    order = np.argsort(sure, kind="stable")
+    ranks = equal_mass_ranks(len(sure), bins)
+    ends = np.searchsorted(sure[order], sure[order], side="right")  # ties are never parted
+
+    def values(weights: Floats) -> Floats:
+        drawn = np.cumsum(weights[:, order], axis=1)
+        gap = np.cumsum(weights[:, order] * gaps[order], axis=1)
+        gap = np.concatenate([np.zeros((len(gap), 1)), gap], axis=1)
+        last = np.stack([np.searchsorted(row, ranks - 0.5) for row in drawn])
+        edges = np.take_along_axis(gap, ends[last], axis=1)
+        return np.abs(np.diff(edges, axis=1, prepend=0.0)).sum(axis=1) / len(sure)
+
+    return values
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A row of the table. Values are stored in their own unit, shares as 0..1, and shown times `scale` in `unit`.
+
+    `kernel` computes it from one model's logits; a metric of several models (`agreement`, `recovered`) or of a paper
+    alone has none. `rank` says where it stands beside a task's own metric: `headline` in every comparison, `compared`
+    wherever two models are compared, `scored` only in the list of a run's scores. One `of_predictions` is the same at
+    every temperature. `classes` is the number of classes that it needs.
+    """
+
+    name: str
+    title: str
+    unit: Literal["%", "nats", ""] = "%"
+    digits: int = 1
+    lowest: float = 0.0
+    highest: float = 1.0
+    better: Literal["higher", "lower", ""] = "higher"
+    interval: Literal["wilson", "bootstrap", "none"] = "bootstrap"
+    kernel: Kernel | None = None
+    rank: Literal["headline", "compared", "scored"] = "scored"
+    of_predictions: bool = False
+    classes: int | None = None
+    help: str = ""
+
+    @property
+    def scale(self) -> float:
+        """The factor from the stored value to the unit in which it is shown."""
+        return 100.0 if self.unit == "%" else 1.0
+
+    @property
+    def axis(self) -> str:
+        """Heading with unit: `accuracy, %`."""
+        return f"{self.title}, {self.unit}" if self.unit else self.title
+
+    @property
+    def difference_unit(self) -> str:
+        """The unit of a difference of two values."""
+        return "points" if self.unit == "%" else self.unit or "points"
+
+    @property
+    def heading(self) -> str:
+        """The title with a first capital: `Accuracy`, `ECE`."""
+        return self.title[:1].upper() + self.title[1:]
+
+    def number(self, value: formats.Number) -> str:
+        """The stored value in a sentence: `80.1 %`, `0.430`; `n/a` where it is missing."""
+        return formats.percent(value, self.digits) if self.unit == "%" else formats.number(value, self.digits)
+
+    def text(self, value: formats.Number) -> str:
+        """The stored value with its unit, where no axis says it: `80.1 %`, `0.430 nats`."""
+        said = self.number(value)
+        return f"{said} {self.unit}" if self.unit == "nats" and said != formats.MISSING else said
+
+    def ends(self, low: formats.Number, high: formats.Number) -> str:
+        """The interval beside a value: `77.4–82.6`, `0.412–0.450`."""
+        return formats.interval(low, high, self.digits, self.scale)
+
+    def interval_text(self, low: float, high: float, over: str = "") -> str:
+        """A 95 % interval on its own, and what it is over; `no interval` where there is none."""
+        if formats.missing(low) or formats.missing(high):
+            return formats.NO_INTERVAL
+        return f"95 %{' over ' if over else ''}{over}: {self.text(low)} to {self.text(high)}"
+
+    def cell(self, value: formats.Number, low: formats.Number, high: formats.Number) -> str:
+        """A table's cell, its unit in the heading: `80.1 (77.4–82.6)`."""
+        return formats.estimate(value, low, high, self.digits, self.scale)
+
+    def difference(self, value: formats.Number, low: formats.Number, high: formats.Number) -> str:
+        """A difference of two values in a sentence: `−2.9 points (95 %: −5.1 to −0.8)`."""
+        said = formats.points(value, self.digits) if self.unit == "%" else formats.number(value, self.digits)
+        return f"{said} (95{formats.SPACE}%: {self.ends(low, high)})"
+
+    def verdict(self, low: formats.Number, high: formats.Number) -> Literal["better", "worse", "undecided"]:
+        """What the interval of a difference a - b says of a: decided only where it leaves out zero.
+
+        An interval without width comes from too few examples to resample, and decides nothing.
+        """
+        if low is None or high is None or formats.missing(low) or formats.missing(high):
+            return "undecided"
+        if low <= 0 <= high or low == high:
+            return "undecided"
+        return "better" if (high < 0) == (self.better == "lower") else "worse"
+
+
+def _of_confidence(logits: Floats, labels: Integers) -> Floats:
+    return confidence(probabilities(logits))
+
+
+_ROWS = (
+    Metric(
+        "accuracy", "accuracy", kernel=Mean(correct), interval="wilson", rank="headline", of_predictions=True,
+        help="The share of examples whose predicted class is right. The interval is over examples.",
+    ),
+    Metric(
+        "f1", "F1", kernel=F1(), of_predictions=True, classes=2,
+        help="The harmonic mean of precision and recall of the positive class.",
+    ),
+    Metric(
+        "ece", "ECE", better="lower", kernel=CalibrationError(), rank="headline",
+        help="Expected calibration error: the mean distance between confidence and accuracy over bins of confidence "
+        "(15 of equal width unless said otherwise). 0 % is perfect. It says nothing about accuracy.",
+    ),
+    Metric(
+        "ece_equal_mass", "equal-mass ECE", better="lower", kernel=CalibrationError(equal_mass=True),
+        help="Expected calibration error with bins that hold about as many examples each.",
+    ),
+    Metric(
+        "nll", "NLL", "nats", 3, highest=math.inf, better="lower", kernel=Mean(losses), rank="headline",
+        help="Negative log-likelihood of the true class, in nats: low when the model is right, and rightly sure.",
+    ),
+    Metric(
+        "brier", "Brier score", "", 3, highest=2.0, better="lower", kernel=Mean(squared_errors), rank="compared",
+        help="The squared distance of the probabilities from the true class, summed over classes: 0 is best, 2 worst.",
+    ),
+    Metric(
+        "confidence", "mean confidence", better="", kernel=Mean(_of_confidence), interval="none",
+        help="The probability that the model gives to the class it predicts.",
+    ),
+    Metric(
+        "agreement", "agreement", interval="wilson", of_predictions=True,
+        help="The share of examples on which graft and fine-tuned model predict the same class, right or wrong.",
+    ),
+    Metric(
+        "recovered", "gain recovered", lowest=-math.inf, highest=math.inf,
+        help="(graft − pre-trained) / (fine-tuned − pre-trained) in the task's metric: 100 % means that the "
+        "graft does as well as the fine-tuned model. Its interval comes from resampling the examples, all three "
+        "models on the same ones.",
+    ),
+    Metric("iou", "IoU", better="", interval="none"),
+    Metric("overlap", "overlap", better="", interval="none"),
+    Metric("overlap_iou", "IoU with the FISH mask", better="", interval="none"),
+    Metric("accuracy or F1", "accuracy or F1", of_predictions=True),
+)  # fmt: skip
+METRICS = {metric.name: metric for metric in _ROWS}
+SCORED = tuple(metric.name for metric in _ROWS if metric.kernel is not None)
+"""Those that are computed from one model's logits."""
+HEADLINE = tuple(metric.name for metric in _ROWS if metric.rank == "headline")
+COMPARED = tuple(metric.name for metric in _ROWS if metric.rank in ("headline", "compared"))
+
+
+def metric_row(name: str) -> Metric:
+    """The metric's row; of an unknown name one with that title, without unit, range or direction."""
+    return METRICS.get(name) or Metric(name, name, "", 3, -math.inf, math.inf, "", "none")
+
+
+def metric_heading(name: str) -> str:
+    """The metric as a heading, as a choice on a page shows it: `Accuracy`, `ECE`."""
+    return metric_row(name).heading
+
+
+def with_own(own: str, names: Iterable[str] = HEADLINE) -> list[str]:
+    """The task's own metric first, then the others; F1 is in it only where it is the task's own."""
+    return list(dict.fromkeys((own, *names)))
+
+
+def panels(own: str) -> list[str]:
+    """What stands on a page beside each other: the task's own metric and those of confidence, ECE and NLL."""
+    return with_own(own, (name for name in HEADLINE if not METRICS[name].of_predictions))
+
+
+def statistic(metric: str, logits: Floats, labels: Integers, positive: int = 1, bins: int = BINS) -> Statistic:
+    """The metric as a function of weights; raises BadInput for a name that is not in SCORED."""
+    return _kernel(metric).statistic(logits, labels, positive, bins)
+
+
+def score(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    metric: str = "accuracy",
+    positive: int = 1,
+    names: Collection[str] = SCORED,
+) -> dict[str, float]:
+    """The metrics of SCORED by name (or only those in `names`); those that need other classes are left out.
+
+    `metric` is the task's own; raises BadInput where it is not in SCORED or needs other classes.
+    """
+    z, y = checked(logits, labels)
+    _kernel(metric)
+    needed = METRICS[metric].classes
+    if needed not in (None, z.shape[1]):
+        raise BadInput(f"{metric} needs two classes; these predictions have {z.shape[1]}. Choose accuracy.")
+    wanted = [n for n in SCORED if n in names and METRICS[n].classes in (None, z.shape[1])]
+    return {name: _kernel(name).value(z, y, positive, BINS) for name in wanted}
+
+
+def _kernel(metric: str) -> Kernel:
+    kernel = METRICS[metric].kernel if metric in METRICS else None
+    if kernel is None:
+        raise BadInput(f"'{metric}' is not a metric; known: {', '.join(SCORED)}.")
+    return kernel

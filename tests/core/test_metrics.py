@@ -1,0 +1,77 @@
+"""The table of metrics: every row computed, in range, shown in its unit, and refused where it does not apply."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from skillviz.core import metrics
+from skillviz.core.formats import SPACE
+from skillviz.core.metrics import METRICS, metric_row
+from skillviz.errors import BadInput
+from tests.core.drawn_predictions import PROPERTY, predictions
+from tests.reference import calibration as slow
+
+
+@PROPERTY
+@given(predictions())
+def test_the_scores_are_the_rows_of_the_table(drawn: tuple) -> None:
+    scores = metrics.score(*drawn)
+    classes = drawn[0].shape[1]
+    assert list(scores) == [name for name in metrics.SCORED if METRICS[name].classes in (None, classes)]
+    for name, twin in (("accuracy", slow.accuracy), ("brier", slow.brier), ("nll", slow.nll)):
+        assert scores[name] == pytest.approx(twin(*drawn), rel=1e-9, abs=1e-12)
+    assert scores["ece"] == metrics.ece(*drawn, bins=15)
+    for name, value in scores.items():
+        whole = metrics.statistic(name, *drawn)(np.ones((1, len(drawn[1]))))[0]
+        assert value == pytest.approx(whole, rel=1e-9, abs=1e-12, nan_ok=True)
+        assert math.isnan(value) or METRICS[name].lowest - 1e-12 <= value <= METRICS[name].highest + 1e-12
+
+
+def test_inputs_are_left_as_they_were() -> None:
+    logits, labels = np.random.default_rng(0).normal(size=(20, 3)), np.zeros(20, dtype=int)
+    before = logits.copy()
+    assert set(metrics.score(logits, labels, names=("ece", "f1"))) == {"ece"}
+    assert np.array_equal(logits, before) and not labels.any()
+
+
+def test_bad_scores_are_refused() -> None:
+    with pytest.raises(BadInput, match="no predictions"):
+        metrics.ece(np.empty((0, 2)), np.empty(0, dtype=int))
+    for name in ("auc", "agreement"):
+        with pytest.raises(BadInput, match=f"'{name}' is not a metric; known: accuracy, f1"):
+            metrics.score(np.zeros((2, 2)), np.array([0, 1]), name)
+    with pytest.raises(BadInput, match="two classes"):
+        metrics.score(np.zeros((2, 3)), np.array([0, 1]), "f1")
+
+
+def test_a_tasks_own_metric_comes_first_and_f1_only_there() -> None:
+    assert metrics.with_own("accuracy") == ["accuracy", "ece", "nll"]
+    assert metrics.with_own("f1") == ["f1", "accuracy", "ece", "nll"]
+    assert metrics.panels("f1") == ["f1", "ece", "nll"]
+    assert set(metrics.HEADLINE) <= set(metrics.COMPARED) <= set(metrics.SCORED)
+
+
+def test_values_are_shown_in_the_units_of_their_row() -> None:
+    assert metric_row("accuracy").text(0.8012) == f"80.1{SPACE}%"
+    assert metric_row("nll").text(0.4304) == "0.430 nats" and metric_row("nll").number(0.4304) == "0.430"
+    assert metric_row("brier").text(0.25) == "0.250"
+    assert metric_row("ece").text(float("nan")) == metric_row("nll").text(None) == "n/a"
+    assert METRICS["ece"].axis == "ECE, %" and METRICS["brier"].axis == "Brier score"
+    assert METRICS["accuracy"].cell(0.825, 0.793, 0.853) == "82.5 (79.3–85.3)"
+    assert METRICS["accuracy"].difference(-0.029, -0.051, -0.008) == f"−2.9 points (95{SPACE}%: −5.1 to −0.8)"
+
+
+def test_a_difference_is_decided_only_where_its_interval_leaves_out_zero() -> None:
+    verdict = METRICS["accuracy"].verdict
+    assert [verdict(*ends) for ends in ((0.01, 0.02), (-0.02, -0.01), (-0.01, 0.01), (0.1, 0.1), (None, None))] == [
+        "better", "worse", "undecided", "undecided", "undecided"
+    ]  # fmt: skip
+    assert METRICS["nll"].verdict(-0.02, -0.01) == "better" and METRICS["nll"].verdict(0.01, 0.02) == "worse"
+
+
+def test_an_unknown_metric_keeps_its_name_and_value() -> None:
+    assert metric_row("mcc").axis == "mcc" and metric_row("mcc").text(0.5) == "0.500"
