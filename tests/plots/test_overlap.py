@@ -23,10 +23,7 @@ def test_a_cell_has_its_share_and_what_chance_would_give() -> None:
     drawn = heat(frame, "overlap")
     assert np.array(drawn.z).tolist() == [[100, 25], [50, 100]]
     assert list(overlap_map(frame, "overlap").data[1].text)[1:3] == ["25.0<br>(0.05)", "50.0<br>(0.2)"]
-    assert (
-        drawn.hovertext[0][1]
-        == "of B's entries, 25.0\N{NO-BREAK SPACE}% are in A too<br>by chance: 0.05\N{NO-BREAK SPACE}%"
-    )
+    assert drawn.hovertext[0][1] == "of B's entries, 25.0\xa0% are in A too<br>by chance: 0.05\xa0%"
 
 
 def test_the_first_run_is_at_the_top_left_and_the_scale_is_whole() -> None:
@@ -72,7 +69,7 @@ def test_many_regions_leave_chance_to_the_hover() -> None:
     names = [f"task_{number}" for number in range(FEW + 1)]
     rows = [(a, b, 0.256, 0.1) for a in names for b in names]
     figure = overlap_map(pd.DataFrame(rows, columns=["row", "column", "value", "chance"]))
-    assert set(figure.data[1].text) == {"26"} and "by chance: 10.0\N{NO-BREAK SPACE}%" in figure.data[0].hovertext[0][0]
+    assert set(figure.data[1].text) == {"26"} and "by chance: 10.0\xa0%" in figure.data[0].hovertext[0][0]
 
 
 def test_an_unknown_kind_is_named() -> None:

@@ -27,10 +27,7 @@ def test_a_cell_has_its_share_its_interval_and_chance_in_the_hover() -> None:
     assert cells.z[0][1] == pytest.approx(100 * row["value"])
     ends = f"{100 * row['low']:.0f}\N{EN DASH}{100 * row['high']:.0f}"
     assert numbers.text[1] == f"{100 * row['value']:.1f}<br>{tasks_interval(ends)}"
-    assert (
-        "by chance: 1\N{NO-BREAK SPACE}%" in cells.hovertext[0][1]
-        and f"of the entries of {TWO}'s region" in cells.hovertext[0][1]
-    )
+    assert "by chance: 1\xa0%" in cells.hovertext[0][1] and f"of the entries of {TWO}'s region" in cells.hovertext[0][1]
     assert "other mask seeds" in cells.hovertext[0][0]
     assert cells.colorscale[0][1] == "#00224e", "Cividis"
 
