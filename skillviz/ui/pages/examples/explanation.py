@@ -11,9 +11,8 @@ from skillviz.core import formats
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.show import attribution as exhibits
-from skillviz.show import attributions
 from skillviz.show import example_table as examples
-from skillviz.show.attributions import Answer
+from skillviz.show.attribution import Answer
 from skillviz.show.glossary import about
 from skillviz.ui import controls, live
 from skillviz.ui.chart import show, theme
@@ -99,12 +98,12 @@ def _has_no_blocks(run: Run) -> bool:
 
 
 def _tokens(run: Run, answer: Answer) -> None:
-    st.markdown(attributions.tokens_words(attributions.token_rows(answer), answer["label"]))
+    st.markdown(exhibits.tokens_words(exhibits.token_rows(answer), answer["label"]))
     show(exhibits.tokens(answer, theme()), run.id)
 
 
 def _parts(run: Run, answer: Answer) -> None:
-    rows = attributions.part_rows(answer)
+    rows = exhibits.part_rows(answer)
     if rows.empty:
         st.info(
             "Attention and MLP cannot be told apart in this architecture, which is not in skillviz's table of "
@@ -112,7 +111,7 @@ def _parts(run: Run, answer: Answer) -> None:
             icon=":material/layers:",
         )
         return
-    st.markdown(attributions.parts_words(rows, answer["label"]))
+    st.markdown(exhibits.parts_words(rows, answer["label"]))
     show(exhibits.parts(answer, theme()), run.id)
 
 
@@ -125,11 +124,11 @@ def _layers(run: Run, answer: Answer) -> None:
 
 def _completeness(answer: Answer, asked: Asked) -> None:
     """How much of the change the values explain, and a warning where they do not."""
-    found = attributions.completeness(answer)
+    found = exhibits.completeness(answer)
     with st.container(border=True):
         st.markdown("### Does it add up?", help=about("completeness"))
-        st.markdown(attributions.completeness_words(found))
-        large = attributions.large_gaps(found)
+        st.markdown(exhibits.completeness_words(found))
+        large = exhibits.large_gaps(found)
         if large:
             names = formats.listed([state_style(state).title for state in large], most=3)
             more = "More steps" if asked.steps < STEPS[-1] else "Another baseline"
