@@ -57,7 +57,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 def searched(problem: Problem, name: str, given: dict[str, Any], size: int, seed: int) -> np.ndarray:
     """The chosen entries, best first."""
     row = localizer(name)
-    search = row.run(problem, size, seed=seed, options=row.make_options(given))
+    search = row.search(problem, size, seed=seed, options=row.make_options(given))
     while True:
         try:
             next(search)

@@ -106,7 +106,7 @@ def start(name: str, problem: Problem) -> Search:
     given: dict[str, Any] = {"steps": 10_000, "batch_size": problem.train.n}
     if name == "learned":
         given |= {"selection": "none"}  # scoring comes every tenth step, on at most 512 examples, without gradients
-    return row.run(problem, round(SIZE_SHARE * problem.d), seed=0, options=row.make_options(given))
+    return row.search(problem, round(SIZE_SHARE * problem.d), seed=0, options=row.make_options(given))
 
 
 def measure(problem: Problem, bare: Callable[[], None], repetitions: int) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.core.graft import Graft, complement, grafted
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region import Region
 from skillviz.models.finetune.single_task import Finetuned, finetune
 from skillviz.models.pair import ModelPair, load_pair
@@ -16,7 +17,7 @@ from skillviz.runs.library import open_run
 from skillviz.runs.produce import produce
 from skillviz.runs.progress import Report
 from skillviz.runs.run import Run
-from skillviz.runs.spec import DEFAULT_LOCALIZER, DEFAULT_SIZE, read_spec
+from skillviz.runs.spec import DEFAULT_SIZE, read_spec
 from skillviz.runs.store import Store, store_root
 from skillviz.tasks.registry import task
 from skillviz.tasks.task import Task

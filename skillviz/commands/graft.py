@@ -10,7 +10,7 @@ import typer
 from skillviz.commands import options as given
 from skillviz.commands.output import note, print_json, say
 from skillviz.commands.runs import RunName
-from skillviz.core.localizers.described import rest_of
+from skillviz.core.localizers.table import rest_of
 from skillviz.errors import BadInput, PairMismatch
 from skillviz.runs.library import open_run
 

@@ -11,21 +11,16 @@ from typer.core import TyperCommand
 
 from skillviz.commands import options as given
 from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
-from skillviz.runs.spec import DEFAULT_LOCALIZER, DEFAULT_SIZE, RunSpec, read_spec
+from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec
 from skillviz.runs.stopping import gently
 from skillviz.runs.store import Store, store_root
 
 if TYPE_CHECKING:
     from skillviz.runs.progress import Progress
     from skillviz.runs.run import Run
-
-METHODS = (
-    "stagewise", "frank-wolfe", "linearized", "learned", "learned-ranked", "first-order", "movement", "random",
-    "recipe", "biases", "layers", "kinds", "fisher", "lottery",
-)  # fmt: skip
-"""The names of core.localizers.table.LOCALIZERS, which imports torch; a test keeps the two equal."""
 
 
 class Autocast(StrEnum):
@@ -69,7 +64,7 @@ def localize(
             "--method",
             metavar="NAME",
             rich_help_panel=given.SEARCH,
-            help=f"The localizer: {', '.join(METHODS)}. learned is the paper's, and its size is an outcome; recipe "
+            help=f"The localizer: {', '.join(LOCALIZERS)}. learned is the paper's, and its size is an outcome; recipe "
             "takes what --option recipe=JSON describes.",
         ),
     ] = DEFAULT_LOCALIZER,

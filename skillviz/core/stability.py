@@ -17,7 +17,7 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
 if TYPE_CHECKING:
-    from skillviz.core.localizers.linearized import LinearizedOptions
+    from skillviz.core.localizers.table import LinearizedOptions
     from skillviz.core.problem import Problem
 
 
@@ -96,8 +96,8 @@ def bootstrap_regions(
     solved again from the whole's solution, to the same tolerance. An example is in both of two samples with chance
     0.4, so their regions agree more than those of two data sets would.
     """
-    from skillviz.core.localizers.linearized import LinearizedOptions
     from skillviz.core.localizers.resampled import linearization
+    from skillviz.core.localizers.table import LinearizedOptions
 
     begun = perf_counter()
     chosen = options or LinearizedOptions()

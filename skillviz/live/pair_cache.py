@@ -12,7 +12,7 @@ import pandas as pd
 import psutil
 
 from skillviz.core.encoded import Encoded
-from skillviz.core.localizers.described import rest_of
+from skillviz.core.localizers.table import rest_of
 from skillviz.models.pair import ModelPair
 from skillviz.runs.session import Session, expanded
 from skillviz.runs.spec import RunSpec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import plotly.graph_objects as go
 from skillviz.core import formats
 from skillviz.plots.cells import CIVIDIS, broken, numbers, shown
 from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
-from skillviz.plots.theme import DENSITY, INK, SOFT_INK, STATES, Style
+from skillviz.plots.theme import DENSITY, INK, LOCALIZERS, SOFT_INK, STATES, Style
 
 OVERLAP = ("row", "column", "kind", "value", "low", "high", "chance", "relation")
 GAIN = ("of", "task", "purified", "value", "low", "high")
@@ -43,7 +44,7 @@ UNION_STYLES = {
 SOURCE_STYLES = {
     "mask seeds": Style("other mask seeds", "#1D5FD1", "square", "solid"),
     "data seeds": Style("other samples of the data", "#A16207", "triangle-up", "dash"),
-    "bootstrap": Style("bootstrap samples (linearized)", "#D6247F", "pentagon", "dashdot"),
+    "bootstrap": replace(LOCALIZERS["linearized"], title="bootstrap samples (linearized)"),
 }
 
 

@@ -12,6 +12,8 @@ from zlib import crc32
 
 import plotly.graph_objects as go
 
+from skillviz.core.localizers import table
+
 THEMES = ("light", "dark")
 GROUND = {"light": "#FFFFFF", "dark": "#0E1117"}
 INK = {"light": "#1A1F2B", "dark": "#E8EAED"}
@@ -48,22 +50,7 @@ STATES = {
     "temperature": Style("temperature-scaled", "#946E00", "triangle-up-open", "longdash"),
 }
 
-LOCALIZERS = {
-    "stagewise": Style("stagewise", "#1D5FD1", "square", "solid"),
-    "frank-wolfe": Style("Frank-Wolfe", "#8B3FD9", "triangle-up", "longdash"),
-    "linearized": Style("linearized", "#D6247F", "pentagon", "dashdot"),
-    "learned": Style("learned", "#0085AD", "star", "8px,3px"),
-    "learned-ranked": Style("learned, ranked", "#7A7D00", "triangle-down", "longdashdot"),
-    "first-order": Style("first-order", "#C8143F", "x", "dash"),
-    "movement": Style("top movement", "#7D5F3A", "square-open", "5px,5px"),
-    "random": Style("random", "#B56576", "cross", "dot"),
-    "recipe": Style("by hand", "#D050C8", "triangle-left", "4px,2px"),
-    "biases": Style("biases", "#A075BC", "triangle-right", "6px,2px,2px,2px"),
-    "layers": Style("whole layers", "#11A011", "hexagon2", "9px,4px"),
-    "kinds": Style("whole kinds", "#9900FF", "octagon", "2px,3px"),
-    "fisher": Style("Fisher", "#FF0000", "star-triangle-up", "6px,3px,1px,3px"),
-    "lottery": Style("lottery (control: the rest is zero)", "#FF00FE", "asterisk-open", "1px,4px"),
-}
+LOCALIZERS = {name: Style(row.title, row.color, row.marker, row.dash) for name, row in table.LOCALIZERS.items()}
 
 # Attention in blues, MLP in ochres: kin are told apart by marker and dash.
 MODULE_KINDS = {

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from statistics import median
-from typing import Any
 
 from skillviz.core.formats import byte_size, rough_seconds
+from skillviz.core.localizers.table import Cost, Workload, localizer
+from skillviz.errors import BadInput
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.passes import OTHERS, passes
 from skillviz.runs.record import RunRecord
@@ -25,7 +26,6 @@ BEGIN = {"cpu": 6.0, "cuda": 12.0}  # seconds until a process has torch, and its
 A_STEP = 4e-9  # seconds a step takes for each graftable entry: ten passes over the vectors
 PROCESS = 5e8  # bytes of a process that has torch
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
-SCORED = 512
 CALIBRATED = ("search", "evaluate")
 
 
@@ -62,91 +62,6 @@ class Estimate:
         """As told to a person: rough numbers."""
         how = f"as {self.runs} finished runs took" if self.runs else "rough: nothing was measured on this machine yet"
         return f"about {rough_seconds(self.seconds)} and {byte_size(self.bytes)} of memory ({how})"
-
-
-@dataclass(frozen=True)
-class Search:
-    """What one search costs: examples forward and backward, examples forward, steps, vectors of d float32 kept."""
-
-    backward: float = 0
-    forward: float = 0
-    steps: int = 1
-    vectors: float = 1.0
-    bytes: float = 0
-
-
-@dataclass(frozen=True)
-class Method:
-    """The defaults of a localizer's options that cost time, and its cost; a test compares them with the table."""
-
-    cost: Callable[[Mapping[str, Any], Facts], Search]
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _stepwise(vectors: float) -> Callable[[Mapping[str, Any], Facts], Search]:
-    def cost(o: Mapping[str, Any], facts: Facts) -> Search:
-        batch = min(o["batch_size"], facts.counts.get("train", 0))
-        return Search(backward=o["steps"] * batch, steps=o["steps"], vectors=vectors)
-
-    return cost
-
-
-def _learned(o: Mapping[str, Any], facts: Facts) -> Search:
-    judged = o["steps"] // o["score_every"] + 2
-    scored = min(SCORED, facts.counts.get("validation", 0))
-    batch = min(o["batch_size"], facts.counts.get("train", 0))
-    return Search(o["steps"] * batch, judged * scored, o["steps"], vectors=4)
-
-
-def _first_order(o: Mapping[str, Any], facts: Facts) -> Search:
-    return Search(backward=min(o["examples"], facts.counts.get("train", 0)), vectors=2)
-
-
-def _linearized(o: Mapping[str, Any], facts: Facts) -> Search:
-    candidates = max(o["candidate_share"] * facts.d, 2 * min(max(facts.sizes), facts.d / 2))
-    most = o["jacobian_gib"] * 2**30
-    rows = min(o["examples"], facts.counts.get("train", 0), most / (4 * candidates * max(1, facts.labels - 1)))
-    jacobian = 4 * rows * max(1, facts.labels - 1) * candidates
-    solving = o["rounds"] * o["iterations"] * 3 * jacobian / 1e10 / (A_STEP * facts.d)  # told in steps
-    each = 1.2 * rows * max(1, facts.labels - 1) * o["rounds"]  # one at a time is slower than in batches
-    return Search(backward=each, steps=round(solving), bytes=jacobian)
-
-
-def _fisher(o: Mapping[str, Any], facts: Facts) -> Search:
-    rows = min(o["examples"], facts.counts.get("train", 0))
-    return Search(backward=1.2 * rows * max(1, facts.labels - 1), steps=round(rows * facts.labels), vectors=4)
-
-
-METHODS: dict[str, Method] = {
-    "stagewise": Method(_stepwise(0.5), {"steps": 50, "batch_size": 128}),
-    "frank-wolfe": Method(_stepwise(1.6), {"steps": 30, "batch_size": 128}),
-    "linearized": Method(
-        _linearized,
-        {"examples": 768, "rounds": 1, "candidate_share": 0.02, "iterations": 100, "jacobian_gib": 2.0},
-    ),
-    "learned": Method(_learned, {"steps": 100, "batch_size": 1024, "score_every": 10}),
-    "learned-ranked": Method(_stepwise(4), {"steps": 50, "batch_size": 128}),
-    "first-order": Method(_first_order, {"examples": 1024}),
-    "movement": Method(lambda o, facts: Search(vectors=2)),
-    "random": Method(lambda o, facts: Search(vectors=4)),
-    "recipe": Method(lambda o, facts: Search(vectors=3)),
-    "biases": Method(lambda o, facts: Search(vectors=2)),
-    "layers": Method(lambda o, facts: Search(vectors=3)),
-    "kinds": Method(lambda o, facts: Search(vectors=3)),
-    "fisher": Method(_fisher, {"examples": 1024}),
-    "lottery": Method(_stepwise(5), {"steps": 50, "batch_size": 128}),
-}
-NESTED = (
-    "first-order",
-    "movement",
-    "random",
-    "learned",
-    "recipe",
-    "biases",
-    "layers",
-    "kinds",
-    "fisher",
-)  # one search for all sizes
 
 
 def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) -> Estimate:
@@ -189,12 +104,12 @@ def facts_of(spec: RunSpec, device: str = "cpu", found: Preflight | None = None)
 def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
     """Seconds by phase, as on the machine of the constants."""
     evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
-    cost, searches = _cost(spec, facts), 1 if spec.localizer in NESTED else len(facts.sizes)
+    cost, searches = _cost(spec, facts), 1 if localizer(spec.localizer).is_one_search else len(facts.sizes)
     each = cost.backward * _example(BACKWARD, facts) + cost.forward * _example(FORWARD, facts)
     forward = _example(FORWARD, facts)
     return {
         "predict": 2 * evaluated * forward,
-        "search": searches * (each + cost.steps * facts.d * A_STEP),
+        "search": searches * (each + cost.steps * facts.d * A_STEP + cost.seconds),
         "evaluate": passes(spec, facts.counts, facts.sizes) * forward + 1 + facts.d * 5e-8,
     }
 
@@ -205,18 +120,18 @@ def _example(speed: Mapping[str, float], facts: Facts) -> float:
     return scale / speed[facts.device] + LEAST[facts.device]
 
 
-def _cost(spec: RunSpec, facts: Facts) -> Search:
-    method = METHODS.get(spec.localizer, METHODS["stagewise"])
-    common = {"steps": spec.steps, "batch_size": spec.batch_size}
-    given = {**spec.options, **{name: value for name, value in common.items() if value is not None}}
-    return method.cost({name: _as(value, given.get(name)) for name, value in method.defaults.items()}, facts)
-
-
-def _as(default: Any, given: Any) -> Any:
-    """The number given, the default for what is none: what is wrong with an option is said elsewhere."""
-    with suppress(TypeError, ValueError, OverflowError):
-        return type(default)(given)
-    return default
+def _cost(spec: RunSpec, facts: Facts) -> Cost:
+    """What one search does; options that cannot be read are left at their defaults: other code reports them."""
+    row, options = localizer(spec.localizer), {}
+    for option in row.shown_options:
+        common = getattr(spec, option.name) if option.name in ("steps", "batch_size") else None
+        value = spec.options.get(option.name) if common is None else common
+        if value is not None:
+            with suppress(BadInput):
+                options[option.name] = option.read(value)
+    train, validation = facts.counts.get("train", 0), facts.counts.get("validation", 0)
+    work = Workload(facts.d, facts.labels, train, validation, max(facts.sizes))
+    return row.cost(row.options(**options), work)
 
 
 def _bytes(spec: RunSpec, facts: Facts) -> float:

@@ -100,7 +100,7 @@ def prepare(spec: RunSpec, session: Session, found: Library) -> Plan:
     sizes = (made.size,) if made else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
     notes += made.notes if made else ()
     if not row.budgeted and not made:
-        notes += (f"{row.title} has a size of its own, an outcome; the size asked for is not used.",)
+        notes += (f"The localizer {row.name} has a size of its own; the size given is not used.",)
     splits = session.splits(spec)
     session.others(spec)
     return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes), made)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,9 @@ from skillviz.core.localizers.table import Localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
-from skillviz.runs.region_expression import NAME, ByHand
+from skillviz.runs.region_expression import ByHand
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.tables import empty
-
-REGION_BASES = ("movement", "empty")
-OWN = "base_indices"
-FILLED = {  # by what a file or a run holds, never by a user; and what to give instead
-    OWN: "name a region file: base=RUN/region.safetensors",
-    "stored": "name runs in the recipe",
-}
 
 
 @dataclass
@@ -63,7 +57,7 @@ OnStep = Callable[[int, Step], None]
 def targets(row: Localizer, sizes: Sequence[int]) -> list[int]:
     """The sizes to search for, in order. Nested localizers search once, at the largest size, and the rest is cut;
     those without a budget search once and their size is an outcome; the others search for each size on its own."""
-    return [max(sizes)] if row.nested or not row.budgeted else list(dict.fromkeys(sizes))
+    return [max(sizes)] if row.is_one_search else list(dict.fromkeys(sizes))
 
 
 def search(
@@ -82,12 +76,11 @@ def search(
     finished searches are kept, and the next goes on from `state`, or begins anew where there is none.
     """
     found = Searched() if found is None else found
-    alone = row.nested or not row.budgeted
     for target in targets(row, sizes):
-        if target in found.orders or (alone and found.orders):
+        if target in found.orders or (row.is_one_search and found.orders):
             continue
         result = _one(row, problem, target, seed, options, on_step, found, state)
-        cuts = [target] if not alone else sizes if row.budgeted else [len(result.order)]
+        cuts = [target] if not row.is_one_search else sizes if row.budgeted else [len(result.order)]
         found.orders |= {size: result.order[:size] for size in cuts}
         state = None
     return found
@@ -106,8 +99,7 @@ def _one(
     if state is None:
         found.history[:] = [told for told in found.history if told["target"] != size]
     before = max((told["seconds"] for told in found.history if told["target"] == size), default=0.0)
-    resume = {} if state is None else {"resume": state}  # a localizer that yields no state need not know the word
-    steps = row.run(problem, size, seed=seed, options=options, **resume)
+    steps = row.search(problem, size, seed=seed, options=options, resume=state)
     while True:
         try:
             step = next(steps)
@@ -139,22 +131,24 @@ def options_of(
     `steps` and `batch_size` are common to many localizers and left out for those without them; any other
     unknown option raises BadInput.
     """
-    known = {f.name for f in fields(row.options)}
+    known = {f.name: f for f in fields(row.options)}
     given = dict(spec.options)
-    for name, instead in FILLED.items():
-        if name in given:
-            raise BadInput(f"'{name}' is not an option to be given; {instead}.")
+    for name in given:
+        if name in known and "instead" in known[name].metadata:
+            raise BadInput(f"'{name}' is not an option to be given; {known[name].metadata['instead']}.")
     common = {"steps": spec.steps, "batch_size": spec.batch_size}
     asked = {name: value for name, value in common.items() if value is not None}
     given |= {name: value for name, value in asked.items() if name in known}
     if base_region is not None:
-        given |= {"base": "region", OWN: tuple(base_region.flat().tolist())}
+        given.pop("base", None)
+        given |= {"base_indices": tuple(base_region.flat().tolist())}
     if made is not None:
-        given |= {NAME: made.recipe}
+        given |= {"recipe": made.recipe, "stored": made.stored}
     unused = [name for name in asked if name not in known]
-    notes = (f"{row.title} has no {' and no '.join(unused)}; what was given is not used.",) if unused else ()
-    options = row.make_options(given)
-    return (options if made is None else replace(options, stored=made.stored)), notes
+    notes = (
+        (f"The localizer {row.name} has no {' and no '.join(unused)}; the value given is not used.",) if unused else ()
+    )
+    return row.make_options(given), notes
 
 
 def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:
@@ -162,10 +156,9 @@ def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:
 
     Raises BadInput where there is no such file.
     """
-    base = spec.options.get("base")
-    takes_region = OWN in {f.name for f in fields(row.options)}
-    if not takes_region or base is None or base in REGION_BASES:
+    base, option = spec.options.get("base"), row.option("base")
+    if option is None or base is None or base in option.choices:
         return None
-    if not isinstance(base, str) or base == "region":
-        raise BadInput(f"the option 'base' must be movement, empty, or a region file; got {base!r}.")
+    if not isinstance(base, str) or not Path(base).is_file():
+        raise BadInput(f"the option 'base' must be movement, empty, or a region file; {base!r} is none of them.")
     return Region.load(base)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.encoded import Encoded
-from skillviz.core.localizers.described import rest_of
+from skillviz.core.localizers.table import rest_of
 from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, BadSize
 from skillviz.tasks.refusals import DEVICE, refused
@@ -20,7 +21,7 @@ Dtype = Literal["float32", "bfloat16"]
 
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
-DEFAULT_LOCALIZER, DEFAULT_SIZE = "stagewise", "0.1%"
+DEFAULT_SIZE = "0.1%"
 UNSAID = ("others",)  # fields that the canonical text leaves out while they are empty: keys of older runs stay
 
 

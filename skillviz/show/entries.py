@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skillviz.core import formats
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
-from skillviz.runs.spec import DEFAULT_LOCALIZER
 from skillviz.show import text
 from skillviz.tasks.demo_world import MAIN, PREFIX
 

@@ -10,17 +10,15 @@ import pandas as pd
 
 from skillviz.core.calibration import reliability
 from skillviz.core.intervals import paired_bootstrap
-from skillviz.core.localizers.described import LOCALIZERS, rest_of
+from skillviz.core.localizers.table import BY_HAND, has_outcome_size, rest_of
 from skillviz.core.metrics import METRICS, ece, metric_row, with_own
 from skillviz.core.temperature import scaled
 from skillviz.runs.record import Estimate, RunRecord, Scores
-from skillviz.runs.region_expression import NAME as BY_HAND
 from skillviz.runs.tables import logit_columns
 from skillviz.show.entries import SETTINGS, Entry, setting_words
 
 SCALED = "finetuned_scaled"
 TEMPERATURE = "temperature"  # the name that the figures have for it
-OWN_SIZES = tuple(name for name, row in LOCALIZERS.items() if not row.budgeted)
 
 
 def logits(predictions: pd.DataFrame, state: str, split: str, labels: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +142,7 @@ def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
 
 def own_sizes(curve: pd.DataFrame) -> tuple[str, ...]:
     """The lines of the published mask and of regions by hand, whose runs each end at a size of their own."""
-    return tuple(name for name in dict.fromkeys(curve["localizer"]) if name.split(" (")[0] in OWN_SIZES)
+    return tuple(name for name in dict.fromkeys(curve["localizer"]) if has_outcome_size(name.split(" (")[0]))
 
 
 def line_names(entries: Sequence[Entry]) -> list[str]:

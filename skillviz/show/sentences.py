@@ -7,7 +7,7 @@ import math
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.localizers.described import rest_of
+from skillviz.core.localizers.table import rest_of
 from skillviz.core.metrics import metric_row
 from skillviz.core.temperature import COLDEST, HOTTEST
 from skillviz.plots.theme import localizer_style, state_style

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from skillviz.core.localizers.table import BY_HAND, localizer
 from skillviz.errors import BadInput, RunNotFound, SkillvizError
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
@@ -83,7 +84,7 @@ class _Checker:
         found = self.pair(spec.base, spec.finetuned, spec.task, spec.readout)
         if spec.others:
             refuse_unfit(self.task(spec.task), {name: self.task(name) for name in spec.others})
-        if spec.localizer != "recipe" and found.d is not None:
+        if spec.localizer != BY_HAND and found.d is not None:
             for size in spec.sizes:
                 parse_size(size, found.d)
 
@@ -137,11 +138,10 @@ def _refuse_unasked(base: str, task: Task, readout: str) -> None:
 
 def _options(spec: RunSpec) -> None:
     """Raises where a localizer does not take the options given."""
-    from skillviz.core.localizers.table import localizer
     from skillviz.runs.search import base_region_of, options_of
 
     row = localizer(spec.localizer)
-    if spec.localizer != "recipe":
+    if spec.localizer != BY_HAND:
         options_of(spec, row, base_region_of(spec, row))
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.intervals import percentile_interval
+from skillviz.core.localizers.table import has_outcome_size
 from skillviz.core.metrics import with_own
 from skillviz.studies.means import by_unit, halves, mean_of, over_seeds, sides
-from skillviz.studies.observations import OUTCOME, Observed
+from skillviz.studies.observations import Observed
 from skillviz.studies.resampled import TEST, Resampled, difference_draws, of_test
 from skillviz.studies.tables import OVER, check
 
@@ -131,7 +132,7 @@ def _size(side: Side) -> float:
 
 
 def _is_outcome(side: Side) -> bool:
-    return side[0].localizer.split(" ")[0] in OUTCOME
+    return has_outcome_size(side[0].localizer.split(" ")[0])
 
 
 def _comparable(a: Observed, b: Observed) -> bool:

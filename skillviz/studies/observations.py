@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skillviz.core.localizers.table import LOCALIZERS, has_outcome_size
 from skillviz.core.metrics import COMPARED, with_own
 from skillviz.errors import SkillvizError
 from skillviz.models.finetune.recipes import MODES, RECIPES
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
     from skillviz.studies.results import Results
 
 GIVEN, LORA = "given", "lora"
-OF_LOCALIZER = {
-    "movement": "graft_movement", "random": "graft_random", "fisher": "graft_fish", "biases": "graft_biases",
-    "lottery": "graft_lottery",
-}  # fmt: skip
-OUTCOME = ("learned", "biases", "layers", "kinds", "recipe")
-"""Localizers whose size is what comes out, not what was asked for."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +209,7 @@ def _states(run: Run, recipe: str, touched: float | None, d: float) -> list[tupl
     size = float(run.record.size or 0)
     own = {
         "localizer": run.spec.localizer, "size": size, "share": size / d if d else np.nan, "seed": run.spec.seed,
-        "asked": run.spec.sizes[0] if run.spec.localizer not in OUTCOME else "",
+        "asked": "" if has_outcome_size(run.spec.localizer) else run.spec.sizes[0],
     }  # fmt: skip
     return [
         *_ends(recipe, touched, d),
@@ -227,7 +222,7 @@ def method_of(run: Run) -> str:
     """The method that a run's graft is; a search within the biases is one of biases."""
     if run.spec.options.get("within") == "biases":
         return "graft_biases"
-    return OF_LOCALIZER.get(run.spec.localizer, "graft")
+    return LOCALIZERS[run.spec.localizer].method
 
 
 def _numbers(scores: Scores, state: str) -> dict[str, Any]:

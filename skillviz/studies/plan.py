@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN
-from skillviz.runs.estimate import METHODS
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
 from skillviz.studies.regions import KEY, read_recipe, regions_of
@@ -291,8 +291,8 @@ class _Entry:
 
     def _run(self, values: dict[str, Any]) -> RunSpec:
         spec = read_spec(_given(values))
-        if spec.localizer not in METHODS:
-            raise BadInput(f"'{spec.localizer}' is not a localizer; known: {', '.join(METHODS)}, {NONE}.")
+        if spec.localizer not in LOCALIZERS:
+            raise BadInput(f"'{spec.localizer}' is not a localizer; known: {', '.join(LOCALIZERS)}, {NONE}.")
         return spec
 
     def _options(self, values: dict[str, Any], task: str) -> Any:

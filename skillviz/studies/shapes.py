@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.calibration import confidence_histogram
+from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.metrics import HEADLINE, with_own
 from skillviz.core.overlap import chance_iou, iou_matrix
 from skillviz.core.region import Region
-from skillviz.runs.estimate import METHODS
 from skillviz.runs.run import RANKING, Run
 from skillviz.studies.means import over_seeds
 from skillviz.studies.observations import Observed, searched
@@ -98,10 +98,10 @@ def sensitivity(runs: Sequence[Run]) -> pd.DataFrame:
 
 def _constants(run: Run) -> dict[str, Any]:
     spec = run.spec
-    method = METHODS.get(spec.localizer)
-    defaults = dict(method.defaults) if method else {}
-    given = {n: v for n, v in (("steps", spec.steps), ("batch_size", spec.batch_size)) if v is not None}
-    known = {**defaults, **spec.options, **given}
+    known = dict(spec.options)
+    for name, given in (("steps", spec.steps), ("batch_size", spec.batch_size)):
+        option = LOCALIZERS[spec.localizer].option(name)
+        known |= {name: given} if given is not None else {name: known.get(name, option.default)} if option else {}
     return {
         "task": run.record.task_name, "localizer": spec.localizer, "lr": known.get("lr", np.nan),
         "steps": known.get("steps", np.nan), "bias": known.get("bias", np.nan),
@@ -113,7 +113,7 @@ def _constants(run: Run) -> dict[str, Any]:
 def _regions(run: Run) -> dict[str, Region]:
     """The regions of a run by the size asked for: the main one, and of a ranking that answers all sizes the others."""
     found = {run.spec.sizes[0]: run.region()}
-    if run.spec.localizer in ("fisher", "random", "movement") and RANKING in run.files:
+    if LOCALIZERS[run.spec.localizer].nested and RANKING in run.files:
         for asked, size in zip(run.spec.sizes, run.record.sizes, strict=False):
             found.setdefault(asked, run.cut(size))
     return found

@@ -10,9 +10,6 @@ import pytest
 
 from skillviz import __version__
 from skillviz.cli import folded
-from skillviz.commands.localize import METHODS
-from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
-from skillviz.runs import spec
 from tests.cli.calls import PROJECT, call, started
 
 NAMED = {
@@ -47,11 +44,6 @@ def test_the_front_page_shows_commands_in_panels_with_an_example():
     said = call("--help")
     for words in ("Find a skill", "Carry it off", "Look at what was found", "python -m skillviz localize"):
         assert words in said.out
-
-
-def test_methods_in_the_help_are_those_of_the_table():
-    assert tuple(LOCALIZERS) == METHODS
-    assert spec.DEFAULT_LOCALIZER == DEFAULT_LOCALIZER
 
 
 def test_version():

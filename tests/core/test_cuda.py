@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.core.localizers.linearized import LinearizedOptions
-from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.localizers.table import LOCALIZERS, LinearizedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.purify import PurifyOptions, purify
 from skillviz.core.region import Region

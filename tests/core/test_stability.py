@@ -11,9 +11,8 @@ import torch
 from scipy.stats import t as student
 
 from skillviz.core.localizers.convex import Linear, minimise
-from skillviz.core.localizers.linearized import LinearizedOptions
 from skillviz.core.localizers.resampled import linearization
-from skillviz.core.localizers.table import localizer
+from skillviz.core.localizers.table import LinearizedOptions, localizer
 from skillviz.core.overlap import chance_iou
 from skillviz.core.region import Region
 from skillviz.core.stability import bootstrap_regions, pairwise_iou, stability
@@ -87,7 +86,7 @@ def test_weights_count_examples_as_copies_do() -> None:
 def test_the_whole_is_the_linearized_region() -> None:
     problem, options = learnable_problem(n=32), LinearizedOptions(iterations=40)
     row = localizer("linearized")
-    wanted = finish(row.run(problem, 60, seed=0, options=options))[1].order
+    wanted = finish(row.search(problem, 60, seed=0, options=options))[1].order
     found = linearization(problem, 60, seed=0, options=options)
     assert np.array_equal(found.order(), wanted) and found.examples == 32
     assert np.array_equal(found.order(np.ones(32)), wanted) or len(set(found.order(np.ones(32))) & set(wanted)) >= 58

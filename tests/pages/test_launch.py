@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from skillviz import jobs
-from skillviz.core.localizers.described import LOCALIZERS
+from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.jobs.backend import LocalBackend
 from skillviz.models import fetch
 from skillviz.runs.estimate import LEAST

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadSize
-from skillviz.runs.estimate import METHODS, NESTED, Facts, estimate, facts_of
+from skillviz.runs.estimate import Facts, estimate, facts_of
 from skillviz.runs.record import Architecture, RunRecord, TaskNote
 from skillviz.runs.spec import RunSpec
 from tests.runs.test_others import other_task
@@ -36,14 +35,6 @@ def record(seconds: dict[str, float], **changes: object) -> RunRecord:
     })  # fmt: skip
 
 
-def test_it_knows_every_localizer_and_its_defaults() -> None:
-    assert METHODS.keys() == LOCALIZERS.keys()
-    assert set(NESTED) == {name for name, row in LOCALIZERS.items() if row.nested or not row.budgeted}
-    for name, row in LOCALIZERS.items():
-        defaults = {f.name: getattr(row.options(), f.name) for f in fields(row.options)}
-        assert METHODS[name].defaults.items() <= defaults.items(), name
-
-
 def test_the_run_that_was_measured_is_foretold() -> None:
     """The shipped stagewise run on MiniLM took 45 s for the ends, 141 s for the search, 41 s for the grafts."""
     found = estimate(spec(), MINILM)
@@ -53,13 +44,13 @@ def test_the_run_that_was_measured_is_foretold() -> None:
     assert 0.5e9 < found.bytes < 2e9 and "rough" in found.words() and "GiB" in found.words()
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", LOCALIZERS)
 def test_more_work_takes_longer(name: str) -> None:
     one = estimate(spec(name), MINILM)
     assert estimate(spec(name), dataclasses.replace(MINILM, d=8 * MINILM.d)).seconds > one.seconds
     two = estimate(spec(name), dataclasses.replace(MINILM, sizes=(10_646, 1_064)))
     assert two.phases["evaluate"] > one.phases["evaluate"]
-    assert (two.phases["search"] > one.phases["search"]) == (name not in NESTED)
+    assert (two.phases["search"] > one.phases["search"]) == (not LOCALIZERS[name].is_one_search)
     assert estimate(spec(name), dataclasses.replace(MINILM, parameters=10**9)).bytes > one.bytes
     assert estimate(spec(name), dataclasses.replace(MINILM, device="cuda")).phases["search"] < one.phases["search"] + 1
 

@@ -201,16 +201,17 @@ def test_planted_errors_fail_the_self_checks(world: Path, session: Session, stor
     }  # fmt: skip
 
 
+RANDOM = LOCALIZERS["random"]
+
+
+def one_too_few(problem: Any, size: int, *, seed: int, options: Any) -> Any:
+    return (yield from RANDOM.search(problem, size - 1, seed=seed, options=options))
+
+
 def test_a_localizer_that_returns_too_few_entries_fails_its_check(
     world: Path, session: Session, store: Store, monkeypatch: Any
 ) -> None:
-    row = LOCALIZERS["random"]
-
-    def short(problem: Any, size: int, *, seed: int, options: Any) -> Any:
-        found = yield from row.run(problem, size - 1, seed=seed, options=options)
-        return found
-
-    planted = dataclasses.replace(row, run=short, nested=False)
+    planted = dataclasses.replace(RANDOM, run=f"{__name__}:one_too_few", nested=False)
     monkeypatch.setitem(localizers.LOCALIZERS, "random", planted)
     run = produce(spec_of(world, localizer="random"), store, session=session)
     assert [c.name for c in run.record.checks if not c.passed] == ["size"]

@@ -40,7 +40,12 @@ def row(budgeted: bool = True, nested: bool = False) -> tuple[Localizer, list[in
         draw = np.random.default_rng(seed if nested else [seed, size]).permutation(D)
         return Found(draw[: size if budgeted else 7], ("a remark",))
 
-    return Localizer("x", "X", run, Options, budgeted, nested, True, "", ""), asked
+    class Planted(Localizer):
+        def search(self, problem: Any, size: int, *, seed: int, options: Any, resume: Any = None) -> Any:
+            return run(problem, size, seed=seed, options=options)
+
+    promises = {"budgeted": budgeted, "nested": nested, "seeded": True}
+    return Planted(**{**vars(row_of("random")), "name": "x", "options": Options, **promises}), asked
 
 
 def test_nested_localizers_search_once_at_the_largest_size() -> None:
@@ -116,7 +121,7 @@ def test_the_base_of_a_learned_mask_may_be_a_region_file(tmp_path: Path) -> None
     found = base_region_of(asked, row_of("learned"))
     assert found == region
     options, _ = options_of(asked, row_of("learned"), found)
-    assert options.base == "region" and options.base_indices == (3, 9)
+    assert options.base_indices == (3, 9)
 
 
 def test_a_base_that_is_no_region_file_is_one_sentence(tmp_path: Path) -> None:

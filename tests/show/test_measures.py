@@ -128,7 +128,3 @@ def test_a_control_draws_no_pre_trained_line(run: Run) -> None:
     spec = run.record.spec.model_copy(update={"localizer": "lottery"})
     found = measures.levels(run.record.model_copy(update={"spec": spec}), "test", "accuracy")
     assert set(plain) - set(found) == {"pretrained"}
-
-
-def test_localizers_with_a_size_of_their_own_are_those_without_a_budget() -> None:
-    assert set(measures.OWN_SIZES) == {"learned", "recipe", "biases", "layers", "kinds"}

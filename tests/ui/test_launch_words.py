@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillviz.core.localizers.described import LOCALIZERS
+from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.models.local_models import Found
 from skillviz.runs.estimate import Estimate

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import perf_counter
 
 import torch
 
 from skillviz.core.localizers.record import Found, Search, State
 from skillviz.core.localizers.simple import only_step, unmoved_note
+from skillviz.core.localizers.table import ExpressionOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 from skillviz.core.region import Region
-from skillviz.core.region_expression import Stored, parsed, region_of
+from skillviz.core.region_expression import parsed, region_of
 from skillviz.errors import BadInput
 
-RecipeText = str
 EMPTY = "the recipe describes a region without entries; a region has one or more."
 
 
-@dataclass(frozen=True)
-class RecipeOptions:
-    """`recipe`: JSON as in core.recipe; `{}` is all d entries. `stored` gives the regions of the runs it names."""
-
-    recipe: RecipeText = "{}"
-    stored: Stored | None = None
-
-
-def by_recipe(problem: Problem, size: int, *, seed: int, options: RecipeOptions, resume: State | None = None) -> Search:
+def by_hand(
+    problem: Problem, size: int, *, seed: int, options: ExpressionOptions, resume: State | None = None
+) -> Search:
     """The entries that the recipe describes, those that moved most first; `size` is not used (ours).
 
     Raises BadInput where it describes none, or what this model does not have.

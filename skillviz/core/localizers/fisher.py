@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
@@ -12,21 +11,12 @@ from torch import Tensor
 
 from skillviz.core.localizers.record import Found, Search, State, Step, done, number
 from skillviz.core.localizers.simple import unmoved_note
+from skillviz.core.localizers.table import FisherOptions
 from skillviz.core.objective import Objective
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 
 REPORT_EVERY = 64
-
-
-@dataclass(frozen=True)
-class FisherOptions:
-    """`examples`: training examples over which the information is averaged (all, where there are fewer).
-
-    The paper tells no number; 1,024 is the batch of its learned mask (PAPER.md, section 5).
-    """
-
-    examples: int = 1024
 
 
 def fisher(problem: Problem, size: int, *, seed: int, options: FisherOptions, resume: State | None = None) -> Search:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from time import perf_counter
@@ -12,18 +11,9 @@ from torch import Tensor
 
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.record import Found, Search, State, Step, done, number
+from skillviz.core.localizers.table import FrankWolfeOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top, top_of_two
-
-
-@dataclass(frozen=True)
-class FrankWolfeOptions:
-    """The step towards the vertex is 2 / (t + 3) at t = 0, 1, ...; entries settle in the last `settle_share`."""
-
-    steps: int = 30
-    batch_size: int = 128
-    candidate_share: float = 0.1
-    settle_share: float = 0.5
 
 
 def frank_wolfe(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from math import exp
@@ -15,51 +14,10 @@ from torch import Tensor
 
 from skillviz.core.localizers.eligible import allowed
 from skillviz.core.localizers.record import Found, Search, State, Step, done, number
+from skillviz.core.localizers.table import SCORED_EXAMPLES, LearnedOptions, RankedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 from skillviz.errors import BadInput
-
-BASES = ("movement", "empty", "region")
-SELECTIONS = ("validation", "train+validation", "none")
-SCORED_EXAMPLES = 512
-
-
-@dataclass(frozen=True)
-class LearnedOptions:
-    """The published constants: 100 steps of 1024 examples, learning rate 1e7, bias 10.
-
-    `base`: where the mask departs from: `movement` (the top `base_share` of d by movement), `empty`, or
-    `region` (the entries in `base_indices`). `selection`: what picks the best step, scored every
-    `score_every` steps and at the last; `train+validation` is the published rule.
-    """
-
-    steps: int = 100
-    batch_size: int = 1024
-    lr: float = 1e7
-    bias: float = 10.0
-    base: str = "movement"
-    base_share: float = 1e-5
-    selection: str = "validation"
-    score_every: int = 10
-    base_indices: tuple[int, ...] = field(default=(), repr=False)
-
-
-@dataclass(frozen=True)
-class RankedOptions(LearnedOptions):
-    """As `LearnedOptions`, from an empty base; `lr` 0 means calibrated to the size asked for.
-
-    The calibrated rate is exp(bias - 0.5) / (steps * c_k), with c_k the k-th largest first-order gain
-    at the start (PAPER.md, section 4): about `size` entries then flip within the given steps. k is the
-    size, but at most half of the entries that gain: the last of them gain next to nothing, and a rate
-    that flips those would throw all others over in one step. `within` `biases` lets biases alone be chosen.
-    """
-
-    steps: int = 50
-    batch_size: int = 128
-    lr: float = 0.0
-    base: str = "empty"
-    selection: str = "none"
-    within: str = "all"
 
 
 class Mask:
@@ -185,10 +143,10 @@ class _Best:
     """The rounded mask with the strictly largest score so far."""
 
     def __init__(self, problem: Problem, options: LearnedOptions) -> None:
-        _allowed("selection", options.selection, SELECTIONS)
         self.problem, self.step, self.score, self.judged = problem, options.steps, 0.0, False
-        wanted = {"validation": [problem.selection], "none": []}
-        objectives = wanted.get(options.selection, [problem.train, problem.selection])
+        objectives = {
+            "validation": [problem.selection], "train+validation": [problem.train, problem.selection], "none": [],
+        }[options.selection]  # fmt: skip
         self.objectives = [(o, np.arange(min(o.n, SCORED_EXAMPLES))) for o in objectives if o is not None]
         self.region = torch.empty(0, dtype=torch.long)
 
@@ -215,11 +173,9 @@ class _Best:
 
 
 def _base(problem: Problem, options: LearnedOptions) -> Tensor:
-    _allowed("base", options.base, BASES)
-    if options.base == "movement":
+    if options.base_indices is None and options.base == "movement":
         return top(problem.tau.abs(), max(1, round(options.base_share * problem.d)))
-    chosen = options.base_indices if options.base == "region" else ()
-    return torch.tensor(chosen, dtype=torch.long, device=problem.flat.device)
+    return torch.tensor(options.base_indices or (), dtype=torch.long, device=problem.flat.device)
 
 
 def _calibrated(problem: Problem, mask: Mask, size: int, options: LearnedOptions, seed: int) -> float:
@@ -231,8 +187,3 @@ def _calibrated(problem: Problem, mask: Mask, size: int, options: LearnedOptions
         return 0.0
     smallest = float(torch.topk(gains, min(size, (gaining + 1) // 2)).values.min())
     return exp(options.bias - 0.5) / (options.steps * smallest)
-
-
-def _allowed(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise BadInput(f"{name} '{value}' is not known to the learned mask; use one of {', '.join(known)}.")

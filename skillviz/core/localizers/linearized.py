@@ -15,24 +15,11 @@ from torch.nn.functional import cross_entropy
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.convex import Linear, minimise
 from skillviz.core.localizers.record import Found, Search, State, Step, done, number
+from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top, top_of_two
 
 REPORT_EVERY = 64
-
-
-@dataclass(frozen=True)
-class LinearizedOptions:
-    """`examples` give one Jacobian row for each class but one; `rounds` > 1 takes it anew at the graft.
-
-    `jacobian_gib` bounds its memory: fewer examples are used where it would be larger.
-    """
-
-    examples: int = 768
-    rounds: int = 1
-    candidate_share: float = 0.02
-    iterations: int = 100
-    jacobian_gib: float = 2.0
 
 
 def linearized(

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from skillviz.core.localizers.learned import RankedOptions, descended
+from skillviz.core.localizers.learned import descended
 from skillviz.core.localizers.record import Found, Search, State
 from skillviz.core.localizers.simple import only_step
+from skillviz.core.localizers.table import LotteryOptions, RankedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 
-BY = ("learned", "magnitude")
 NOTE = (
     "A control: every graftable entry outside the region is zero, not the base's value; embeddings and head are kept. "
     "The state 'pre-trained' is the model with all graftable entries zero."
 )
-
-
-@dataclass(frozen=True)
-class LotteryOptions:
-    """`by`: `learned` by the mask's descent from the largest weights, or these alone (`magnitude`).
-
-    The others are those of `learned-ranked`; `lr` 0 means calibrated to the size asked for.
-    """
-
-    by: str = "learned"
-    steps: int = 50
-    batch_size: int = 128
-    lr: float = 0.0
-    bias: float = 10.0
 
 
 def lottery(problem: Problem, size: int, *, seed: int, options: LotteryOptions, resume: State | None = None) -> Search:

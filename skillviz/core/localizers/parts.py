@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import perf_counter
 
 import torch
 from torch import Tensor
 
 from skillviz.core.localizers.eligible import biases_of
-from skillviz.core.localizers.option_types import EVERY
 from skillviz.core.localizers.record import Found, Search, State
-from skillviz.core.localizers.simple import NoOptions, only_step, unmoved_note
+from skillviz.core.localizers.simple import only_step, unmoved_note
+from skillviz.core.localizers.table import EVERY, KindsOptions, LayersOptions, NoOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 from skillviz.core.region_expression import Recipe, region_of
 from skillviz.errors import BadInput
-
-LayersText = str
-KindsText = str
-
-
-@dataclass(frozen=True)
-class LayersOptions:
-    """`layers`: numbers from 0 such as `0,1`, or `all`: every block, which is every graftable entry."""
-
-    layers: LayersText = EVERY
-
-
-@dataclass(frozen=True)
-class KindsOptions:
-    """`kinds`: module kinds such as `query,value`, or `all`: every kind, which is every graftable entry."""
-
-    kinds: KindsText = EVERY
 
 
 def biases(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:

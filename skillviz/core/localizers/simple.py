@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -11,27 +10,9 @@ from torch import Tensor
 
 from skillviz.core.localizers.eligible import allowed
 from skillviz.core.localizers.record import Found, Search, State, Step, number
+from skillviz.core.localizers.table import FirstOrderOptions, MovementOptions, NoOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
-
-
-@dataclass(frozen=True)
-class NoOptions:
-    """Nothing to choose."""
-
-
-@dataclass(frozen=True)
-class MovementOptions:
-    """`within`: `all` graftable entries, or their `biases` alone (paper, Fig. 4a)."""
-
-    within: str = "all"
-
-
-@dataclass(frozen=True)
-class FirstOrderOptions:
-    """`examples`: training examples in the one pass (all, where there are fewer)."""
-
-    examples: int = 1024
 
 
 def movement(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from time import perf_counter
@@ -12,19 +11,9 @@ from torch import Tensor
 
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.record import Found, Search, State, Step, done, number
+from skillviz.core.localizers.table import StagewiseOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
-
-
-@dataclass(frozen=True)
-class StagewiseOptions:
-    """`start_share` of the size comes from top movement; at most `switch_share` of it is switched a step."""
-
-    steps: int = 50
-    batch_size: int = 128
-    start_share: float = 0.1
-    switch_share: float = 0.02
-    candidate_share: float = 0.1
 
 
 def stagewise(

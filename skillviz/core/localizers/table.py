@@ -1,90 +1,112 @@
-"""The localizers by name: one row each. To add one: docs/add-a-localizer.md."""
+"""The localizers: one row each, without torch. To add one: docs/add-a-localizer.md.
+
+A row says everything about a localizer but its arithmetic: words, options, promises, cost, looks. The arithmetic is
+the generator that `run` names; it is imported when a search starts. Commands, pages, figures, studies and estimates
+of time read this table.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
-from skillviz.core.localizers.eligible import WITHIN
-from skillviz.core.localizers.expression import RecipeOptions, by_recipe
-from skillviz.core.localizers.fisher import FisherOptions, fisher
-from skillviz.core.localizers.frank_wolfe import FrankWolfeOptions, frank_wolfe
-from skillviz.core.localizers.learned import BASES, SELECTIONS, LearnedOptions, RankedOptions, learned, learned_ranked
-from skillviz.core.localizers.linearized import LinearizedOptions, linearized
-from skillviz.core.localizers.lottery import BY, LotteryOptions, lottery
-from skillviz.core.localizers.option_types import kinds_text, layers_text
-from skillviz.core.localizers.parts import KindsOptions, LayersOptions, biases, kinds, layers
-from skillviz.core.localizers.record import Search
-from skillviz.core.localizers.simple import FirstOrderOptions, MovementOptions, NoOptions, first_order, movement, random
-from skillviz.core.localizers.stagewise import StagewiseOptions, stagewise
-from skillviz.core.parameters import KINDS
-from skillviz.core.region_expression import canonical, parsed
+from skillviz.core.architectures import KINDS
+from skillviz.core.region_expression import Stored, canonical, parsed
 from skillviz.errors import BadInput, UnknownLocalizer
+
+if TYPE_CHECKING:  # these import torch
+    from skillviz.core.localizers.record import Search, State
+    from skillviz.core.problem import Problem
 
 PAPER = "Panigrahi et al. 2023"
 OURS = "skillviz"
+EVERY = "all"
+
+Value = int | float | str
+
+
+# Options: frozen dataclasses whose fields describe themselves.
 
 
 @dataclass(frozen=True)
-class Localizer:
-    """A named way to choose a region.
+class Option:
+    """One option in words: its range or choices, and the published value, None where there is none.
 
-    `budgeted`: it returns exactly the size asked for. `nested`: a smaller region is the beginning of a
-    larger one's ranking, so one search answers all sizes. `seeded`: the seed changes the outcome. `rest`: what the
-    graftable entries outside the region are: the base's values, or zero.
+    `parse` gives a typed text in its one form and raises ValueError; `expects` completes "... is not". `name` and
+    `default` are those of the field.
     """
 
-    name: str
     title: str
-    run: Callable[..., Search]
-    options: type
-    budgeted: bool
-    nested: bool
-    seeded: bool
-    source: str
     sentence: str
-    rest: str = "base"
+    choices: tuple[str, ...] = ()
+    low: float = 0.0
+    high: float | None = None
+    paper: Value | None = None
+    parse: Callable[[object], str] | None = None
+    expects: str = ""
+    name: str = ""
+    default: Value = 0
 
-    def make_options(self, given: Mapping[str, Any]) -> Any:
-        """The options with the given values in place of defaults; raises BadInput on an unknown one."""
-        known = {f.name: f for f in fields(self.options)}
-        for name in given:
-            if name not in known:
-                allowed = ", ".join(known) or "none"
-                raise BadInput(f"the localizer '{self.name}' has no option '{name}'; it has: {allowed}.")
-        return self.options(**{name: _as(name, str(known[name].type), value) for name, value in given.items()})
+    def read(self, value: Any) -> Value:
+        """The value in this option's type and form; raises BadInput with what is allowed."""
+        try:
+            if self.parse is not None:
+                result: Value = self.parse(value)
+            elif isinstance(self.default, str):
+                result = str(value)
+            elif isinstance(self.default, int):
+                result = _count(value)
+            else:
+                result = _number(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            kind = "a whole number of at least 1" if isinstance(self.default, int) else "a finite number of at least 0"
+            raise BadInput(f"{self.name}={value!r} is not {self.expects or kind}, which this option takes.") from error
+        if not isinstance(result, str) and not self.low <= result <= (result if self.high is None else self.high):
+            raise BadInput(f"{self.name}={value!r} must be between {self.low:g} and {self.high or 0:g}.")
+        if self.choices and result not in self.choices:
+            raise BadInput(f"{self.name}={value!r} is not known; use one of {', '.join(self.choices)}.")
+        return result
 
 
-def _as(name: str, kind: str, value: Any) -> Any:
-    """The value as the option's type, within its range; raises BadInput.
-
-    Counts are at least 1, shares lie in [0, 1], other numbers are finite and not negative.
-    """
-    try:
-        made = CASTS.get(kind, tuple)(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadInput(f"{name}={value!r} is not {_RANGES.get(kind, kind)}, which this option takes.") from error
-    if name.endswith("_share") and made > 1:
-        raise BadInput(f"{name}={value!r} must be a share between 0 and 1.")
-    low, high = LIMITS.get(name, (0.0, float("inf")))
-    if kind in _NUMBERS and not low <= made <= high:
-        raise BadInput(f"{name}={value!r} must lie between {low:g} and {high:g}.")
-    if name in CHOICES and made not in CHOICES[name]:
-        raise BadInput(f"{name}={value!r} is not known; use one of {', '.join(CHOICES[name])}.")
-    return made
+def option(default: Value, title: str, sentence: str, **more: Any) -> Any:
+    """A field of an options class that people may set; `more` are further fields of `Option`."""
+    return field(default=default, metadata={"option": Option(title, sentence, **more)})
 
 
-# Beyond these exp(bias) overflows, and no row of a Jacobian fits.
-LIMITS = {"bias": (0.0, 100.0), "jacobian_gib": (0.01, 1024.0)}
-CHOICES = {"base": BASES, "selection": SELECTIONS, "within": WITHIN, "by": BY}
+def filled(default: Any, instead: str) -> Any:
+    """A field that a file or a stored run fills, never a user; `instead` says what to give in its place."""
+    return field(default=default, repr=False, metadata={"instead": instead})
 
-_NUMBERS = {"int": "a whole number of at least 1", "float": "a finite number of at least 0"}
-_RANGES = {
-    **_NUMBERS,
-    "LayersText": "the numbers of layers such as 0,1, or all",
-    "KindsText": f"module kinds such as query,value (known: {', '.join(KINDS)}), or all",
-}
+
+def layers_text(value: object) -> str:
+    """`all`, or the numbers of layers, sorted, with commas; raises ValueError."""
+    words = _words(value)
+    if words == [EVERY]:
+        return EVERY
+    numbers = sorted({int(word) for word in words})
+    if not numbers or numbers[0] < 0:
+        raise ValueError(value)
+    return ",".join(map(str, numbers))
+
+
+def kinds_text(value: object) -> str:
+    """`all`, or the names of module kinds in their order, with commas; raises ValueError."""
+    words = _words(value)
+    if words == [EVERY]:
+        return EVERY
+    if not words or not set(words) <= set(KINDS):
+        raise ValueError(value)
+    return ",".join(kind for kind in KINDS if kind in words)
+
+
+def _words(value: object) -> list[str]:
+    """The items of a list, or of a text with commas; a single number is one item."""
+    if isinstance(value, bool | float):
+        raise ValueError(value)
+    items = value if isinstance(value, list | tuple) else str(value).split(",")
+    return [word for item in items if (word := str(item).strip())]
 
 
 def _count(value: Any) -> int:
@@ -94,11 +116,6 @@ def _count(value: Any) -> int:
     return number
 
 
-def _recipe(value: Any) -> str:
-    """The canonical text of a recipe, given as a text or an object."""
-    return canonical(parsed(value))
-
-
 def _number(value: Any) -> float:
     number = float(value)
     if not 0 <= number < float("inf"):
@@ -106,76 +123,453 @@ def _number(value: Any) -> float:
     return number
 
 
-CASTS: dict[str, Callable[[Any], Any]] = {
-    "int": _count, "float": _number, "str": str, "RecipeText": _recipe, "LayersText": layers_text,
-    "KindsText": kinds_text,
-}  # fmt: skip
+def _steps(default: int, paper: int | None = None) -> Any:
+    sentence = "Gradient steps of the search. More steps find a better region and take longer."
+    return option(default, "Steps", sentence, paper=paper)
+
+
+def _batch_size(default: int, paper: int | None = None) -> Any:
+    sentence = "Training examples per step. More examples give a less noisy gradient and take longer."
+    return option(default, "Examples a step", sentence, paper=paper)
+
+
+def _examples(default: int) -> Any:
+    return option(default, "Examples", "Training examples to use; all of them if there are fewer.")
+
+
+def _candidate_share(default: float) -> Any:
+    sentence = "Only this share of all parameters can be chosen: those that fine-tuning moved most."
+    return option(default, "Candidates (share)", sentence, high=1.0)
+
+
+def _within() -> Any:
+    sentence = "Which graftable parameters can be chosen: all of them, or only biases (including those of LayerNorm)."
+    return option(EVERY, "Choose from", sentence, choices=(EVERY, "biases"))
+
+
+def _lr(default: float, paper: float | None = None) -> Any:
+    sentence = "How far each step moves the scores behind the mask" + ("." if default else "; 0 fits it to the size.")
+    return option(default, "Learning rate of the mask", sentence, paper=paper)
+
+
+def _bias(paper: float | None = None) -> Any:  # beyond 100, exp(bias) overflows
+    return option(10.0, "Bias", "How far every parameter starts from being switched.", high=100.0, paper=paper)
+
+
+def _base(default: str, paper: str | None = None) -> Any:
+    sentence = "The region the mask starts from: top movement, or none."
+    return option(default, "Start from", sentence, choices=("movement", "empty"), paper=paper)
+
+
+def _selection(default: str, paper: str | None = None) -> Any:
+    sentence = "The examples on which the rounded masks are compared; none keeps the last step."
+    choices = ("validation", "train+validation", "none")
+    return option(default, "Choose the step on", sentence, choices=choices, paper=paper)
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Nothing to choose."""
+
+
+@dataclass(frozen=True)
+class StagewiseOptions:
+    """`start_share` of the size comes from top movement; at most `switch_share` of it is switched a step."""
+
+    steps: int = _steps(50)
+    batch_size: int = _batch_size(128)
+    start_share: float = option(
+        0.1, "Start (share of the size)", "How much of the region is top movement before the first step.", high=1.0
+    )
+    switch_share: float = option(
+        0.02, "Switched a step (share of the size)",
+        "At most this much is switched on, and as much off, between two gradients.", high=1.0,
+    )  # fmt: skip
+    candidate_share: float = _candidate_share(0.1)
+
+
+@dataclass(frozen=True)
+class FrankWolfeOptions:
+    """The step towards the vertex is 2 / (t + 3) at t = 0, 1, ...; entries settle in the last `settle_share`."""
+
+    steps: int = _steps(30)
+    batch_size: int = _batch_size(128)
+    candidate_share: float = _candidate_share(0.1)
+    settle_share: float = option(
+        0.5, "Settling (share of the steps)", "In these last steps, parameters are forced fully in or out.", high=1.0
+    )
+
+
+@dataclass(frozen=True)
+class LinearizedOptions:
+    """`examples` give one Jacobian row for each class but one; `rounds` > 1 takes it again at the graft.
+
+    `jacobian_gib` bounds its memory: fewer examples are used where it would be larger.
+    """
+
+    examples: int = _examples(768)
+    rounds: int = option(1, "Rounds", "How often the model is linearized; after the first round, at the graft.")
+    candidate_share: float = _candidate_share(0.02)
+    iterations: int = option(100, "Iterations", "Steps of the convex problem; they do not run the model.")
+    jacobian_gib: float = option(
+        2.0, "Memory for gradients (GiB)", "Fewer examples are used if their gradients need more.",
+        low=0.01, high=1024.0,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LearnedOptions:
+    """The published constants: 100 steps of 1024 examples, learning rate 1e7, bias 10.
+
+    `base`: where the mask starts: `movement` (the top `base_share` of d by movement) or `empty`; the entries in
+    `base_indices` instead, where there are any. `selection`: what picks the best step, scored every `score_every`
+    steps and at the last; `train+validation` is the published rule.
+    """
+
+    steps: int = _steps(100, paper=100)
+    batch_size: int = _batch_size(1024, paper=1024)
+    lr: float = _lr(1e7, paper=1e7)
+    bias: float = _bias(paper=10.0)
+    base: str = _base("movement", paper="movement")
+    base_share: float = option(
+        1e-5, "Size of the start (share)", "How large the start is, if it is top movement.", high=1.0, paper=1e-5
+    )
+    selection: str = _selection("validation", paper="train+validation")
+    score_every: int = option(10, "Steps between scores", "The last step is always scored.", paper=1)
+    base_indices: tuple[int, ...] | None = filled(None, "name a region file: base=RUN/region.safetensors")
+
+
+@dataclass(frozen=True)
+class RankedOptions(LearnedOptions):
+    """As `LearnedOptions`, from an empty base; `lr` 0 means calibrated to the size asked for.
+
+    The calibrated rate is exp(bias - 0.5) / (steps * c_k), with c_k the k-th largest first-order gain
+    at the start (PAPER.md, section 4): about `size` entries then flip within the given steps. k is the
+    size, but at most half of the entries that gain: the last of them gain next to nothing, and a rate
+    that flips those would throw all others over in one step. `within` `biases` lets only biases be chosen.
+    """
+
+    steps: int = _steps(50)
+    batch_size: int = _batch_size(128)
+    lr: float = _lr(0.0)
+    base: str = _base("empty")
+    selection: str = _selection("none")
+    within: str = _within()
+
+
+@dataclass(frozen=True)
+class FirstOrderOptions:
+    """Training examples in the one pass."""
+
+    examples: int = _examples(1024)
+
+
+@dataclass(frozen=True)
+class MovementOptions:
+    """`within` `biases`: the largest movers among the biases (paper, Fig. 4a)."""
+
+    within: str = _within()
+
+
+@dataclass(frozen=True)
+class ExpressionOptions:
+    """`recipe`, as stored runs call it: a region expression as JSON; `{}` is all d entries. `stored` gives the
+    regions of the runs it names."""
+
+    recipe: str = option(
+        "{}", "Region (JSON)", 'What the region is, such as {"layers": [0, 1], "kinds": ["value"]}; the Surgery page '
+        "writes it for you.", parse=lambda value: canonical(parsed(value)),  # type: ignore[arg-type]
+        expects="a region expression",
+    )  # fmt: skip
+    stored: Stored | None = filled(None, "name runs in the recipe")
+
+
+@dataclass(frozen=True)
+class LayersOptions:
+    """`all` is every block, which is every graftable entry."""
+
+    layers: str = option(
+        EVERY, "Layers", "Numbers from 0 with commas, such as 0,1; all takes every layer.", parse=layers_text,
+        expects="the numbers of layers such as 0,1, or all",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KindsOptions:
+    """`all` is every kind, which is every graftable entry."""
+
+    kinds: str = option(
+        EVERY, "Module kinds", f"With commas, from {', '.join(KINDS)}; all takes every kind.", parse=kinds_text,
+        expects=f"module kinds such as query,value (known: {', '.join(KINDS)}), or all",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FisherOptions:
+    """Training examples over which the information is averaged.
+
+    The paper gives no number; 1,024 is the batch of its learned mask (PAPER.md, section 5).
+    """
+
+    examples: int = _examples(1024)
+
+
+@dataclass(frozen=True)
+class LotteryOptions:
+    """The others are those of `learned-ranked`."""
+
+    by: str = option(
+        "learned", "Choose by", "The paper's learned mask, started at the largest weights, or only their magnitude.",
+        choices=("learned", "magnitude"),
+    )  # fmt: skip
+    steps: int = _steps(50)
+    batch_size: int = _batch_size(128)
+    lr: float = _lr(0.0)
+    bias: float = _bias()
+
+
+# Costs: what a search does to a model, so that runs.estimate can say how long it takes.
+
+SCORED_EXAMPLES = 512  # of a split, for each rounded mask that `learned` compares
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a search works on: graftable entries `d`, classes, examples by split, the largest size in entries."""
+
+    d: int
+    labels: int
+    train: int
+    validation: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One search: examples forward and backward, examples forward, steps over the d entries, further seconds that
+    need no model, vectors of d float32 held, further bytes."""
+
+    backward: float = 0
+    forward: float = 0
+    steps: int = 1
+    seconds: float = 0
+    vectors: float = 1.0
+    bytes: float = 0
+
+
+def _stepwise(vectors: float) -> Callable[[Any, Workload], Cost]:
+    def cost(o: StagewiseOptions, work: Workload) -> Cost:
+        return Cost(backward=o.steps * min(o.batch_size, work.train), steps=o.steps, vectors=vectors)
+
+    return cost
+
+
+def _held(vectors: float) -> Callable[[Any, Workload], Cost]:
+    return lambda o, work: Cost(vectors=vectors)
+
+
+def _learned_cost(o: LearnedOptions, work: Workload) -> Cost:
+    scored = (o.steps // o.score_every + 2) * min(SCORED_EXAMPLES, work.validation)
+    return Cost(backward=o.steps * min(o.batch_size, work.train), forward=scored, steps=o.steps, vectors=4)
+
+
+def _first_order_cost(o: FirstOrderOptions, work: Workload) -> Cost:
+    return Cost(backward=min(o.examples, work.train), vectors=2)
+
+
+def _linearized_cost(o: LinearizedOptions, work: Workload) -> Cost:
+    candidates = max(o.candidate_share * work.d, 2 * min(work.size, work.d / 2))
+    differences = max(1, work.labels - 1)
+    rows = min(o.examples, work.train, o.jacobian_gib * 2**30 / (4 * candidates * differences))
+    jacobian = 4 * rows * differences * candidates
+    each = 1.2 * rows * differences * o.rounds  # one at a time is slower than in batches
+    return Cost(backward=each, steps=0, seconds=o.rounds * o.iterations * 3 * jacobian / 1e10, bytes=jacobian)
+
+
+def _fisher_cost(o: FisherOptions, work: Workload) -> Cost:
+    rows = min(o.examples, work.train)
+    return Cost(backward=1.2 * rows * max(1, work.labels - 1), steps=round(rows * work.labels), vectors=4)
+
+
+# The rows.
+
+
+@dataclass(frozen=True)
+class Localizer:
+    """A named way to choose a region.
+
+    `title` stands in legends and sentences, `run` is "module:function" of its generator, `color`, `marker` and `dash`
+    are plotly's. `budgeted`: it returns exactly the size asked for; otherwise the size is an outcome. `nested`: a
+    smaller region is the beginning of a larger one's ranking. `seeded`: the seed changes the outcome. `rest`: what
+    the graftable entries outside the region are: the base's values, or zero. `method` is its graft in tables of
+    studies, where the paper's comparisons have names of their own.
+    """
+
+    name: str
+    title: str
+    sentence: str
+    source: str
+    run: str
+    options: type
+    budgeted: bool
+    nested: bool
+    seeded: bool
+    cost: Callable[[Any, Workload], Cost]
+    color: str
+    marker: str
+    dash: str
+    rest: Literal["base", "zero"] = "base"
+    method: str = "graft"
+
+    @property
+    def is_one_search(self) -> bool:
+        """Whether one search answers all sizes asked for."""
+        return self.nested or not self.budgeted
+
+    @property
+    def is_from_paper(self) -> bool:
+        """Whether the paper uses or compares it."""
+        return self.source.startswith(PAPER)
+
+    @property
+    def shown_options(self) -> tuple[Option, ...]:
+        """The options that people may set, in order."""
+        return tuple(
+            replace(f.metadata["option"], name=f.name, default=f.default)
+            for f in fields(self.options)
+            if "option" in f.metadata
+        )
+
+    def option(self, name: str) -> Option | None:
+        """The option of this name, None if the localizer has none."""
+        return next((row for row in self.shown_options if row.name == name), None)
+
+    def make_options(self, given: Mapping[str, Any]) -> Any:
+        """The options with the given values in place of defaults; raises BadInput for an unknown or wrong one."""
+        known = {f.name for f in fields(self.options)}
+        rows = {row.name: row for row in self.shown_options}
+        for name in given:
+            if name not in known:
+                allowed = ", ".join(rows) or "none"
+                raise BadInput(f"the localizer '{self.name}' has no option '{name}'; it has: {allowed}.")
+        return self.options(
+            **{name: rows[name].read(value) if name in rows else value for name, value in given.items()}
+        )
+
+    def search(self, problem: Problem, size: int, *, seed: int, options: Any, resume: State | None = None) -> Search:
+        """The steps of a search, and at its end what it found; imports torch."""
+        module, _, function = self.run.partition(":")
+        state = {} if resume is None else {"resume": resume}  # one that yields no state need not take the word
+        return getattr(import_module(module), function)(problem, size, seed=seed, options=options, **state)
+
 
 LOCALIZERS: dict[str, Localizer] = {
     row.name: row
     for row in (
         Localizer(
-            "stagewise", "Stagewise", stagewise, StagewiseOptions, True, False, True, OURS,
-            "Grows and mends the region a few entries at a time, each judged at the graft as it then stands.",
+            "stagewise", "stagewise",
+            "Grows the region a few parameters at a time and drops those that stop helping, judged at the current "
+            "graft.",
+            OURS, "skillviz.core.localizers.stagewise:stagewise", StagewiseOptions,
+            budgeted=True, nested=False, seeded=True, cost=_stepwise(0.5),
+            color="#1D5FD1", marker="square", dash="solid",
         ),
         Localizer(
-            "frank-wolfe", "Frank-Wolfe", frank_wolfe, FrankWolfeOptions, True, False, True, OURS,
-            "Moves a fractional region of fixed size towards the entries that gain most, then rounds it.",
+            "frank-wolfe", "Frank-Wolfe",
+            "Moves a fractional region of fixed size towards the parameters that gain most, then rounds it.",
+            OURS, "skillviz.core.localizers.frank_wolfe:frank_wolfe", FrankWolfeOptions,
+            budgeted=True, nested=False, seeded=True, cost=_stepwise(1.6),
+            color="#8B3FD9", marker="triangle-up", dash="longdash",
         ),
         Localizer(
-            "linearized", "Linearized", linearized, LinearizedOptions, True, False, True, OURS,
-            "Solves a convex problem on the model linearized in its entries: the fast one.",
+            "linearized", "linearized",
+            "Solves a convex problem on the model linearized in its parameters: the fast one.",
+            OURS, "skillviz.core.localizers.linearized:linearized", LinearizedOptions,
+            budgeted=True, nested=False, seeded=True, cost=_linearized_cost,
+            color="#D6247F", marker="pentagon", dash="dashdot",
         ),
         Localizer(
-            "learned", "Learned mask", learned, LearnedOptions, False, False, True, f"{PAPER}, Eq. 3-4",
-            "The published learned mask with its own constants; its size is an outcome.",
+            "learned", "learned",
+            "The paper's learned mask with its own constants; its size is an outcome.",
+            f"{PAPER}, Eq. 3-4", "skillviz.core.localizers.learned:learned", LearnedOptions,
+            budgeted=False, nested=False, seeded=True, cost=_learned_cost,
+            color="#0085AD", marker="star", dash="8px,3px",
         ),
         Localizer(
-            "learned-ranked", "Learned mask, ranked", learned_ranked, RankedOptions, True, False, True, OURS,
-            "The learned mask with a calibrated learning rate, cut at the size asked for.",
+            "learned-ranked", "learned, ranked",
+            "The learned mask with a calibrated learning rate, cut at exactly the chosen size.",
+            OURS, "skillviz.core.localizers.learned:learned_ranked", RankedOptions,
+            budgeted=True, nested=False, seeded=True, cost=_stepwise(4),
+            color="#7A7D00", marker="triangle-down", dash="longdashdot",
         ),
         Localizer(
-            "first-order", "First-order", first_order, FirstOrderOptions, True, True, True, OURS,
-            "One gradient at the base: the entries whose fine-tuned value lowers the loss most on their own.",
+            "first-order", "first-order",
+            "One gradient at the base: the parameters whose fine-tuned value lowers the loss most on its own.",
+            OURS, "skillviz.core.localizers.simple:first_order", FirstOrderOptions,
+            budgeted=True, nested=True, seeded=True, cost=_first_order_cost,
+            color="#C8143F", marker="x", dash="dash",
         ),
         Localizer(
-            "movement", "Top movement", movement, MovementOptions, True, True, False, f"{PAPER}, Fig. 2",
-            "The entries that moved most in fine-tuning.",
+            "movement", "top movement", "The parameters that fine-tuning moved most.",
+            f"{PAPER}, Fig. 2", "skillviz.core.localizers.simple:movement", MovementOptions,
+            budgeted=True, nested=True, seeded=False, cost=_held(2), method="graft_movement",
+            color="#7D5F3A", marker="square-open", dash="5px,5px",
         ),
         Localizer(
-            "random", "Random", random, NoOptions, True, True, True, f"{PAPER}, Fig. 2",
-            "A uniform draw: the control.",
+            "random", "random", "A uniform draw: the control.",
+            f"{PAPER}, Fig. 2", "skillviz.core.localizers.simple:random", NoOptions,
+            budgeted=True, nested=True, seeded=True, cost=_held(4), method="graft_random",
+            color="#B56576", marker="cross", dash="dot",
         ),
         Localizer(
-            "recipe", "By hand", by_recipe, RecipeOptions, False, False, False, OURS,
-            "The layers, kinds, rows and stored regions that a recipe names; its size is what it describes.",
+            "recipe", "by hand",
+            "The layers, kinds, rows and stored regions that you name; its size is what they hold.",
+            OURS, "skillviz.core.localizers.expression:by_hand", ExpressionOptions,
+            budgeted=False, nested=False, seeded=False, cost=_held(3),
+            color="#D050C8", marker="triangle-left", dash="4px,2px",
         ),
         Localizer(
-            "biases", "Biases", biases, NoOptions, False, False, False, f"{PAPER}, Fig. 4a",
-            "All biases, those of LayerNorm too: what BitFit trains. Its size is theirs.",
+            "biases", "biases",
+            "All biases, including those of LayerNorm: what BitFit trains.",
+            f"{PAPER}, Fig. 4a", "skillviz.core.localizers.parts:biases", NoOptions,
+            budgeted=False, nested=False, seeded=False, cost=_held(2), method="graft_biases",
+            color="#A075BC", marker="triangle-right", dash="6px,2px,2px,2px",
         ),
         Localizer(
-            "layers", "Whole layers", layers, LayersOptions, False, False, False, OURS,
-            "Every graftable entry of the layers named, all of them by default; its size is theirs.",
+            "layers", "whole layers",
+            "Every graftable parameter of the layers you name; all layers by default.",
+            OURS, "skillviz.core.localizers.parts:layers", LayersOptions,
+            budgeted=False, nested=False, seeded=False, cost=_held(3),
+            color="#11A011", marker="hexagon2", dash="9px,4px",
         ),
         Localizer(
-            "kinds", "Whole module kinds", kinds, KindsOptions, False, False, False, OURS,
-            "Every graftable entry of the module kinds named, all of them by default; its size is theirs.",
+            "kinds", "whole kinds",
+            "Every graftable parameter of the module kinds you name; all kinds by default.",
+            OURS, "skillviz.core.localizers.parts:kinds", KindsOptions,
+            budgeted=False, nested=False, seeded=False, cost=_held(3),
+            color="#9900FF", marker="octagon", dash="2px,3px",
         ),
         Localizer(
-            "fisher", "Fisher (FISH mask)", fisher, FisherOptions, True, True, True, f"{PAPER}, Table 8",
-            "The entries with the most Fisher information of the base model on the task; fine-tuning is not looked at.",
+            "fisher", "Fisher",
+            "The FISH mask: the parameters with the most Fisher information of the base model on the task. It does "
+            "not look at the fine-tuned model.",
+            f"{PAPER}, Table 8", "skillviz.core.localizers.fisher:fisher", FisherOptions,
+            budgeted=True, nested=True, seeded=True, cost=_fisher_cost, method="graft_fish",
+            color="#FF0000", marker="star-triangle-up", dash="6px,3px,1px,3px",
         ),
         Localizer(
-            "lottery", "Lottery ticket (control: the rest is zero)", lottery, LotteryOptions, True, False, True,
-            f"{PAPER}, Fig. 4b",
+            "lottery", "lottery (control: the rest is zero)",
             "A control: the rest is zero instead of the base's values, and the region is learned for that.",
-            rest="zero",
+            f"{PAPER}, Fig. 4b", "skillviz.core.localizers.lottery:lottery", LotteryOptions,
+            budgeted=True, nested=False, seeded=True, cost=_stepwise(5), rest="zero", method="graft_lottery",
+            color="#FF00FE", marker="asterisk-open", dash="1px,4px",
         ),
     )
 }  # fmt: skip
 
 DEFAULT_LOCALIZER = "stagewise"
+BY_HAND = "recipe"
+"""The localizer of a region made by hand, as stored runs and the command line call it."""
 
 
 def localizer(name: str) -> Localizer:
@@ -183,3 +577,13 @@ def localizer(name: str) -> Localizer:
     if name not in LOCALIZERS:
         raise UnknownLocalizer(f"'{name}' is not a localizer; known: {', '.join(LOCALIZERS)}.")
     return LOCALIZERS[name]
+
+
+def rest_of(name: str) -> str:
+    """What the graftable entries outside a region of this localizer are: `base`, or `zero` for a control."""
+    return LOCALIZERS[name].rest if name in LOCALIZERS else "base"
+
+
+def has_outcome_size(name: str) -> bool:
+    """Whether the size of this localizer's regions is what comes out, not what was asked for."""
+    return name in LOCALIZERS and not LOCALIZERS[name].budgeted

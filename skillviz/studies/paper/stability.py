@@ -63,7 +63,7 @@ def stability_rows(
 
 def resampled(session: Session, run: Run) -> list[Region]:
     """The linearized regions of bootstrap samples of the run's training examples, of the run's size."""
-    from skillviz.core.localizers.linearized import LinearizedOptions
+    from skillviz.core.localizers.table import LinearizedOptions
     from skillviz.core.stability import bootstrap_regions
 
     pair, encoded = session.pair(run.spec), session.encoded(run.spec)

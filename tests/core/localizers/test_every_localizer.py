@@ -37,7 +37,7 @@ BUDGETED = [name for name, row in LOCALIZERS.items() if row.budgeted]
 
 def start(name: str, problem: Problem, size: int, seed: int = 0, **options: Any) -> Search:
     row = localizer(name)
-    return row.run(problem, size, seed=seed, options=row.make_options({**QUICK.get(name, {}), **options}))
+    return row.search(problem, size, seed=seed, options=row.make_options({**QUICK.get(name, {}), **options}))
 
 
 def finish(search: Search) -> tuple[list[Step], Found]:
@@ -182,7 +182,7 @@ def learned_pairs() -> list[Problem]:
 def loss_of(problem: Problem, name: str, size: int) -> float:
     """The training loss of the graft that a localizer finds."""
     row, searched = localizer(name), {"steps": 20} if "steps" in QUICK.get(name, {}) else {}
-    _, found = finish(row.run(problem, size, seed=0, options=row.make_options(searched)))
+    _, found = finish(row.search(problem, size, seed=0, options=row.make_options(searched)))
     problem.set_region(torch.from_numpy(found.order))
     loss = problem.train.loss()
     problem.reset()
@@ -212,7 +212,7 @@ def test_options_are_cast_and_checked() -> None:
     row = localizer("stagewise")
     options = row.make_options({"steps": "20", "start_share": "0.5"})
     assert (options.steps, options.start_share, options.batch_size) == (20, 0.5, row.options().batch_size)
-    assert localizer("learned").make_options({"base_indices": [3, 4]}).base_indices == (3, 4)
+    assert localizer("learned").make_options({"base_indices": (3, 4)}).base_indices == (3, 4)
     with pytest.raises(BadInput, match="no option 'step'; it has: steps"):
         row.make_options({"step": 3})
     with pytest.raises(BadInput, match="has no option 'steps'; it has: none"):

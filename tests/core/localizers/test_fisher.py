@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers import fisher as module
-from skillviz.core.localizers.fisher import FisherOptions, add_information, fisher
+from skillviz.core.localizers.fisher import add_information, fisher
+from skillviz.core.localizers.table import FisherOptions
 from skillviz.core.problem import Problem
 from tests.core.localizers.test_every_localizer import finish
 from tests.core.localizers.test_searches import both

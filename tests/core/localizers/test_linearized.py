@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.convex import Linear, minimise, project
-from skillviz.core.localizers.linearized import LinearizedOptions, Reports, linearize, linearized, rounded
+from skillviz.core.localizers.linearized import Reports, linearize, linearized, rounded
+from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.problem import Problem
 from tests.core.problems import examples, model_of, problem_of, table_of, tiny_problem
 from tests.reference.convex import slow_loss, slow_minimum, slow_project

@@ -11,8 +11,8 @@ import torch
 
 from skillviz.core.composition import makeup
 from skillviz.core.localizers.eligible import biases_of
-from skillviz.core.localizers.learned import RankedOptions, learned_ranked
-from skillviz.core.localizers.table import localizer
+from skillviz.core.localizers.learned import learned_ranked
+from skillviz.core.localizers.table import RankedOptions, localizer
 from skillviz.core.parameters import graftable
 from skillviz.core.problem import Problem
 from skillviz.errors import BadInput, BadSize
@@ -22,7 +22,7 @@ from tests.core.problems import tiny_problem
 
 def found(name: str, problem: Problem, size: int = 5, seed: int = 0, **options: Any) -> np.ndarray:
     row = localizer(name)
-    return finish(row.run(problem, size, seed=seed, options=row.make_options(options)))[1].order
+    return finish(row.search(problem, size, seed=seed, options=row.make_options(options)))[1].order
 
 
 def inside(problem: Problem, order: np.ndarray) -> set[str]:
@@ -84,14 +84,15 @@ def test_layers_and_kinds_are_whole() -> None:
     parts = [found("layers", problem, layers=text) for text in ("0", "1")]
     assert sorted(np.concatenate(parts).tolist()) == list(range(problem.d))
     assert {".".join(n.split(".")[2:4]) for n in inside(problem, parts[1])} == {"layer.1"}
-    region = localizer("kinds").run(problem, 1, seed=0, options=localizer("kinds").make_options({"kinds": "value,key"}))
+    options = localizer("kinds").make_options({"kinds": "value,key"})
+    region = localizer("kinds").search(problem, 1, seed=0, options=options)
     rows = makeup(finish(region)[1].region(table), table)
     chosen = rows.groupby("kind")["selected"].sum()
     totals = rows.groupby("kind")["total"].sum()
     assert set(chosen[chosen > 0].index) == {"value", "key"}
     assert (chosen[["value", "key"]] == totals[["value", "key"]]).all()
     for name in ("layers", "kinds"):
-        steps, whole = finish(localizer(name).run(problem, 1, seed=0, options=localizer(name).make_options({})))
+        steps, whole = finish(localizer(name).search(problem, 1, seed=0, options=localizer(name).make_options({})))
         assert len(whole.order) == problem.d and "the whole of what can be grafted" in whole.notes[0]
         assert steps[0].size == problem.d
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.core.localizers.expression import RecipeOptions
 from skillviz.core.localizers.record import Found
-from skillviz.core.localizers.table import localizer
+from skillviz.core.localizers.table import ExpressionOptions, localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
@@ -32,7 +31,7 @@ RECIPES: list[dict[str, Any]] = [
 def found(problem: Problem, recipe: Any, stored: Any = None) -> Found:
     row = localizer("recipe")
     options = row.make_options({"recipe": recipe})
-    search = row.run(problem, 1, seed=0, options=RecipeOptions(options.recipe, stored))
+    search = row.search(problem, 1, seed=0, options=ExpressionOptions(options.recipe, stored))
     step = next(search)
     assert (step.step, step.total, step.removed) == (1, 1, 0)
     with pytest.raises(StopIteration) as end:

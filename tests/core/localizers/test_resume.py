@@ -46,7 +46,7 @@ def problem_for(**changes: Any) -> Problem:
 
 def run(problem: Problem, name: str, size: int, resume: State | None = None) -> Any:
     row = localizer(name)
-    return row.run(problem, size, seed=3, options=row.make_options(OPTIONS.get(name, {})), resume=resume)
+    return row.search(problem, size, seed=3, options=row.make_options(OPTIONS.get(name, {})), resume=resume)
 
 
 def whole(problem: Problem, name: str, size: int, resume: State | None = None) -> tuple[list[Step], Found]:
@@ -129,7 +129,7 @@ def test_the_best_mask_of_before_the_cut_is_kept() -> None:
     problem = problem_for()
 
     def steps_and_found(resume: State | None = None) -> tuple[list[State], Found]:
-        search, states = row.run(problem, 1, seed=0, options=options, resume=resume), []
+        search, states = row.search(problem, 1, seed=0, options=options, resume=resume), []
         while True:
             try:
                 step = next(search)

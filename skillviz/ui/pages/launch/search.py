@@ -8,11 +8,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
-from skillviz.core.localizers.described import LOCALIZERS, Described, Option
-from skillviz.errors import SkillvizError
+from skillviz.core.localizers.table import BY_HAND, LOCALIZERS, Localizer, Option
+from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen as taken
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.region_expression import NAME as BY_HAND  # made on the page Surgery
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.show import text
 from skillviz.show.glossary import about
@@ -29,25 +28,25 @@ def search(choices: Choices) -> None:
     """The localizer with its options, the sizes and the seeds."""
     with st.container(border=True):
         st.markdown("### 3 · A search", help=about("localizer", "region", "size"))
-        names = [name for name in LOCALIZERS if name != BY_HAND]
+        names = [name for name in LOCALIZERS if name != BY_HAND]  # made on the page Surgery
         first = str(RunSpec.model_fields["localizer"].default)
         name = form.one_of(
             "new.method", "Localizer", names, first, shown=lambda n: localizer_style(n).title,
             help="The method that chooses the region. `stagewise` is the most exact for its time, `linearized` the "
             "fastest, `learned` the paper's; the others are what these are compared with.",
         )  # fmt: skip
-        described = LOCALIZERS[name]
+        row = LOCALIZERS[name]
         choices.values["localizer"] = name
-        st.caption(described.sentence)
-        _sizes(choices, described)
-        _seeds(choices, described)
-        if described.options:
+        st.caption(row.sentence)
+        _sizes(choices, row)
+        _seeds(choices, row)
+        if row.shown_options:
             told = st.container()
             with st.expander("Options of this localizer"):
-                _options(choices, described, told)
+                _options(choices, row, told)
 
 
-def _sizes(choices: Choices, described: Described) -> None:
+def _sizes(choices: Choices, row: Localizer) -> None:
     sizes = form.several(
         "new.size", "Region sizes", SIZES, (SMALL if choices.demo else "0.1%",),
         help="A percentage of the graftable parameters (0.1%), a count (10646) or a share (0.001). The first is the "
@@ -65,12 +64,12 @@ def _sizes(choices: Choices, described: Described) -> None:
             counts.append(f"{size} is {formats.counted(parse_size(size, d), 'entry')}")
         except SkillvizError as error:
             choices.refuse(str(error.args[0]))
-    outcome = "" if described.budgeted else " This localizer's size is an outcome: sizes are only where it begins."
-    each = " Each size is searched for on its own." if described.budgeted and not described.nested and sizes[1:] else ""
+    outcome = "" if row.budgeted else " This localizer's size is an outcome: sizes are only where it begins."
+    each = " Each size is searched for on its own." if row.budgeted and not row.nested and sizes[1:] else ""
     st.caption(f"{'; '.join(counts)}.{each}{outcome}" if counts else outcome)
 
 
-def _seeds(choices: Choices, described: Described) -> None:
+def _seeds(choices: Choices, row: Localizer) -> None:
     typed = form.words(
         "new.seeds", "Seeds", "0", placeholder="0, or 0-4",
         help="A seed fixes the search's random choices. Several (0, 1, 2 or 0-4) make a job and a run each, and show "
@@ -81,29 +80,29 @@ def _seeds(choices: Choices, described: Described) -> None:
     except SkillvizError as error:
         choices.refuse(str(error.args[0]))
         return
-    if len(choices.seeds) > 1 and not described.seeded:
+    if len(choices.seeds) > 1 and not row.seeded:
         st.caption("This localizer makes no random choice: all seeds will give the same region.")
 
 
-def _options(choices: Choices, described: Described, told: DeltaGenerator) -> None:
+def _options(choices: Choices, row: Localizer, told: DeltaGenerator) -> None:
     """One field for each option; what is left empty stays the default, and out of the spec.
 
     What a spec had and these fields do not is said in `told`, which is not folded away.
     """
     given: dict[str, Any] = {}
-    for option in described.options:
-        name, help = f"new.{described.name}.{option.name}", option.sentence
+    for option in row.shown_options:
+        name, help = f"new.{row.name}.{option.name}", option.sentence
         if option.choices:
             offered, default = list(option.choices), str(option.default)
             value: Any = form.one_of(name, option.title, offered, default, help=help, told=told)
             given |= {option.name: value} if value != option.default else {}
             continue
-        if option.read is not None:
+        if option.parse is not None:
             given |= _typed(choices, name, option)
             continue
         is_whole = isinstance(option.default, int)
         value = form.number(
-            name, option.title, None, low=1 if is_whole else 0, high=option.most, is_whole=is_whole, help=help,
+            name, option.title, None, low=1 if is_whole else 0, high=option.high, is_whole=is_whole, help=help,
             placeholder=f"{option.default:,}" if is_whole else f"{option.default:g}",
         )  # fmt: skip
         given |= {option.name: value} if value is not None else {}
@@ -114,11 +113,10 @@ def _options(choices: Choices, described: Described, told: DeltaGenerator) -> No
 
 def _typed(choices: Choices, name: str, option: Option) -> dict[str, Any]:
     """An option that is typed as a text, where it is not the default; one that cannot be read is refused."""
-    assert option.read is not None
     typed = form.words(name, option.title, "", help=option.sentence, placeholder=str(option.default))
     try:
-        value = option.read(typed or option.default)
-    except ValueError:
+        value: Any = option.read(typed or option.default)
+    except BadInput:
         choices.refuse(f"{option.title}: '{text.plain(typed)}' cannot be read. {option.sentence}")
         return {}
     return {option.name: value} if value != option.default else {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from skillviz.core import formats
-from skillviz.core.localizers.described import LOCALIZERS, Described, Value
+from skillviz.core.localizers.table import LOCALIZERS, Localizer, Value
 from skillviz.errors import BadInput
 from skillviz.models.local_models import Found
 from skillviz.plots.theme import localizer_style
@@ -19,7 +19,6 @@ LEAST = {"max_train": 128, "max_validation": 100, "max_test": 100}  # examples w
 SPLIT = {"max_train": "train", "max_validation": "validation", "max_test": "test"}
 MOST_SEEDS = 20
 PAPER_SHARE = 1e-4
-COMPARED = ("movement", "random", "biases", "fisher", "lottery")  # the paper's own comparisons
 PAPER_STEPS, PAPER_BATCH, PAPER_SHOTS = 100, 1024, (64, 4096)
 OPENING = (
     "A localization finds the small region of parameters that carries what fine-tuning taught. Choose two models, a "
@@ -72,10 +71,10 @@ def model(found: Found) -> str:
 
 def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs: int) -> str:
     """What pressing the button does, in one sentence."""
-    described = LOCALIZERS[spec.localizer]
+    row = LOCALIZERS[spec.localizer]
     name = localizer_style(spec.localizer).title
     shares = [f"{size:,} ({formats.share(size / d)})" for size in sizes] if d and sizes else list(spec.sizes)
-    what = f"a region of **{formats.listed(shares, 4)}**" if described.budgeted else "a region whose size is an outcome"
+    what = f"a region of **{formats.listed(shares, 4)}**" if row.budgeted else "a region whose size is an outcome"
     of = f" of {d:,} graftable parameters" if d else ""
     runs = "" if jobs == 1 else f", {jobs} times with different seeds"
     pair = f"{text.last_part(spec.base)} → {text.last_part(spec.finetuned)}"
@@ -100,23 +99,23 @@ def expected(found: Estimate, jobs: int, free: int, queued: int) -> str:
 
 def paper(spec: RunSpec, shares: Sequence[float], readout: str, counts: Mapping[str, int]) -> list[str]:
     """Where these choices differ from the paper's, a sentence each."""
-    described = LOCALIZERS[spec.localizer]
-    return [*_method(spec, described, shares), *_data(spec, counts), *_asked(readout)]
+    row = LOCALIZERS[spec.localizer]
+    return [*_method(spec, row, shares), *_data(spec, counts), *_asked(readout)]
 
 
-def _method(spec: RunSpec, described: Described, shares: Sequence[float]) -> list[str]:
+def _method(spec: RunSpec, row: Localizer, shares: Sequence[float]) -> list[str]:
     name = localizer_style(spec.localizer).title
     if spec.localizer == "learned":
         given = {**spec.options, "steps": spec.steps, "batch_size": spec.batch_size}
-        return [_option(o.title, v, o.paper) for o in described.options if (v := _value(given, o)) != o.paper]
-    role = "is a comparison there" if spec.localizer in COMPARED else "is skillviz's own"
-    keeps = "keeps to the size" if described.budgeted else "has a size of its own"
+        return [_option(o.title, v, o.paper) for o in row.shown_options if (v := _value(given, o)) != o.paper]
+    role = "is a comparison there" if row.is_from_paper else "is skillviz's own"
+    keeps = "keeps to the size" if row.budgeted else "has a size of its own"
     said = [f"Localizer: the paper learns a mask whose size is an outcome; {name} {role} and {keeps}."]
-    if described.rest == "zero":
+    if row.rest == "zero":
         said.append(
             "This is a control: outside the region the model is zero, so it is no graft and cannot be exported."
         )
-    steps, batch = described.option("steps"), described.option("batch_size")
+    steps, batch = row.option("steps"), row.option("batch_size")
     if steps and batch:
         here = f"{spec.steps or steps.default} steps of {spec.batch_size or batch.default} examples"
         said.append(f"Search: {here} here, {PAPER_STEPS} steps of {PAPER_BATCH:,} in the paper.")
