@@ -1,14 +1,14 @@
-"""Where the worker of a store is met: a private folder of this user with a socket, a token, a lock and a log.
+"""Where the worker of a store listens: a private folder of this user with a socket, a token, a lock and a log.
 
 The folder is not in the store: a socket's path may have about a hundred letters only, and a store may lie on a
-network disk, where sockets do not work.
+network disk, where sockets do not work. A socket is named after its worker's token, so that whoever reads the token
+has both or neither.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 import tempfile
 from dataclasses import dataclass
@@ -27,19 +27,23 @@ class Address:
 
     folder: Path
 
+    def socket_of(self, token: str) -> Path:
+        """The Unix domain socket of the worker with this token."""
+        return self.folder / f"socket-{token[:8]}"
+
     @property
     def socket(self) -> Path:
-        """The Unix domain socket."""
-        return self.folder / "socket"
+        """The socket of the worker that listens now; no file where there is none."""
+        return self.socket_of(self.read_token())
 
     @property
     def token(self) -> Path:
-        """The file of the word that every request must bring; readable by this user alone."""
+        """The file of the secret that a client must know; readable by this user alone."""
         return self.folder / "token"
 
     @property
     def lock(self) -> Path:
-        """Held by whoever starts a worker, so that one is started."""
+        """Locked by whoever starts a worker, so that one is started."""
         return self.folder / "lock"
 
     @property
@@ -53,14 +57,13 @@ class Address:
             folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
             _check(folder)
 
-    def new_token(self) -> str:
-        """A fresh token, put into its file."""
-        token = secrets.token_hex(32)
-        self.token.unlink(missing_ok=True)
-        handle = os.open(self.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
+    def publish(self, token: str) -> None:
+        """Puts the token of a worker that listens into its file, whole."""
+        draft = self.token.with_name("token.new")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(token)
-        return token
+        draft.replace(self.token)
 
     def read_token(self) -> str:
         """The token of the worker that listens now; empty where there is none."""
@@ -87,10 +90,10 @@ def _root() -> Path:
 
 
 def _check(folder: Path) -> None:
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise LiveError(
-            f"{folder} is not a folder of yours, so no worker can be met there; name another place in ${ENVIRONMENT}."
+            f"{folder} is not a folder of yours, so no worker can listen there; name another place in ${ENVIRONMENT}."
         )
-    if stat.S_IMODE(found.st_mode) != PRIVATE:
+    if stat.S_IMODE(status.st_mode) != PRIVATE:
         folder.chmod(PRIVATE)

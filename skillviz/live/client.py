@@ -1,12 +1,13 @@
-"""Asking the worker: starts one where none listens, and gives each answer to its own request. Without torch."""
+"""Requests to the worker, which is started where none listens. Without torch."""
 
 from __future__ import annotations
 
 import secrets
-import socket
 import subprocess
 import sys
 import time
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,14 +15,15 @@ from filelock import FileLock, Timeout
 
 from skillviz.errors import LiveError
 from skillviz.live.address import ENVIRONMENT, Address, address_of
-from skillviz.live.protocol import VERSION, Line, Message, raise_error
+from skillviz.live.protocol import VERSION, Message, connect, raise_error, receive, send
 from skillviz.runs.child import environment
 
 SECONDS = 120.0  # a first request may load a model
 POLL_SECONDS = 0.02
 AGAIN_SECONDS = 0.2
 ATTEMPTS = 3
-LONGEST_LOG = 2**20  # bytes of a log that the next worker still goes on with
+TOO_LONG = "the worker took too long; ask for fewer examples, or wait until it is free."
+LONGEST_LOG = 2**20  # bytes of a log that the next worker still appends to
 
 _STARTED: list[subprocess.Popen[bytes]] = []
 """The workers that this process started and that may still run: their end is noticed here, not left to the system."""
@@ -62,7 +64,7 @@ class Client:
         }  # fmt: skip
         for _ in range(ATTEMPTS):
             with self._connected(end) as connection:
-                answer = _asked(connection, self.address, message, end)
+                answer = _answer(connection, message, end)
             if answer is not None:
                 return _value(answer, message["id"])
             time.sleep(AGAIN_SECONDS)
@@ -70,22 +72,22 @@ class Client:
 
     def is_running(self) -> bool:
         """Whether a worker listens."""
-        connection = _connection(self.address)
+        connection = _connection(self.address, time.monotonic() + SECONDS)
         if connection is None:
             return False
         connection.close()
         return True
 
-    def _connected(self, end: float) -> socket.socket:
+    def _connected(self, end: float) -> Connection:
         """A connection to the worker, which is started where there is none."""
-        found = _connection(self.address)
-        if found is not None:
-            return found
+        connection = _connection(self.address, end)
+        if connection is not None:
+            return connection
         try:
             self.address.open()
             with FileLock(self.address.lock, timeout=max(0.0, end - time.monotonic())):
-                found = _connection(self.address)  # another may have started it while this one waited for the lock
-                return found or self._started(end)
+                # another may have started it while this one waited for the lock
+                return _connection(self.address, end) or self._started(end)
         except Timeout as error:
             raise LiveError("another process has been starting the worker for too long; ask again.") from error
         except OSError as error:
@@ -94,23 +96,23 @@ class Client:
                 f"place in ${ENVIRONMENT}."
             ) from error
 
-    def _started(self, end: float) -> socket.socket:
+    def _started(self, end: float) -> Connection:
         self._make_store()
         words = [*self.command, "--address", str(self.address.folder), "--store", str(self.store)]
         words += [] if self.idle_seconds is None else ["--idle", str(self.idle_seconds)]
         _STARTED[:] = [process for process in _STARTED if process.poll() is None]
         with self._log() as log:
-            told = log.tell()
+            log_start = log.tell()
             process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=environment()
             )  # fmt: skip
         _STARTED.append(process)
         while time.monotonic() < end:
-            found = _connection(self.address)
-            if found is not None:
-                return found
+            connection = _connection(self.address, end)
+            if connection is not None:
+                return connection
             if process.poll() is not None:
-                raise LiveError(f"the worker could not be started: {_last_line(self.address.log, told)}")
+                raise LiveError(f"the worker could not be started: {_last_line(self.address.log, log_start)}")
             time.sleep(POLL_SECONDS)
         raise LiveError(f"the worker is still starting; ask again. Its log is {self.address.log}.")
 
@@ -132,41 +134,46 @@ class Client:
         return log.open("ab")
 
 
-def _connection(address: Address) -> socket.socket | None:
-    """A connection, None where nobody listens: no socket, or one that a dead worker left."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.connect(str(address.socket))
-        return connection
-    except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError):
-        connection.close()
+def _connection(address: Address, end: float) -> Connection | None:
+    """A connection, None where nobody listens: no worker, one that was killed, or one that ends just now."""
+    token = address.read_token()
+    if not token:
         return None
+    try:
+        return connect(address.socket_of(token), token, max(0.001, end - time.monotonic()))
+    except (FileNotFoundError, ConnectionError, EOFError):
+        return None
+    except BlockingIOError as error:
+        raise LiveError(TOO_LONG) from error
+    except AuthenticationError as error:
+        raise LiveError(f"the worker at {address.folder} refuses this user's token; end it and ask again.") from error
     except OSError as error:
-        connection.close()
         raise LiveError(f"the worker's socket {address.socket} cannot be used ({error}).") from error
 
 
-def _asked(connection: socket.socket, address: Address, message: Message, end: float) -> Message | None:
-    """The worker's answer, None where it ended before it took the request: that one may be asked again."""
-    line = Line(connection)
+def _answer(connection: Connection, message: Message, end: float) -> Message | None:
+    """The worker's answer, None where it ended before it took the request: that one may be sent again."""
     accepted = False
     try:
-        line.send({**message, "token": address.read_token()})
-        while True:
-            connection.settimeout(max(0.001, end - time.monotonic()))
-            answer = line.read()
-            if answer is None or answer.get("status") != "accepted":
+        send(connection, message)
+        while connection.poll(max(0.0, end - time.monotonic())):
+            answer = receive(connection)
+            if answer is None:
                 break
+            if answer.get("status") != "accepted":
+                return answer
             accepted = True
-    except TimeoutError as error:
-        raise LiveError("the worker took too long; ask for fewer examples, or wait until it is free.") from error
-    except OSError:
-        answer = None
-    if answer is None and accepted:
+        else:
+            raise LiveError(TOO_LONG)
+    except BlockingIOError as error:
+        raise LiveError(TOO_LONG) from error
+    except OSError:  # the worker is gone
+        pass
+    if accepted:
         raise LiveError(
             "the worker ended while it was answering (killed, or out of memory); the next request starts a new one."
         )
-    return answer
+    return None
 
 
 def _value(answer: Message, request_id: str) -> dict[str, Any]:

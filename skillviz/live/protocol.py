@@ -1,20 +1,26 @@
-"""What client and worker say to each other: one JSON object a line, arrays as raw bytes in base64. No pickle.
+"""The messages of client and worker: JSON over multiprocessing.connection, arrays as raw bytes in base64. No pickle.
 
-    request   {"version", "token", "id", "session", "topic" or null, "operation", "arguments"}
-    then      {"id", "status": "accepted"}             the worker has it; without this line it was never begun
+    request   {"version", "id", "session", "topic" or null, "operation", "arguments"}
+    then      {"id", "status": "accepted"}             the worker has it; without this message it was never begun
     then      {"id", "status": "ok", "value": {...}}   or
               {"id", "status": "error", "kind": <class of errors.py, or bug>, "message": "..."}
 
 An array in a value is {"__array__": {"dtype": "float32", "shape": [n, label], "data": base64, little endian}}.
+Before the first message each side proves to the other that it knows the worker's token.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import socket
+import struct
 from collections.abc import Mapping
 from math import prod
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, answer_challenge, deliver_challenge
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +28,11 @@ import numpy as np
 from skillviz import errors
 from skillviz.errors import LiveError, SkillvizError
 
-VERSION = 1
+VERSION = 2
 BUG = "bug"
 ARRAY = "__array__"
 DTYPES = ("float32", "float64", "int64", "bool")
-LONGEST = 256 * 2**20
-PIECE = 2**16
+LONGEST = 256 * 2**20  # bytes of a message
 
 Message = dict[str, Any]
 
@@ -36,51 +41,70 @@ class WorkerBug(RuntimeError):
     """An error in skillviz that showed in the worker; its message holds the worker's traceback."""
 
 
-class Line:
-    """A connection as lines of JSON. Reading gives None once the other side is gone."""
+def connect(path: Path, token: str, seconds: float) -> Connection:
+    """A connection to the worker at a socket, each side of which knows the token.
 
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self._rest = bytearray()
+    It waits at most `seconds` for a byte. Raises OSError, EOFError or AuthenticationError.
+    """
+    connection = Client(str(path), family="AF_UNIX")
+    try:
+        limit(connection, seconds)
+        answer_challenge(connection, token.encode())
+        deliver_challenge(connection, token.encode())
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, AssertionError):  # how answer_challenge rejects what is no challenge
+            raise AuthenticationError("something else listens on the worker's socket") from error
+        raise
+    return connection
 
-    def send(self, message: Mapping[str, Any]) -> None:
-        """Sends one message; raises OSError where the other side is gone."""
-        self.connection.sendall(encoded(message))
 
-    def read(self, longest: int = LONGEST) -> Message | None:
-        """The next message; raises LiveError where a line is too long or no message."""
-        searched = 0
-        while (end := self._rest.find(b"\n", searched)) < 0:
-            searched = len(self._rest)
-            if searched > longest:
-                raise LiveError(f"a message of more than {longest:,} bytes was refused; ask for less at once.")
-            piece = self.connection.recv(PIECE)
-            if not piece:
-                return None
-            self._rest += piece
-        line = bytes(self._rest[:end])
-        del self._rest[: end + 1]
-        return decoded(line)
+def admit(connection: Connection, token: str, seconds: float) -> None:
+    """The worker's side of `connect`; raises OSError, EOFError or AuthenticationError."""
+    limit(connection, seconds)
+    deliver_challenge(connection, token.encode())
+    try:
+        answer_challenge(connection, token.encode())
+    except AssertionError as error:
+        raise AuthenticationError("the client sent no challenge") from error
 
-    def is_closed(self) -> bool:
-        """Whether the other side has gone, without reading anything or waiting."""
-        try:
-            return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
+
+def limit(connection: Connection, seconds: float) -> None:
+    """From now on a read or write fails with BlockingIOError after so long without a byte."""
+    whole = int(seconds)
+    interval = struct.pack("ll", whole, max(1, int((seconds - whole) * 1e6)))
+    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        duplicate.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, interval)
+        duplicate.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, interval)
+
+
+def send(connection: Connection, message: Mapping[str, Any]) -> None:
+    """Sends one message; raises OSError where the other side is gone, TypeError for what JSON cannot hold."""
+    connection.send_bytes(encoded(message))
+
+
+def receive(connection: Connection, longest: int = LONGEST) -> Message | None:
+    """The next message, None where the other side is gone; raises LiveError where it is too long or no message."""
+    try:
+        data = connection.recv_bytes(longest)
+    except EOFError:
+        return None
+    except OSError as error:
+        if error.args != ("bad message length",):
+            raise
+        raise LiveError(f"a message of more than {longest:,} bytes was refused; ask for less at once.") from error
+    return decoded(data)
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
-    """One line of JSON, its newline included."""
-    return json.dumps(message, default=_plain, separators=(",", ":")).encode() + b"\n"
+    """The message as JSON; raises TypeError for what JSON cannot hold."""
+    return json.dumps(message, default=_plain, separators=(",", ":")).encode()
 
 
-def decoded(line: bytes) -> Message:
-    """The message of a line; raises LiveError where it is none."""
+def decoded(data: bytes) -> Message:
+    """The message of some bytes; raises LiveError where it is none."""
     try:
-        message = json.loads(line, object_hook=_restored)
+        message = json.loads(data, object_hook=_restored)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise LiveError(f"a message could not be read ({error}); is something else on this socket?") from error
     if not isinstance(message, dict):
@@ -96,7 +120,7 @@ def error_message(error: BaseException, traceback: str) -> Message:
 
 
 def raise_error(message: Mapping[str, Any]) -> None:
-    """Raises the error that a message tells of."""
+    """Raises the error of a message."""
     kind = getattr(errors, str(message.get("kind")), None)
     if isinstance(kind, type) and issubclass(kind, SkillvizError):
         raise kind(message.get("message", ""))
@@ -121,11 +145,11 @@ def _plain(value: Any) -> Any:
 def _restored(value: dict[str, Any]) -> Any:
     if value.keys() != {ARRAY}:
         return value
-    told = value[ARRAY]
-    name, shape = told["dtype"], tuple(int(k) for k in told["shape"])
+    stored = value[ARRAY]
+    name, shape = stored["dtype"], tuple(int(k) for k in stored["shape"])
     if name not in DTYPES:
         raise ValueError(f"an array of {name}")
-    data = base64.b64decode(told["data"], validate=True)
+    data = base64.b64decode(stored["data"], validate=True)
     array = np.frombuffer(data, dtype=np.dtype(name).newbyteorder("<")).astype(name)
     if len(array) != prod(shape):
         raise ValueError(f"an array of shape {shape} with {len(array)} entries")

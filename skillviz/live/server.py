@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import hmac
+import secrets
 import signal
-import socket
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
 
 from skillviz.errors import LiveError, SkillvizError
 from skillviz.live.address import Address
-from skillviz.live.protocol import VERSION, Line, Message, error_message
+from skillviz.live.protocol import VERSION, Message, admit, error_message, receive, send
 from skillviz.live.waiting import Request, Waiting
 from skillviz.runs.failure import is_out_of_memory
 
 IDLE_SECONDS = 600.0
 LOOK_SECONDS = 1.0  # how often it looks whether it should end
-GONE_SECONDS = 0.1  # how often it looks whether the one who asked is still there
-FIRST_SECONDS = 10.0  # a connection that says nothing for so long is closed
+GONE_SECONDS = 0.1  # how often it looks whether the client is still there
+FIRST_SECONDS = 10.0  # a connection that sends nothing for so long is closed
 LAST_SECONDS = 2.0  # how long the last answers may take to go out
 LONGEST_REQUEST = 16 * 2**20
 
@@ -42,24 +43,24 @@ class Server:
     def serve(self) -> None:
         """Answers until it was idle for so long, its store is gone, another has its address, or it is told to end.
 
-        Whoever was let in is answered; the socket is taken away first.
+        Requests that were accepted are answered; the token is removed first.
         """
         self.address.open()
-        token = self.address.new_token()
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.address.socket.unlink(missing_ok=True)
-        listener.bind(str(self.address.socket))
-        self.address.socket.chmod(0o600)
-        listener.listen(64)
-        threading.Thread(target=self._let_in, args=(listener, token), daemon=True).start()
+        token = secrets.token_hex(32)
+        for socket in self.address.folder.glob("socket-*"):  # of workers that were killed
+            socket.unlink(missing_ok=True)
+        listener = Listener(str(self.address.socket_of(token)), family="AF_UNIX", backlog=64)
+        self.address.socket_of(token).chmod(0o600)
+        self.address.publish(token)
+        threading.Thread(target=self._accept, args=(listener, token), daemon=True).start()
         try:
             self._answer_all(token)
         finally:
             if self._is_own(token):
-                self.address.socket.unlink(missing_ok=True)
                 self.address.token.unlink(missing_ok=True)
             self._turn_away()
-            listener.close()
+            with suppress(FileNotFoundError):  # another worker has removed the socket
+                listener.close()
 
     def end(self) -> None:
         """Has `serve` return after the request that is being answered."""
@@ -80,11 +81,11 @@ class Server:
         return idle or not self.store.is_dir() or not self._is_own(token)
 
     def _is_own(self, token: str) -> bool:
-        """Whether the address is still this worker's: another one would have put its own token there."""
-        return self.address.socket.exists() and self.address.read_token() == token
+        """Whether the address is still this worker's: another one would have published its own token."""
+        return self.address.socket_of(token).exists() and self.address.read_token() == token
 
     def _turn_away(self) -> None:
-        """Tells whoever still waits that the worker ends, and lets the last answers go out."""
+        """Tells the clients that still wait that the worker ends, and lets the last answers go out."""
         while (request := self.waiting.next(0)) is not None:
             request.finish(error_message(LiveError("the worker was told to end; ask again."), ""))
         for thread in list(self._attending):
@@ -100,31 +101,34 @@ class Server:
                 traceback.print_exc(file=sys.stderr)  # the log is where a bug is looked for
             return error_message(error, traceback.format_exc())
 
-    def _let_in(self, listener: socket.socket, token: str) -> None:
+    def _accept(self, listener: Listener, token: str) -> None:
         while True:
             try:
-                connection, _ = listener.accept()
+                connection = listener.accept()
             except OSError:
                 return
             threading.Thread(target=self._attend, args=(connection, token), daemon=True).start()
 
-    def _attend(self, connection: socket.socket, token: str) -> None:
-        """Reads one request, waits for its answer and sends it."""
+    def _attend(self, connection: Connection, token: str) -> None:
+        """Reads one request, waits for its answer and sends it; what is no client of this user is hung up on."""
         with connection, self._counted():
-            line = Line(connection)
             try:
-                connection.settimeout(FIRST_SECONDS)
-                message = line.read(LONGEST_REQUEST)
-                connection.settimeout(None)
+                admit(connection, token, FIRST_SECONDS)
+                message = receive(connection, LONGEST_REQUEST)
                 if message is None:
                     return
-                request = _request(message, token)
-                if self.waiting.add(request):  # a closed line: the client sees no `accepted` and starts another worker
-                    line.send({"id": request.id, "status": "accepted"})
-                    self._wait(request, line)
+                if message.get("version") != VERSION:
+                    raise LiveError(
+                        f"the worker speaks version {VERSION}, not {message.get('version')}; end it and ask again."
+                    )
+                request = Request.of(message)
+                if self.waiting.add(request):  # closed: the client sees no `accepted` and starts another worker
+                    send(connection, {"id": request.id, "status": "accepted"})
+                    self._wait(request, connection)
             except LiveError as error:
-                _try_to_send(line, error_message(error, ""))
-            except OSError:
+                with suppress(OSError):
+                    send(connection, {"id": "", **error_message(error, "")})
+            except (OSError, EOFError, AuthenticationError):
                 return
 
     @contextmanager
@@ -136,30 +140,15 @@ class Server:
         finally:
             self._attending.discard(threading.current_thread())
 
-    def _wait(self, request: Request, line: Line) -> None:
+    def _wait(self, request: Request, connection: Connection) -> None:
         while not request.done.wait(GONE_SECONDS):
-            if line.is_closed():
+            if connection.poll():  # a client sends nothing after its request: it is gone
                 self.waiting.withdraw(request)
                 return
         try:
-            line.send(request.answer)
+            send(connection, request.answer)
         except TypeError as error:
-            line.send({"id": request.id, **error_message(error, traceback.format_exc())})
-
-
-def _request(message: Message, token: str) -> Request:
-    if not hmac.compare_digest(str(message.get("token")).encode(), token.encode()):
-        raise LiveError("the request does not bring this worker's token; only its own user may ask it.")
-    if message.get("version") != VERSION:
-        raise LiveError(f"the worker speaks version {VERSION}, not {message.get('version')}; end it and ask again.")
-    return Request.of(message)
-
-
-def _try_to_send(line: Line, message: Message) -> None:
-    try:
-        line.send({"id": "", **message})
-    except OSError:
-        return
+            send(connection, {"id": request.id, **error_message(error, traceback.format_exc())})
 
 
 def end_on_signals(server: Server) -> None:

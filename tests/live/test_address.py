@@ -43,10 +43,11 @@ def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
         Address(tmp_path / "live" / "x").open()
 
 
-def test_tokens_are_private_and_fresh(tmp_path: Path) -> None:
+def test_tokens_are_private_and_name_the_socket(tmp_path: Path) -> None:
     address = Address(tmp_path / "live")
     address.open()
     assert address.read_token() == ""
-    first, second = address.new_token(), address.new_token()
-    assert first != second and address.read_token() == second and len(second) == 64
-    assert mode(address.token) == 0o600
+    for token in ("a" * 64, "b" * 64):
+        address.publish(token)
+        assert address.read_token() == token and mode(address.token) == 0o600
+        assert address.socket == address.socket_of(token) and token not in address.socket.name

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import signal
+import socket
 import stat
 import sys
 import threading
@@ -62,9 +63,9 @@ def test_the_first_question_starts_a_worker_and_others_use_it(echo: MakeClient) 
     assert first["x"] == [1, "ä", None] and first["y"].tobytes() == array.tobytes()
     assert client.is_running()
     assert echo().ask("echo")["pid"] == first["pid"] != os.getpid()
-    folder = client.address.folder
-    modes = {name: stat.S_IMODE((folder / name).stat().st_mode) for name in ("", "token", "socket")}
-    assert modes == {"": 0o700, "token": 0o600, "socket": 0o600}
+    address = client.address
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (address.folder, address.token, address.socket)]
+    assert modes == [0o700, 0o600, 0o600] and len(address.read_token()) == 64
     assert psutil.Process(first["pid"]).pid == os.getsid(first["pid"])  # a session of its own: Ctrl-C does not reach it
 
 
@@ -197,14 +198,26 @@ def test_a_request_nobody_waits_for_is_not_begun(echo: MakeClient) -> None:
 
 def test_only_who_knows_the_token_is_heard(echo: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
     client = echo()
-    client.ask("echo")
-    monkeypatch.setattr(type(client.address), "read_token", lambda self: "0" * 64)
+    pid = client.ask("echo")["pid"]
+    client.address.publish(client.address.read_token()[:8] + "0" * 56)
     with pytest.raises(LiveError, match="token"):
         client.ask("echo")
-    monkeypatch.undo()
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE, "not its address")
+    client.ask("echo")
     monkeypatch.setattr("skillviz.live.client.VERSION", 99)
     with pytest.raises(LiveError):
         Client.ask(client, "echo")
+
+
+@pytest.mark.parametrize("junk", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x7f" * 10_000, b"\x80\x04\x95"])
+def test_junk_on_the_socket_disturbs_nobody(echo: MakeClient, junk: bytes) -> None:
+    client = echo()
+    pid = client.ask("echo")["pid"]
+    with socket.socket(socket.AF_UNIX) as silent, socket.socket(socket.AF_UNIX) as stranger:
+        silent.connect(str(client.address.socket))
+        stranger.connect(str(client.address.socket))
+        stranger.sendall(junk)
+        assert client.ask("echo", x=1) == {**client.ask("echo", x=1), "pid": pid, "x": 1}
 
 
 def test_why_it_cannot_be_started_is_said(store: Path) -> None:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing import AuthenticationError, Pipe
+from multiprocessing.connection import Listener, deliver_challenge
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +22,21 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from skillviz.errors import BadSize, LiveError, Superseded
-from skillviz.live.protocol import ARRAY, Line, WorkerBug, decoded, encoded, error_message, raise_error
+from skillviz.live.protocol import (
+    ARRAY,
+    WorkerBug,
+    admit,
+    connect,
+    decoded,
+    encoded,
+    error_message,
+    raise_error,
+    receive,
+    send,
+)
 
 PROJECT = Path(__file__).resolve().parents[2]
+PLAIN = {"multiprocessing", "multiprocessing.connection"}
 words = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=8) | st.floats(allow_nan=False),
     lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=5), part, max_size=3),
@@ -27,9 +47,7 @@ words = st.recursive(
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), words, max_size=3))
 def test_a_message_comes_through(message: dict) -> None:
-    line = encoded(message)
-    assert line.endswith(b"\n") and line.count(b"\n") == 1
-    assert decoded(line) == message
+    assert decoded(encoded(message)) == message
 
 
 @settings(max_examples=50, deadline=None)
@@ -57,8 +75,9 @@ def test_what_cannot_be_sent_is_said(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    "data",
     [
+        b"",
         b"\x80\x04\x95",
         b"[1]",
         b"{",
@@ -68,30 +87,97 @@ def test_what_cannot_be_sent_is_said(value: object) -> None:
         json.dumps({ARRAY: 3}).encode(),
     ],
 )
-def test_what_is_no_message_is_refused(line: bytes) -> None:
+def test_what_is_no_message_is_refused(data: bytes) -> None:
     with pytest.raises(LiveError):
-        decoded(line)
+        decoded(data)
 
 
-def test_lines_are_read_one_by_one() -> None:
-    ours, theirs = socket.socketpair()
+def test_messages_are_read_one_by_one() -> None:
+    ours, theirs = Pipe()
     with ours, theirs:
-        line = Line(ours)
-        for part in (b'{"a": 1}\n{"b"', b": 2", b"}\n"):
-            theirs.sendall(part)
-        assert not line.is_closed()
-        assert line.read() == {"a": 1} and line.read() == {"b": 2}
-        theirs.sendall(b'{"half": ')
+        send(theirs, {"a": 1})
+        send(theirs, {"b": "x" * 100_000})
+        assert receive(ours) == {"a": 1} and receive(ours) == {"b": "x" * 100_000}
         theirs.close()
-        assert line.read() is None and line.is_closed()
+        assert ours.poll() and receive(ours) is None
 
 
-def test_a_line_without_end_is_refused() -> None:
-    ours, theirs = socket.socketpair()
+def test_a_message_that_is_too_long_is_refused() -> None:
+    ours, theirs = Pipe()
     with ours, theirs:
-        theirs.sendall(b"x" * 1000)
+        send(theirs, {"a": "x" * 1000})
         with pytest.raises(LiveError, match="more than 100 bytes"):
-            Line(ours).read(longest=100)
+            receive(ours, longest=100)
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    """Listens in a short folder of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="sv-"))
+    with Listener(str(folder / "socket"), family="AF_UNIX") as found:
+        yield found
+    shutil.rmtree(folder)
+
+
+def admitted(listener: Listener, token: str, seconds: float = 5.0) -> list[Any]:
+    """What comes of the next connection: the error of its authentication, or None."""
+    outcome: list[Any] = []
+
+    def accept() -> None:
+        with listener.accept() as connection:
+            try:
+                outcome.append(admit(connection, token, seconds))
+            except Exception as error:
+                outcome.append(error)
+
+    threading.Thread(target=accept, daemon=True).start()
+    return outcome
+
+
+def until(outcome: list[Any]) -> Any:
+    end = time.monotonic() + 30
+    while not outcome and time.monotonic() < end:
+        time.sleep(0.01)
+    return outcome[0]
+
+
+def test_each_side_proves_that_it_knows_the_token(listener: Listener) -> None:
+    path = Path(str(listener.address))
+    outcome = admitted(listener, "right")
+    connect(path, "right", 5.0).close()
+    assert until(outcome) is None
+    outcome = admitted(listener, "right")
+    with pytest.raises(AuthenticationError):
+        connect(path, "wrong", 5.0)
+    assert isinstance(until(outcome), AuthenticationError)
+
+
+def test_a_worker_that_does_not_know_the_token_is_no_worker(listener: Listener) -> None:
+    def pretend() -> None:
+        with listener.accept() as connection:
+            deliver_challenge(connection, b"right")
+            connection.recv_bytes()
+            connection.send_bytes(b"whatever")
+
+    threading.Thread(target=pretend, daemon=True).start()
+    with pytest.raises(AuthenticationError):
+        connect(Path(str(listener.address)), "right", 5.0)
+
+
+@pytest.mark.parametrize("junk", [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64, b"\x00\x00\x00\x02hi" * 9, b"\x80\x04"])
+def test_junk_is_hung_up_on(listener: Listener, junk: bytes) -> None:
+    outcome = admitted(listener, "right", seconds=0.3)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(listener.address))
+        client.sendall(junk)
+        assert isinstance(until(outcome), (OSError, EOFError, AuthenticationError))
+
+
+def test_silence_is_hung_up_on(listener: Listener) -> None:
+    outcome = admitted(listener, "right", seconds=0.2)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(listener.address))
+        assert isinstance(until(outcome), BlockingIOError)
 
 
 def test_errors_keep_their_class_and_sentence() -> None:
@@ -106,11 +192,14 @@ def test_errors_keep_their_class_and_sentence() -> None:
 
 
 def test_nothing_is_pickled() -> None:
-    """Neither pickle nor what unpickles by itself is imported by the live layer."""
+    """The live layer imports nothing that unpickles, and calls neither `send` nor `recv` of a connection, which do."""
     for path in (PROJECT / "skillviz" / "live").glob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         roots = {name.split(".")[0] for name in names}
-        assert not roots & {"pickle", "dill", "cloudpickle", "joblib", "shelve", "multiprocessing", "marshal"}, path
+        assert not roots & {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}, path
+        assert {name for name in names if name.startswith("multiprocessing")} <= PLAIN, path
+        called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not called & {"send", "recv"}, path
         assert "torch.load" not in path.read_text() and "allow_pickle" not in path.read_text(), path
