@@ -10,7 +10,11 @@ from typing import Any
 from skillviz.core.graft import Graft, complement, grafted
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.region import Region
-from skillviz.models.finetune.single_task import Finetuned, finetune
+from skillviz.models.finetune.region_lock import TrainedRegion
+from skillviz.models.finetune.run import Finetuned
+from skillviz.models.finetune.run import finetune as finetune_by_config
+from skillviz.models.finetune.training import OnStep
+from skillviz.models.finetune.training_config import split_settings
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.runs.evaluation import Evaluation, evaluate
 from skillviz.runs.library import open_run
@@ -64,6 +68,35 @@ def localize(
     given = {"sizes": size if isinstance(size, str | int | float) else tuple(size), "localizer": method, **settings}
     members = {"base": str(base), "finetuned": str(finetuned), "task": _task_name(task)}
     return produce(read_spec({**members, **given}), Store(store_root(runs_dir)), progress)
+
+
+def finetune(
+    base: str,
+    task: Task,
+    *,
+    out: Path | str,
+    region: Region | None = None,
+    region_run: str | None = None,
+    device: str = "auto",
+    overwrite: bool = False,
+    command: str | None = None,
+    progress: OnStep | None = None,
+    **settings: Any,
+) -> Finetuned:
+    """The fine-tuned model, written to `out` as an ordinary `from_pretrained` folder with a model card.
+
+    `settings` are the fields of `models.finetune.training_config`: recipe, readout, head, steps, batch_size, lr, seed,
+    grid, rank, train_embeddings, train_head; k_shot, data_seed, max_train, max_validation, max_test, evaluate_test.
+    `region` is what the recipe graft-retrain may move, `region_run` the id of the run that found it; `progress` is
+    called with every step's record. Raises BadInput where `out` is not empty (unless `overwrite`) or the loss is no
+    longer a number.
+    """
+    config, data = split_settings(settings)
+    regions = [] if region is None else [TrainedRegion(region, region_run)]
+    return finetune_by_config(
+        base, [task], config, data, out=out, regions=regions, device=device, overwrite=overwrite, command=command,
+        on_step=progress,
+    )  # fmt: skip
 
 
 def _task_name(task: str | PathLike[str] | Task) -> str:

@@ -18,7 +18,7 @@ from demo_world.program.world import TASKS, DemoTask
 from skillviz.errors import BadInput
 from skillviz.models.applied import write_model
 from skillviz.models.finetune.model_folder import versions
-from skillviz.models.finetune.single_task import TrainStep
+from skillviz.models.finetune.training import TrainStep
 from skillviz.models.tokenizer import load_tokenizer
 from skillviz.runs.progress import Progress
 from skillviz.runs.store import Store
@@ -82,7 +82,7 @@ class Build:
         self.keep(parameters=counts)
 
     def pairs(self) -> float:
-        """The fine-tuned members; those that are there for these bases stay. Returns the seconds of all of them."""
+        """The fine-tuned models; those that are there for these bases stay. Returns the seconds of all of them."""
         there = {entry.name: entry for entry in self.world.pairs if (self.folder / "pairs" / entry.name).is_dir()}
         for number, plan in enumerate(self.size.pairs, start=1):
             if plan.name not in there:

@@ -1,17 +1,18 @@
-"""The fine-tuned members: made by the paper's recipe, stored in float16 and without what equals their base."""
+"""The fine-tuned models: made by the paper's recipe, stored in float16 and without what equals their base."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from demo_world.program.world import MANY, TASKS, task
 from skillviz.core.intervals import wilson
 from skillviz.models.checkpoint import SINGLE
-from skillviz.models.finetune.single_task import TrainStep, finetune
+from skillviz.models.finetune.run import finetune
+from skillviz.models.finetune.training import OnStep
+from skillviz.models.finetune.training_config import TrainingConfig
 from skillviz.models.frozen_tensors import strip
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
@@ -25,7 +26,7 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_ma
 
 @dataclass(frozen=True)
 class PairPlan:
-    """How a member is fine-tuned: plain SGD by `models.finetune`; embeddings and language-model head stay frozen."""
+    """How a model is fine-tuned: plain SGD by `models.finetune`; embeddings and language-model head stay frozen."""
 
     name: str
     task: str
@@ -44,14 +45,14 @@ PAIRS = (
 )
 
 
-def make_pair(plan: PairPlan, world: Path, seed: int, progress: Callable[[TrainStep], None] | None = None) -> PairEntry:
-    """Fine-tunes, rounds, strips and measures one member under `world`/pairs."""
+def make_pair(plan: PairPlan, world: Path, seed: int, progress: OnStep | None = None) -> PairEntry:
+    """Fine-tunes, rounds, strips and measures one model under `world`/pairs."""
     begun = time.perf_counter()
     base, out = world / plan.base, world / "pairs" / plan.name
     file = world / "tasks" / f"{plan.task}.yaml"
+    config = TrainingConfig(readout=plan.readout, steps=plan.steps, batch_size=plan.batch, lr=plan.rate, seed=seed)
     finetune(
-        str(base), registry.task(file), out=out, readout=plan.readout, steps=plan.steps, batch_size=plan.batch,
-        lr=plan.rate, seed=seed, overwrite=True, progress=progress, device="cpu",
+        str(base), [registry.task(file)], config, out=out, overwrite=True, on_step=progress, device="cpu",
         command="python -m skillviz demo build --only pairs",
     )  # fmt: skip
     _thin(out)
@@ -82,7 +83,7 @@ def accuracy(pair: ModelPair, file: Path) -> dict[str, Share]:
 
 
 def narrow(folder: Path) -> None:
-    """Rounds the weights to float16: a member of the demo world *is* what is stored. Computation stays in float32."""
+    """Rounds the weights to float16: a model of the demo world *is* what is stored. Computation stays in float32."""
     from safetensors.torch import load_file, save_file
 
     weights = {name: tensor.half().contiguous() for name, tensor in load_file(folder / SINGLE).items()}

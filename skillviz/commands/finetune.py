@@ -1,16 +1,30 @@
-"""`finetune`: make the second member of a pair, by one of the recipes."""
+"""`finetune`: make the fine-tuned model of a pair, by one of the recipes."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skillviz.commands import options as given
-from skillviz.commands.output import say
+from skillviz.commands.output import command_line, print_finetuned, print_json, progress_bar, say
+from skillviz.commands.region_source import GivenRegion, check_bases, given_region
 from skillviz.core.seeds import LARGEST_SEED
+from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES
+from skillviz.models.finetune.training_config import BATCH_SIZE, DataSettings, TrainingConfig
+from skillviz.runs.library import open_run
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store, store_root
+from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
+from skillviz.tasks import registry
+
+if TYPE_CHECKING:
+    from skillviz.models.finetune.training import OnStep, TrainStep
 
 Tasks = Annotated[
     list[str],
@@ -205,27 +219,136 @@ def finetune(
 
       python -m skillviz finetune --recipe graft-retrain --region RUN --base roberta-base --task sst2 --out models/again
     """
-    from skillviz.commands.trained import Choice, report, train
-
-    common = {
-        "out": out, "readout": readout.value, "steps": steps, "batch_size": batch_size, "seed": seed, "k_shot": k_shot,
-        "data_seed": data_seed, "max_train": max_train, "max_validation": max_validation, "max_test": max_test,
-        "evaluate_test": test, "device": device, "head": head.value, "overwrite": overwrite,
-    }  # fmt: skip
-    single = {"train_embeddings": train_embeddings, "train_head": train_head}
-    choice = Choice(
-        base, task, recipe, common, single, lr, grid, rank, region, mode, regions or (), optimizer, runs_dir, force
-    )
+    config = TrainingConfig(
+        recipe, readout.value, head.value, steps, batch_size, lr, seed, optimizer, grid, rank, train_embeddings,
+        train_head,
+    )  # fmt: skip
+    data = DataSettings(k_shot, data_seed, max_train, max_validation, max_test, test)
     if out is None:
-        from skillviz.commands.cached import keep
+        _refuse_options_of_a_folder({
+            "--train-embeddings": train_embeddings, "--train-head": train_head, "--without-frozen": without_frozen,
+            "--test": test, "--overwrite": overwrite, "--max-test": max_test, "--force": force,
+        })  # fmt: skip
+    names = [*([] if region is None else [region]), *(regions or ())]
+    config.check(len(task), len(names), mode)
+    choice = Choice(base, task, config, data, [given_region(name, runs_dir) for name in names], device, runs_dir)
+    if out is None:
+        _train_into_cache(choice, as_json)
+    else:
+        _train_into_folder(choice, out, overwrite, without_frozen, force, as_json)
 
-        keep(choice, {**common, **single, "without_frozen": without_frozen, "force": force}, as_json)
-        return
-    done, metric = train(choice)
+
+@dataclass(frozen=True)
+class Choice:
+    """What is trained, on what and where."""
+
+    base: str
+    tasks: Sequence[str]
+    config: TrainingConfig
+    data: DataSettings
+    regions: Sequence[GivenRegion]
+    device: str
+    runs_dir: Path | None
+
+    @property
+    def metric(self) -> str:
+        """The metric of the first task, by which the result is reported."""
+        return registry.task(self.tasks[0]).metric
+
+    def spec(self) -> FineTunedSpec:
+        """The model as a study names it: what is the default is left out, so that both find the same model."""
+        config, data = asdict(self.config), asdict(self.data)
+        values = {name: value for name, value in {**config, **data}.items() if name in FineTunedSpec.model_fields}
+        defaults = {"batch_size": BATCH_SIZE, "grid": "none"}
+        values |= {name: None for name, value in defaults.items() if values[name] == value}
+        regions = tuple(_run_of(region, self.runs_dir) for region in self.regions)
+        return read_finetuned({**values, "base": self.base, "tasks": tuple(self.tasks), "regions": regions})
+
+
+def _refuse_options_of_a_folder(values: Mapping[str, Any]) -> None:
+    for option, value in values.items():
+        if value:
+            raise BadInput(f"{option} goes with --out DIR: the cache holds models as studies make them.")
+
+
+def _run_of(region: GivenRegion, runs_dir: Path | None) -> RunSpec:
+    if region.named.endswith(".safetensors"):
+        raise BadInput(
+            f"{region.named} is a file: models in the cache are trained on regions of runs; name a run, or --out."
+        )
+    return open_run(region.named, runs_dir).spec
+
+
+def _train_into_folder(
+    choice: Choice, out: Path, overwrite: bool, without_frozen: bool, force: bool, as_json: bool
+) -> None:
+    # these import torch
+    from skillviz.models.finetune.region_lock import TrainedRegion
+    from skillviz.models.finetune.run import finetune as train
+    from skillviz.models.frozen_tensors import strip
+
+    tasks = [registry.task(name) for name in choice.tasks]
+    with progress_bar("fine-tuning") as advance:
+        check_bases(choice.base, choice.regions, force)
+        done = train(
+            choice.base, tasks, choice.config, choice.data, out=out, device=choice.device, overwrite=overwrite,
+            regions=[TrainedRegion(region.region, region.run) for region in choice.regions],
+            command=command_line(), on_step=_shown(advance, choice.metric),
+        )  # fmt: skip
     if without_frozen:
-        from skillviz.models.frozen_tensors import strip
-
         for folder in done.members.values() or [out]:
-            left = strip(folder, base)
+            left = strip(folder, choice.base)
             say(f"{len(left.names)} tensors that equal the base's were left out ({left.bytes / 1e6:.1f} MB).")
-    report(done, metric, as_json)
+    print_finetuned(done.scores, choice.metric)
+    for remark in done.notes:
+        say(remark)
+    for point in done.grid:
+        value = "no number" if point["value"] is None else f"{point['value']:.4f}"
+        chosen = ", kept" if point["chosen"] else ""
+        say(f"Grid: batch {point['batch_size']}, rate {point['lr']:g}: validation {value}{chosen}.")
+    where = f"the models are in {done.path}" if done.members else f"the model is in {done.path}"
+    say(f"Kept step {done.best_step:,} of {len(done.history):,}; {where} ({done.seconds:.0f} s).")
+    if as_json:
+        members = {"members": {name: str(path) for name, path in done.members.items()}} if done.members else {}
+        print_json({
+            "path": str(done.path), "best_step": done.best_step, "steps": len(done.history), "touched": done.touched,
+            "trained": done.trained, **members, "seconds": round(done.seconds, 3), "metrics": done.scores,
+        })  # fmt: skip
+
+
+def _train_into_cache(choice: Choice, as_json: bool) -> None:
+    """Trains the model into the cache of studies, where it is not there yet, and reports it."""
+    from skillviz.studies.finetuned_store import made, make, outdated
+
+    spec, store = choice.spec(), Store(store_root(choice.runs_dir))
+    check_bases(choice.base, choice.regions)
+    folder = made(spec, store)
+    is_cached = folder is not None
+    if folder is None:
+        if why := outdated(spec, store):
+            say(f"The model was there before, and is trained again: {why}.")
+        with progress_bar("fine-tuning") as advance:
+            on_step = _shown(advance, choice.metric)
+            folder = make(spec, store, device=choice.device, progress=on_step, command=command_line())
+    records = {str(p.parent.relative_to(folder)): json.loads(p.read_text()) for p in folder.rglob("finetune.json")}
+    scores = {name: record["scores"] for name, record in sorted(records.items())}
+    print_finetuned(
+        {f"{name} {split}".removeprefix(". "): values for name, of in scores.items() for split, values in of.items()},
+        choice.metric,
+    )
+    say(f"The model {'was there before' if is_cached else 'is kept'}: {folder}.")
+    if as_json:
+        print_json({"path": str(folder), "cached": is_cached, "metrics": scores.get(".", scores)})
+
+
+def _shown(advance: Callable[..., None], metric: str) -> OnStep:
+    """Shows each step's loss, and the best check so far."""
+    best: list[float] = []
+
+    def show(record: TrainStep) -> None:
+        if record.metric is not None and record.best:
+            best[:] = [record.metric]
+        text = f"loss {record.loss:.3f}" + (f", best {metric} {best[0]:.3f}" if best else "")
+        advance(record.step, record.steps, f"fine-tuning: {text}")
+
+    return show

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,11 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """Print a remark on stderr."""
     typer.echo(text, err=True)
+
+
+def command_line() -> str:
+    """The command as it was typed."""
+    return "python -m skillviz " + shlex.join(sys.argv[1:])
 
 
 def print_json(value: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.exit_codes import BAD_USE
-from skillviz.commands.output import note, print_json, progress_bar, say
+from skillviz.commands.output import command_line, note, print_json, progress_bar, say
 from skillviz.commands.tabular import print_table
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store, store_root
@@ -73,7 +73,6 @@ def run(
 def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = False) -> Outcome:
     """What came of a study, run in this process (and its workers) with a bar on stderr; its devices are taken."""
     from skillviz.commands.side_by_side import left_in_words
-    from skillviz.commands.trained import command_line
     from skillviz.jobs.slots import devices_for_study, slot_of
     from skillviz.runs.stopping import gently
     from skillviz.studies.check import check

@@ -85,12 +85,17 @@ def write_model(
     """Writes model, tokenizer and `extra` (file name to text), whole or not at all; raises DiskFull."""
     refuse_full_folder(out, overwrite)
     with whole_folder(out.absolute(), replace=True) as draft:
-        with quiet():
-            model.save_pretrained(draft)
-        if tokenizer is not None:
-            tokenizer.save_pretrained(draft)
-        for name, text in (extra or {}).items():
-            (draft / name).write_text(text, encoding="utf-8")
+        write_files(draft, model, tokenizer, extra)
+
+
+def write_files(folder: Path, model: Any, tokenizer: Any, extra: Mapping[str, str] | None = None) -> None:
+    """Writes model, tokenizer and `extra` (file name to text) into a folder, which is made where it is missing."""
+    with quiet():
+        model.save_pretrained(folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+    for name, text in (extra or {}).items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def _check_base(info: ModelInfo, header: Mapping[str, Any], force: bool) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from skillviz.core.formats import counted, rough_seconds
 from skillviz.errors import SkillvizError
 from skillviz.models.finetune.recipes import grid_of, recipe_row
-from skillviz.models.finetune.training_config import default_steps
+from skillviz.models.finetune.training_config import BATCH_SIZE, CHECK_EVERY, CHECK_EXAMPLES, default_steps
 from skillviz.models.preflight import preflight
 from skillviz.runs import estimate as of_runs
 from skillviz.runs.estimate import A_STEP, BACKWARD, BEGIN, FORWARD, LEAST, MEASURED_D, TOKENS, Facts
@@ -34,7 +34,6 @@ from skillviz.tasks.project import finetuned_root
 
 A_ROW = 0.4  # seconds of the tables for each run or score
 MEASURES = 40  # finished runs or members at the most that are taken as the measure
-BATCH, CHECK_EVERY, CHECKED = 8, 100, 512  # of models.recipe.Recipe
 INTERVALS = 0.7  # seconds of the intervals of one data set's scores
 UNKNOWN = 60.0  # seconds of a step of which nothing can be told
 SIDE_BY_SIDE = {"cpu": 1.2, "cuda": 1.0}
@@ -185,13 +184,13 @@ class _Clock:
         facts = self.facts(RunSpec(base=spec.base, finetuned=spec.base, task=task, **shared), device)
         if facts is None:
             return UNKNOWN
-        batch = spec.batch_size or BATCH
+        batch = spec.batch_size or BATCH_SIZE
         steps: float = spec.steps or default_steps(facts.labels, spec.k_shot)
         if spec.steps is not None and spec.recipe == "multi-task":
             steps = spec.steps / len(spec.tasks)
         grid = grid_of(recipe_row(spec.recipe), spec.grid, batch, spec.optimizer)
         batches = [b for b in grid.batch_sizes for _ in grid.rates] if grid else [batch]
-        checks = (steps / CHECK_EVERY + 2) * min(CHECKED, facts.counts.get("validation", 0))
+        checks = (steps / CHECK_EVERY + 2) * min(CHECK_EXAMPLES, facts.counts.get("validation", 0))
         each = sum(steps * b * _example(BACKWARD, facts) for b in batches)
         return each + len(batches) * (checks * _example(FORWARD, facts) + steps * facts.d * A_STEP)
 

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, UnknownTask
-from skillviz.models.finetune.recipes import check_use, recipe_row
+from skillviz.models.finetune.recipes import recipe_row
+from skillviz.models.finetune.training_config import DataSettings, TrainingConfig, split_settings
 from skillviz.runs.spec import Readout, RunSpec
 from skillviz.tasks.paper import TASKS
 from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root, located
@@ -65,10 +66,7 @@ class FineTunedSpec(BaseModel):
             twice = next(task for task in self.tasks if self.tasks.count(task) > 1)
             raise ValueError(f"the task '{twice}' is given twice; each task is named once")
         try:
-            check_use(
-                self.recipe, tasks=len(self.tasks), regions=len(self.regions), rank=self.rank, grid=self.grid,
-                lr=self.lr, optimizer=self.optimizer,
-            )  # fmt: skip
+            self.settings()[0].check(len(self.tasks), len(self.regions))
         except BadInput as error:
             raise ValueError(str(error.args[0]).removesuffix(".")) from error
         if self.head == "linear" and self.readout != "head":
@@ -76,6 +74,10 @@ class FineTunedSpec(BaseModel):
                 f"the {self.readout} readout has no classification head; head: linear goes with readout: head"
             )
         return self
+
+    def settings(self) -> tuple[TrainingConfig, DataSettings]:
+        """How the model is trained, and on which examples."""
+        return split_settings(self.model_dump(exclude={"base", "tasks", "regions"}))
 
     def json_text(self) -> str:
         """Canonical JSON without the fields that are empty, so that keys stay as fields are added."""

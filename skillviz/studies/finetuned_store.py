@@ -15,7 +15,6 @@ from skillviz.atomic import folder_lock, whole_folder, write_text
 from skillviz.errors import BadInput, BadModel, RunNotFound
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.finetune.recipes import CONTINUAL, MULTI_TASK, RETRAIN
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library, library
 from skillviz.runs.run import Run
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 RECORD = "member.json"
 RECORD_VERSION = 1
-TRAINING = ("steps", "batch_size", "lr")  # of a spec, where they are not left to the recipe
 SAMPLE = ("k_shot", "data_seed", "max_train", "max_validation")
 
 Heard = Callable[["TrainStep"], None]
@@ -155,18 +153,21 @@ def finetuned_record(folder: Path) -> dict[str, Any] | None:
 def _train(
     spec: FineTunedSpec, part: Path, store: Store, device: str, progress: Heard | None, command: str | None
 ) -> None:
-    """Trains the member into `part` and says there what it was made of."""
+    """Trains the model into `part` and says there what it was made of."""
+    # these import torch
+    from skillviz.models.finetune.region_lock import TrainedRegion
+    from skillviz.models.finetune.run import finetune
     from skillviz.runs.provenance import commit, versions
 
     started, found = time.perf_counter(), library(store.root)
     of = made_of(spec, found)
+    runs = [run_of(run, found) for run in spec.regions]
+    config, data = spec.settings()
     model = part / "model"
-    common: dict[str, Any] = {
-        "out": model, "readout": spec.readout, "head": spec.head, "seed": spec.seed, "device": device,
-        "progress": progress, "command": command,
-        **{name: getattr(spec, name) for name in (*SAMPLE, *TRAINING) if getattr(spec, name) is not None},
-    }  # fmt: skip
-    _trained(spec, common, [run_of(run, found) for run in spec.regions])
+    finetune(
+        spec.base, [registry.task(task) for task in spec.tasks], config, data, out=model, device=device,
+        regions=[TrainedRegion(run.region(), run.id) for run in runs], command=command, on_step=progress,
+    )  # fmt: skip
     for path in model.iterdir():
         path.rename(part / path.name)
     model.rmdir()
@@ -176,28 +177,6 @@ def _train(
         "versions": versions(), "commit": commit(),
     }  # fmt: skip
     write_text(part / RECORD, json.dumps(record, indent=1) + "\n")
-
-
-def _trained(spec: FineTunedSpec, common: dict[str, Any], runs: list[Run]) -> None:
-    """Calls the function of the recipe; `runs` have its regions."""
-    regions, names = [run.region() for run in runs], [run.id for run in runs]
-    tasks = [registry.task(task) for task in spec.tasks]
-    optimizer: dict[str, Any] = {} if spec.optimizer is None else {"optimizer": spec.optimizer}
-    grid: dict[str, Any] = {} if spec.grid is None else {"grid": spec.grid}
-    if spec.recipe == CONTINUAL:
-        from skillviz.models.finetune.continual import finetune_sequence
-
-        finetune_sequence(spec.base, tasks, regions=regions or None, region_runs=names, **common, **optimizer)
-    elif spec.recipe == MULTI_TASK:
-        from skillviz.models.finetune.multi_task import finetune_tasks
-
-        finetune_tasks(spec.base, tasks, **common, **optimizer, **grid)
-    else:
-        from skillviz.models.finetune.single_task import finetune
-
-        region: dict[str, Any] = {"region": regions[0], "region_run": names[0]} if spec.recipe == RETRAIN else {}
-        rank: dict[str, Any] = {} if spec.rank is None else {"rank": spec.rank}
-        finetune(spec.base, tasks[0], recipe=spec.recipe, **common, **region, **rank, **grid)
 
 
 def device_name(device: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.models.finetune.single_task import finetune
+from skillviz.api import finetune
 from skillviz.tasks.registry import task
 from tests.cli.calls import Said, call
 from tests.tiny import tiny_pair, tiny_task

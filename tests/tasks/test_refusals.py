@@ -8,7 +8,7 @@ import pytest
 
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
-from skillviz.models.finetune.training_config import make_recipe
+from skillviz.models.finetune.training_config import TrainingConfig
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.studies.finetuned_model import read_finetuned
 from skillviz.studies.score import read_score_spec
@@ -53,10 +53,10 @@ def test_a_wrong_field_is_one_sentence_of_ours(read: Any, good: Any, bad: Any, s
 
 def test_the_largest_seed_can_be_used_and_no_larger_one() -> None:
     assert read_spec({**RUN, "seed": LARGEST_SEED}).seed == read_finetuned({**MEMBER, "seed": LARGEST_SEED}).seed
-    assert make_recipe("head", 2, seed=LARGEST_SEED).seed == LARGEST_SEED
+    assert TrainingConfig(seed=LARGEST_SEED).settings().seed == LARGEST_SEED
     for seed in (-1, LARGEST_SEED + 1, 9223372036854775):
         with pytest.raises(BadInput, match="give a whole number from 0 to 4,294,967,295"):
-            make_recipe("head", 2, seed=seed)
+            TrainingConfig(seed=seed).settings()
 
 
 def test_a_stored_run_of_a_larger_seed_can_still_be_read() -> None:

@@ -9,9 +9,11 @@ import torch
 
 from skillviz.core.parameters import ParameterTable
 from skillviz.errors import BadModel
-from skillviz.models.finetune.training_config import LORA_ALPHA
 
-# Modules that hold query and value, by architecture. GPT-2 and GPT-NeoX have one tensor for query, key and value,
+LORA_ALPHA = 8
+"""The changes are multiplied by alpha / rank (Hu et al. 2022, RoBERTa-base)."""
+
+# Modules with query and value, by architecture. GPT-2 and GPT-NeoX have one tensor for query, key and value,
 # so that there the key changes too. Sources: the modelling files of the transformers library.
 _BERT, _LLAMA = ("query", "value"), ("q_proj", "v_proj")
 TARGETS: dict[str, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""What a fine-tuned folder holds besides its weights: the model card and the history, written in one move."""
+"""What a fine-tuned folder has besides its weights: the model card and the history."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from skillviz.models.applied import write_model
+from skillviz.models.applied import write_files
 from skillviz.models.finetune.recipes import recipe_row
-from skillviz.models.finetune.trainer import Trainee
-from skillviz.models.finetune.training_config import Recipe
+from skillviz.models.finetune.trainable_model import TrainableModel
+from skillviz.models.finetune.training_config import TrainingSettings
 
 PACKAGES = ("torch", "transformers", "tokenizers", "datasets")
 READOUT_WORDS = {
@@ -38,7 +38,7 @@ class Report:
     task: str
     labels: tuple[str, ...]
     metric: str
-    recipe: Recipe
+    settings: TrainingSettings
     k_shot: int | None
     data_seed: int
     examples: dict[str, int]
@@ -61,10 +61,9 @@ class Report:
 
     def record(self) -> dict[str, Any]:
         """What finetune.json says; `recipe` is the name, `settings` are its numbers."""
-        told = asdict(self)
-        others = told.pop("others")
-        settings = told.pop("recipe")
-        return {"schema_version": SCHEMA, "recipe": settings.pop("name"), "settings": settings, **told, **others}
+        fields = asdict(self)
+        others, settings = fields.pop("others"), fields.pop("settings")
+        return {"schema_version": SCHEMA, "recipe": settings.pop("name"), "settings": settings, **fields, **others}
 
 
 def versions() -> dict[str, str]:
@@ -72,16 +71,16 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
-def write_folder(out: Path, trainee: Trainee, report: Report, history: Sequence[Any], overwrite: bool) -> None:
-    """Write model, tokenizer, README.md and finetune.json, all or nothing; raises DiskFull."""
-    record = {**report.record(), "versions": versions(), "history": [asdict(s) for s in history]}
+def write_folder(folder: Path, model: TrainableModel, report: Report, history: Sequence[Any]) -> None:
+    """Writes model, tokenizer, README.md and finetune.json."""
+    record = {**report.record(), "versions": versions(), "history": [asdict(step) for step in history]}
     extra = {"README.md": card(report), "finetune.json": json.dumps(record, indent=1) + "\n"}
-    write_model(out, trainee.model, trainee.tokenizer, extra, overwrite=overwrite)
+    write_files(folder, model.model, model.tokenizer, extra)
 
 
 def card(report: Report) -> str:
     """The model card, Markdown with the hub's YAML header."""
-    recipe = report.recipe
+    settings = report.settings
     header = {
         "library_name": "transformers",
         "base_model": report.base["id"],
@@ -90,8 +89,8 @@ def card(report: Report) -> str:
     lines = ["---", *(f"{key}: {json.dumps(value)}" for key, value in header.items()), "---", ""]
     lines += [f"# {report.task}, fine-tuned from {report.base['id']}", ""]
     lines += [
-        f"Fine-tuned on `{report.task}` ({', '.join(report.labels)}) by {recipe_row(recipe.name).phrase}, read by "
-        f"{_read_by(recipe)}: the fine-tuned half of a pair for skill localization.",
+        f"Fine-tuned on `{report.task}` ({', '.join(report.labels)}) by {recipe_row(settings.name).phrase}, read by "
+        f"{_read_by(settings)}: the fine-tuned half of a pair for skill localization.",
         "",
         *_table(_facts(report)),
         "",
@@ -105,21 +104,21 @@ def card(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _read_by(recipe: Recipe) -> str:
-    return LINEAR_WORDS if recipe.head == "linear" else READOUT_WORDS[recipe.readout]
+def _read_by(settings: TrainingSettings) -> str:
+    return LINEAR_WORDS if settings.head == "linear" else READOUT_WORDS[settings.readout]
 
 
-def _optimizer(recipe: Recipe) -> str:
-    if recipe.optimizer == "sgd":
-        return f"plain SGD, constant rate {recipe.lr:g}"
-    warm = f" after a warm-up over {100 * recipe.warmup:g} % of the steps" if recipe.warmup else ""
-    penalty = f", {recipe.l1:g} times the l1 norm of the movement added to the loss" if recipe.l1 else ""
-    rank = f", rank {recipe.rank}" if recipe.rank is not None else ""
-    return f"AdamW, rate {recipe.lr:g} falling linearly to 0{warm}{penalty}{rank}"
+def _optimizer(settings: TrainingSettings) -> str:
+    if settings.optimizer == "sgd":
+        return f"plain SGD, constant rate {settings.lr:g}"
+    warm = f" after a warm-up over {100 * settings.warmup:g} % of the steps" if settings.warmup else ""
+    penalty = f", {settings.l1:g} times the l1 norm of the movement added to the loss" if settings.l1 else ""
+    rank = f", rank {settings.rank}" if settings.rank is not None else ""
+    return f"AdamW, rate {settings.lr:g} falling linearly to 0{warm}{penalty}{rank}"
 
 
 def _facts(report: Report) -> list[tuple[str, ...]]:
-    recipe = report.recipe
+    settings = report.settings
     shots = "all" if report.k_shot is None else f"{report.k_shot} a class, drawn with seed {report.data_seed}"
     return [
         ("what", "value"),
@@ -127,15 +126,15 @@ def _facts(report: Report) -> list[tuple[str, ...]]:
         ("base fingerprint (sha256)", f"`{report.base['fingerprint']}`"),
         ("data fingerprint (sha256)", f"`{report.data_fingerprint}`"),
         ("training examples", f"{report.examples['train']:,} ({shots})"),
-        ("recipe", f"{recipe.name}: {recipe_row(recipe.name).sentence}"),
-        ("optimizer", f"{_optimizer(recipe)}, gradient norm clipped at {recipe.clip:g}"),
-        ("weight decay", f"{recipe.weight_decay:g}, not on biases and norm weights"),
-        ("steps x batch", f"{recipe.steps:,} x {recipe.batch_size}"),
-        ("seed", str(recipe.seed)),
+        ("recipe", f"{settings.name}: {recipe_row(settings.name).sentence}"),
+        ("optimizer", f"{_optimizer(settings)}, gradient norm clipped at {settings.clip:g}"),
+        ("weight decay", f"{settings.weight_decay:g}, not on biases and norm weights"),
+        ("steps x batch", f"{settings.steps:,} x {settings.batch_size}"),
+        ("seed", str(settings.seed)),
         ("entries trained", f"{report.trained:,}, and {report.trained_head:,} of the classification head"),
         ("entries touched", f"{report.touched:,} of {report.d:,} graftable ones differ from the base's"),
         ("kept", f"step {report.best_step:,}: best validation {report.metric}, of equal ones the last "
-                 f"(checked every {recipe.check_every} steps on at most {recipe.check_examples} examples)"),
+                 f"(checked every {settings.check_every} steps on at most {settings.check_examples} examples)"),
     ]  # fmt: skip
 
 

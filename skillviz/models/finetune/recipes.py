@@ -35,9 +35,9 @@ GRIDS = ("none", "quick", "paper")
 
 RETRAIN, MULTI_TASK, CONTINUAL = "graft-retrain", "multi-task", "continual"
 
-ONE_TASK = "skillviz.models.finetune.single_task:finetune"
-ALL_TASKS = "skillviz.models.finetune.multi_task:finetune_tasks"
-SEQUENCE = "skillviz.models.finetune.continual:finetune_sequence"
+ONE_TASK = "skillviz.models.finetune.single_task:train"
+ALL_TASKS = "skillviz.models.finetune.multi_task:train"
+SEQUENCE = "skillviz.models.finetune.continual:train"
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,23 @@
-"""Descent by a recipe: one record a step, the metric looked at now and then, the best check kept."""
+"""Descent by a recipe: one record a step, the metric checked now and then, the best check kept."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from skillviz.core.batches import Batches
 from skillviz.core.encoded import Encoded
 from skillviz.core.metrics import score
-from skillviz.core.readout import Readout, make_readout
+from skillviz.core.readout import make_readout
 from skillviz.errors import BadInput
-from skillviz.models.finetune.penalty import add_l1_gradient
-from skillviz.models.finetune.trainer import Trainee
-from skillviz.models.finetune.training_config import Recipe, batches
+from skillviz.models.finetune.trainable_model import TrainableModel
+from skillviz.models.finetune.training_config import TrainingSettings
+from skillviz.models.finetune.training_data import TrainingData
 
 
 @dataclass(frozen=True)
@@ -32,60 +33,52 @@ class TrainStep:
     """True where this check is the best so far; of equal ones the later."""
 
 
+OnStep = Callable[[TrainStep], None]
+
+
 class Diverged(BadInput):
     """The loss is no longer a number."""
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """A task as a trainee sees it: encoded examples and what they are judged by."""
+class Trainer:
+    """A model with its data: takes batches in the order of the seed, and is checked on fixed examples."""
 
-    train: Encoded
-    validation: Encoded
-    metric: str
-    positive: int = 1
-
-
-class Pupil:
-    """A trainee with its lesson: hands out batches in the recipe's order, and is checked on fixed examples."""
-
-    def __init__(self, trainee: Trainee, lesson: Lesson, recipe: Recipe) -> None:
-        self.trainee, self.lesson, self.recipe = trainee, lesson, recipe
-        self.readout, self.seen = make_readout(recipe.readout, lesson.train), Batches(lesson.train, trainee.device)
-        rows = _fixed_rows(len(lesson.validation), recipe.check_examples)
-        self.checked = lesson.validation.take(rows)
-        self.order = batches(lesson.train.lengths, recipe.batch_size, recipe.seed)
+    def __init__(self, model: TrainableModel, data: TrainingData, settings: TrainingSettings) -> None:
+        self.model, self.data, self.settings = model, data, settings
+        train, validation = (data.encoded(split, model.tokenizer) for split in ("train", "validation"))
+        self.readout, self.batches = make_readout(settings.readout, train), Batches(train, model.device)
+        self.order = batch_rows(train.lengths, settings.batch_size, settings.seed)
+        n, most = len(validation), settings.check_examples  # the same rows at every check, drawn once
+        rows = np.arange(n) if n <= most else np.sort(np.random.default_rng(0).permutation(n)[:most])
+        self.checked = validation.take(rows)
 
     def backward(self, step: int) -> float:
         """The next batch's mean loss; its gradient is then in place. Dropout is drawn from seed and step."""
-        self.trainee.model.train()
-        rows, loss, recipe = next(self.order), 0.0, self.recipe
-        with torch.random.fork_rng(devices=self.trainee.random_devices):
-            torch.manual_seed(recipe.seed * 1_000_003 + step)
-            for batch in self.seen.micro(rows):
-                logits = self.readout.logits(self.trainee.model, batch).float()
+        self.model.model.train()
+        rows, loss = next(self.order), 0.0
+        with torch.random.fork_rng(devices=self.model.random_devices):
+            torch.manual_seed(self.settings.seed * 1_000_003 + step)
+            for batch in self.batches.micro(rows):
+                logits = self.readout.logits(self.model.model, batch).float()
                 part = torch.nn.functional.cross_entropy(logits, batch.labels, reduction="sum") / len(rows)
                 part.backward()
                 loss += float(part.detach())
-        _refuse_diverged("loss", loss, step, recipe)
+        _refuse_diverged("loss", loss, step, self.settings)
         return loss
 
     def check(self) -> float:
         """The metric on at most `check_examples` validation examples."""
-        return evaluate(self.trainee, self.checked, self.lesson.metric, self.lesson.positive)[self.lesson.metric]
+        task = self.data.task
+        return evaluate(self.model, self.checked, task.metric, task.positive)[task.metric]
 
-
-def training(
-    trainee: Trainee, train: Encoded, validation: Encoded, recipe: Recipe, metric: str, positive: int = 1
-) -> Generator[TrainStep, None, None]:
-    """One record a step; afterwards the model holds the parameters of the best check, in eval mode."""
-    pupil = Pupil(trainee, Lesson(train, validation, metric, positive), recipe)
-    return descend(trainee, recipe, pupil.backward, pupil.check)
+    def steps(self) -> Generator[TrainStep, None, None]:
+        """One record a step; afterwards the model has the parameters of the best check, in eval mode."""
+        return descend(self.model, self.settings, self.backward, self.check)
 
 
 def descend(
-    trainee: Trainee,
-    recipe: Recipe,
+    model: TrainableModel,
+    settings: TrainingSettings,
     backward: Callable[[int], float],
     check: Callable[[], float],
     after: Callable[[int], None] | None = None,
@@ -94,46 +87,44 @@ def descend(
 
     `after(step)` is called when the step is done. Afterwards the trained parameters are those of the best check.
     """
-    optimizer = make_optimizer(trainee, recipe)
-    best, kept, started = -np.inf, trainee.copy(), time.perf_counter()
-    for step in range(1, recipe.steps + 1):
-        for parameter in trainee.trained:
+    kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.SGD
+    groups = [group for group in model.groups(settings.weight_decay) if group["params"]]
+    optimizer = kind(groups, lr=settings.lr)
+    best, best_values, started = -np.inf, model.copy(), time.perf_counter()
+    for step in range(1, settings.steps + 1):
+        for parameter in model.trained:
             parameter.grad = None
         loss = backward(step)
-        rate = recipe.rate(step)
-        _refuse_diverged("gradient's norm", _prepare(trainee, recipe, rate), step, recipe)
+        rate = settings.rate(step)
+        _refuse_diverged("gradient's norm", _prepare_gradient(model, settings, rate), step, settings)
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.step()
         if after is not None:
             after(step)
         value, is_best = None, False
-        if step % recipe.check_every == 0 or step == recipe.steps:
+        if step % settings.check_every == 0 or step == settings.steps:
             value = check()
             is_best = value >= best
             if is_best:
-                best, kept = value, trainee.copy()
-        yield TrainStep(step, recipe.steps, loss, time.perf_counter() - started, value, is_best)
-    trainee.restore(kept)
-    trainee.model.eval()
+                best, best_values = value, model.copy()
+        yield TrainStep(step, settings.steps, loss, time.perf_counter() - started, value, is_best)
+    model.restore(best_values)
+    model.model.eval()
 
 
-def make_optimizer(trainee: Trainee, recipe: Recipe) -> torch.optim.Optimizer:
-    """torch's own SGD or AdamW (default betas) on the trained parameters."""
-    kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.SGD
-    groups = [group for group in trainee.groups(recipe.weight_decay) if group["params"]]
-    return kind(groups, lr=recipe.lr)
+def run_steps(steps: Iterable[TrainStep], on_step: OnStep) -> list[TrainStep]:
+    """Every record, each passed to `on_step` as it comes."""
+    history = []
+    for record in steps:
+        history.append(record)
+        on_step(record)
+    return history
 
 
-def evaluate(trainee: Trainee, encoded: Encoded, metric: str, positive: int = 1) -> dict[str, float]:
-    """The metrics of the model as it stands on these examples, by name."""
-    readout: Readout = make_readout(trainee.readout, encoded)
-    logits = np.empty((len(encoded), encoded.n_labels), dtype=np.float32)
-    trainee.model.eval()
-    with torch.inference_mode():
-        for batch in Batches(encoded, trainee.device).micro(np.arange(len(encoded))):
-            logits[batch.rows] = readout.logits(trainee.model, batch).float().cpu().numpy()
-    return score(logits, encoded.labels, metric, positive)
+def shifted(on_step: OnStep, before: int, total: int) -> OnStep:
+    """Reports the steps of a part as those of the whole: after `before` steps, of `total`."""
+    return lambda record: on_step(replace(record, step=record.step + before, steps=total))
 
 
 def best_of(history: list[TrainStep]) -> TrainStep:
@@ -141,30 +132,71 @@ def best_of(history: list[TrainStep]) -> TrainStep:
     return max((r for r in history if r.best), key=lambda r: r.step, default=history[-1])
 
 
-def _prepare(trainee: Trainee, recipe: Recipe, rate: float) -> float:
-    """The gradient of the penalty added, what is held masked, the whole clipped; held matrices decayed.
+def evaluate(model: TrainableModel, encoded: Encoded, metric: str, positive: int = 1) -> dict[str, float]:
+    """The metrics of the model as it stands on these examples, by name."""
+    readout = make_readout(model.readout, encoded)
+    logits = np.empty((len(encoded), encoded.n_labels), dtype=np.float32)
+    model.model.eval()
+    with torch.inference_mode():
+        for batch in Batches(encoded, model.device).micro(np.arange(len(encoded))):
+            logits[batch.rows] = readout.logits(model.model, batch).float().cpu().numpy()
+    return score(logits, encoded.labels, metric, positive)
+
+
+def scores(model: TrainableModel, data: TrainingData, split: str = "validation") -> dict[str, float]:
+    """The metrics of the model as it stands on a split of the task, by name."""
+    return evaluate(model, data.encoded(split, model.tokenizer), data.task.metric, data.task.positive)
+
+
+def batch_rows(lengths: np.ndarray, batch_size: int, seed: int, pool: int = 32) -> Iterator[np.ndarray]:
+    """Endless rows of seeded batches of similar length, shuffled again every epoch.
+
+    `pool` batches are drawn at random, sorted by length, cut and shuffled: little padding, and every example once
+    an epoch. The last batch of an epoch is filled from the next one, so that all have the same size.
+    """
+    generator = np.random.default_rng(seed)
+    waiting = np.empty(0, dtype=np.int64)
+    while True:
+        while len(waiting) < batch_size * pool:
+            waiting = np.concatenate([waiting, generator.permutation(len(lengths))])
+        drawn, waiting = waiting[: batch_size * pool], waiting[batch_size * pool :]
+        drawn = drawn[np.argsort(lengths[drawn], kind="stable")].reshape(pool, batch_size)
+        yield from drawn[generator.permutation(pool)]
+
+
+@torch.no_grad()
+def add_l1_gradient(parameters: Iterable[tuple[Tensor, Tensor]], weight: float) -> None:
+    """Adds the gradient of weight * sum |theta - theta_pre|: weight * sign(theta - theta_pre), 0 where they are equal.
+
+    sign is the subgradient that autograd takes for abs: exact wherever an entry moved.
+    """
+    for theta, pre in parameters:
+        slope = torch.sign(theta - pre)
+        if theta.grad is None:
+            theta.grad = slope.mul_(weight)
+        else:
+            theta.grad.add_(slope, alpha=weight)
+
+
+def _prepare_gradient(model: TrainableModel, settings: TrainingSettings, rate: float) -> float:
+    """Adds the gradient of the penalty, masks what is locked, clips the whole, and decays locked matrices.
 
     Returns the gradient's norm before it was clipped.
     """
-    if recipe.l1:
-        add_l1_gradient(trainee.moving, recipe.l1)
-    if trainee.hold is not None:
-        trainee.hold.mask()
-    norm = float(torch.nn.utils.clip_grad_norm_(trainee.trained, recipe.clip))
-    if trainee.hold is not None:
-        trainee.hold.decay(rate * recipe.weight_decay)
+    if settings.l1:
+        add_l1_gradient(model.moving, settings.l1)
+    if model.lock is not None:
+        model.lock.mask()
+    norm = float(torch.nn.utils.clip_grad_norm_(model.trained, settings.clip))
+    if model.lock is not None:
+        model.lock.decay(rate * settings.weight_decay)
     return norm
 
 
-def _refuse_diverged(what: str, value: float, step: int, recipe: Recipe) -> None:
-    """Raises Diverged where the value is no number: a step by it would spoil every parameter, those held too."""
+def _refuse_diverged(what: str, value: float, step: int, settings: TrainingSettings) -> None:
+    """Raises Diverged where the value is no number: a step by it would spoil every parameter, those locked too."""
     if not np.isfinite(value):
         raise Diverged(
-            f"the {what} became {value} at step {step} of {recipe.steps}, so training stopped and nothing was "
-            f"written; lower the learning rate (--lr, now {recipe.lr:g})."
+            f"the {what} became {value} at step {step} of {settings.steps}, so training stopped and nothing was "
+            f"written; lower the learning rate (--lr, now {settings.lr:g})."
         )
-
-
-def _fixed_rows(n: int, most: int) -> np.ndarray:
-    """The same rows at every check, drawn once where there are more than `most`."""
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).permutation(n)[:most])

@@ -1,38 +1,40 @@
-"""One recipe with every number filled in, and in which order examples come."""
+"""What fine-tuning is asked for: how the model is trained, and on which examples. No torch."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
-from skillviz.models.finetune.recipes import paper_steps, recipe_row
+from skillviz.models.finetune.recipes import RecipeRow, check_use, grid_of, paper_steps, recipe_row
+from skillviz.tasks.splits import Splits, load
+from skillviz.tasks.task import Task
 
 DEFAULT_STEPS = 2000
 """Steps where no k is given: what MiniLM needed on 6,900 sentences; the paper has no rule without a k."""
 
-HEADS = ("own", "linear")
+BATCH_SIZE, CHECK_EVERY, CHECK_EXAMPLES = 8, 100, 512
 
-LORA_ALPHA = 8
-"""LoRA's changes are multiplied by alpha / rank (Hu et al. 2022, RoBERTa-base)."""
+HEADS = ("own", "linear")
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How a model is fine-tuned. SGD is without momentum; dropout is on while training."""
+class TrainingSettings:
+    """A recipe with every number filled in. SGD is without momentum; dropout is on while training."""
 
     readout: str
     steps: int
-    batch_size: int = 8
+    batch_size: int = BATCH_SIZE
     lr: float = 5e-3
     seed: int = 0
     weight_decay: float = 1e-4
     """On matrices only: not on biases or LayerNorm weights, as in the authors' code."""
     clip: float = 1.0
     """Largest norm of the gradient of all trained parameters together."""
-    check_every: int = 100
-    check_examples: int = 512
+    check_every: int = CHECK_EVERY
+    check_examples: int = CHECK_EXAMPLES
     train_embeddings: bool = False
     train_head: bool = False
     """Train a language-model head too (prompt and causal); a classification head is always trained."""
@@ -60,64 +62,100 @@ class Recipe:
         return self.lr * (self.steps - step + 1) / (self.steps - rising)
 
 
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How a model is to be fine-tuned; None stands for the recipe's own default.
+
+    `optimizer` (of recipes for several tasks) is the recipe whose optimizer, rate and penalty are taken; `grid` a
+    search on validation data; `rank` LoRA's. `steps` of a sequence of tasks are those of each.
+    """
+
+    recipe: str = "sgd"
+    readout: str = "head"
+    head: str = "own"
+    steps: int | None = None
+    batch_size: int = BATCH_SIZE
+    lr: float | None = None
+    seed: int = 0
+    optimizer: str | None = None
+    grid: str | None = None
+    rank: int | None = None
+    train_embeddings: bool = False
+    train_head: bool = False
+
+    def check(self, tasks: int = 1, regions: int = 0, mode: str | None = None) -> RecipeRow:
+        """The recipe's row; raises BadInput where the recipe does not go with the rest, or with so many of these."""
+        return check_use(
+            self.recipe, tasks=tasks, regions=regions, mode=mode, rank=self.rank, grid=self.grid, lr=self.lr,
+            optimizer=self.optimizer, extra_trained=self.train_embeddings or self.train_head,
+        )  # fmt: skip
+
+    def settings(self, default_steps: int = DEFAULT_STEPS) -> TrainingSettings:
+        """Every number filled in. Raises BadInput for a value that cannot be used."""
+        row, moved_by = recipe_row(self.recipe), recipe_row(self.optimizer or self.recipe)
+        steps = default_steps if self.steps is None else self.steps
+        lr = moved_by.rates[self.readout] if self.lr is None else self.lr
+        if steps < 1:
+            raise BadInput(f"steps is {steps}; give 1 or more.")
+        if self.batch_size < 1:
+            raise BadInput(f"batch size is {self.batch_size}; give 1 or more.")
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise BadInput(f"the seed is {self.seed}; give a whole number from 0 to {LARGEST_SEED:,}.")
+        if not 0 < lr < float("inf"):
+            raise BadInput(f"the learning rate is {lr}; give a number above 0, as 0.005.")
+        if self.head not in HEADS:
+            raise BadInput(f"'{self.head}' is not a kind of head; known: {', '.join(HEADS)}.")
+        if self.head == "linear" and self.readout != "head":
+            raise BadInput(
+                f"the {self.readout} readout has no classification head; --head linear goes with --readout head."
+            )
+        return TrainingSettings(
+            self.readout, steps, self.batch_size, lr, self.seed, train_embeddings=self.train_embeddings,
+            train_head=self.train_head, head=self.head, name=self.recipe, optimizer=moved_by.optimizer.lower(),
+            schedule=moved_by.schedule, warmup=moved_by.warmup, l1=moved_by.l1,
+            rank=row.rank if self.rank is None else self.rank,
+        )  # fmt: skip
+
+    def points(self, default_steps: int = DEFAULT_STEPS) -> list[TrainingSettings]:
+        """The settings to try: those of `settings` alone without a grid."""
+        settings = self.settings(default_steps)
+        grid = grid_of(recipe_row(self.recipe), self.grid, self.batch_size, self.optimizer)
+        if grid is None:
+            return [settings]
+        return [replace(settings, batch_size=size, lr=rate) for size in grid.batch_sizes for rate in grid.rates]
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Which of a task's examples are used; None is all. `evaluate_test` scores the test set too."""
+
+    k_shot: int | None = None
+    data_seed: int = 0
+    max_train: int | None = None
+    max_validation: int | None = None
+    max_test: int | None = None
+    evaluate_test: bool = False
+
+    def load(self, task: Task) -> Splits:
+        """The splits of the task."""
+        caps = {"max_train": self.max_train, "max_validation": self.max_validation, "max_test": self.max_test}
+        return load(task, k_shot=self.k_shot, seed=self.data_seed, **caps)
+
+    def load_without_caps(self, task: Task) -> Splits:
+        """The same draw with all its examples."""
+        return load(task, k_shot=self.k_shot, seed=self.data_seed)
+
+
+def split_settings(values: Mapping[str, Any]) -> tuple[TrainingConfig, DataSettings]:
+    """The two settings that these values belong to, by name; None leaves the default. Raises TypeError for others."""
+    given = {name: value for name, value in values.items() if value is not None}
+    training = {field.name for field in fields(TrainingConfig)}
+    return (
+        TrainingConfig(**{name: value for name, value in given.items() if name in training}),
+        DataSettings(**{name: value for name, value in given.items() if name not in training}),
+    )
+
+
 def default_steps(labels: int, k_shot: int | None) -> int:
     """The paper's 16 * n * k steps for a k-shot set (k counted as at most 512 from k = 4096 on), else 2,000."""
-    if k_shot is None:
-        return DEFAULT_STEPS
-    return paper_steps(labels, k_shot)
-
-
-def make_recipe(
-    readout: str,
-    labels: int,
-    k_shot: int | None = None,
-    steps: int | None = None,
-    lr: float | None = None,
-    batch_size: int = 8,
-    seed: int = 0,
-    train_embeddings: bool = False,
-    train_head: bool = False,
-    head: str = "own",
-    name: str = "sgd",
-    rank: int | None = None,
-    optimizer: str | None = None,
-) -> Recipe:
-    """The recipe with every default filled in. Raises BadInput for a value that cannot be used.
-
-    `optimizer` (multi-task and continual) is the recipe whose optimizer, rate and penalty are taken.
-    """
-    row, moved_by = recipe_row(name), recipe_row(optimizer or name)
-    steps = default_steps(labels, k_shot) if steps is None else steps
-    lr = moved_by.rates[readout] if lr is None else lr
-    if steps < 1:
-        raise BadInput(f"steps is {steps}; give 1 or more.")
-    if batch_size < 1:
-        raise BadInput(f"batch size is {batch_size}; give 1 or more.")
-    if not 0 <= seed <= LARGEST_SEED:
-        raise BadInput(f"the seed is {seed}; give a whole number from 0 to {LARGEST_SEED:,}.")
-    if not 0 < lr < float("inf"):
-        raise BadInput(f"the learning rate is {lr}; give a number above 0, as 0.005.")
-    if head not in HEADS:
-        raise BadInput(f"'{head}' is not a kind of head; known: {', '.join(HEADS)}.")
-    if head == "linear" and readout != "head":
-        raise BadInput(f"the {readout} readout has no classification head; --head linear goes with --readout head.")
-    return Recipe(
-        readout, steps, batch_size, lr, seed, 1e-4, 1.0, 100, 512, train_embeddings, train_head, head, name,
-        moved_by.optimizer.lower(), moved_by.schedule, moved_by.warmup, moved_by.l1, row.rank if rank is None else rank,
-    )  # fmt: skip
-
-
-def batches(lengths: np.ndarray, batch_size: int, seed: int, pool: int = 32) -> Iterator[np.ndarray]:
-    """Endless rows of seeded batches of similar length, each epoch shuffled anew.
-
-    `pool` batches are drawn at random, sorted by length, cut and shuffled: little padding, and every example once
-    an epoch. The last batch of an epoch is filled from the next one, so that all have the same size.
-    """
-    generator = np.random.default_rng(seed)
-    waiting = np.empty(0, dtype=np.int64)
-    while True:
-        while len(waiting) < batch_size * pool:
-            waiting = np.concatenate([waiting, generator.permutation(len(lengths))])
-        drawn, waiting = waiting[: batch_size * pool], waiting[batch_size * pool :]
-        drawn = drawn[np.argsort(lengths[drawn], kind="stable")].reshape(pool, batch_size)
-        yield from drawn[generator.permutation(pool)]
+    return DEFAULT_STEPS if k_shot is None else paper_steps(labels, k_shot)

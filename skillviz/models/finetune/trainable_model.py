@@ -1,10 +1,10 @@
-"""A base model made ready for fine-tuning: the right class, what is trained, what is frozen."""
+"""A base model made ready for fine-tuning: the right class, what is trained, what is frozen, what tasks share."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -15,8 +15,9 @@ from skillviz.errors import BadModel, RandomHead
 from skillviz.models.checkpoint import ModelInfo, read_info
 from skillviz.models.fetch import resolve
 from skillviz.models.finetune.low_rank import Adapter
-from skillviz.models.finetune.retrain import Hold, check_region, hold
-from skillviz.models.finetune.training_config import Recipe
+from skillviz.models.finetune.recipes import recipe_row
+from skillviz.models.finetune.region_lock import RegionLock, check_region
+from skillviz.models.finetune.training_config import TrainingSettings
 from skillviz.models.heads import LINEAR_FAMILIES, supported
 from skillviz.models.load import load_model
 from skillviz.models.tokenizer import load_tokenizer, set_padding
@@ -24,7 +25,7 @@ from skillviz.tasks.task import Task
 
 
 @dataclass
-class Trainee:
+class TrainableModel:
     """A model of the readout's class, with the parameters that training may move."""
 
     model: Any
@@ -43,18 +44,18 @@ class Trainee:
     trained_head: int
     head: tuple[str, ...] = ()
     """The names of pooler and classification head."""
-    hold: Hold | None = None
+    lock: RegionLock | None = None
     """What keeps all but a region where it is."""
     adapter: Adapter | None = None
 
     def groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """Matrices with weight decay, vectors (biases and norm weights) without, as in the authors' code.
 
-        Matrices of which only a region moves are decayed by `hold`.
+        Matrices of which only a region moves are decayed by `lock`.
         """
-        held = self.hold.held if self.hold else set()
-        matrices = [p for p in self.trained if p.ndim > 1 and id(p) not in held]
-        others = [p for p in self.trained if p.ndim <= 1 or id(p) in held]
+        partly = self.lock.partly_trained if self.lock else set()
+        matrices = [p for p in self.trained if p.ndim > 1 and id(p) not in partly]
+        others = [p for p in self.trained if p.ndim <= 1 or id(p) in partly]
         return [{"params": matrices, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
     @property
@@ -64,12 +65,12 @@ class Trainee:
         return [(p, value) for p, value in named if p.requires_grad]
 
     def finish(self) -> None:
-        """Makes it an ordinary model again, in eval mode: merges LoRA, and looks that what was held stayed."""
+        """Makes it an ordinary model again, in eval mode: merges LoRA, and checks that what was locked stayed."""
         self.model.eval()
         if self.adapter is not None:
             self.model, self.adapter = self.adapter.merge(), None
-        if self.hold is not None:
-            self.hold.check()
+        if self.lock is not None:
+            self.lock.check()
 
     def touched(self) -> int:
         """Graftable entries that differ from the base, as the model stands."""
@@ -91,102 +92,124 @@ class Trainee:
                 parameter.copy_(value)
 
 
-def open_trainee(base: str, task: Task, recipe: Recipe, device: torch.device, region: Region | None = None) -> Trainee:
-    """The base loaded as float32 for the recipe's readout; with a region, only its entries and the head are trained.
+def open_trainable(
+    base: str, task: Task, settings: TrainingSettings, device: torch.device, region: Region | None = None
+) -> TrainableModel:
+    """The base loaded as float32 for the settings' readout; with a region, only its entries and the head are trained.
 
     A base without a classification head, or with one for another number of labels, gets a fresh one drawn
-    from the recipe's seed, and a note says so. A language-model head that is not in the file is refused.
+    from the settings' seed, and a note says so. A language-model head that is not in the file is refused.
     """
-    info = _fitting(base, recipe)
-    model, fresh = _load(info, task, recipe)
+    info = _fitting(base, settings)
+    model, fresh = _load(info, task, settings)
     tokenizer = load_tokenizer(info.folder)
     set_padding(model, tokenizer)
-    table = _table(model)
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    table = graftable(model.config.model_type, shapes, model.config.to_dict())
     if region is not None:
         check_region(table, region)
-    chosen, frozen = _choose(model, table, recipe, region)
+    head = readout_names(model.config.model_type, shapes) if settings.readout == "head" else []
+    chosen, frozen = _choose(model, table, head, settings, region)
     named = dict(model.named_parameters())
-    head = _head(model, recipe)
     adapter = None
-    if recipe.name == "lora":
-        adapter = Adapter(model, table, recipe.rank or 1, recipe.seed)
+    if recipe_row(settings.name).scope == "low-rank":
+        adapter = Adapter(model, table, settings.rank or 1, settings.seed)
         for name in chosen:  # peft has frozen them
             named[name].requires_grad_(True)
     model.to(device)
-    held = None if region is None else hold(named, table, region)
+    lock = None if region is None else RegionLock(named, table, region)
     trained = [named[name] for name in named if name in chosen]
     trained += list(adapter.parameters.values()) if adapter else []
     in_head = sum(named[name].numel() for name in head)
-    body = sum(p.numel() for p in trained) - in_head if held is None else held.size
-    notes = [_fresh_note(fresh, recipe.seed)] if fresh else []
+    body = sum(p.numel() for p in trained) - in_head if lock is None else lock.size
+    notes = [_fresh_note(fresh, settings.seed)] if fresh else []
     notes.append(_frozen_note(frozen))
-    start = held.fixed if held else {name: named[name].detach().clone() for name in table.names}
-    return Trainee(
-        model, tokenizer, recipe.readout, trained, info.identity(), device, tuple(notes), table, start,
-        body, in_head, tuple(head), held, adapter,
+    start = lock.start if lock else {name: named[name].detach().clone() for name in table.names}
+    return TrainableModel(
+        model, tokenizer, settings.readout, trained, info.identity(), device, tuple(notes), table, start,
+        body, in_head, tuple(head), lock, adapter,
     )  # fmt: skip
 
 
-def _fitting(base: str, recipe: Recipe) -> ModelInfo:
-    """The base's files, where the recipe can be trained on them."""
+def open_shared(
+    base: str, tasks: Sequence[Task], settings: TrainingSettings, device: torch.device
+) -> list[TrainableModel]:
+    """A model for each task, all with the first one's body; each has its own classification head, if there is one."""
+    first, *rest = (open_trainable(base, task, settings, device) for task in tasks)
+    return [first, *(_with_body_of(first, other) for other in rest)]
+
+
+def trained_together(models: Sequence[TrainableModel]) -> TrainableModel:
+    """The first model, with the parameters of all of them to be trained: the shared body and every head."""
+    first, *rest = models
+    known = {id(p) for p in first.trained}
+    heads = [p for other in rest for p in other.trained if id(p) not in known]
+    return replace(first, trained=[*first.trained, *heads])
+
+
+def _with_body_of(first: TrainableModel, other: TrainableModel) -> TrainableModel:
+    """The other with the first's parameters in place of its own, except for its head; their equal values are freed."""
+    shared = dict(first.model.named_parameters())
+    for name, old in list(other.model.named_parameters()):
+        if name in other.head:
+            continue
+        for module in other.model.modules():  # tied weights stand in several places
+            for leaf, parameter in list(module._parameters.items()):
+                if parameter is old:
+                    module._parameters[leaf] = shared[name]
+    trained = [p for p in other.model.parameters() if p.requires_grad]
+    return replace(other, trained=trained, start=first.start)
+
+
+def _fitting(base: str, settings: TrainingSettings) -> ModelInfo:
+    """The base's files, where these settings can be trained on them."""
     info = read_info(resolve(base))
     if info.adapter is not None:
         raise BadModel(f"'{base}' is a LoRA adapter; fine-tune the model that it belongs to.")
-    if recipe.head == "linear" and info.model_type not in LINEAR_FAMILIES:
+    if settings.head == "linear" and info.model_type not in LINEAR_FAMILIES:
         raise BadModel(
             f"a linear head on the first token exists for {', '.join(LINEAR_FAMILIES)}, not for '{info.model_type}'; "
             "leave --head out to train the head of the model's own class."
         )
-    if not supported(info.model_type, recipe.readout):
-        raise BadModel(f"a {info.model_type} model has no {recipe.readout} readout; use another --readout or base.")
+    if not supported(info.model_type, settings.readout):
+        raise BadModel(f"a {info.model_type} model has no {settings.readout} readout; use another --readout or base.")
     return info
 
 
-def _load(info: ModelInfo, task: Task, recipe: Recipe) -> tuple[Any, list[str]]:
+def _load(info: ModelInfo, task: Task, settings: TrainingSettings) -> tuple[Any, list[str]]:
     """The model, and the names of the classification head's tensors that were drawn at random."""
     labels = dict(enumerate(task.labels))
     names = {"id2label": labels, "label2id": {name: i for i, name in labels.items()}}
-    changes = {**names, "problem_type": "single_label_classification"} if recipe.readout == "head" else {}
+    changes = {**names, "problem_type": "single_label_classification"} if settings.readout == "head" else {}
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        loaded = load_model(info.folder, recipe.readout, changes=changes, linear=recipe.head == "linear")
-    fresh = readout_names(info.model_type, loaded.made_up) if recipe.readout == "head" else []
+        torch.manual_seed(settings.seed)
+        loaded = load_model(info.folder, settings.readout, changes=changes, linear=settings.head == "linear")
+    fresh = readout_names(info.model_type, loaded.made_up) if settings.readout == "head" else []
     lost = sorted(loaded.made_up - set(fresh))
     if lost:
         more = f" and {len(lost) - 1} more tensors" if len(lost) > 1 else ""
         raise RandomHead(
-            f"'{info.id}' has no '{lost[0]}'{more}, which the {recipe.readout} readout needs and which would be "
+            f"'{info.id}' has no '{lost[0]}'{more}, which the {settings.readout} readout needs and which would be "
             "random; give a base that has it, or another --readout."
         )
     return loaded.model, sorted(fresh)
 
 
-def _table(model: Any) -> ParameterTable:
-    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
-    return graftable(model.config.model_type, shapes, model.config.to_dict())
-
-
-def _head(model: Any, recipe: Recipe) -> list[str]:
-    """The names of pooler and classification head; none for the other readouts."""
-    names = (name for name, _ in model.named_parameters())
-    return readout_names(model.config.model_type, names) if recipe.readout == "head" else []
-
-
 def _choose(
-    model: Any, table: ParameterTable, recipe: Recipe, region: Region | None
+    model: Any, table: ParameterTable, head: Sequence[str], settings: TrainingSettings, region: Region | None
 ) -> tuple[set[str], dict[str, int]]:
     """The names of the trained parameters, and the frozen ones: what they are -> their number of entries.
 
-    Trained are what the recipe names of the graftable parameters, a classification head whole, and what is asked
-    for. Embeddings, language-model head and final norm stay as they are, so that a graft of all d entries is the
+    Trained are what the recipe names of the graftable parameters, a whole classification head, and what the settings
+    ask for. Embeddings, language-model head and final norm stay as they are, so that a graft of all d entries is the
     whole model.
     """
     named = dict(model.named_parameters())
-    chosen = {*_graftable(table, recipe, region), *_head(model, recipe)}
+    chosen = {*_graftable(table, settings, region), *head}
     groups = {name: _group(model, name) for name in named if name not in {*table.names, *chosen}}
     groups |= {name: "block parameters" for name in table.names if name not in chosen}
-    added = {"embeddings"} if recipe.train_embeddings else set()
-    added |= {"language-model head"} if recipe.train_head else set()
+    added = {"embeddings"} if settings.train_embeddings else set()
+    added |= {"language-model head"} if settings.train_head else set()
     chosen |= {name for name, group in groups.items() if group in added}
     for name, parameter in named.items():
         parameter.requires_grad_(name in chosen)
@@ -197,17 +220,20 @@ def _choose(
     return chosen, frozen
 
 
-def _graftable(table: ParameterTable, recipe: Recipe, region: Region | None) -> list[str]:
+def _graftable(table: ParameterTable, settings: TrainingSettings, region: Region | None) -> list[str]:
     """The names of the graftable parameters that are trained themselves."""
-    if recipe.name == "lora":
+    scope = recipe_row(settings.name).scope
+    if scope == "low-rank":
         return []
     if region is not None:
         return list(region.indices)
-    if recipe.name != "bitfit":
+    if scope != "biases":
         return list(table.names)
     biases = [parameter.name for parameter in table.parameters if parameter.is_bias]
     if not biases:
-        raise BadModel(f"a {table.model_type} model has no biases in its blocks, so bitfit has nothing to train.")
+        raise BadModel(
+            f"a {table.model_type} model has no biases in its blocks, so there is nothing to train."
+        )
     return biases
 
 

@@ -10,14 +10,14 @@ import torch
 import yaml
 from safetensors.torch import load_file
 
+from skillviz.api import finetune
 from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput
-from skillviz.models.finetune import retrain
-from skillviz.models.finetune.continual import finetune_sequence
-from skillviz.models.finetune.multi_task import Class, finetune_tasks
-from skillviz.models.finetune.retrain import Hold, MovedOutside
-from skillviz.models.finetune.single_task import finetune
-from skillviz.models.finetune.training_data import DataPlan, materials
+from skillviz.models.finetune.multi_task import MultiTaskTrainer
+from skillviz.models.finetune.region_lock import MovedOutside, RegionLock, TrainedRegion
+from skillviz.models.finetune.run import finetune as finetune_by_config
+from skillviz.models.finetune.training_config import DataSettings, split_settings
+from skillviz.models.finetune.training_data import training_data
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
 from skillviz.tasks.encode import encode
@@ -26,6 +26,17 @@ from skillviz.tasks.splits import load
 from tests.tiny import tiny_pair, tiny_rows, tiny_task
 
 CPU = {"device": "cpu"}
+
+
+def finetune_tasks(base, tasks, *, out, device, recipe="multi-task", regions=(), **settings):
+    config, data = split_settings({"recipe": recipe, **settings})
+    return finetune_by_config(
+        str(base), tasks, config, data, out=out, regions=[TrainedRegion(region) for region in regions], device=device
+    )
+
+
+def finetune_sequence(base, tasks, **settings):
+    return finetune_tasks(base, tasks, recipe="continual", **settings)
 
 
 def variant(folder, name, labels=2, seed=0):
@@ -66,7 +77,7 @@ def regions(bare, tasks, tmp_path_factory):
 def sequence(bare, tasks, regions, tmp_path_factory):
     """By mode: the folder of a sequence of the two tasks."""
     out = tmp_path_factory.mktemp("sequences")
-    chosen = {"naive": None, "grafting": regions}
+    chosen = {"naive": (), "grafting": regions}
     for mode, given in chosen.items():
         finetune_sequence(str(bare), tasks, out=out / mode, regions=given, steps=20, lr=0.3, **CPU)
     return out
@@ -113,10 +124,10 @@ def test_folders_of_a_multi_task_model_share_the_body_exactly(bare, tasks, tmp_p
 def test_each_step_draws_one_task_by_the_seed():
     def drawn(seed):
         seen = []
-        pupils = [SimpleNamespace(backward=lambda step, i=i: seen.append(i) or 0.0) for i in range(3)]
-        room = Class(pupils, np.random.default_rng([seed, 1]))
+        trainers = [SimpleNamespace(backward=lambda step, i=i: seen.append(i) or 0.0) for i in range(3)]
+        together = MultiTaskTrainer(trainers, seed)
         for step in range(300):
-            room.backward(step)
+            together.backward(step)
         return seen
 
     assert drawn(0) == drawn(0) != drawn(1)
@@ -146,13 +157,13 @@ def test_texts_of_another_s_test_are_left_out_of_training(tasks, tmp_path):
     train[0]["text"] = texts.test["text_a"][3].upper() + "  "
     train[1]["text"] = texts.validation["text_a"][0]
     (tmp_path / "leaky" / "train.jsonl").write_text("\n".join(json.dumps(row) for row in train) + "\n")
-    found = materials([leaky, tasks[0]], DataPlan(max_test=1), "head")
+    found = training_data([leaky, tasks[0]], DataSettings(max_test=1), "head")
     assert found[0].counts["train"] == 46 and found[1].counts["train"] == 48
     assert any("2 of 48 training examples of leaky were left out" in note for note in found[0].splits.notes)
     assert found[0].splits.fingerprint != load(leaky).fingerprint
     (tmp_path / "leaky" / "train.jsonl").write_text("\n".join(json.dumps(row) for row in train[:2]) + "\n")
     with pytest.raises(BadData, match="every training example"):
-        materials([leaky, tasks[0]], DataPlan(), "head")
+        training_data([leaky, tasks[0]], DataSettings(), "head")
 
 
 def test_a_multi_task_grid_chooses_by_the_mean(bare, tasks, tmp_path):
@@ -201,13 +212,13 @@ def test_a_task_is_answered_on_the_union_up_to_it(sequence, bare, regions):
 
 def test_it_is_looked_at_every_step(bare, tasks, regions, tmp_path, monkeypatch):
     looked = itertools.count()
-    real = Hold.check
+    real = RegionLock.check
 
     def counted(self, when=""):
         next(looked)
         real(self, when)
 
-    monkeypatch.setattr(Hold, "check", counted)
+    monkeypatch.setattr(RegionLock, "check", counted)
     finetune_sequence(str(bare), tasks, out=tmp_path / "s", regions=regions, steps=5, **CPU)
     assert next(looked) == 2 * (5 + 1)
 
@@ -219,8 +230,8 @@ def test_a_moved_owned_entry_stops_the_sequence(bare, tasks, regions, tmp_path, 
         if next(steps) < 7:  # the second stage's third step
             real(self)
 
-    real = retrain.Hold.mask
-    monkeypatch.setattr(retrain.Hold, "mask", forgets)
+    real = RegionLock.mask
+    monkeypatch.setattr(RegionLock, "mask", forgets)
     with pytest.raises(MovedOutside, match="at step 3 of stage 2"):
         finetune_sequence(str(bare), tasks, out=tmp_path / "s", regions=regions, steps=5, lr=0.3, **CPU)
     assert not any(tmp_path.iterdir())

@@ -8,19 +8,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from skillviz.api import finetune
 from skillviz.core.parameters import graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, BadModel
-from skillviz.models.finetune import training as loop
-from skillviz.models.finetune.grid import Attempt, points, search
-from skillviz.models.finetune.penalty import add_l1_gradient, movement
+from skillviz.models.finetune.grid import Attempt, search
 from skillviz.models.finetune.recipes import RECIPES, check_use, grid_of, paper_steps, recipe_row
-from skillviz.models.finetune.retrain import Hold, MovedOutside
-from skillviz.models.finetune.single_task import finetune
-from skillviz.models.finetune.trainer import open_trainee
-from skillviz.models.finetune.training import Diverged, TrainStep
-from skillviz.models.finetune.training_config import make_recipe
-from skillviz.models.finetune.training_data import DataPlan, Material
+from skillviz.models.finetune.region_lock import MovedOutside, RegionLock
+from skillviz.models.finetune.trainable_model import open_trainable
+from skillviz.models.finetune.training import Diverged, Trainer, TrainStep, add_l1_gradient, descend
+from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
+from skillviz.models.finetune.training_data import training_data
 from skillviz.models.pair import load_pair
 from skillviz.tasks.registry import task
 from tests.tiny import tiny_pair, tiny_task
@@ -79,13 +77,13 @@ def test_presets_are_the_paper_s():
     assert max(grid_of(recipe_row("bitfit"), "paper", 8).rates) == 10 * max(grid.rates)
     assert grid_of(recipe_row("sgd"), "quick", 16).batch_sizes == (16,)
     assert grid_of(recipe_row("sgd"), "none", 8) is None
-    assert len(points(make_recipe("head", 2), "paper")) == 9
+    assert len(TrainingConfig(grid="paper").points()) == 9
 
 
 def test_the_linear_rate_ends_near_zero_and_warms_up():
-    recipe = make_recipe("head", 2, steps=10, lr=1.0, name="adamw")
-    assert [recipe.rate(s) for s in (1, 2, 10)] == pytest.approx([1.0, 0.9, 0.1])
-    warm = make_recipe("head", 2, steps=100, lr=1.0, name="lora")
+    settings = TrainingConfig("adamw", steps=10, lr=1.0).settings()
+    assert [settings.rate(s) for s in (1, 2, 10)] == pytest.approx([1.0, 0.9, 0.1])
+    warm = TrainingConfig("lora", steps=100, lr=1.0).settings()
     assert [warm.rate(s) for s in (3, 6, 7, 100)] == pytest.approx([0.5, 1.0, 1.0, 1 / 94])
 
 
@@ -164,8 +162,7 @@ def test_a_planted_error_in_the_mask_is_found(planted, bare, tiny, tmp_path, mon
         for parameter in self.parameters.values():
             parameter.data.mul_(1 - amount)
 
-    monkeypatch.setattr(Hold, planted, (lambda self: None) if planted == "mask" else decays_all)
-    monkeypatch.setattr(Hold, "held", (), raising=False)
+    monkeypatch.setattr(RegionLock, planted, (lambda self: None) if planted == "mask" else decays_all)
     with pytest.raises(MovedOutside, match="entries outside the region moved"):
         finetune(
             str(bare), tiny, out=tmp_path / "out", recipe="graft-retrain", region=region, steps=3, lr=0.3, device="cpu"
@@ -191,43 +188,37 @@ def test_the_l1_gradient_is_autograd_s():
     add_l1_gradient([(theta, pre)], 0.001)
     assert torch.allclose(theta.grad, wanted, rtol=0, atol=1e-15)
     assert torch.equal(theta.grad[:10], (3 * theta**2).detach()[:10])
-    assert movement([(theta, pre)]) == pytest.approx(float((theta - pre).detach().abs().sum()))
-    # and against differences, where nothing is at its kink
-    away, eps = theta.detach()[10:], 1e-6
-    sums = [movement([(away + sign * eps * torch.eye(40, dtype=torch.float64)[0], pre[10:])]) for sign in (1, -1)]
-    assert (sums[0] - sums[1]) / (2 * eps) == pytest.approx(float(torch.sign(away - pre[10:])[0]), rel=1e-6)
 
 
 @pytest.mark.parametrize(("name", "weight"), [("adamw", 0.0), ("adamw-l1", 0.001)])
 def test_adamw_is_torch_s_with_a_linear_rate(name, weight, bare, tiny, tmp_path):
-    recipe = make_recipe("head", 2, steps=6, lr=0.01, name=name)
-    ours, twin = (loop_trainee(bare, tiny, recipe) for _ in range(2))
-    lesson = ours[1]
-    list(loop.training(ours[0], lesson.train, lesson.validation, recipe, "accuracy"))
-    slow_twin(*twin, recipe, weight)
-    for one, other in zip(ours[0].trained, twin[0].trained, strict=True):
+    settings = TrainingConfig(name, steps=6, lr=0.01).settings()
+    ours, twin = (trainer_of(bare, tiny, settings) for _ in range(2))
+    list(ours.steps())
+    slow_twin(twin, weight)
+    for one, other in zip(ours.model.trained, twin.model.trained, strict=True):
         assert torch.allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
-def loop_trainee(bare, tiny, recipe):
-    trainee = open_trainee(str(bare), tiny, recipe, torch.device("cpu"))
-    plan = DataPlan()
-    return trainee, Material(tiny, plan.load(tiny), plan, "head").lesson(trainee.tokenizer)
+def trainer_of(bare, tiny, settings):
+    model = open_trainable(str(bare), tiny, settings, torch.device("cpu"))
+    (data,) = training_data([tiny], DataSettings(), "head")
+    return Trainer(model, data, settings)
 
 
-def slow_twin(trainee, lesson, recipe, weight):
+def slow_twin(trainer, weight):
     """Six steps written out: the penalty inside the loss, the rate by torch's own schedule."""
-    pupil = loop.Pupil(trainee, lesson, recipe)
-    optimizer = torch.optim.AdamW(trainee.groups(1e-4), lr=0.01)
+    model = trainer.model
+    optimizer = torch.optim.AdamW(model.groups(1e-4), lr=0.01)
     falling = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: 1 - done / 6)
-    start = [value.clone() for _, value in trainee.moving]
+    start = [value.clone() for _, value in model.moving]
     for step in range(1, 7):
         optimizer.zero_grad()
-        pupil.backward(step)
+        trainer.backward(step)
         if weight:
-            moved = sum((p - s).abs().sum() for (p, _), s in zip(trainee.moving, start, strict=True))
+            moved = sum((p - s).abs().sum() for (p, _), s in zip(model.moving, start, strict=True))
             (weight * moved).backward()
-        torch.nn.utils.clip_grad_norm_(trainee.trained, 1.0)
+        torch.nn.utils.clip_grad_norm_(model.trained, 1.0)
         optimizer.step()
         falling.step()
 
@@ -257,58 +248,57 @@ def fake(values):
     """An attempt that scores as told; None stands for a loss that is no number."""
     values = iter(values)
 
-    def attempt(recipe, tell):
+    def attempt(settings, on_step):
         value = next(values)
         if value is None:
             raise Diverged("the loss became nan")
-        tell(TrainStep(1, 1, 0.0, 0.0))
-        return Attempt(recipe, recipe.lr, [], 1, value, 0.5)
+        on_step(TrainStep(1, 1, 0.0, 0.0))
+        return Attempt(settings, [], [], 1, value, 0.5)
 
     return attempt
 
 
 def test_of_equal_points_the_first_and_a_diverged_one_is_on_record():
-    recipes = points(make_recipe("head", 2), "quick")
-    found = search(recipes, fake([None, 0.7, 0.7]))
-    assert found.best.held == 5e-3
+    points = TrainingConfig(grid="quick").points()
+    found = search(points, fake([None, 0.7, 0.7]), lambda record: None)
+    assert found.best.settings.lr == 5e-3
     assert [p["value"] for p in found.points] == [None, 0.7, 0.7]
     assert [p["chosen"] for p in found.points] == [False, True, False]
     with pytest.raises(Diverged):
-        search(recipes, fake([None, None, None]))
+        search(points, fake([None, None, None]), lambda record: None)
 
 
 def test_sgd_is_the_plain_loop(bare, tiny):
     """The paper's loop written out with torch.optim.SGD gives the same bits."""
-    recipe = make_recipe("head", 2, steps=5, lr=0.1)
-    ours, twin = (loop_trainee(bare, tiny, recipe) for _ in range(2))
-    list(loop.training(ours[0], ours[1].train, ours[1].validation, recipe, "accuracy"))
-    pupil = loop.Pupil(*twin, recipe)
-    optimizer = torch.optim.SGD(twin[0].groups(1e-4), lr=0.1)
+    settings = TrainingConfig(steps=5, lr=0.1).settings()
+    ours, twin = (trainer_of(bare, tiny, settings) for _ in range(2))
+    list(ours.steps())
+    optimizer = torch.optim.SGD(twin.model.groups(1e-4), lr=0.1)
     for step in range(1, 6):
         optimizer.zero_grad()
-        pupil.backward(step)
-        torch.nn.utils.clip_grad_norm_(twin[0].trained, 1.0)
+        twin.backward(step)
+        torch.nn.utils.clip_grad_norm_(twin.model.trained, 1.0)
         optimizer.step()
-    assert all(torch.equal(a, b) for a, b in zip(ours[0].trained, twin[0].trained, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(ours.model.trained, twin.model.trained, strict=True))
 
 
 @pytest.mark.parametrize("name", ["sgd", "graft-retrain"])
 @pytest.mark.parametrize("planted", [float("nan"), float("inf")])
 def test_a_gradient_that_is_no_number_ends_training_before_anything_moves(name, planted, bare, tiny, tmp_path):
     """The loss may still be finite then, and at the last step nobody would look again."""
-    recipe = make_recipe("head", 2, steps=2, name=name)
+    settings = TrainingConfig(name, steps=2).settings()
     region = region_of(bare, tiny, tmp_path) if name == "graft-retrain" else None
-    trainee = open_trainee(str(bare), tiny, recipe, torch.device("cpu"), region)
-    before = trainee.copy()
+    model = open_trainable(str(bare), tiny, settings, torch.device("cpu"), region)
+    before = model.copy()
 
     def backward(step):
-        for p in trainee.trained:
+        for p in model.trained:
             p.grad = torch.full_like(p, planted if step == 2 else 0.0)
         return 1.0
 
     with pytest.raises(Diverged, match=r"gradient's norm became \w+ at step 2 of 2.*--lr"):
-        list(loop.descend(trainee, replace(recipe, weight_decay=0.0), backward, lambda: 0.0))
-    assert all(torch.equal(a, b) for a, b in zip(before, trainee.copy(), strict=True))
+        list(descend(model, replace(settings, weight_decay=0.0), backward, lambda: 0.0))
+    assert all(torch.equal(a, b) for a, b in zip(before, model.copy(), strict=True))
 
 
 @pytest.mark.gpu

@@ -17,10 +17,10 @@ from transformers import (
     AutoTokenizer,
 )
 
+from skillviz.api import finetune
 from skillviz.errors import BadInput, BadModel, DiskFull, RandomHead
-from skillviz.models import applied
-from skillviz.models.finetune.single_task import TrainStep, finetune
-from skillviz.models.finetune.training_config import batches, default_steps, make_recipe
+from skillviz.models.finetune.training import TrainStep, batch_rows, best_of
+from skillviz.models.finetune.training_config import TrainingConfig, default_steps
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
 from skillviz.tasks.encode import encode
@@ -61,37 +61,37 @@ def test_steps_default_to_the_paper_s_rule(labels, k, steps):
 
 
 def test_rate_and_batch_default_by_readout():
-    assert [make_recipe(r, 2).lr for r in ("head", "prompt", "causal")] == [1e-2, 5e-3, 5e-3]
-    assert make_recipe("head", 2).batch_size == 8
-    assert make_recipe("head", 2).weight_decay == 1e-4
+    assert [TrainingConfig(readout=r).settings().lr for r in ("head", "prompt", "causal")] == [1e-2, 5e-3, 5e-3]
+    assert TrainingConfig().settings().batch_size == 8
+    assert TrainingConfig().settings().weight_decay == 1e-4
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"batch_size": 0}, {"lr": 0.0}, {"lr": float("nan")}, {"lr": -1.0}])
 def test_a_recipe_that_cannot_run_is_refused(wrong):
     with pytest.raises(BadInput):
-        make_recipe("head", 2, **wrong)
+        TrainingConfig(**wrong).settings()
 
 
 def test_batches_visit_every_example_once_an_epoch_and_follow_the_seed():
     lengths = np.arange(100) % 7 + 1
-    first = list(itertools.islice(batches(lengths, 5, seed=1), 20))
-    again = list(itertools.islice(batches(lengths, 5, seed=1), 20))
-    other = list(itertools.islice(batches(lengths, 5, seed=2), 20))
+    first = list(itertools.islice(batch_rows(lengths, 5, seed=1), 20))
+    again = list(itertools.islice(batch_rows(lengths, 5, seed=1), 20))
+    other = list(itertools.islice(batch_rows(lengths, 5, seed=2), 20))
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
-    whole = list(itertools.islice(batches(lengths, 5, seed=1, pool=20), 20))
+    whole = list(itertools.islice(batch_rows(lengths, 5, seed=1, pool=20), 20))
     assert sorted(np.concatenate(whole).tolist()) == list(range(100))
 
 
 def test_batches_are_of_similar_length():
     lengths = np.random.default_rng(0).integers(5, 100, 400)
-    sorted_spread = [np.ptp(lengths[b]) for b in itertools.islice(batches(lengths, 8, seed=0), 32)]
+    sorted_spread = [np.ptp(lengths[b]) for b in itertools.islice(batch_rows(lengths, 8, seed=0), 32)]
     plain = np.random.default_rng(0).permutation(400)[:256].reshape(32, 8)
     assert np.mean(sorted_spread) < 0.3 * np.mean([np.ptp(lengths[b]) for b in plain])
 
 
 def test_batches_of_a_set_smaller_than_one_batch_are_full():
-    assert [len(b) for b in itertools.islice(batches(np.array([3, 4, 5]), 8, seed=0), 3)] == [8, 8, 8]
+    assert [len(b) for b in itertools.islice(batch_rows(np.array([3, 4, 5]), 8, seed=0), 3)] == [8, 8, 8]
 
 
 def test_it_learns_and_keeps_the_best_check(tuned):
@@ -106,7 +106,7 @@ def test_it_learns_and_keeps_the_best_check(tuned):
 
 def test_equal_checks_keep_the_later():
     history = [TrainStep(100, 300, 0.1, 0, 0.5, True), TrainStep(200, 300, 0.1, 0, 0.5, True)]
-    assert max((r for r in history if r.best), key=lambda r: r.step).step == 200
+    assert best_of(history).step == 200
 
 
 def test_the_folder_opens_with_transformers_and_says_its_labels(tuned, tiny):
@@ -239,7 +239,7 @@ def test_a_full_disk_leaves_nothing(bare, tiny, tmp_path, monkeypatch):
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(applied, "swap", full)
+    monkeypatch.setattr("skillviz.atomic.os.replace", full)
     with pytest.raises(DiskFull, match="no space"):
         finetune(str(bare), tiny, out=tmp_path / "out", steps=1, device="cpu")
     assert not any(tmp_path.iterdir())
@@ -272,4 +272,4 @@ def test_a_decoder_has_no_first_token_to_read(tiny, tmp_path):
 
 def test_an_unknown_head_lists_the_known():
     with pytest.raises(BadInput, match="known: own, linear"):
-        make_recipe("head", 2, head="dense")
+        TrainingConfig(head="dense").settings()

@@ -1,9 +1,11 @@
-"""Training a region alone: every other entry stays where it was, bit for bit, and that is looked at."""
+"""Training a region alone: every other entry stays where it was, bit for bit, and that is checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,22 +15,37 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
 
+class TrainedRegion(NamedTuple):
+    """A region that may move, and the id of the run that found it (None for a file)."""
+
+    region: Region
+    run: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """What finetune.json says of it: its size among d, a hash of its entries, and the run."""
+        fields = {"size": self.region.size, "d": self.region.d, "sha256": self.region.sha256()}
+        return fields if self.run is None else {**fields, "run": self.run}
+
+
 class MovedOutside(AssertionError):
-    """An entry moved that was to stay: a fault of the program, never of what was given."""
+    """An entry moved that was to stay: a fault of the program, never of the input."""
 
 
-class Hold:
+class RegionLock:
     """Lets only a region's entries move. `inside` are its masks by name; a tensor without one stays whole.
 
     Gradients outside are zero before the optimizer sees them, and decay is applied by hand, inside alone: a plain
     step then subtracts exact zeros outside. (torch's own weight decay would move every entry of a tensor.)
     """
 
-    def __init__(self, parameters: Mapping[str, Tensor], inside: Mapping[str, Tensor]) -> None:
-        self.parameters, self.inside = dict(parameters), dict(inside)
-        self.outside = {name: ~mask for name, mask in inside.items()}
-        self.fixed = {name: p.detach().clone() for name, p in parameters.items()}
-        self.held = {id(parameters[name]) for name in inside}
+    def __init__(self, parameters: Mapping[str, Tensor], table: ParameterTable, region: Region) -> None:
+        self.parameters = {name: parameters[name] for name in table.names}
+        self.inside = {
+            name: torch.from_numpy(region.mask(name)).to(self.parameters[name].device) for name in region.indices
+        }
+        self.outside = {name: ~mask for name, mask in self.inside.items()}
+        self.start = {name: p.detach().clone() for name, p in self.parameters.items()}
+        self.partly_trained = {id(self.parameters[name]) for name in self.inside}
 
     @property
     def size(self) -> int:
@@ -54,7 +71,7 @@ class Hold:
         """Entries outside the region whose bits differ from what they were at the start."""
         counts = []
         for name, parameter in self.parameters.items():
-            differs = parameter.detach().view(torch.int32) != self.fixed[name].view(torch.int32)
+            differs = parameter.detach().view(torch.int32) != self.start[name].view(torch.int32)
             counts.append((differs & self.outside[name] if name in self.outside else differs).sum())
         return int(torch.stack(counts).sum()) if counts else 0
 
@@ -62,13 +79,6 @@ class Hold:
         """Raises MovedOutside where anything outside the region moved."""
         if count := self.moved():
             raise MovedOutside(f"{count:,} entries outside the region moved{when}; they had to stay as they were.")
-
-
-def hold(parameters: Mapping[str, Tensor], table: ParameterTable, region: Region) -> Hold:
-    """The Hold that lets this region's entries of the graftable parameters move."""
-    named = {name: parameters[name] for name in table.names}
-    inside = {name: torch.from_numpy(region.mask(name)).to(named[name].device) for name in region.indices}
-    return Hold(named, inside)
 
 
 def check_region(table: ParameterTable, region: Region) -> None:
@@ -79,15 +89,6 @@ def check_region(table: ParameterTable, region: Region) -> None:
         raise BadInput("the region is empty, so there is nothing to train; give one with at least one entry.")
 
 
-def about(region: Region, run: str | None = None) -> dict[str, Any]:
-    """What finetune.json says of a region: its size among d, a hash of its entries, and the run that found it."""
-    told = {"size": region.size, "d": region.d, "sha256": region.sha256()}
-    return told if run is None else {**told, "run": run}
-
-
-def union(regions: Sequence[Region]) -> Region:
+def union(regions: Iterable[Region]) -> Region:
     """The entries of any of the regions (one at least)."""
-    whole = regions[0]
-    for region in regions[1:]:
-        whole = whole | region
-    return whole
+    return reduce(or_, regions)

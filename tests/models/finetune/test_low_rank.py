@@ -8,10 +8,10 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForMaskedLM
 
+from skillviz.api import finetune
 from skillviz.core.parameters import graftable
 from skillviz.errors import BadModel
 from skillviz.models.finetune.low_rank import Adapter
-from skillviz.models.finetune.single_task import finetune
 from skillviz.models.pair import load_pair
 from skillviz.tasks.registry import task
 from tests.tiny import tiny_model, tiny_pair, tiny_task
