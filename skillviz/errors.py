@@ -1,4 +1,4 @@
-"""The errors a user can cause, as one small tree.
+"""The errors a user can cause, as one small tree; what to do about each stands on its class.
 
 SkillvizError                the interface shows its sentence; anything else is a bug and shows as one
 ├── BadInput                 a value that was typed or given
@@ -27,12 +27,28 @@ SkillvizError                the interface shows its sentence; anything else is 
 
 import errno
 import os
+from dataclasses import dataclass
+from typing import ClassVar
 
+BUG, OUT_OF_MEMORY, KILLED = "bug", "out of memory", "killed"
+"""How a record names the ends that are no error of the tree."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_MEMORY = (  # in errors that have no class of their own
+    "can't allocate memory", "cuda error: out of memory", "cuda out of memory", "hip out of memory",
+    "cublas_status_alloc_failed", "cudnn_status_alloc_failed", "cusparse_status_alloc_failed",
+    "cufft_alloc_failed", "std::bad_alloc", "cannot allocate memory",
+)  # fmt: skip
 
 
 class SkillvizError(Exception):
-    """One clear sentence: what was wrong, what is allowed, what to do."""
+    """One clear sentence: what was wrong, what is allowed, what to do.
+
+    `title` is the heading of the failure, `hint` what to do at a terminal, `page_hint` what to do on a page.
+    """
+
+    title: ClassVar[str] = "Failed"
+    hint: ClassVar[str] = ""
+    page_hint: ClassVar[str] = "Look at the log below."
 
     def __str__(self) -> str:
         return f"{type(self).__name__}: {super().__str__()}"
@@ -40,6 +56,10 @@ class SkillvizError(Exception):
 
 class BadInput(SkillvizError):
     """A value that was typed or given."""
+
+    title = "A value that cannot be used"
+    hint = "Change the value that the sentence names and start the run again."
+    page_hint = "Change it in the form and start again."
 
 
 class UnknownTask(BadInput):
@@ -57,6 +77,9 @@ class BadSize(BadInput):
 class BadData(BadInput):
     """A missing file or column, a label outside `labels`, no rows."""
 
+    title = "Bad data"
+    page_hint = "Correct the data, then resume; or choose another task in the form."
+
 
 class BadLabelWord(BadInput):
     """A label word that the readout cannot score."""
@@ -64,6 +87,10 @@ class BadLabelWord(BadInput):
 
 class BadModel(SkillvizError):
     """A model that cannot be used."""
+
+    title = "A model that cannot be used"
+    hint = "Check both models with `python -m skillviz preflight --base ... --finetuned ...`."
+    page_hint = "Bring the model back, or choose another in the form."
 
 
 class ModelNotFound(BadModel):
@@ -93,9 +120,15 @@ class WrongBase(BadModel):
 class NoDevice(SkillvizError):
     """A device that this machine does not have."""
 
+    title = "No such device"
+    hint = "Choose --device cpu or auto."
+    page_hint = "Choose another device in the form."
+
 
 class LiveError(SkillvizError):
     """The worker behind the live pages could not be started, was ended, or took too long."""
+
+    hint = "Ask again; a worker that has ended is started again."
 
 
 class Superseded(LiveError):
@@ -104,6 +137,8 @@ class Superseded(LiveError):
 
 class StoreError(SkillvizError):
     """The folder of runs."""
+
+    hint = "Check the folder of runs and its rights."
 
 
 class RunNotFound(StoreError):
@@ -125,16 +160,68 @@ class NewerSchema(StoreError):
 class DiskFull(StoreError):
     """No space left where something is written, or the file would be larger than the system lets it be."""
 
+    title = "The disk is full"
+    hint = "Free some space or choose another folder with --runs-dir."
+    page_hint = "Free some space, then resume."
+
+
+@dataclass(frozen=True)
+class End:
+    """What to do about an end that is no error of the tree."""
+
+    title: str
+    hint: str
+    page_hint: str
+
+
+ENDS = {
+    BUG: End(
+        "A bug in skillviz",
+        "This is an error in skillviz, not in your input; please report it with the log of the run.",
+        "Your input is not at fault. Please report it with the log below.",
+    ),
+    OUT_OF_MEMORY: End(
+        "Out of memory",
+        "Use --device cpu, --dtype bfloat16, a smaller --batch-size, --max-train, or a smaller model.",
+        "Choose bfloat16, another device, fewer examples a step, or a smaller model.",
+    ),
+    KILLED: End(
+        "Killed",
+        "Resume it; it was ended from outside, or the machine ran out of memory or of disk.",
+        "It was ended from outside, or the machine ran out of memory or of disk. It can go on where it stopped.",
+    ),
+}
+
+
+def error_class(name: str) -> type[SkillvizError] | None:
+    """The class of the tree with this name, as records and messages name it; None for any other word."""
+    kind = globals().get(name)
+    return kind if isinstance(kind, type) and issubclass(kind, SkillvizError) else None
+
+
+def advice(kind: str) -> End | type[SkillvizError]:
+    """What has `title`, `hint` and `page_hint` for a failure as a record names it."""
+    return ENDS.get(kind) or error_class(kind) or SkillvizError
+
 
 def is_disk_full(error: BaseException) -> bool:
     """Whether this error, or one that it wraps, says that no more can be written.
 
     safetensors, tokenizers and datasets have errors of their own, in which only the system's words tell.
     """
-    found: BaseException | None = error
-    while found is not None:
-        words = str(found)
-        if getattr(found, "errno", None) in FULL or any(os.strerror(code) in words for code in FULL):
+    cause: BaseException | None = error
+    while cause is not None:
+        words = str(cause)
+        if getattr(cause, "errno", None) in FULL or any(os.strerror(code) in words for code in FULL):
             return True
-        found = found.__cause__ or found.__context__
+        cause = cause.__cause__ or cause.__context__
     return False
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """True for every way of saying it, of Python, the system, CUDA and its libraries; torch is not needed to tell."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in NO_MEMORY)

@@ -8,8 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from skillviz.errors import SkillvizError, is_disk_full
-from skillviz.runs.failure import is_out_of_memory
+from skillviz.errors import ENDS, OUT_OF_MEMORY, SkillvizError, is_disk_full, is_out_of_memory
 
 BAD_USE = 2
 INTERRUPTED = 130
@@ -42,10 +41,7 @@ def sentence_for(error: BaseException) -> str | None:
     if isinstance(error, SkillvizError):
         return str(error)
     if is_out_of_memory(error):
-        return (
-            "OutOfMemory: the device's memory ran out; use --device cpu, --dtype bfloat16, a smaller --batch-size, "
-            "or a smaller model."
-        )
+        return f"OutOfMemory: the device's memory ran out. {ENDS[OUT_OF_MEMORY].hint}"
     if is_disk_full(error):
         where = getattr(error, "filename", None) or "the result"
         return f"DiskFull: no space is left to write {where}; free some and repeat."

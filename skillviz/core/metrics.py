@@ -56,11 +56,11 @@ class Kernel(Protocol):
 class Mean:
     """The mean over examples of one number each, [n]."""
 
-    each: Callable[[Floats, Integers], NDArray[np.generic]]
+    each: Callable[[Floats, Integers], NDArray[np.float64] | NDArray[np.bool_]]
 
     def value(self, logits: Floats, labels: Integers, positive: int, bins: int) -> float:
         """The mean."""
-        return float(np.mean(self.each(logits, labels)))
+        return float(self.each(logits, labels).mean())
 
     def statistic(self, logits: Floats, labels: Integers, positive: int, bins: int) -> Statistic:
         """The mean as a function of weights."""

@@ -25,11 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from skillviz import errors
-from skillviz.errors import LiveError, SkillvizError
+from skillviz.errors import BUG, LiveError, SkillvizError, error_class
 
 VERSION = 2
-BUG = "bug"
 ARRAY = "__array__"
 DTYPES = ("float32", "float64", "int64", "bool")
 LONGEST = 256 * 2**20  # bytes of a message
@@ -121,8 +119,7 @@ def error_message(error: BaseException, traceback: str) -> Message:
 
 def raise_error(message: Mapping[str, Any]) -> None:
     """Raises the error of a message."""
-    kind = getattr(errors, str(message.get("kind")), None)
-    if isinstance(kind, type) and issubclass(kind, SkillvizError):
+    if kind := error_class(str(message.get("kind"))):
         raise kind(message.get("message", ""))
     raise WorkerBug(message.get("message", ""))
 

@@ -15,11 +15,10 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
 
-from skillviz.errors import LiveError, SkillvizError
+from skillviz.errors import LiveError, SkillvizError, is_out_of_memory
 from skillviz.live.address import Address
 from skillviz.live.protocol import VERSION, Message, admit, error_message, receive, send
 from skillviz.live.waiting import Request, Waiting
-from skillviz.runs.failure import is_out_of_memory
 
 IDLE_SECONDS = 600.0
 LOOK_SECONDS = 1.0  # how often it looks whether it should end

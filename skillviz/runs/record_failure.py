@@ -1,17 +1,17 @@
-"""How an early end is told: whatever ends a run is written into its folder, as far as the disk allows."""
+"""How an early end is recorded: the error's class, its sentence and what to do, as far as the disk allows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from skillviz.errors import StoreError
-from skillviz.runs.failure import failure_of
+from skillviz.errors import BUG, OUT_OF_MEMORY, SkillvizError, StoreError, advice, is_out_of_memory
 from skillviz.runs.folder import RunFolder
+from skillviz.runs.record import Failure
 
 
 @contextmanager
-def verdict(folder: RunFolder) -> Iterator[None]:
+def recorded_failure(folder: RunFolder) -> Iterator[None]:
     """Writes why the run in `folder` ended early, once, and lets the error go on."""
     try:
         yield
@@ -25,6 +25,18 @@ def verdict(folder: RunFolder) -> Iterator[None]:
         if _is_open(folder):
             folder.give_up(failure_of(error))
         raise
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What a record keeps of this error. Everything outside the tree of errors.py is a bug, but for memory."""
+    message = str(error).strip().split("\n")[0][:500]  # without the pages that some libraries add
+    if is_out_of_memory(error):
+        kind = OUT_OF_MEMORY
+    elif isinstance(error, SkillvizError):
+        kind, message = type(error).__name__, str(error.args[0]) if error.args else ""
+    else:
+        kind, message = BUG, f"{type(error).__name__}: {message}"
+    return Failure(kind=kind, message=message, hint=advice(kind).hint)
 
 
 def _is_open(folder: RunFolder) -> bool:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillviz.errors import DiskFull, SkillvizError
-from skillviz.runs.failure import failure_of
 from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import Failure
+from skillviz.runs.record_failure import failure_of
 from skillviz.runs.store import Store
 from skillviz.studies.check import check
 from skillviz.studies.command import shareable

@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from skillviz.errors import DiskFull
-from skillviz.runs.failure import failure_of
 from skillviz.runs.record import Failure
+from skillviz.runs.record_failure import failure_of
 from skillviz.runs.store import Store
 from skillviz.studies.execute import FINISHED, Known
 from skillviz.studies.spec import StudySpec

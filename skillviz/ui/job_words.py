@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz import errors
 from skillviz.core import formats
+from skillviz.errors import advice
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.failure import BUG, OUT_OF_MEMORY
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.tasks.registry import TASKS
@@ -38,21 +37,6 @@ PHASES = {
     "evaluate": "scoring the grafts",
     "store": "storing the run",
 }
-FAILURES = {
-    OUT_OF_MEMORY: ("Out of memory", "Take bfloat16, another device, fewer examples a step, or a smaller model."),
-    BUG: ("A bug in skillviz", "Your input is not at fault. Please report it with the log below."),
-    "killed": (
-        "Killed",
-        "It was ended from outside, or the machine ran out of memory or of disk. It can go on where it stopped.",
-    ),
-}
-INPUTS = (
-    (errors.BadData, "Bad data", "Correct the data, then resume; or choose another task in the form."),
-    (errors.BadInput, "A value that cannot be used", "Change it in the form and start again."),
-    (errors.BadModel, "A model that cannot be used", "Bring the model back, or choose another in the form."),
-    (errors.NoDevice, "No such device", "Choose another device in the form."),
-    (errors.DiskFull, "The disk is full", "Free some space, then resume."),
-)
 COLUMNS = ("localizer", "step", "loss", "size", "added", "removed")
 MOST_POINTS = 60
 REDRAWN = 3.0  # seconds between two drawings of a growing chart
@@ -119,14 +103,8 @@ def share(progress: JobProgress) -> float:
 
 def failure(kind: str) -> tuple[str, str]:
     """The class of a failure, and what to do about it on this page."""
-    if kind in FAILURES:
-        return FAILURES[kind]
-    error = getattr(errors, kind, None)
-    if isinstance(error, type):
-        for family, title, advice in INPUTS:
-            if issubclass(error, family):
-                return title, advice
-    return "Failed", "Look at the log below."
+    found = advice(kind)
+    return found.title, found.page_hint
 
 
 def form_of(spec: RunSpec) -> dict[str, str]:

@@ -74,7 +74,7 @@ def test_what_is_read_first_stands_in_the_table_and_the_rest_above() -> None:
     found = readable(scores())
     assert found.headings == ("method", "size, entries", "share, %", "metric", "mean (95 %)", "seeds")
     assert found.rows == (
-        ("graft", "106,467", "1", "accuracy %", "82.5 (79.3–85.3)", "3"),
+        ("graft", "106,467", "1", "accuracy, %", "82.5 (79.3–85.3)", "3"),
         ("ft", "", "", "NLL, nats", "0.497 (0.400–0.600)", "1"),
     )
     assert found.shared == "All rows: base b, task one; not shown: sd."
@@ -98,7 +98,7 @@ def test_differences_are_in_points_and_keep_their_sign() -> None:
          "high": [0.017, 0.03]}
     )  # fmt: skip
     found = readable(frame)
-    assert [row[-1] for row in found.rows] == ["-1.1 (-4.0 to 1.7)", "2.0 (1.0–3.0)"]
+    assert [row[-1] for row in found.rows] == ["−1.1 (−4.0 to 1.7)", "2.0 (1.0–3.0)"]
     assert found.shared == "All rows: a graft, metric accuracy, points."
 
 

@@ -19,9 +19,9 @@ import pytest
 from skillviz import atomic
 from skillviz.core.region import Region
 from skillviz.errors import DiskFull, StoreError
-from skillviz.runs.failure import failure_of
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.record import Failure
+from skillviz.runs.record_failure import failure_of
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store

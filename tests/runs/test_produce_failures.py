@@ -16,6 +16,8 @@ from skillviz import atomic
 from skillviz.core.localizers import table as localizers
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import (
+    BUG,
+    OUT_OF_MEMORY,
     BadData,
     BadInput,
     BadLabelWord,
@@ -32,7 +34,6 @@ from skillviz.errors import (
 )
 from skillviz.runs import produce as engine
 from skillviz.runs import search
-from skillviz.runs.failure import BUG, OUT_OF_MEMORY
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.produce import produce
 from skillviz.runs.progress import Progress

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz import errors
 from skillviz.core.formats import SPACE
 from skillviz.jobs.job import Job, JobProgress
 from skillviz.plots.history import search_history
-from skillviz.runs import failure as failures
 from skillviz.runs.progress import PHASES
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
@@ -62,7 +62,7 @@ def test_the_bar_only_grows() -> None:
 @pytest.mark.parametrize(
     ("kind", "title"),
     [
-        (failures.OUT_OF_MEMORY, "Out of memory"), (failures.BUG, "A bug in skillviz"), ("killed", "Killed"),
+        (errors.OUT_OF_MEMORY, "Out of memory"), (errors.BUG, "A bug in skillviz"), ("killed", "Killed"),
         ("BadData", "Bad data"), ("BadLabelWord", "A value that cannot be used"), ("RandomHead", "A model that cannot"),
         ("NoDevice", "No such device"), ("DiskFull", "The disk is full"), ("nothing known", "Failed"),
     ],

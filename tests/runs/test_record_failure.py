@@ -7,8 +7,8 @@ import errno
 import pytest
 
 from skillviz import errors
-from skillviz.errors import SkillvizError
-from skillviz.runs.failure import BUG, OUT_OF_MEMORY, failure_of, is_out_of_memory
+from skillviz.errors import BUG, OUT_OF_MEMORY, SkillvizError, advice, is_out_of_memory
+from skillviz.runs.record_failure import failure_of
 
 
 class OutOfMemoryError(RuntimeError):
@@ -28,7 +28,7 @@ def test_every_error_of_the_tree_has_a_hint(kind: type[SkillvizError]) -> None:
     failure = failure_of(kind("what was wrong."))
     assert failure.kind == kind.__name__
     assert failure.message == "what was wrong."
-    assert failure.hint
+    assert failure.hint == kind.hint and advice(failure.kind) is kind
 
 
 @pytest.mark.parametrize(
