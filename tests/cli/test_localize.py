@@ -64,7 +64,7 @@ def test_the_table_speaks_of_every_state(localized):
         "grafted",
         "fine-tuned",
         "complement",
-        "accuracy %",
+        "accuracy, %",
         "ECE %",
         "95 % intervals",
         "test, n =",
