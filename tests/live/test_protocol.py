@@ -158,6 +158,7 @@ def test_a_worker_that_does_not_know_the_token_is_no_worker(listener: Listener) 
             deliver_challenge(connection, b"right")
             connection.recv_bytes()
             connection.send_bytes(b"whatever")
+            assert connection.recv_bytes() == b"#FAILURE#"
 
     threading.Thread(target=pretend, daemon=True).start()
     with pytest.raises(AuthenticationError):
