@@ -1,41 +1,98 @@
-"""What the worker can be asked: one function an operation, and the table of them.
+"""What the worker can compute: one function an operation, the table of them, and a request's answer.
 
 Every operation but `ping` takes `pair`: {"run": <run id>}, or {"base", "finetuned", "task", "readout"} and what else
-a spec has. `region` is a recipe (`core.recipe`); left out, it is the run's main region. `text` is a sentence, or two
-for a task of pairs. Splits are train, validation and test; `sample` takes so many of their examples.
+a spec has. `region` is an expression (`core.region_expression`); left out, it is the run's main region. `text` is a
+sentence, or two for a task of pairs. Splits are train, validation and test; `sample` takes so many of their examples.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import psutil
 
 from skillviz import __version__
-from skillviz.errors import BadInput
-from skillviz.live.request import Answer, Asked, Worker
-from skillviz.live.transfer import transfer
-from skillviz.live.union import union
-from skillviz.live.wise import wise, wise_grid
+from skillviz.core.encoded import Encoded
+from skillviz.core.region import Region
+from skillviz.errors import BadData, BadInput
+from skillviz.live.request import PairRequest, Worker
 from skillviz.models import attribution
 from skillviz.models.conductance import conductance
 from skillviz.models.predict import predict
 from skillviz.models.states import STATES
+from skillviz.runs.evaluate import scores
+from skillviz.runs.points import bin_rows, metric_rows
+from skillviz.runs.record import TaskNote
+from skillviz.runs.session import expanded
+from skillviz.runs.transfer import LabelMap, Other, other_examples, training_texts
+from skillviz.runs.wise import on_path, wise_tables
+from skillviz.studies.several import Scored, relative_gain
+from skillviz.studies.stages import Answers, estimate
+from skillviz.tasks import registry
+from skillviz.tasks.encode import encode
+from skillviz.tasks.leaks import unseen
+from skillviz.tasks.sample import sampled
+from skillviz.tasks.stamp import task_stamp
 
 METHODS = ("integrated-gradients", "layer-conductance")
 SHOWN = ("pretrained", "grafted", "finetuned")
 MOST_TEXTS = 1000
+NOT_STORED = ("ping", "open")
 STARTED = time.time()
 
+Answer = dict[str, Any]
+Expression = Mapping[str, Any]
 Text = str | Sequence[str]
 
 
+def answer(worker: Worker, operation: str, arguments: Mapping[str, Any]) -> Answer:
+    """The operation's answer, with `seconds` it took and whether it was `stored` from before.
+
+    Answers about a run are stored beside it, so that the same request is answered without the model.
+    """
+    start = time.monotonic()
+    function = OPERATIONS.get(operation)
+    if function is None:
+        raise BadInput(f"'{operation}' is not an operation of the worker; known: {', '.join(OPERATIONS)}.")
+    rest = dict(arguments)
+    if function is ping:
+        return {**ping(worker, **_bound(ping, operation, worker, rest)), "stored": False}
+    request = PairRequest(worker, rest.pop("pair", None))
+    bound = _bound(function, operation, request, rest)
+    key = None if operation in NOT_STORED else request.key(operation, bound)
+    value = worker.results.get(request.run.id, key) if request.run and key else None
+    stored = value is not None
+    if value is None:
+        value = function(request, **bound)
+        if request.run and key:
+            worker.results.put(request.run.id, key, value)
+    return {**value, "stored": stored, "seconds": time.monotonic() - start}
+
+
+def _bound(function: Callable[..., Answer], name: str, first: Any, rest: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with their defaults; raises BadInput for one that the operation does not have, or that it lacks."""
+    signature = inspect.signature(function)
+    known = list(signature.parameters)[1:]
+    unknown = [key for key in rest if key not in known]
+    if unknown:
+        raise BadInput(f"'{unknown[0]}' is not an argument of '{name}'; known: {', '.join(known) or 'none'}.")
+    needed = [key for key in known if signature.parameters[key].default is inspect.Parameter.empty]
+    missing = [key for key in needed if key not in rest]
+    if missing:
+        raise BadInput(f"'{name}' needs the argument '{missing[0]}'.")
+    bound = signature.bind(first, **rest)
+    bound.apply_defaults()
+    return {key: bound.arguments[key] for key in known}
+
+
 def ping(worker: Worker) -> Answer:
-    """Who answers: process, version, seconds since it began, bytes of memory, pairs held."""
+    """Who answers: process, version, seconds since it began, bytes of memory, pairs in memory."""
     return {
         "pid": os.getpid(),
         "version": __version__,
@@ -45,13 +102,13 @@ def ping(worker: Worker) -> Answer:
     }
 
 
-def open_pair(asked: Asked) -> Answer:
+def open_pair(request: PairRequest) -> Answer:
     """Loads the pair, and says what it is: d, labels, readout, layers, notes, device."""
-    pair = asked.pair
+    pair = request.pair
     return {
         "d": pair.d,
-        "labels": list(asked.task.labels),
-        "two_texts": asked.task.pair,
+        "labels": list(request.task.labels),
+        "two_texts": request.task.pair,
         "readout": pair.readout_name,
         "model_type": pair.table.model_type,
         "layers": pair.table.layers,
@@ -61,19 +118,36 @@ def open_pair(asked: Asked) -> Answer:
 
 
 def score_text(
-    asked: Asked, texts: Sequence[Text], region: Mapping[str, Any] | None = None, states: Sequence[str] = STATES
+    request: PairRequest, texts: Sequence[Text], region: Expression | None = None, states: Sequence[str] = STATES
 ) -> Answer:
     """Class scores of typed texts: `logits` by state, float32 [text, label]."""
-    encoded = asked.encode(frame_of(asked, texts))
-    chosen = asked.region(region) if needs_region(states) else None
-    logits = {state: predict(asked.pair, encoded, state, chosen) for state in states}
-    return {"labels": list(asked.task.labels), "logits": logits}
+    encoded, chosen = request.encode(_frame_of(request, texts)), _region(request, region, states)
+    logits = {state: predict(request.pair, encoded, state, chosen) for state in states}
+    return {"labels": list(request.task.labels), "logits": logits}
+
+
+def _frame_of(request: PairRequest, texts: Sequence[Text]) -> pd.DataFrame:
+    """Typed texts as a frame of examples; their label is not known and not used."""
+    n = 2 if request.task.pair else 1
+    if not 1 <= len(texts) <= MOST_TEXTS:
+        raise BadInput(f"{len(texts):,} texts were given; 1 to {MOST_TEXTS:,} are scored at a time.")
+    rows = [list(text) if isinstance(text, list | tuple) else [text] for text in texts]
+    if any(len(row) != n or not all(isinstance(part, str) for part in row) for row in rows):
+        raise BadInput(f"an example of the task '{request.task.name}' has {n} text{'s' * (n - 1)}; give it so many.")
+    columns = dict(zip(("text_a", "text_b"), zip(*rows, strict=True), strict=False))
+    ids = [f"typed-{number}" for number in range(len(rows))]
+    return pd.DataFrame({"example_id": ids, **columns, "label": 0})
+
+
+def _region(request: PairRequest, region: Expression | None, states: Sequence[str]) -> Region | None:
+    """The region where one of the states is a graft's; None where no state needs it."""
+    return request.region(region) if any(state in ("grafted", "complement") for state in states) else None
 
 
 def attribute(
-    asked: Asked,
+    request: PairRequest,
     text: Text,
-    region: Mapping[str, Any] | None = None,
+    region: Expression | None = None,
     states: Sequence[str] = SHOWN,
     method: str = "integrated-gradients",
     baseline: str = attribution.BASELINES[0],
@@ -89,43 +163,226 @@ def attribute(
     """
     if method not in METHODS:
         raise BadInput(f"'{method}' is not a method of attribution; known: {', '.join(METHODS)}.")
-    pair, encoded = asked.pair, asked.encode(frame_of(asked, [text]))
-    chosen = asked.region(region) if needs_region(states) else None
-    label = _target(asked, target, encoded)
-    told: dict[str, Any] = {"target": label, "baseline": baseline, "steps": steps}
-    found: dict[str, Any] = {}
+    pair, encoded = request.pair, request.encode(_frame_of(request, [text]))
+    chosen = _region(request, region, states)
+    label = _target(request, target, encoded)
+    options: dict[str, Any] = {"target": label, "baseline": baseline, "steps": steps}
+    by_state: dict[str, Any] = {}
     tokens: tuple[str, ...] = ()
     special = attribution.special(encoded.input_ids[0], pair.tokenizer)
     for state in states:
         if method == METHODS[0]:
-            one: Any = attribution.attribute(pair, encoded, state, chosen, **told)
-            own: dict[str, Any] = {"values": one.values}
+            result: Any = attribution.attribute(pair, encoded, state, chosen, **options)
+            values: dict[str, Any] = {"values": result.values}
         else:
-            one = conductance(pair, encoded, state, chosen, **told)
-            own = {"parts": one.parts}
-        tokens = one.tokens
-        found[state] = {**own, "score": one.score, "reference": one.reference, "gap": one.gap}
+            result = conductance(pair, encoded, state, chosen, **options)
+            values = {"parts": result.parts}
+        tokens = result.tokens
+        by_state[state] = {**values, "score": result.score, "reference": result.reference, "gap": result.gap}
     marks = [*special.tolist(), *[False] * (len(tokens) - len(special))]  # the causal readout's answer is a word
     return {
         "tokens": list(tokens),
         "special": marks,
         "target": label,
-        "label": asked.task.labels[label],
-        "states": found,
+        "label": request.task.labels[label],
+        "states": by_state,
     }
 
 
+def _target(request: PairRequest, target: int | str | None, encoded: Encoded) -> int:
+    if target is None:
+        return int(predict(request.pair, encoded, "finetuned").argmax())
+    if isinstance(target, str):
+        if target not in request.task.labels:
+            raise BadInput(f"'{target}' is not a label of the task; its labels: {', '.join(request.task.labels)}.")
+        return request.task.labels.index(target)
+    return target
+
+
 def evaluate_region(
-    asked: Asked,
-    region: Mapping[str, Any] | None = None,
+    request: PairRequest,
+    region: Expression | None = None,
     split: str = "test",
     sample: int | None = None,
     states: Sequence[str] = ("grafted", "complement"),
 ) -> Answer:
     """Class scores of a region's graft and of its complement: `logits` by state, with the region's size and d."""
-    chosen, encoded = asked.region(region), asked.examples(split, sample)
-    logits = {state: predict(asked.pair, encoded, state, chosen) for state in states}
-    return {**told_of(asked, encoded), "size": chosen.size, "d": chosen.d, "share": chosen.share, "logits": logits}
+    chosen, encoded = request.region(region), request.examples(split, sample)
+    return {
+        "example_ids": encoded.ids,
+        "labels": encoded.labels,
+        "label_names": list(request.task.labels),
+        "size": chosen.size,
+        "d": chosen.d,
+        "share": chosen.share,
+        "logits": {state: predict(request.pair, encoded, state, chosen) for state in states},
+    }
+
+
+def wise(
+    request: PairRequest,
+    path: str,
+    alpha: float,
+    region: Expression | None = None,
+    split: str = "test",
+    sample: int | None = None,
+    task: str | None = None,
+    mapping: LabelMap | None = None,
+) -> Answer:
+    """Class scores at one point between two models: path wise-ft or wise-graft, alpha 0 (base) to 1.
+
+    With `task` on that other task's test examples (see `transfer`). `metrics` and `bins` are what the stored grid
+    has of a point: value, low and high by name, and count, correct and mean confidence by bin.
+    """
+    chosen = request.region(region)
+    encoded = request.examples(split, sample) if task is None else _other(request, task, mapping, sample)[1]
+    objective = request.pair.objective(encoded)
+    with on_path(request.pair, path, float(alpha), chosen):
+        logits = objective.logits()
+    others = [] if task is None else [registry.task(expanded(task, "task"))]
+    stamps = [str(task_stamp(one)) for one in (request.task, *others)]
+    key = ("finetuned", request.spec.json_text(), task, str(mapping), split, sample, *stamps)
+    end = np.asarray(request.loaded.remember(key, lambda: predict(request.pair, encoded, "finetuned")))
+    rows = metric_rows([({}, logits)], encoded.labels, _scoring(request), end)
+    return {
+        "example_ids": encoded.ids,
+        "labels": encoded.labels,
+        "label_names": list(request.task.labels),
+        "size": chosen.size,
+        "logits": logits,
+        "metrics": {row.pop("metric"): row for row in rows},
+        "bins": {name: column.to_numpy() for name, column in bin_rows([({}, logits)], encoded.labels).items()},
+    }
+
+
+def wise_grid(
+    request: PairRequest,
+    region: Expression | None = None,
+    sample: int | None = None,
+    task: str | None = None,
+    mapping: LabelMap | None = None,
+) -> Answer:
+    """Both paths for one region on the test examples, as a run stores them: `rows` and `bins` as columns by name."""
+    chosen, name = request.region(region), request.task.name
+    if task is None:
+        encoded = request.examples("test", sample)
+    else:
+        other, encoded = _other(request, task, mapping, sample)
+        name = other.task.name
+    grid, bins = wise_tables(request.pair, {name: encoded}, {chosen.size: chosen}, _scoring(request))
+    return {"dataset": name, "n": len(encoded), "rows": _columns(grid), "bins": _columns(bins)}
+
+
+def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """The columns as lists, None where a value is missing."""
+    return {str(k): v for k, v in frame.astype(object).where(frame.notna(), None).to_dict("list").items()}
+
+
+def _scoring(request: PairRequest) -> TaskNote:
+    """The metric and labels that the pair's predictions are scored by."""
+    task = request.task
+    positive = task.positive if task.metric == "f1" else None
+    return TaskNote(name=task.name, labels=task.labels, metric=task.metric, positive=positive)
+
+
+def transfer(
+    request: PairRequest,
+    task: str,
+    region: Expression | None = None,
+    sample: int | None = None,
+    mapping: LabelMap | None = None,
+    states: Sequence[str] = STATES,
+) -> Answer:
+    """Class scores on another task's test examples, in that task's own words (paper, Fig. 7).
+
+    `logits` by state, in the order of the pair's own labels. `mapping` takes a label of the other task to one of the
+    pair's, or to None: its examples are left out; without it the names must agree. Examples whose text is among the
+    source's training examples are `dropped`. `note` is what run.json would hold of it (runs.record.TransferNote),
+    with the scores of these states.
+    """
+    other, encoded = _other(request, task, mapping, sample)
+    chosen = _region(request, region, states)
+    logits = {state: predict(request.pair, encoded, state, chosen) for state in states}
+    temperature = request.run.record.temperature if request.run and "finetuned" in logits else None
+    note = other.note(
+        request.pair.readout_name, encoded.labels, scores(logits, encoded.labels, _scoring(request), temperature)
+    )
+    return {
+        "task": other.task.name,
+        "label_names": list(request.task.labels),
+        "mapping": dict(other.mapping),
+        "rows": other.rows,
+        "dropped": other.dropped,
+        "unmapped": other.unmapped,
+        "notes": list(other.notes),
+        "example_ids": encoded.ids,
+        "labels": encoded.labels,
+        "logits": logits,
+        "note": note.model_dump(mode="json"),
+    }
+
+
+def _other(request: PairRequest, task: str, mapping: LabelMap | None, sample: int | None) -> tuple[Other, Encoded]:
+    """The other task's examples for the pair, remembered for the next request, and as token ids.
+
+    Raises BadData where they are no longer those that the run scored, so that both can be shown as one.
+    """
+    target, readout, loaded = registry.task(expanded(task, "task")), request.pair.readout_name, request.loaded
+    files = str((task_stamp(request.task), task_stamp(target)))
+    which = (files, str(sorted(mapping.items(), key=str)) if mapping else "")
+
+    def read() -> Other:
+        training = loaded.remember(("training", files), lambda: training_texts(request.task))
+        return other_examples(request.task, target, readout, training, mapping, named=task)
+
+    other = loaded.remember(("other", *which), read)
+    for note in request.run.record.transfers if request.run else ():
+        same = (note.name, dict(note.mapping)) == (other.task.name, dict(other.mapping))
+        if request.run and same and note.fingerprint and note.fingerprint != other.fingerprint:
+            raise BadData(
+                f"the test examples of '{other.task.name}' are not those that run {request.run.id} was scored on; its "
+                "data files, or the training data of the run's task, have changed."
+            )
+    most = request.spec.max_test if sample is None else sample
+    frame = sampled(other.frame, most, request.spec.data_seed)
+    key = ("encoded", *which, request.spec.json_text(), most)
+    return other, loaded.remember(key, lambda: encode(other.task, frame, request.pair.tokenizer, readout))
+
+
+def union(request: PairRequest, region: Expression, among: Sequence[str] = (), sample: int | None = None) -> Answer:
+    """The pair's task scored at the base, at the region's graft and at the fine-tuned model, with the relative gain.
+
+    `region` is an expression such as {"union": [{"run": ...}, ...]}. `among` are the tasks that the fine-tuned model
+    was trained on: test examples that stand in another one's training data are left out (`left_out`). `scores` is by
+    state: value, low, high of the task's metric; `gain` the same of Eq. 5, None where fine-tuning gains nothing.
+    """
+    chosen, encoded = request.region(region), request.examples("test", sample)
+    seen = _seen(request, among)
+    rows = np.array([row for row, name in enumerate(encoded.ids) if name not in seen], dtype=np.int64)
+    if not len(rows):
+        raise BadInput(f"every test example of '{request.task.name}' stands in another task's training data.")
+    rest, note = encoded.take(rows), _scoring(request)
+    logits = {state: predict(request.pair, rest, state, chosen) for state in SHOWN}
+    ids = np.array(rest.ids, dtype=object)
+    answers = {state: Answers(note, ids, rest.labels, z.astype(np.float64)) for state, z in logits.items()}
+    ends = Scored(note, rest.labels, logits["pretrained"], logits["finetuned"])
+    gain = relative_gain(ends, [logits["grafted"]])
+    return {
+        "task": request.task.name, "metric": note.metric, "size": chosen.size, "share": chosen.share, "n": len(rows),
+        "left_out": len(encoded.ids) - len(rows),
+        "scores": {state: estimate(one, note.metric) for state, one in answers.items()},
+        "gain": gain._asdict() if np.isfinite(gain.value) else None,
+    }  # fmt: skip
+
+
+def _seen(request: PairRequest, among: Sequence[str]) -> frozenset[str]:
+    """The ids of the task's test examples that stand in the training data of one of the other tasks."""
+    if not among:
+        return frozenset()
+    tasks = {task.name: task for task in (registry.task(expanded(name, "task")) for name in among)}
+    tasks[request.task.name] = request.task
+    key = ("unseen", *(str(task_stamp(tasks[name])) for name in sorted(tasks)))
+    return request.loaded.remember(key, lambda: unseen(list(tasks.values())))[request.task.name].seen
 
 
 OPERATIONS: dict[str, Callable[..., Answer]] = {
@@ -139,37 +396,4 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
     "transfer": transfer,
     "union": union,
 }
-"""The first argument is what `answering` finds out: who is asked, and about which pair."""
-
-
-def frame_of(asked: Asked, texts: Sequence[Text]) -> pd.DataFrame:
-    """Typed texts as a frame of examples; their label is not known and not used."""
-    n = 2 if asked.task.pair else 1
-    if not 1 <= len(texts) <= MOST_TEXTS:
-        raise BadInput(f"{len(texts):,} texts were given; 1 to {MOST_TEXTS:,} are scored at a time.")
-    rows = [list(text) if isinstance(text, list | tuple) else [text] for text in texts]
-    if any(len(row) != n or not all(isinstance(part, str) for part in row) for row in rows):
-        raise BadInput(f"an example of the task '{asked.task.name}' has {n} text{'s' * (n - 1)}; give it so many.")
-    columns = dict(zip(("text_a", "text_b"), zip(*rows, strict=True), strict=False))
-    ids = [f"typed-{number}" for number in range(len(rows))]
-    return pd.DataFrame({"example_id": ids, **columns, "label": 0})
-
-
-def told_of(asked: Asked, encoded: Any) -> Answer:
-    """What every answer about examples says of them."""
-    return {"example_ids": encoded.ids, "labels": encoded.labels, "label_names": list(asked.task.labels)}
-
-
-def needs_region(states: Sequence[str]) -> bool:
-    """Whether any of the states is a graft's."""
-    return any(state in ("grafted", "complement") for state in states)
-
-
-def _target(asked: Asked, target: int | str | None, encoded: Any) -> int:
-    if target is None:
-        return int(predict(asked.pair, encoded, "finetuned").argmax())
-    if isinstance(target, str):
-        if target not in asked.task.labels:
-            raise BadInput(f"'{target}' is not a label of the task; its labels: {', '.join(asked.task.labels)}.")
-        return asked.task.labels.index(target)
-    return target
+"""Each takes the worker (`ping`) or the request's pair, then the request's arguments."""

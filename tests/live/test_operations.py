@@ -13,9 +13,8 @@ import yaml
 
 from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput, PairMismatch, RunNotFound, SkillvizError
-from skillviz.live.answering import answer
-from skillviz.live.operations import OPERATIONS
-from skillviz.live.pair_cache import Pairs
+from skillviz.live.operations import OPERATIONS, answer
+from skillviz.live.pair_cache import PairCache
 from skillviz.live.request import Worker
 from skillviz.models.attribution import attribute
 from skillviz.models.conductance import conductance
@@ -205,17 +204,17 @@ def test_transfer_maps_labels(worker: Worker, run: Run, task: Task, lived: Path,
 def test_an_answer_about_a_run_is_kept_beside_it(worker: Worker, place: Path, run: Run, lived: Path) -> None:
     first = ask(worker, "wise", run, path="wise-ft", alpha=0.25)
     again = ask(worker, "wise", run, path="wise-ft", alpha=0.25, split="test", sample=None)
-    assert not first["kept"] and again["kept"] and np.array_equal(first["logits"], again["logits"])
+    assert not first["stored"] and again["stored"] and np.array_equal(first["logits"], again["logits"])
     assert len(list((place / ".live" / run.id).glob("*.parquet"))) == 1
     fresh = Worker(place)
-    assert ask(fresh, "wise", run, path="wise-ft", alpha=0.25)["kept"] and fresh.pairs.names() == []
-    assert not ask(worker, "wise", run, path="wise-graft", alpha=0.25)["kept"]
+    assert ask(fresh, "wise", run, path="wise-ft", alpha=0.25)["stored"] and fresh.pairs.names() == []
+    assert not ask(worker, "wise", run, path="wise-graft", alpha=0.25)["stored"]
     named = {"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(lived / "task.yaml")}
     for _ in range(2):  # without a run there is no place to keep it
-        assert not answer(worker, "score_text", {"pair": named, "texts": [TEXT], "states": ["finetuned"]})["kept"]
+        assert not answer(worker, "score_text", {"pair": named, "texts": [TEXT], "states": ["finetuned"]})["stored"]
     one = ask(worker, "evaluate_region", run, region={"layers": [1, 0], "kinds": ["value"]}, sample=2)
-    assert ask(worker, "evaluate_region", run, region={"kinds": ["value"], "layers": [0, 1]}, sample=2)["kept"]
-    assert not one["kept"] and len(Store(place).list()) == 1 and Store(place).verify(run.id) == []
+    assert ask(worker, "evaluate_region", run, region={"kinds": ["value"], "layers": [0, 1]}, sample=2)["stored"]
+    assert not one["stored"] and len(Store(place).list()) == 1 and Store(place).verify(run.id) == []
 
 
 def test_changed_models_and_data_are_noticed(lived: Path, tmp_path: Path) -> None:
@@ -252,14 +251,14 @@ def test_the_pair_used_longest_ago_is_let_go(lived: Path, tmp_path: Path) -> Non
         specs.append(
             read_spec({"base": str(lived / "base"), "finetuned": str(lived / "finetuned"), "task": str(path)})
         )  # fmt: skip
-    pairs = Pairs()
+    pairs = PairCache()
     first = pairs.get(specs[0])
     pairs.get(specs[1])
     assert pairs.get(specs[0]) is first
     pairs.get(specs[2])
     assert [names[2] for names in pairs.names()] == [specs[0].task, specs[2].task]
     assert pairs.get(specs[0]) is first
-    small = Pairs(most=3, most_bytes=int(1.5 * first.bytes(specs[0])))
+    small = PairCache(most=3, most_bytes=int(1.5 * first.bytes(specs[0])))
     for spec in specs:
         small.get(spec)
     assert [names[2] for names in small.names()] == [specs[2].task]

@@ -12,7 +12,7 @@ import yaml
 
 from skillviz.core.intervals import recovered_gain
 from skillviz.errors import BadInput
-from skillviz.live.answering import answer
+from skillviz.live.operations import answer
 from skillviz.live.request import Worker
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store

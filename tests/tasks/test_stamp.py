@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.live import pair_cache as held
-from skillviz.live import request as asked
-from skillviz.live import transfer, wise
+from skillviz.live import operations, pair_cache, request
 from skillviz.tasks import registry, stamp
 from skillviz.tasks.stamp import task_stamp
 from tests.tiny import tiny_task
@@ -34,5 +32,5 @@ def test_data_of_a_hub_are_told_by_name() -> None:
 
 
 def test_the_worker_has_no_rule_of_its_own() -> None:
-    assert all(module.task_stamp is task_stamp for module in (asked, held, transfer, wise))
-    assert held.file_stamp is stamp.file_stamp
+    assert all(module.task_stamp is task_stamp for module in (request, pair_cache, operations))
+    assert pair_cache.file_stamp is stamp.file_stamp
