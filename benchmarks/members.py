@@ -13,7 +13,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from skillviz.atomic import write_text
-from skillviz.models.absent import COMMANDS
+from skillviz.models.fetch import COMMANDS
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.plan import plan
 from skillviz.studies.store import list_studies

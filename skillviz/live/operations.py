@@ -24,8 +24,8 @@ from skillviz.errors import BadData, BadInput
 from skillviz.live.request import PairRequest, Worker
 from skillviz.models import attribution
 from skillviz.models.conductance import conductance
+from skillviz.models.pair import STATES
 from skillviz.models.predict import predict
-from skillviz.models.states import STATES
 from skillviz.runs.evaluate import scores
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import TaskNote

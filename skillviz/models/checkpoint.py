@@ -1,20 +1,43 @@
-"""What a model's folder says about itself: configuration and safetensors headers, no weights, no torch."""
+"""What a model's folder says about itself: configuration, safetensors headers, a hash of the weights. No torch."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from skillviz.errors import BadModel, CorruptFile, ModelNotFound
 from skillviz.models.fetch import hub_name
-from skillviz.models.fingerprint import fingerprint
-from skillviz.models.headers import FLOATS, Stored, read_header
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+# Bits of an entry, by the format's name of the dtype.
+BITS = {
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0"), 8),
+    **dict.fromkeys(("U16", "I16", "F16", "BF16"), 16),
+    **dict.fromkeys(("U32", "I32", "F32"), 32),
+    **dict.fromkeys(("U64", "I64", "F64"), 64),
+}
+FLOATS = ("F16", "BF16", "F32", "F64")
+LONGEST_HEADER = 100_000_000
+CHUNK = 1 << 22
+_known: dict[tuple[tuple[str, int, int], ...], str] = {}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One tensor of a file: shape, dtype as the format names it, and its bytes [start, end) in the file."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    file: Path
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -132,6 +155,78 @@ def _weight_files(folder: Path) -> list[Path]:
     if missing:
         raise CorruptFile(f"{index} names {missing[0]}, which is not there; fetch the model again.")
     return files
+
+
+def read_header(path: Path) -> dict[str, Stored]:
+    """Name to Stored for every tensor of a file; raises CorruptFile where header and size do not agree."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(size - 8, LONGEST_HEADER):
+            raise _corrupt(path, "it ends inside its header")
+        text = file.read(length)
+    try:
+        entries = json.loads(text)
+        tensors = {name: _stored(path, entry, 8 + length) for name, entry in entries.items() if name != "__metadata__"}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _corrupt(path, "its header is not readable") from error
+    _check_sizes(path, tensors, 8 + length, size)
+    return tensors
+
+
+def _stored(path: Path, entry: dict[str, Any], offset: int) -> Stored:
+    start, end = entry["data_offsets"]
+    shape = tuple(int(k) for k in entry["shape"])
+    return Stored(shape, str(entry["dtype"]), path, offset + int(start), offset + int(end))
+
+
+def _check_sizes(path: Path, tensors: dict[str, Stored], offset: int, size: int) -> None:
+    for name, stored in tensors.items():
+        bits = BITS.get(stored.dtype)
+        if bits is not None and stored.end - stored.start != prod(stored.shape) * bits // 8:
+            raise _corrupt(path, f"the shape of '{name}' does not fit its bytes")
+    end = offset
+    for stored in sorted(tensors.values(), key=lambda one: (one.start, one.end)):
+        if stored.start != end:
+            raise _corrupt(path, "its tensors do not lie one after the other")
+        end = stored.end
+    if end != size:
+        raise _corrupt(path, f"it has {size:,} bytes and its header speaks of {end:,}")
+
+
+def _corrupt(path: Path, why: str) -> CorruptFile:
+    return CorruptFile(f"{path} is not a whole safetensors file: {why}; fetch or save it again.")
+
+
+def fingerprint(tensors: Mapping[str, Stored]) -> str:
+    """sha256 over name, dtype, shape and bytes of each tensor, by name, as hex.
+
+    Neither the folder's name nor the cut into shards changes it. Streamed; kept in memory as long as
+    path, size and time of the files stay the same.
+    """
+    key = tuple(_state(path) for path in sorted({s.file for s in tensors.values()}))
+    if key not in _known:
+        _known[key] = _hash(tensors)
+    return _known[key]
+
+
+def _state(path: Path) -> tuple[str, int, int]:
+    state = path.stat()
+    return str(path.resolve()), state.st_size, state.st_mtime_ns
+
+
+def _hash(tensors: Mapping[str, Stored]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        stored = tensors[name]
+        digest.update(json.dumps([name, stored.dtype, list(stored.shape)]).encode())
+        with stored.file.open("rb") as file:
+            file.seek(stored.start)
+            left = stored.end - stored.start
+            while left > 0 and (part := file.read(min(CHUNK, left))):
+                digest.update(part)
+                left -= len(part)
+    return digest.hexdigest()
 
 
 def _read_json(path: Path) -> dict[str, Any]:

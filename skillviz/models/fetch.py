@@ -1,13 +1,14 @@
-"""From what a user types to a local folder with safetensors weights; pickled weights are never read."""
+"""From what a user types to a local folder with safetensors weights, or what brings one; pickles are never read."""
 
 from __future__ import annotations
 
+import json
 import os
-from pathlib import Path
+import re
+from pathlib import Path, PurePosixPath
 
 from skillviz.errors import ModelNotFound, UnsafeWeights
-from skillviz.models.absent import may_be_hub_id, no_folder
-from skillviz.tasks.project import located
+from skillviz.tasks.project import located, project_root
 
 # What is fetched: weights as safetensors, configuration and tokenizer; nothing that can carry code.
 ALLOWED = (
@@ -19,6 +20,13 @@ ALLOWED = (
     "spiece.model",
     "sentencepiece.bpe.model",
 )
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+DEMO = "demo_world"
+FOLDERS = ("models", DEMO)
+"""What the project's own folders of models begin with: never an organisation of the hub."""
+VARIABLE = re.compile(r"\$\{?(\w+)\}?/?")
+COMMANDS = Path("benchmarks", "models.json")
+"""Which command makes each model that runs of the project name and that does not ship."""
 NESTED = "*/*"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
 
@@ -134,3 +142,36 @@ def _check_weights(folder: Path, source: str) -> None:
         f"'{source}' has no model.safetensors; a model's folder needs config.json and safetensors weights "
         "(pickled ones are never fetched or read)."
     )
+
+
+def may_be_hub_id(name: str) -> bool:
+    """Whether a name (without its revision) can be one of the hub, and is no folder of the project's."""
+    return bool(HUB_ID.fullmatch(name)) and PurePosixPath(name).parts[0] not in FOLDERS
+
+
+def no_folder(source: str) -> str:
+    """The sentence for a folder that is not here, with what brings it where that is known."""
+    text = os.path.expandvars(source)
+    if missing := VARIABLE.search(text):
+        below = text[missing.end() :] or "it"
+        return (
+            f"'{text}' is under the folder that the environment variable {missing[1]} names, which is not set; "
+            f"set {missing[1]} to the folder that holds {below}, and start again."
+        )
+    if PurePosixPath(text).parts[:1] == (DEMO,):
+        return (
+            f"there is no folder '{text}', though it ships with skillviz; `git checkout -- {DEMO}` brings it back to "
+            f"a clone. Without one, delete what is left of {DEMO} and make it anew: `python -m skillviz demo build`."
+        )
+    if command := command_that_makes(text):
+        return f"there is no folder '{text}'; this makes it: `{command}`."
+    return f"there is no folder '{text}'; give a model's folder, or a hub id such as org/name."
+
+
+def command_that_makes(source: str) -> str | None:
+    """The command that made a model of the project's own runs; None where none is noted."""
+    try:
+        noted = json.loads((project_root() / COMMANDS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return noted.get(source)

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from skillviz.atomic import whole_folder
 from skillviz.errors import BadInput, BadModel, CorruptFile, WrongBase
-from skillviz.models.checkpoint import SINGLE, ModelInfo, read_info
+from skillviz.models.checkpoint import SINGLE, ModelInfo, Stored, read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.headers import Stored
 from skillviz.models.heads import HEADS
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from skillviz.core.readout import Readout, make_readout
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, PairMismatch, RandomHead
 from skillviz.models import frozen_tensors as frozen
-from skillviz.models import lora, states
+from skillviz.models import lora
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.models.device import pick
 from skillviz.models.load import DTYPES, Loaded, load_model
@@ -33,6 +33,8 @@ from skillviz.tasks.task import Task
 
 PAIR_DTYPES = ("float32", "bfloat16")
 RESTS = ("base", "zero")
+STATES = ("pretrained", "finetuned", "grafted", "complement")
+BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 NO_GRAFT = (
     "this region is a control whose rest is zero (lottery), so it is no graft of the base and cannot be exported; "
     "export a run of another localizer."
@@ -90,9 +92,25 @@ class ModelPair:
         """The model itself, of the readout's class."""
         return self.flat.model
 
-    def at(self, state: str, region: Region | None = None) -> AbstractContextManager[ModelPair]:
-        """The pair in a state (pretrained, finetuned, grafted, complement) for a `with`; see `models.states`."""
-        return states.at(self, state, region)
+    @contextmanager
+    def at(self, state: str, region: Region | None = None) -> Iterator[ModelPair]:
+        """The pair's model in a state; whatever happens inside, it is then as it was before, bit for bit.
+
+        pretrained: base everywhere (its head the fine-tuned one). finetuned: fine-tuned everywhere, what is
+        not graftable too. grafted: base with the region's entries fine-tuned. complement: fine-tuned with
+        the region's entries at base. The last two need a region of this pair.
+        """
+        indices = self._indices(state, region)
+        theta = self.flat.theta
+        before = None if _same_bits(theta, self.base) else theta.clone()
+        outside = {name: parameter.detach().clone() for name, parameter in self._outside_parameters()}
+        try:
+            self._set_state(state, indices)
+            yield self
+        finally:
+            theta.copy_(self.base if before is None else before)
+            for name, parameter in self._outside_parameters():
+                parameter.copy_(outside[name])
 
     def problem(self, train: Encoded, selection: Encoded | None = None, autocast: torch.dtype | None = None) -> Problem:
         """What a localizer works on: this model, and examples to search and to judge regions on."""
@@ -129,6 +147,31 @@ class ModelPair:
         values = dict(zip(self.table.names, self.flat.views(self.finetuned), strict=True))
         return Graft.of(region, values, self.head(), {**own, **(header or {})})
 
+    def _indices(self, state: str, region: Region | None) -> Tensor | None:
+        """The region's entries where the state needs one; raises BadInput."""
+        if state not in STATES:
+            raise BadInput(f"'{state}' is not a state of a pair; known: {', '.join(STATES)}.")
+        if state in ("pretrained", "finetuned"):
+            return None
+        if region is None:
+            raise BadInput(f"the state '{state}' needs a region.")
+        if dict(region.shapes) != self.table.shapes:
+            raise BadInput("the region was made for another architecture: its parameters are not this pair's.")
+        return torch.from_numpy(region.flat()).to(self.flat.device)
+
+    def _set_state(self, state: str, indices: Tensor | None) -> None:
+        from_base = state in ("pretrained", "grafted")
+        theta = self.flat.theta
+        theta.copy_(self.base if from_base else self.finetuned)
+        if indices is not None:
+            theta[indices] = (self.finetuned if from_base else self.base)[indices]
+        for name, parameter in self._outside_parameters():
+            parameter.copy_(self.outside[name][0 if from_base else 1])
+
+    def _outside_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        for name in self.outside:
+            yield name, self.flat.model.get_parameter(name).data
+
 
 def load_pair(
     base: str | Path,
@@ -144,7 +187,7 @@ def load_pair(
     """The pair of two models, each a folder, `org/name` or `org/name@revision`; checked before any weight is read.
 
     `dtype` bfloat16 is the lean mode: half the memory, and values rounded to bfloat16. Raises the errors
-    of `preflight`, and RandomHead or PairMismatch for what only the weights tell: members with equal graftable
+    of `preflight`, and RandomHead or PairMismatch for what only the weights tell: models with equal graftable
     values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing. `rest`
     zero puts zeros in place of the base's graftable values, once the pair is checked.
     """
@@ -282,3 +325,9 @@ def _some(names: Any) -> str:
     ordered = sorted(names)
     more = f" and {len(ordered) - 1} more tensors" if len(ordered) > 1 else ""
     return f"'{ordered[0]}'{more}"
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    # as integers: 0.0 and -0.0 are equal as numbers, and NaN is not equal to itself
+    kind = BITS[one.element_size()]
+    return torch.equal(one.view(kind), other.view(kind))

@@ -1,4 +1,4 @@
-"""The tokenizer of a model's folder: whether it is there (without loading it), and loading it."""
+"""The tokenizer of a model's folder: what its files tell without loading it, whether it takes a task, loading it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from skillviz.errors import BadModel, CorruptFile, ModelNotFound
+from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound
+from skillviz.tasks.task import Task
+from skillviz.tasks.template import parse
+from skillviz.tasks.verbalizer import word_ids
 
+TOKENIZER_FILE = "tokenizer.json"
 # Any one of these sets of files makes a tokenizer.
 FILES = (
-    ("tokenizer.json",),
+    (TOKENIZER_FILE,),
     ("vocab.txt",),
     ("vocab.json", "merges.txt"),
     ("tokenizer.model",),
@@ -40,8 +44,8 @@ def same_tokenizer(one: Path, other: Path) -> bool:
 
 def vocabulary_size(folder: Path) -> int | None:
     """One more than the largest token id of the folder's tokenizer, None where its files do not tell."""
-    if (folder / "tokenizer.json").is_file():
-        content = _read(folder / "tokenizer.json")
+    if (folder / TOKENIZER_FILE).is_file():
+        content = _read(folder / TOKENIZER_FILE)
         vocabulary = (content.get("model") or {}).get("vocab") or {}
         # unigram models list [piece, score]; the others map piece to id
         own = len(vocabulary) if isinstance(vocabulary, list) else 1 + max(vocabulary.values(), default=-1)
@@ -76,6 +80,39 @@ def set_padding(model: Any, tokenizer: Any) -> None:
     model.config.pad_token_id = tokenizer.pad_token_id
 
 
+def words_problem(task: Task, readout: str, folder: Path) -> str:
+    """Why the readout cannot ask this task with this tokenizer, as a sentence; empty where nothing speaks against it.
+
+    A tokenizer without tokenizer.json is taken at its word: loading it tells.
+    """
+    try:
+        if readout == "head":
+            return ""
+        template, words = task.asked(readout)
+        if readout == "prompt" and (folder / TOKENIZER_FILE).is_file():
+            word_ids(task, parse(template, task.text), words, _LightTokenizer(folder / TOKENIZER_FILE))
+    except BadInput as error:
+        return str(error.args[0])
+    return ""
+
+
+class _LightTokenizer:
+    """The few things of a tokenizer that `word_ids` asks for."""
+
+    def __init__(self, path: Path) -> None:
+        from tokenizers import Tokenizer  # heavy; only the page that starts a run asks this
+
+        self.tokenizer = Tokenizer.from_file(str(path))
+        unknown = getattr(self.tokenizer.model, "unk_token", None)
+        self.unk_token_id = self.tokenizer.token_to_id(unknown) if unknown else None
+
+    def __call__(self, text: str, **ignored: Any) -> dict[str, list[int]]:
+        return {"input_ids": self.tokenizer.encode(text, add_special_tokens=False).ids}
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        return [str(self.tokenizer.id_to_token(number)) for number in ids]
+
+
 def _positions(folder: Path) -> int | None:
     """Tokens that fit into the folder's model, None where its configuration does not say."""
     config = _read(folder / "config.json") if (folder / "config.json").is_file() else {}
@@ -86,7 +123,7 @@ def _positions(folder: Path) -> int | None:
 
 
 def _content(path: Path) -> Any:
-    if path.name != "tokenizer.json":
+    if path.name != TOKENIZER_FILE:
         return path.read_bytes()
     content = _read(path)
     return [content.get(part) for part in PARTS]

@@ -18,9 +18,8 @@ from skillviz.live.pair_cache import PairCache
 from skillviz.live.request import Worker
 from skillviz.models.attribution import attribute
 from skillviz.models.conductance import conductance
-from skillviz.models.pair import ModelPair, load_pair
+from skillviz.models.pair import STATES, ModelPair, load_pair
 from skillviz.models.predict import predict
-from skillviz.models.states import STATES
 from skillviz.runs.run import Run
 from skillviz.runs.spec import read_spec
 from skillviz.runs.store import Store

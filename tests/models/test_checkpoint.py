@@ -13,9 +13,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from skillviz.errors import CorruptFile, ModelNotFound
-from skillviz.models import fingerprint as hashing
-from skillviz.models.checkpoint import ModelInfo, read_info
-from skillviz.models.headers import read_header
+from skillviz.models import checkpoint
+from skillviz.models.checkpoint import ModelInfo, read_header, read_info
 from tests.tiny import tiny_model, tiny_pair
 
 
@@ -162,13 +161,13 @@ def test_fingerprint_sees_a_renamed_tensor(tmp_path: Path) -> None:
     found = []
     for name in ("a", "b"):
         save_file({name: torch.ones(3)}, tmp_path / f"{name}.safetensors")
-        found.append(hashing.fingerprint(read_header(tmp_path / f"{name}.safetensors")))
+        found.append(checkpoint.fingerprint(read_header(tmp_path / f"{name}.safetensors")))
     assert found[0] != found[1]
 
 
 def test_fingerprint_is_hashed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = read_info(folder).fingerprint
-    monkeypatch.setattr(hashing, "_hash", lambda tensors: pytest.fail("hashed again"))
+    monkeypatch.setattr(checkpoint, "_hash", lambda tensors: pytest.fail("hashed again"))
     assert read_info(folder).fingerprint == first
 
 

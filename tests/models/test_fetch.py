@@ -14,8 +14,7 @@ from typer.main import get_command
 
 from skillviz.cli import app
 from skillviz.errors import ModelNotFound, UnsafeWeights
-from skillviz.models.absent import making
-from skillviz.models.fetch import at_hand, has_weights, hub_name, refuse_absent, resolve
+from skillviz.models.fetch import at_hand, command_that_makes, has_weights, hub_name, refuse_absent, resolve
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.plan import plan
 from skillviz.studies.store import list_studies
@@ -188,7 +187,7 @@ def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_make
     for spec in (json.loads(path.read_text())["spec"] for path in shipped_root().glob("*/run.json")):
         if spec["finetuned"].startswith("demo_world/"):
             continue
-        words = shlex.split(making(spec["finetuned"]) or "")
+        words = shlex.split(command_that_makes(spec["finetuned"]) or "")
         if spec["finetuned"].startswith("${SKILLVIZ_MEMBERS}/"):
             asked = {told: study for told, study in studies.items() if told == shlex.join(words)}
             assert asked and spec["finetuned"] in {found.finetuned for found in next(iter(asked.values()))}, words
@@ -203,5 +202,5 @@ def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_make
 
 def test_the_noted_command_is_the_one_that_the_benchmarks_tell() -> None:
     told = (project_root() / "benchmarks" / "README.md").read_text()
-    assert f"\n{making('models/minilm-l6-sst2-linear04')}\n" in told
-    assert making("models/another") is None
+    assert f"\n{command_that_makes('models/minilm-l6-sst2-linear04')}\n" in told
+    assert command_that_makes("models/another") is None

@@ -10,8 +10,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
-from skillviz.models.pair import ModelPair
-from skillviz.models.states import STATES
+from skillviz.models.pair import STATES, ModelPair
 from tests.models.examples import FITTING, open_pair, some_region
 
 AUTO = {

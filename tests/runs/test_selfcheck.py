@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from skillviz.core.region import Region
-from skillviz.models import states
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.runs.selfcheck import ends_check, fingerprint_of, ranking_check, restored_check, size_check
 from skillviz.tasks.encode import encode
@@ -57,7 +56,7 @@ def test_the_ends_hold(pair: ModelPair, encoded: Any) -> None:
 
 
 def test_a_graft_that_misses_one_entry_is_seen(pair: ModelPair, encoded: Any, monkeypatch: Any) -> None:
-    real = states._set
+    real = ModelPair._set_state
 
     def one_short(pair: ModelPair, state: str, indices: Any) -> None:
         if indices is not None and len(indices):
@@ -65,7 +64,7 @@ def test_a_graft_that_misses_one_entry_is_seen(pair: ModelPair, encoded: Any, mo
             indices = torch.cat([indices[:moved], indices[moved + 1 :]])
         real(pair, state, indices)
 
-    monkeypatch.setattr(states, "_set", one_short)
+    monkeypatch.setattr(ModelPair, "_set_state", one_short)
     assert not ends_check(pair, encoded).passed
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from skillviz.models.absent import COMMANDS
+from skillviz.models.fetch import COMMANDS
 from skillviz.runs.library import shipped_root
 
 REAL = "sst2-sentences-minilm-l6-first-order-1064-s0-0abb22"

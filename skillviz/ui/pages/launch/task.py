@@ -7,7 +7,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models.heads import READOUTS
-from skillviz.models.label_word_check import words_problem
+from skillviz.models.tokenizer import words_problem
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks import registry, uploaded

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillviz.errors import BadLabelWord
-from skillviz.models.label_word_check import words_problem
+from skillviz.models.tokenizer import words_problem
 from skillviz.tasks import registry
 from skillviz.tasks.task import LabelWords, Task
 from skillviz.tasks.template import parse
@@ -48,4 +48,4 @@ def test_a_readout_without_template_is_said_and_a_head_needs_none(task: Task, tm
 
 
 def test_it_needs_no_torch(tmp_path: Path) -> None:
-    assert heavy_after("skillviz.models.label_word_check", "tokenizers") == {}
+    assert heavy_after("skillviz.models.tokenizer", "tokenizers") == {}
