@@ -13,6 +13,7 @@ from skillviz.commands import options as given
 from skillviz.commands.output import print_json, print_rows, progress_bar, say
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
+from skillviz.tasks.demo_world import Share
 from skillviz.tasks.project import project_root
 
 app = typer.Typer(help="Build the demo world: corpus, tiny bases, pairs and runs.", no_args_is_help=True)
@@ -53,7 +54,7 @@ def build(
             "the installed package. Clone the repository and run it there."
         )
     sys.path.insert(0, str(project_root()))  # the program lies beside the package, not in it
-    from demo_world.program import build as engine
+    from demo_world.program import build as engine  # imports torch
 
     with progress_bar("demo world") as advance:
         world = engine.build(out, runs_dir, seed=seed, only=only.value if only else None, advance=advance)
@@ -69,8 +70,5 @@ def build(
         print_json({"path": str(out), "stages": list(world.stages), "seconds": world.seconds})
 
 
-def _percent(share: object) -> str:
-    from skillviz.tasks.demo_world import Share
-
-    assert isinstance(share, Share)
+def _percent(share: Share) -> str:
     return f"{100 * share.value:.1f} ({100 * share.low:.1f}–{100 * share.high:.1f})"

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from skillviz import jobs
 from skillviz.commands import options as given
 from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
+from skillviz.runs.progress import Progress
+from skillviz.runs.run import Run
 from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec
 from skillviz.runs.stopping import gently
 from skillviz.runs.store import Store, store_root
-
-if TYPE_CHECKING:
-    from skillviz.runs.progress import Progress
-    from skillviz.runs.run import Run
 
 
 class Autocast(StrEnum):
@@ -40,17 +39,17 @@ class ManySizes(TyperCommand):
 
 def spread(args: list[str], option: str = "--size") -> list[str]:
     """The arguments with `option` repeated before each further value that follows it."""
-    found: list[str] = []
+    result: list[str] = []
     inside = False
     for word in args:
         if word.startswith("-") and not word[1:2].isdigit():
             inside = word == option or word.startswith(f"{option}=")
-            found.append(word)
+            result.append(word)
             continue
-        if inside and found[-1] != option:
-            found.append(option)
-        found.append(word)
-    return found
+        if inside and result[-1] != option:
+            result.append(option)
+        result.append(word)
+    return result
 
 
 def localize(
@@ -161,10 +160,10 @@ def localize(
     if detach:
         start_job(spec, Store(store_root(runs_dir)), as_json)
         return
-    from skillviz.runs.produce import produce
+    from skillviz.runs.produce import produce  # imports torch
 
-    with progress_bar("localizing") as advance, gently(reporter(advance)) as told:
-        run = produce(spec, Store(store_root(runs_dir)), told)
+    with progress_bar("localizing") as advance, gently(reporter(advance)) as progress:
+        run = produce(spec, Store(store_root(runs_dir)), progress)
     report(run)
     if as_json:
         print_json(run_json(run))
@@ -172,8 +171,6 @@ def localize(
 
 def start_job(spec: RunSpec, store: Store, as_json: bool) -> None:
     """Starts the run as a job and prints its id, alone on the last line."""
-    from skillviz import jobs
-
     job = jobs.start(spec, store)
     note(f"Follow it with `python -m skillviz jobs watch {job.run_id}`; it goes on without this terminal.")
     if as_json:
@@ -184,16 +181,16 @@ def start_job(spec: RunSpec, store: Store, as_json: bool) -> None:
 
 def read_options(pairs: list[str]) -> dict[str, Any]:
     """The options of `name=value` texts; values are read as JSON where they are JSON. Raises BadInput."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
             raise BadInput(f"'{pair}' is not an option; write --option NAME=VALUE, as --option examples=512.")
         try:
-            found[name.replace("-", "_")] = json.loads(value)
+            options[name.replace("-", "_")] = json.loads(value)
         except ValueError:
-            found[name.replace("-", "_")] = value
-    return found
+            options[name.replace("-", "_")] = value
+    return options
 
 
 def reporter(advance: Any) -> Any:

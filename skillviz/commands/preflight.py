@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,11 +12,11 @@ from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import print_json, say
 from skillviz.errors import SkillvizError
 from skillviz.jobs.slots import slot_of
+from skillviz.models.preflight import preflight as check_pair
+from skillviz.runs.estimate import Estimate, estimate, facts_of
 from skillviz.runs.library import library
 from skillviz.runs.spec import read_spec
-
-if TYPE_CHECKING:
-    from skillviz.runs.estimate import Estimate
+from skillviz.tasks import registry
 
 
 def preflight(
@@ -39,32 +39,27 @@ def preflight(
 
       python -m skillviz preflight --base roberta-base --finetuned models/sst2-64 --task sst2
     """
-    from skillviz.models import preflight as engine
-    from skillviz.tasks import registry
-
-    found = engine.preflight(base, finetuned, registry.task(task) if task else None, readout.value if readout else None)
-    for problem in found.problems:
+    result = check_pair(base, finetuned, registry.task(task) if task else None, readout.value if readout else None)
+    for problem in result.problems:
         typer.echo(str(problem), err=True)
-    for remark in found.notes:
+    for remark in result.notes:
         say(remark)
-    if not found.problems:
-        say(f"The pair fits: {found.readout} readout, {found.d:,} graftable parameters.")
-    expected = expect(base, finetuned, task, readout) if task and not found.problems else None
+    if not result.problems:
+        say(f"The pair fits: {result.readout} readout, {result.d:,} graftable parameters.")
+    expected = expect(base, finetuned, task, readout) if task and not result.problems else None
     if expected is not None:
         say(f"A localization by default takes {expected.words()}.")
     if as_json:
-        value = {"fits": not found.problems, "problems": [str(p) for p in found.problems]}
+        value = {"fits": not result.problems, "problems": [str(p) for p in result.problems]}
         if expected is not None:
             value |= {"seconds": round(expected.seconds, 1), "bytes": expected.bytes}
-        print_json({**value, "notes": list(found.notes), "readout": found.readout, "d": found.d})
-    if found.problems:
+        print_json({**value, "notes": list(result.notes), "readout": result.readout, "d": result.d})
+    if result.problems:
         raise typer.Exit(BAD_USE)
 
 
 def expect(base: str, finetuned: str, task: str, readout: given.ReadoutName | None) -> Estimate | None:
     """What a localization by default will take on this machine; None where the task's data are not at hand."""
-    from skillviz.runs.estimate import estimate, facts_of
-
     spec = read_spec({"base": base, "finetuned": finetuned, "task": task, "readout": readout and readout.value})
     with suppress(SkillvizError):
         facts = facts_of(spec, slot_of(spec.device).partition("-")[0])

@@ -1,4 +1,4 @@
-"""A region that fine-tuning is given: where it was found, and whether it is the base's own."""
+"""The region that fine-tuning trains: the file it is in, and whether it belongs to the base."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skillviz.commands.output import note
+from skillviz.core.region import Region
 from skillviz.errors import WrongBase
+from skillviz.models.checkpoint import read_info
+from skillviz.models.fetch import resolve
 from skillviz.runs.library import open_run
-
-if TYPE_CHECKING:
-    from skillviz.core.region import Region
+from skillviz.runs.run import REGION
 
 
 @dataclass(frozen=True)
@@ -27,23 +28,16 @@ class GivenRegion:
     @cached_property
     def region(self) -> Region:
         """The region itself."""
-        from skillviz.core.region import Region
-
         return Region.load(self.file)
 
     @cached_property
     def header(self) -> dict[str, Any]:
         """What its file says of where it comes from."""
-        from skillviz.core.region import Region
-
         return Region.header(self.file)
 
 
 def given_region(named: str, runs_dir: Path | None = None) -> GivenRegion:
     """The region of a file, or the main one of a run: its id, a unique beginning, its folder or key:<spec key>."""
-    from skillviz.core.region import Region
-    from skillviz.runs.run import REGION
-
     file = Path(named).expanduser()
     if file.is_file() or named.endswith(".safetensors"):
         return GivenRegion(named, file, Region.header(file).get("run_id"))
@@ -56,18 +50,15 @@ def check_bases(base: str, regions: Sequence[GivenRegion], force: bool = False) 
 
     A region that does not say where it was found is taken as it is.
     """
-    told = {one.named: one.header.get("base_fingerprint") for one in regions}
-    if not any(told.values()):
+    origins = {one.named: one.header.get("base_fingerprint") for one in regions}
+    if not any(origins.values()):
         return
-    from skillviz.models.checkpoint import read_info
-    from skillviz.models.fetch import resolve
-
     info = read_info(resolve(base))
-    for named, found in told.items():
-        if not found or found == info.fingerprint:
+    for named, fingerprint in origins.items():
+        if not fingerprint or fingerprint == info.fingerprint:
             continue
         sentence = (
-            f"the region of {named} was found on a base with the fingerprint {str(found)[:12]}; '{info.id}' has "
+            f"the region of {named} was found on a base with the fingerprint {str(fingerprint)[:12]}; '{info.id}' has "
             f"{info.fingerprint[:12]}"
         )
         if not force:

@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from skillviz.atomic import write_file
 from skillviz.commands import options as given
 from skillviz.commands.output import print_json, say
 from skillviz.commands.runs import RunName
 from skillviz.errors import BadInput
 from skillviz.runs.library import library, open_run
 from skillviz.runs.store import Store
+from skillviz.show.report import page
 
 
 def report(
@@ -33,16 +35,13 @@ def report(
 
       python -m skillviz report sst2-roberta -o sst2.html
     """
-    from skillviz.atomic import write_file
-    from skillviz.show.report import page
-
-    found = open_run(run, runs_dir)
+    stored = open_run(run, runs_dir)
     if out.exists() and not overwrite:
         raise BadInput(f"{out} exists; name another file, or add --overwrite.")
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
-    content = page.report(found, [*library(runs_dir).list(), *Store(found.path.parent).list()])
+    content = page.report(stored, [*library(runs_dir).list(), *Store(stored.path.parent).list()])
     write_file(out, lambda part: part.write_bytes(content))
-    say(f"{out}: run {found.id}, {len(content):,} bytes.")
+    say(f"{out}: run {stored.id}, {len(content):,} bytes.")
     if as_json:
-        print_json({"path": str(out), "run_id": found.id, "bytes": len(content)})
+        print_json({"path": str(out), "run_id": stored.id, "bytes": len(content)})

@@ -13,6 +13,7 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.errors import CorruptRun
 from skillviz.runs.library import Library, library, open_run
+from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, store_root
 
@@ -27,8 +28,8 @@ def list_runs(
     as_json: given.AsJson = False,
 ) -> None:
     """List the finished runs, newest first: yours, then those that ship."""
-    found = library(runs_dir)
-    runs, others = found.list(), found.unfinished()
+    stored = library(runs_dir)
+    runs, others = stored.list(), stored.unfinished()
     print_rows("", ["run", "task", "method", "size", "share", "graft", "fine-tuned"], [_row(run) for run in runs])
     if not runs:
         say(f"No run yet in {store_root(runs_dir)}; `python -m skillviz localize --help` says how to make one.")
@@ -36,18 +37,18 @@ def list_runs(
         print_rows("unfinished", ["run", "status", "why"], [_why(entry.record) for entry in others])
     elif others:
         note(f"{len(others)} more not finished (queued, running, failed or cancelled); --all lists them.")
-    for broken in found.unreadable():
+    for broken in stored.unreadable():
         note(f"{broken.path}: {broken.reason}")
     if as_json:
-        print_json({"runs": [run.headline() for run in runs], "unfinished": _unfinished(found) if every else []})
+        print_json({"runs": [run.headline() for run in runs], "unfinished": _unfinished(stored) if every else []})
 
 
 @app.command()
 def show(run: RunName, runs_dir: given.RunsDir = None, as_json: given.AsJson = False) -> None:
     """Show one run: what was asked, what was found, how well it does, and the command that makes it again."""
-    found = open_run(run, runs_dir)
-    record = found.record
-    say(f"{found.id}\n{found.path}")
+    stored = open_run(run, runs_dir)
+    record = stored.record
+    say(f"{stored.id}\n{stored.path}")
     if record.size is not None and record.d:
         say(f"Region: {record.size:,} of {record.d:,} graftable parameters ({100 * (record.share or 0):.4g} %).")
     print_scores(record.metrics, record.metric)
@@ -57,7 +58,7 @@ def show(run: RunName, runs_dir: given.RunsDir = None, as_json: given.AsJson = F
         say(f"{'passed' if check.passed else 'FAILED'}: {check.name} {check.detail}".rstrip())
     say(f"Made again by: {record.spec.command()}")
     if as_json:
-        print_json(found.headline())
+        print_json(stored.headline())
 
 
 @app.command()
@@ -66,11 +67,11 @@ def verify(
     runs_dir: given.RunsDir = None,
 ) -> None:
     """Check every file of a run against the sha256 in its run.json; exit code 2 where one differs."""
-    found = library(runs_dir)
-    names = [run] if run is not None else [entry.id for entry in found.list()]
-    problems = {name: _problems(found, name) for name in names}
+    stored = library(runs_dir)
+    names = [run] if run is not None else [entry.id for entry in stored.list()]
+    problems = {name: _problems(stored, name) for name in names}
     if run is None:
-        problems |= {str(broken.path): [broken.reason] for broken in found.unreadable()}
+        problems |= {str(broken.path): [broken.reason] for broken in stored.unreadable()}
     for name, sentences in problems.items():
         say(f"{name}: {'as it was written' if not sentences else ' '.join(sentences)}")
     broken = [name for name, sentences in problems.items() if sentences]
@@ -108,20 +109,17 @@ def _row(run: Run) -> list[str]:
     return [run.id, record.task_name, record.spec.localizer, size, share, *values]
 
 
-def _why(record: object) -> list[str]:
-    from skillviz.runs.record import RunRecord
-
-    assert isinstance(record, RunRecord)
+def _why(record: RunRecord) -> list[str]:
     return [record.run_id, record.status, f"{record.error.message} {record.error.hint}" if record.error else ""]
 
 
-def _unfinished(found: Library) -> list[dict[str, str]]:
-    return [{"run_id": entry.id, "status": entry.record.status} for entry in found.unfinished()]
+def _unfinished(stored: Library) -> list[dict[str, str]]:
+    return [{"run_id": entry.id, "status": entry.record.status} for entry in stored.unfinished()]
 
 
-def _problems(found: Library, name: str) -> list[str]:
+def _problems(stored: Library, name: str) -> list[str]:
     folder = Path(name).expanduser()
     if (folder / "run.json").is_file():
         folder = folder.resolve()
         return list(Store(folder.parent).verify(folder.name))
-    return list(found.store_of(name).verify(name))
+    return list(stored.store_of(name).verify(name))

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.commands.graft import graft_of
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.pair import load_pair
 from skillviz.models.predict import predict
 from skillviz.plots.theme import localizer_style
+from skillviz.runs.graft_of_run import graft_of_run
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.selfcheck import ends_check
@@ -111,7 +111,7 @@ def test_a_wrong_end_is_caught(world: Path, shared: Session) -> None:
 
 def test_it_is_not_exported(control: Run, shared: Session) -> None:
     with pytest.raises(BadInput, match="whose rest is zero .* cannot be exported"):
-        graft_of(control)
+        graft_of_run(control)
     with pytest.raises(BadInput, match="cannot be exported"):
         shared.pair(control.spec).graft(control.region())
 

@@ -11,7 +11,7 @@ from unittest.mock import ANY
 import pytest
 import yaml
 
-from skillviz.commands.graft import _asked
+from skillviz.runs.graft_of_run import prompt_of
 from skillviz.runs.run import RECORD
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
@@ -82,16 +82,17 @@ def test_a_packed_run_of_another_definition_is_another(other: str, is_same: bool
     assert _is_same(run("a"), run(other)) is is_same
 
 
-def test_a_graft_says_no_prompt_that_has_changed_since_its_run(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_graft_says_no_prompt_that_has_changed_since_its_run(tiny: Path) -> None:
     task = registry.task(tasks(tiny)[0])
 
-    def asked(told: str) -> dict[str, Any]:
-        record = SimpleNamespace(readout="prompt", task=SimpleNamespace(definition=told))
+    def prompt(definition_of_run: str) -> tuple[dict[str, Any], list[str]]:
+        record = SimpleNamespace(readout="prompt", task=SimpleNamespace(definition=definition_of_run))
         run: Any = SimpleNamespace(record=record, spec=SimpleNamespace(readout="prompt", task=str(task.path)))
-        return _asked(run)
+        return prompt_of(run)
 
-    assert asked(definition(task)) == asked("") == {"template": task.template.masked, "label_words": ANY}
-    assert asked("of before") == {} and "has changed since the run" in " ".join(capsys.readouterr().err.split())
+    assert prompt(definition(task)) == prompt("") == ({"template": task.template.masked, "label_words": ANY}, [])
+    fields, (remark,) = prompt("of before")
+    assert fields == {} and "has changed since the run" in remark
 
 
 @pytest.mark.parametrize("is_older", [True, False])

@@ -1,0 +1,83 @@
+"""The graft of a stored run: its region with the fine-tuned values, once more out of the run's own pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from skillviz.core.graft import Graft
+from skillviz.core.localizers.table import rest_of
+from skillviz.errors import BadInput, PairMismatch, SkillvizError
+from skillviz.models.load import DTYPES
+from skillviz.models.pair import NO_GRAFT, ModelPair, load_pair
+from skillviz.runs.run import Run
+from skillviz.runs.session import expanded
+from skillviz.tasks import registry
+from skillviz.tasks.definition import definition, same_definition
+
+
+def graft_of_run(run: Run, base: str | None = None, finetuned: str | None = None) -> tuple[Graft, list[str]]:
+    """The graft of a run's main region, in the narrowest dtype that holds its values exactly, and remarks on it.
+
+    `base` and `finetuned` say where the models are now, if not where the run names them.
+    Raises PairMismatch where the models at hand are not those of the run, BadInput for a control that is no graft.
+    """
+    spec = run.spec
+    if rest_of(spec.localizer) != "base":
+        raise BadInput(NO_GRAFT)
+    models = expanded(base or spec.base, "base"), expanded(finetuned or spec.finetuned, "finetuned")
+    pair = load_pair(*models, readout=run.record.readout or spec.readout, device="cpu")
+    _check_fingerprints(run, pair)
+    prompt, remarks = prompt_of(run)
+    return _narrowed(pair.graft(run.region(), {**_provenance(run), **prompt}), pair.finetuned_info.dtype), remarks
+
+
+def _check_fingerprints(run: Run, pair: ModelPair) -> None:
+    """Raises PairMismatch where a model's weights are not those that the run was made with."""
+    for word, info, recorded in (
+        ("base", pair.base_info, run.record.base),
+        ("finetuned", pair.finetuned_info, run.record.finetuned),
+    ):
+        if recorded is not None and recorded.fingerprint != info.fingerprint:
+            raise PairMismatch(
+                f"'{info.id}' is not the {word} model of run {run.id}: its weights have the fingerprint "
+                f"{info.fingerprint[:12]}, the run's {recorded.fingerprint[:12]}; name the right one with --{word}."
+            )
+
+
+def _provenance(run: Run) -> dict[str, Any]:
+    """The header's fields that say which run the graft comes from."""
+    record, task = run.record, run.record.task
+    return {
+        "run_id": run.id,
+        "localizer": record.spec.localizer,
+        "seed": record.spec.seed,
+        "task": task.name if task else record.spec.task,
+        "labels": list(task.labels) if task else [],
+        "metrics": run.headline()["metrics"],
+    }
+
+
+def prompt_of(run: Run) -> tuple[dict[str, Any], list[str]]:
+    """Template and label words of a prompt or causal readout, and why they are missing where they are."""
+    readout = run.record.readout or run.spec.readout
+    if readout not in ("prompt", "causal"):
+        return {}, []
+    try:
+        task = registry.task(expanded(run.spec.task, "task"))
+        if run.record.task and not same_definition(run.record.task.definition, definition(task)):
+            raise BadInput(f"the definition of the task '{task.name}' has changed since the run was made.")
+        template, label_words = task.asked(readout)
+    except SkillvizError as error:
+        return {}, [f"The graft file does not hold its prompt: {error}"]
+    return {"template": template, "label_words": list(label_words)}, []
+
+
+def _narrowed(graft: Graft, dtype: str) -> Graft:
+    """The graft in the fine-tuned file's own dtype where that loses nothing."""
+    narrow = DTYPES[dtype]
+    tensors = [*graft.values.values(), *graft.head.values()]
+    if not all(bool((t.to(narrow).to(t.dtype) == t).all()) for t in tensors):
+        return graft
+    values = {name: tensor.to(narrow) for name, tensor in graft.values.items()}
+    return replace(graft, values=values, head={name: tensor.to(narrow) for name, tensor in graft.head.items()})
