@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.runs import aggregate
+from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.pooled import compare
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
@@ -153,7 +154,7 @@ def others(runs: list[Run]) -> str:
 
 def runs_of(study: Path, store: Store) -> list[Run]:
     """The study's finished runs."""
-    return list(Snapshot(plan(read_study(study)), store).runs.values())
+    return list(Snapshot(plan(read_study(study)), store).of(LOCALIZE).values())
 
 
 def main(studies: list[Path], runs_dir: Annotated[Path, typer.Option()] = ROOT / "cached_runs") -> None:

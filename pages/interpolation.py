@@ -3,6 +3,7 @@
 import streamlit as st
 
 from skillviz.show import interpolation as exhibits
+from skillviz.show import interpolation_words as words
 from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.chart import show, theme
@@ -18,7 +19,7 @@ found = view.shown(run, choice, grid)
 levels = view.levels(run, choice.metric)
 
 sentence.markdown(
-    exhibits.best(grid, choice.judged, choice.metric, run.record.d, choice.outside is not None),
+    words.best(grid, choice.judged, choice.metric, run.record.d, choice.outside is not None),
     help=about("wise", "ood", "paired"),
 )
 view.numbers(run, choice, found)

@@ -116,10 +116,11 @@ def report(study: StudySpec, store: Store, outcome: Outcome, as_json: bool) -> N
     for step, failure in failed:
         note(f"{step.title}: {failure.kind}: {failure.message}")
     if as_json:
+        from skillviz.runs.artifact import LOCALIZE
         from skillviz.studies.plan import plan
         from skillviz.studies.status import Snapshot
 
-        ids = {key: run.id for key, run in Snapshot(plan(study), store).runs.items()}
+        ids = {key: run.id for key, run in Snapshot(plan(study), store).of(LOCALIZE).items()}
         runs = {"finished": outcome.finished, "skipped": outcome.skipped}
         print_json(
             {

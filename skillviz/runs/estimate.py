@@ -26,6 +26,7 @@ BEGIN = {"cpu": 6.0, "cuda": 12.0}  # seconds until a process has torch, and its
 A_STEP = 4e-9  # seconds a step takes for each graftable entry: ten passes over the vectors
 PROCESS = 5e8  # bytes of a process that has torch
 MICRO_TOKENS = {"cpu": 512, "cuda": 32_768}
+INTERVALS = 0.7  # seconds of the intervals of one data set's scores
 CALIBRATED = ("search", "evaluate")
 
 
@@ -105,8 +106,8 @@ def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
     """Seconds by phase, as on the machine of the constants."""
     evaluated = facts.counts.get("validation", 0) + facts.counts.get("test", 0)
     cost, searches = _cost(spec, facts), 1 if localizer(spec.localizer).is_one_search else len(facts.sizes)
-    each = cost.backward * _example(BACKWARD, facts) + cost.forward * _example(FORWARD, facts)
-    forward = _example(FORWARD, facts)
+    each = cost.backward * example_seconds(BACKWARD, facts) + cost.forward * example_seconds(FORWARD, facts)
+    forward = example_seconds(FORWARD, facts)
     return {
         "predict": 2 * evaluated * forward,
         "search": searches * (each + cost.steps * facts.d * A_STEP + cost.seconds),
@@ -114,7 +115,7 @@ def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
     }
 
 
-def _example(speed: Mapping[str, float], facts: Facts) -> float:
+def example_seconds(speed: Mapping[str, float], facts: Facts) -> float:
     """Seconds an example takes: in proportion to the entries of the blocks and to its tokens."""
     scale = facts.d / MEASURED_D * facts.tokens / TOKENS
     return scale / speed[facts.device] + LEAST[facts.device]

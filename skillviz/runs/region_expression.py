@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
 from skillviz.core.region_expression import ALGEBRA, Recipe, Stored, canonical, parsed, parts, runs_in
 from skillviz.errors import BadInput
-from skillviz.runs.library import Library
+from skillviz.runs.library import KEY, Library
 from skillviz.runs.run import RANKING, REGION, Run
 
 NAME = "recipe"  # of the localizer, and of its option
@@ -73,6 +74,26 @@ def in_full(recipe: Recipe, found: Library) -> dict[str, Any]:
     if "run" in recipe:
         return {**recipe, "run": found.open(recipe["run"]).id}
     return {key: [in_full(part, found) for part in value] if key in ALGEBRA else value for key, value in recipe.items()}
+
+
+def keys_in(recipe: Any) -> list[str]:
+    """The spec keys that a recipe names as `key:...`, wherever they stand in it."""
+    recipe = read_recipe(recipe)
+    if isinstance(recipe, dict):
+        run = recipe.get("run")
+        keys = [run.removeprefix(KEY)] if isinstance(run, str) and run.startswith(KEY) else []
+        return keys + [key for name, part in recipe.items() if name != "run" for key in keys_in(part)]
+    return [key for part in recipe for key in keys_in(part)] if isinstance(recipe, list | tuple) else []
+
+
+def read_recipe(recipe: Any) -> Any:
+    """A recipe that may have been given as JSON."""
+    if not isinstance(recipe, str):
+        return recipe
+    try:
+        return json.loads(recipe)
+    except ValueError:
+        return recipe
 
 
 def _source(run: Run) -> dict[str, Any]:

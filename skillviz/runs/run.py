@@ -75,6 +75,21 @@ class Run:
         return self.record.spec
 
     @property
+    def stamp(self) -> str:
+        """Its id, as a run is never made again in place."""
+        return self.id
+
+    @property
+    def device(self) -> str | None:
+        """The device that it was made on."""
+        return self.record.device
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, all phases together."""
+        return round(sum(self.record.seconds.values()), 3)
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """The task's label names, in the order of the logits."""
         return self.record.task.labels if self.record.task else ()

@@ -14,12 +14,7 @@ from skillviz.models.fetch import resolve
 from skillviz.models.heads import missing_head, supported
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.library import Library, library
-from skillviz.runs.spec import RunSpec, parse_size
-from skillviz.runs.transfer import refuse_unfit
-from skillviz.studies.finetuned_model import FineTunedSpec, task_name
 from skillviz.studies.plan import Plan
-from skillviz.studies.regions import regions_of
-from skillviz.studies.score import ScoreSpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE, Step
 from skillviz.tasks import registry
@@ -40,9 +35,7 @@ def check(at: Snapshot, deep: bool = False) -> None:
     for step in at.plan.steps:
         if step.kind != TABLE and not at.is_there(step):
             with _entry(at.plan, step):
-                checker.step(step)
-                if deep and isinstance(step.spec, RunSpec):
-                    _options(step.spec)
+                checker.step(step, deep)
 
 
 @dataclass
@@ -57,36 +50,11 @@ class _Checker:
     def __post_init__(self) -> None:
         self.made = {spec.name() for spec in self.plan.finetuned}
 
-    def step(self, step: Step) -> None:
+    def step(self, step: Step, deep: bool) -> None:
         """Raises what stands against a step."""
-        spec = step.spec
-        if isinstance(spec, FineTunedSpec):
-            self.finetuned(spec)
-        elif isinstance(spec, RunSpec):
-            self.run(spec)
-        elif isinstance(spec, ScoreSpec):
-            self.pair(spec.base, spec.finetuned, spec.task, spec.readout)
-            if spec.on:
-                refuse_unfit(self.task(spec.task), {spec.on: self.task(spec.on)})
-        for key in regions_of(spec):
+        step.artifact.check(self, deep)
+        for key in step.artifact.regions:
             self.region(key)
-
-    def finetuned(self, spec: FineTunedSpec) -> None:
-        """A model to make: its tasks, and a base that can be asked so."""
-        names = [task_name(task) for task in spec.tasks]
-        if len(set(names)) < len(names):
-            raise BadInput(f"two of the tasks {', '.join(spec.tasks)} have the same name; each needs one of its own.")
-        for task in spec.tasks:
-            self.pair(spec.base, None, task, spec.readout)
-
-    def run(self, spec: RunSpec) -> None:
-        """A run: the pair, its other tasks, the localizer's options where they can be told, and the sizes."""
-        found = self.pair(spec.base, spec.finetuned, spec.task, spec.readout)
-        if spec.others:
-            refuse_unfit(self.task(spec.task), {name: self.task(name) for name in spec.others})
-        if spec.localizer != BY_HAND and found.d is not None:
-            for size in spec.sizes:
-                parse_size(size, found.d)
 
     def pair(self, base: str, finetuned: str | None, task: str, readout: str | None) -> Preflight:
         """The headers of a pair; of the base alone where the fine-tuned model is made by the study."""
@@ -134,15 +102,6 @@ def _refuse_unasked(base: str, task: Task, readout: str) -> None:
                 f"the base '{base}' has no '{lost[0]}', which the {readout} readout needs; choose readout: head, or a "
                 "base with its language-model head."
             )
-
-
-def _options(spec: RunSpec) -> None:
-    """Raises where a localizer does not take the options given."""
-    from skillviz.runs.search import base_region_of, options_of
-
-    row = localizer(spec.localizer)
-    if spec.localizer != BY_HAND:
-        options_of(spec, row, base_region_of(spec, row))
 
 
 def _finetuned_name(finetuned: str) -> str:

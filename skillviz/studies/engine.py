@@ -8,19 +8,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillviz.errors import DiskFull, SkillvizError
+from skillviz.errors import DiskFull
+from skillviz.runs.artifact import Stored, Workshop
 from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import Failure
-from skillviz.runs.record_failure import failure_of
 from skillviz.runs.store import Store
 from skillviz.studies.check import check
 from skillviz.studies.command import shareable
 from skillviz.studies.cores import cores
 from skillviz.studies.estimate import Estimates, estimates
-from skillviz.studies.execute import FINISHED, SKIPPED, Executor, Known
+from skillviz.studies.execute import FAILED, FINISHED, SKIPPED, Reply, attempt, ensure
 from skillviz.studies.journal import Journal
 from skillviz.studies.ordinary import tables as ordinary_tables
 from skillviz.studies.paper.experiments import EXPERIMENTS
@@ -31,7 +32,7 @@ from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE, Step
 from skillviz.studies.store import write_tables
 from skillviz.studies.tables import check as checked_table
-from skillviz.studies.workers import Pool, Reply, Setup, Worker, is_full
+from skillviz.studies.workers import Pool, Setup, Worker
 from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from skillviz.runs.session import Session
 
-FAILED, STARTED, NOT_REACHED = "failed", "started", "not reached"
+STARTED, NOT_REACHED = "started", "not reached"
 
 # number (from 1), how many, the step, and "skipped", "started", "finished", "failed" or "not reached"
 OnStep = Callable[[int, int, Step, str], None]
@@ -92,8 +93,7 @@ def run_study(
         try:
             if workers > 1 and sum(not at.is_there(step) for step in at.plan.steps) > 2:
                 _side_by_side(course, workers, command)
-            executor = Executor(store, _session(session), command, progress or silent)
-            course.in_turn(executor)
+            course.in_turn(Workshop(store, _session(session), command, progress or silent))
         except BaseException as error:
             journal.finish("cancelled" if isinstance(error, KeyboardInterrupt) else FAILED)
             raise
@@ -133,12 +133,12 @@ class _Course:
     def __post_init__(self) -> None:
         self.plan: Plan = self.at.plan
         self.estimated: Estimates = self.journal.estimated
-        self.known: Mapping[str, Known] = self.at.known()
+        self.stored: Mapping[str, Stored] = self.at.stored()
         self.waiting = list(self.plan.steps)
         self.outcome = Outcome(self.journal.path)
         self.numbers = {step.key: number for number, step in enumerate(self.plan.steps, start=1)}
 
-    def in_turn(self, executor: Executor) -> None:
+    def in_turn(self, workshop: Workshop) -> None:
         """Does all steps that wait, one after the other."""
         while self.waiting:
             step = self.waiting[0]
@@ -146,32 +146,17 @@ class _Course:
                 self.drop(step)
                 continue
             self.start(step)
-            self.end(step, self._one(executor, step))
+            make = partial(ensure, step, self.stored.get(step.key), workshop)
+            self.end(step, attempt(partial(self._tables, workshop) if step.kind == TABLE else make, workshop))
 
-    def _one(self, executor: Executor, step: Step) -> Reply:
-        begun = time.perf_counter()
-        try:
-            if step.kind == TABLE:
-                what = self._tables(executor)
-            else:
-                what = executor.ensure(step, self.known.get(step.key, Known()))
-        except DiskFull:
-            raise
-        except Exception as error:
-            if not isinstance(error, SkillvizError):
-                self.journal.log_error(error)
-            executor.session.kept.clear()
-            return Reply(FAILED, time.perf_counter() - begun, failure_of(error))
-        return Reply(what, time.perf_counter() - begun, again="" if step.kind == TABLE else executor.again)
-
-    def _tables(self, executor: Executor) -> str:
+    def _tables(self, workshop: Workshop) -> tuple[str, str]:
         """Makes the tables, where they are not those of the results that are there."""
         now = Snapshot(self.plan, self.at.store)
         if now.has_tables:
-            return SKIPPED
-        made = make_tables(self.plan.study, Results(self.plan, self.at.store, executor.session))
+            return SKIPPED, ""
+        made = make_tables(self.plan.study, Results(self.plan, self.at.store, workshop.session))
         self.journal.tables(write_tables(self.journal.path, made), now.digest())
-        return FINISHED
+        return FINISHED, ""
 
     def ready(self) -> list[Step]:
         """The steps besides the tables that could be done now."""
@@ -200,7 +185,9 @@ class _Course:
 
     def end(self, step: Step, reply: Reply) -> None:
         """Takes down what came of the step; raises DiskFull where that stopped it."""
-        if is_full(reply.failure):
+        if reply.trace:
+            self.journal.log(reply.trace)
+        if reply.is_disk_full:
             assert reply.failure is not None
             raise DiskFull(reply.failure.message)
         if reply.failure is not None:
@@ -249,7 +236,7 @@ def _side_by_side(course: _Course, count: int, command: str | None) -> None:
                 worker, step = chosen
                 ready.remove(step)
                 course.start(step)
-                pool.give(worker, step, course.known.get(step.key, Known()))
+                pool.give(worker, step, course.stored.get(step.key))
             if not any(worker.step for worker in pool.workers):
                 break
             for step, reply in pool.replies():

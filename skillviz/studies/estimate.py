@@ -11,31 +11,25 @@ from typing import Any
 
 from skillviz.core.formats import counted, rough_seconds
 from skillviz.errors import SkillvizError
-from skillviz.models.finetune.recipes import grid_of, recipe_row
-from skillviz.models.finetune.training_config import BATCH_SIZE, CHECK_EVERY, CHECK_EXAMPLES, default_steps
 from skillviz.models.preflight import preflight
-from skillviz.runs import estimate as of_runs
-from skillviz.runs.estimate import A_STEP, BACKWARD, BEGIN, FORWARD, LEAST, MEASURED_D, TOKENS, Facts
-from skillviz.runs.passes import OTHERS
+from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE, UNKNOWN
+from skillviz.runs.estimate import BACKWARD, FORWARD, INTERVALS, Facts, example_seconds, facts_of
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store
-from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
-from skillviz.studies.finetuned_store import RECORD, finetuned_record
+from skillviz.studies.finetuned_model import read_finetuned
+from skillviz.studies.finetuned_store import RECORD, FineTunedArtifact, finetuned_record
 from skillviz.studies.plan import Plan, plan
-from skillviz.studies.score import ScoreSpec
 from skillviz.studies.shipped_timings import Recorded, recorded
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
-from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE, TABLE, Step
+from skillviz.studies.step import TABLE, Step
 from skillviz.studies.store import list_studies
 from skillviz.tasks import registry
 from skillviz.tasks.project import finetuned_root
 
 A_ROW = 0.4  # seconds of the tables for each run or score
 MEASURES = 40  # finished runs or members at the most that are taken as the measure
-INTERVALS = 0.7  # seconds of the intervals of one data set's scores
-UNKNOWN = 60.0  # seconds of a step of which nothing can be told
 SIDE_BY_SIDE = {"cpu": 1.2, "cuda": 1.0}
 """How much longer a step takes while others run beside it: 21 s alone and 24.5 s in twos (2 cores, demo world)."""
 ONE_BY_ONE = 1.2  # times the seconds of a batched example, for every class but one
@@ -146,18 +140,8 @@ class _Clock:
 
     def rough(self, step: Step) -> float:
         """Seconds of a step; of a run they are corrected by other runs already."""
-        spec = step.spec
-        if isinstance(spec, FineTunedSpec):
-            return self.training(spec, kind_of(step.device))
-        if isinstance(spec, RunSpec):
-            facts = self.facts(spec, kind_of(spec.device))
-            if facts is None:
-                return UNKNOWN
-            found = of_runs.estimate(spec, facts, self.records)
-            # models and data are loaded once for the runs of a pair
-            return sum(s for name, s in found.phases.items() if name not in ("load", "predict")) + 1.0
-        if isinstance(spec, ScoreSpec):
-            return self.scoring(spec, kind_of(step.device))
+        if step.kind != TABLE:
+            return step.artifact.cost(self, kind_of(step.device))
         rows = self.a_row() * (1 + sum(s.kind in (LOCALIZE, SCORE) for s in self.plan.steps))
         return rows + (self.asked_again() if self.plan.study.experiment == "figure8" else 0.0)
 
@@ -171,37 +155,9 @@ class _Clock:
             if facts is None:
                 return seconds + UNKNOWN
             gradients = one.batched + one.single * ONE_BY_ONE * max(1, facts.labels - 1)
-            seconds += gradients * _example(BACKWARD, facts)
-            seconds += one.scored * (facts.counts.get("test", 0) * _example(FORWARD, facts) + INTERVALS / 4)
+            seconds += gradients * example_seconds(BACKWARD, facts)
+            seconds += one.scored * (facts.counts.get("test", 0) * example_seconds(FORWARD, facts) + INTERVALS / 4)
         return seconds
-
-    def training(self, spec: FineTunedSpec, device: str) -> float:
-        """Seconds of a fine-tuning: steps and batch, and its checks on validation data."""
-        return BEGIN[device] / 3 + sum(self._training_on(spec, task, device) for task in spec.tasks)
-
-    def _training_on(self, spec: FineTunedSpec, task: str, device: str) -> float:
-        shared = {n: getattr(spec, n) for n in ("readout", "k_shot", "data_seed", "max_train", "max_validation")}
-        facts = self.facts(RunSpec(base=spec.base, finetuned=spec.base, task=task, **shared), device)
-        if facts is None:
-            return UNKNOWN
-        batch = spec.batch_size or BATCH_SIZE
-        steps: float = spec.steps or default_steps(facts.labels, spec.k_shot)
-        if spec.steps is not None and spec.recipe == "multi-task":
-            steps = spec.steps / len(spec.tasks)
-        grid = grid_of(recipe_row(spec.recipe), spec.grid, batch, spec.optimizer)
-        batches = [b for b in grid.batch_sizes for _ in grid.rates] if grid else [batch]
-        checks = (steps / CHECK_EVERY + 2) * min(CHECK_EXAMPLES, facts.counts.get("validation", 0))
-        each = sum(steps * b * _example(BACKWARD, facts) for b in batches)
-        return each + len(batches) * (checks * _example(FORWARD, facts) + steps * facts.d * A_STEP)
-
-    def scoring(self, spec: ScoreSpec, device: str) -> float:
-        """Seconds of the scores of a fine-tuned model."""
-        asked = spec.run_spec(device)
-        facts = self.facts(asked, device)
-        if facts is None:
-            return UNKNOWN
-        examples = sum(facts.counts.get(name, 0) for name in ("validation", "test", OTHERS))
-        return 2 * examples * _example(FORWARD, facts) + facts.parameters * 8 / 5e8 + 2 * INTERVALS
 
     def facts(self, spec: RunSpec, device: str) -> Facts | None:
         """What is known of a run; of the base alone where the fine-tuned model has yet to be made."""
@@ -211,7 +167,7 @@ class _Clock:
             if key not in _FACTS:
                 base = preflight(spec.base, spec.base, registry.task(spec.task), spec.readout)
                 plain = spec.model_copy(update={"sizes": ("1",)})
-                _FACTS[key] = of_runs.facts_of(plain, device, base)
+                _FACTS[key] = facts_of(plain, device, base)
             found = _FACTS[key]
             return replace(found, sizes=tuple(parse_size(size, found.d) for size in spec.sizes))
         except SkillvizError:
@@ -227,13 +183,13 @@ class _Clock:
             if record is None or record["spec"]["base"] not in bases:
                 continue
             device = str(record.get("device", "")).partition(" ")[0]
-            thought = self.training(read_finetuned(record["spec"]), device) if device in devices else 0.0
+            thought = FineTunedArtifact(read_finetuned(record["spec"])).cost(self, device) if device in devices else 0.0
             found += [record["seconds"] / thought] if thought else []
         return found
 
     def scored(self, rough: Mapping[str, float]) -> list[float]:
         """How much longer finished scores of this study took than was thought."""
-        there = [(self.now.seconds(s), rough[s.key]) for s in self.plan.steps if s.key in self.now.scores]
+        there = [(self.now.seconds(s), rough[s.key]) for s in self.plan.of(SCORE) if s.key in self.now.finished]
         return [seconds / thought for seconds, thought in there if seconds and thought > 0]
 
     def a_row(self) -> float:
@@ -258,8 +214,3 @@ def kind_of(device: str) -> str:
     from skillviz.models.device import pick
 
     return str(pick().type)
-
-
-def _example(speed: Mapping[str, float], facts: Facts) -> float:
-    """Seconds an example takes: in proportion to the entries of the blocks and to its tokens."""
-    return facts.d / MEASURED_D * facts.tokens / TOKENS / speed[facts.device] + LEAST[facts.device]

@@ -1,27 +1,43 @@
-"""Fine-tuned models of studies, kept by the hash of their spec: made whole or not at all, and made anew when what they
+"""Fine-tuned models of studies, kept by the hash of their spec: made whole or not at all, and made again when what they
 were made of has changed."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from skillviz.atomic import folder_lock, whole_folder, write_text
 from skillviz.errors import BadInput, BadModel, RunNotFound
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
+from skillviz.models.finetune.recipes import CONTINUAL, MULTI_TASK, RETRAIN, grid_of, recipe_row
+from skillviz.models.finetune.training_config import BATCH_SIZE, CHECK_EVERY, CHECK_EXAMPLES, default_steps
+from skillviz.runs.artifact import (
+    DATA,
+    DEFINITION,
+    FINETUNE,
+    REGIONS,
+    UNKNOWN,
+    Checker,
+    Clock,
+    Stored,
+    Workshop,
+    sample_words,
+)
+from skillviz.runs.estimate import A_STEP, BACKWARD, BEGIN, FORWARD, example_seconds
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library, library
+from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
-from skillviz.studies.staleness import DATA, DEFINITION, REGIONS
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.splits import load
@@ -30,6 +46,7 @@ from skillviz.tasks.user_file import data_files
 
 if TYPE_CHECKING:
     from skillviz.models.finetune.training import TrainStep
+    from skillviz.runs.session import Session
 
 RECORD = "member.json"
 RECORD_VERSION = 1
@@ -48,41 +65,128 @@ class Made(NamedTuple):
     definitions: dict[str, str]
 
 
-def made(spec: FineTunedSpec, store: Store) -> Path | None:
-    """The folder of a finished member that is still what it would be now; else None."""
-    folder = folder_of(spec)
-    return folder if _own_record(spec) is not None and not outdated(spec, store) else None
+@dataclass(frozen=True)
+class FineTunedModel:
+    """A finished fine-tuned model, as member.json in its folder tells."""
+
+    path: Path
+    record: Mapping[str, Any]
+
+    @property
+    def stamp(self) -> str:
+        """When it was made."""
+        return str(self.record.get("created"))
+
+    @property
+    def device(self) -> str | None:
+        """The device that it was made on."""
+        return self.record.get("device")
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took."""
+        value = self.record.get("seconds")
+        return float(value) if isinstance(value, int | float) else None
 
 
-def outdated(spec: FineTunedSpec, store: Store) -> str:
-    """What has changed since the finished member was made, in words; empty where it stands, or was never made.
+@dataclass(frozen=True)
+class FineTunedArtifact:
+    """A fine-tuned model, in a folder of its key that all stores share."""
 
-    Where base or data are gone it stands, as finished runs do.
-    """
-    record = _own_record(spec)
-    if record is None:
-        return ""
-    try:
-        asked = made_of(spec, library(store.root))
-    except (BadModel, BadInput, RunNotFound):
-        return ""
-    if record.get("base") != asked.base:
-        return "the base model has changed"
-    told = record.get("data", {})
-    if other := next((task for task, data in asked.data.items() if told.get(task) != data), None):
-        return DATA.format(task_name(other))
-    told = record.get("definitions", {})  # older records do not have them
-    if other := next(
-        (task for task, now in asked.definitions.items() if not same_definition(told.get(task), now)), None
-    ):
-        return DEFINITION.format(task_name(other))
-    return REGIONS if record.get("regions", {}) != asked.regions else ""
+    spec: FineTunedSpec
+    kind: ClassVar[str] = FINETUNE
+    pair: ClassVar[None] = None
 
+    @property
+    def regions(self) -> Sequence[str]:
+        """The keys of the runs whose regions are trained."""
+        return [region.key() for region in self.spec.regions]
 
-def _own_record(spec: FineTunedSpec) -> dict[str, Any] | None:
-    """member.json of this spec's finished member; None where there is none."""
-    record = finetuned_record(folder_of(spec))
-    return record if record is not None and record.get("key") == spec.key() else None
+    def title(self, labels: Mapping[str, Any]) -> str:
+        """`fine-tune sst2 (lora, rank 8, 16-shot, seed 1)`."""
+        spec = self.spec
+        mode = f", {labels['mode']}" if "mode" in labels else ""
+        rank = f", rank {spec.rank}" if spec.rank else ""
+        how = f"{spec.recipe}{mode}{rank}{sample_words(spec)}, seed {spec.seed}"
+        return f"fine-tune {labels['task_name']} ({how})"
+
+    def device(self, default: str) -> str:
+        """The default."""
+        return default
+
+    @classmethod
+    def all_finished(cls, artifacts: Sequence[Self], store: Store) -> Mapping[str, FineTunedModel]:
+        """Key to the models that are there."""
+        models = {artifact.spec.key(): artifact.finished(store) for artifact in artifacts}
+        return {key: model for key, model in models.items() if model is not None}
+
+    def check(self, checker: Checker, deep: bool) -> None:
+        """The tasks, and a base that can be fine-tuned with the readout."""
+        spec = self.spec
+        names = [task_name(task) for task in spec.tasks]
+        if len(set(names)) < len(names):
+            raise BadInput(f"two of the tasks {', '.join(spec.tasks)} have the same name; each needs one of its own.")
+        for task in spec.tasks:
+            checker.pair(spec.base, None, task, spec.readout)
+
+    def finished(self, store: Store, stored: Stored | None = None) -> FineTunedModel | None:
+        """The model in its folder."""
+        folder = folder_of(self.spec)
+        record = finetuned_record(folder)
+        return FineTunedModel(folder, record) if record and record.get("key") == self.spec.key() else None
+
+    def changes(self, finished: FineTunedModel, store: Store, session: Session | None = None) -> str:
+        """Base, data, definitions of tasks and regions."""
+        try:
+            sources = made_of(self.spec, library(store.root))
+        except (BadModel, BadInput, RunNotFound):
+            return ""
+        record = finished.record
+        if record.get("base") != sources.base:
+            return "the base model has changed"
+        before = record.get("data", {})
+        if other := next((task for task, data in sources.data.items() if before.get(task) != data), None):
+            return DATA.format(task_name(other))
+        before = record.get("definitions", {})  # older records do not have them
+        changed = (t for t, text in sources.definitions.items() if not same_definition(before.get(t), text))
+        if other := next(changed, None):
+            return DEFINITION.format(task_name(other))
+        return REGIONS if record.get("regions", {}) != sources.regions else ""
+
+    def current(self, store: Store) -> FineTunedModel | None:
+        """The finished model where nothing has changed since."""
+        model = self.finished(store)
+        return None if model is None or self.changes(model, store) else model
+
+    def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
+        """Trains it."""
+
+        def report(step: TrainStep) -> None:
+            text = f"loss {step.loss:.3f}"
+            workshop.report(Progress("finetune", step.step, step.steps, text, loss=step.loss))
+
+        workshop.session.kept.clear()  # it may be of the model that is made again, and memory is needed
+        make(self.spec, workshop.store, device=device, progress=report, command=workshop.command)
+
+    def cost(self, clock: Clock, device: str) -> float:
+        """Steps and batches, and the checks on validation data, of each task."""
+        return BEGIN[device] / 3 + sum(self._cost_of(task, clock, device) for task in self.spec.tasks)
+
+    def _cost_of(self, task: str, clock: Clock, device: str) -> float:
+        spec = self.spec
+        shared = {name: getattr(spec, name) for name in ("readout", *SAMPLE)}
+        facts = clock.facts(RunSpec(base=spec.base, finetuned=spec.base, task=task, **shared), device)
+        if facts is None:
+            return UNKNOWN
+        batch = spec.batch_size or BATCH_SIZE
+        steps: float = spec.steps or default_steps(facts.labels, spec.k_shot)
+        if spec.steps is not None and spec.recipe == MULTI_TASK:
+            steps = spec.steps / len(spec.tasks)
+        grid = grid_of(recipe_row(spec.recipe), spec.grid, batch, spec.optimizer)
+        batches = [size for size in grid.batch_sizes for _ in grid.rates] if grid else [batch]
+        checks = (steps / CHECK_EVERY + 2) * min(CHECK_EXAMPLES, facts.counts.get("validation", 0))
+        training = sum(steps * size * example_seconds(BACKWARD, facts) for size in batches)
+        return training + len(batches) * (checks * example_seconds(FORWARD, facts) + steps * facts.d * A_STEP)
 
 
 def make(
@@ -101,7 +205,7 @@ def make(
     with ExitStack() as stack:
         with written(folder.parent):
             stack.enter_context(folder_lock(folder))
-        if made(spec, store) is None:
+        if FineTunedArtifact(spec).current(store) is None:
             with whole_folder(folder, replace=True) as part:
                 _train(spec, part, store, device, progress, command)
     return folder

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -83,10 +82,6 @@ class Journal:
         """Appends a line to the study's log."""
         with disk_errors(self.path / WORK / LOG), (self.path / WORK / LOG).open("a", encoding="utf-8") as file:
             file.write(f"{now()} {line}\n")
-
-    def log_error(self, error: BaseException) -> None:
-        """Appends where an error that is no user's came from."""
-        self.log("".join(traceback.format_exception(error)))
 
     def note(self, step: Step, state: str, seconds: float | None = None, error: Failure | None = None) -> None:
         """Keeps what came of a step; study.json follows within EVERY seconds, at once where it began or failed."""

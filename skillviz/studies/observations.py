@@ -15,8 +15,8 @@ from skillviz.models.finetune.recipes import MODES, RECIPES
 from skillviz.runs.evaluate import SCALED, positive
 from skillviz.runs.record import Estimate, Scores, TaskNote
 from skillviz.runs.run import Run
+from skillviz.runs.score import Score
 from skillviz.studies.answers import Answers, answers_of
-from skillviz.studies.score import Score
 from skillviz.studies.variants import asked_of_model, asked_of_search, told_apart
 
 if TYPE_CHECKING:

@@ -10,12 +10,13 @@ from pathlib import Path
 from skillviz.atomic import sha256, whole_folder
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
+from skillviz.runs.artifact import LOCALIZE, SCORE
 from skillviz.runs.folder import record_text
 from skillviz.runs.record import FileNote
 from skillviz.runs.run import RANKING, RECORD, REGION, Run
+from skillviz.runs.score import Score
 from skillviz.runs.store import Store, written
 from skillviz.studies.plan import plan
-from skillviz.studies.score import Score
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FOLDER, open_study, study_path
@@ -41,8 +42,8 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
     same models and data, under whatever id, is not copied again; scores of others are replaced. Raises BadInput where
     the study has no tables yet.
     """
-    there = Snapshot(plan(study), to)
-    found, source = Snapshot(plan(study), store), study_path(store.root, study)
+    there, here = Snapshot(plan(study), to).finished, Snapshot(plan(study), store)
+    source = study_path(store.root, study)
     folder = open_study(source)
     if folder is None or not folder.record.files:
         raise BadInput(f"the study '{study.name}' has no tables in {store.root}; make them with `study run`.")
@@ -50,12 +51,12 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
         raise BadInput(f"{to.root} is the store that the study is in; name another folder to pack it to.")
     counts = {"runs": 0, "scores": 0, "there": 0, "bytes": 0}
     with written(to.root):
-        for key, run in found.runs.items():
-            is_there = (to.root / run.id).exists() or (key in there.runs and _is_same(there.runs[key], run))
+        for key, run in here.of(LOCALIZE).items():
+            is_there = (to.root / run.id).exists() or (key in there and _is_same(there[key], run))
             _count(counts, "runs", 0 if is_there else _copied_run(run, to.root, rankings))
-        for key, score in found.scores.items():
+        for key, score in here.of(SCORE).items():
             target, names = to.root / score.path.relative_to(store.root), ("score.json", *score.record.files)
-            is_there = key in there.scores and _is_same(there.scores[key], score)
+            is_there = key in there and _is_same(there[key], score)
             _count(counts, "scores", 0 if is_there else _copied(score.path, target, names))
         target = to.root / FOLDER / source.name
         counts["bytes"] += _copied(source, target, ("study.yaml", "study.json", *folder.record.files))

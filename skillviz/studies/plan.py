@@ -15,12 +15,14 @@ from typing import Any
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN
+from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
+from skillviz.runs.library import KEY
+from skillviz.runs.region_expression import read_recipe
+from skillviz.runs.score import ScoreSpec, read_score_spec
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
-from skillviz.studies.regions import KEY, read_recipe, regions_of
-from skillviz.studies.score import ScoreSpec, read_score_spec
 from skillviz.studies.spec import MOST_COMBINATIONS, OWN, StudySpec, expanded, merged
-from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE, TABLE, Step, name_of, title_of
+from skillviz.studies.step import ARTIFACTS, TABLE, Step, name_of
 
 NONE = "none"  # the localizer of entries that only fine-tune and score
 LORA = "lora"
@@ -53,17 +55,17 @@ class Plan:
     @property
     def runs(self) -> list[RunSpec]:
         """The specs of all runs, in order."""
-        return [step.spec for step in self.steps if isinstance(step.spec, RunSpec)]
+        return [step.spec for step in self.of(LOCALIZE)]
 
     @property
     def scores(self) -> list[ScoreSpec]:
         """The specs of all scores, in order."""
-        return [step.spec for step in self.steps if isinstance(step.spec, ScoreSpec)]
+        return [step.spec for step in self.of(SCORE)]
 
     @property
     def finetuned(self) -> list[FineTunedSpec]:
         """The specs of all fine-tuned models, in order."""
-        return [step.spec for step in self.steps if isinstance(step.spec, FineTunedSpec)]
+        return [step.spec for step in self.of(FINETUNE)]
 
     @property
     def key(self) -> str:
@@ -90,12 +92,9 @@ def fits(entry: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 def _with_bases(steps: list[Step]) -> list[Step]:
     """Titles name the base where the study has several, whose steps would else read alike."""
-    if len({step.spec.base for step in steps if not isinstance(step.spec, str)}) < 2:
+    if len({step.spec.base for step in steps}) < 2:
         return steps
-    return [
-        step if isinstance(step.spec, str) else replace(step, title=f"{step.title} on {Path(step.spec.base).name}")
-        for step in steps
-    ]
+    return [replace(step, title=f"{step.title} on {Path(step.spec.base).name}") for step in steps]
 
 
 def _ordered(steps: list[Step]) -> list[Step]:
@@ -124,7 +123,8 @@ class _Steps:
         """The key of the step, which is added where it is new."""
         key = spec.key()
         if key not in self.labels:
-            self.steps.append(Step(key, kind, title_of(spec, labels), spec, tuple(dict.fromkeys(needs)), labels))
+            title = ARTIFACTS[kind](spec).title(labels)
+            self.steps.append(Step(key, kind, title, spec, tuple(dict.fromkeys(needs)), labels))
         if labels not in self.labels.setdefault(key, []):
             self.labels[key].append(labels)
         return key
@@ -354,7 +354,7 @@ class _Entry:
 def _need_regions(steps: _Steps) -> None:
     """Steps need the runs of the study whose regions they name."""
     for place, step in enumerate(steps.steps):
-        known = [key for key in regions_of(step.spec) if key in steps.labels and key not in step.needs]
+        known = [key for key in step.artifact.regions if key in steps.labels and key not in step.needs]
         if known:
             needs = (*step.needs, *dict.fromkeys(known))
             steps.steps[place] = Step(step.key, step.kind, step.title, step.spec, needs, step.entry)

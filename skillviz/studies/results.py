@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from skillviz.errors import StoreError
 from skillviz.models.finetune.recipes import recipe_row
+from skillviz.runs.artifact import LOCALIZE, SCORE
 from skillviz.runs.run import Run
+from skillviz.runs.score import Score
 from skillviz.runs.store import Store
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
 from skillviz.studies.plan import Plan, fits
-from skillviz.studies.score import Score, ScoreSpec
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
-from skillviz.studies.step import LOCALIZE, SCORE
 
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
@@ -52,12 +52,12 @@ class Results:
 
     def runs(self, **labels: Any) -> list[Run]:
         """The finished runs of the study whose labels are as given; see Step for the labels."""
-        found = self._snapshot.runs
+        found = self._snapshot.of(LOCALIZE)
         return [found[step.key] for step in self.plan.of(LOCALIZE, **labels) if step.key in found]
 
     def scores(self, **labels: Any) -> list[Score]:
         """The finished scores of the study whose labels are as given."""
-        found = self._snapshot.scores
+        found = self._snapshot.of(SCORE)
         return [found[step.key] for step in self.plan.of(SCORE, **labels) if step.key in found]
 
     def entry(self, of: Run | Score, **labels: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Results:
     def finetuned_of(self, of: Run | Score) -> FineTunedSpec | None:
         """The fine-tuned model that a run or scores are of; None where it was not made by the study."""
         step = self.plan.by_key.get(str(self.entry(of).get("member", "")))
-        return step.spec if step is not None and isinstance(step.spec, FineTunedSpec) else None
+        return None if step is None else step.spec
 
     @cached_property
     def _snapshot(self) -> Snapshot:
@@ -97,6 +97,3 @@ class Results:
 def _json(path: Any) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
-
-
-__all__ = ["Results", "Score", "ScoreSpec"]

@@ -10,17 +10,12 @@ from typing import Any
 import pandas as pd
 
 from skillviz.runs.alive import is_alive
+from skillviz.runs.artifact import LOCALIZE, Finished, Stored
 from skillviz.runs.folder import OPEN, WORK
-from skillviz.runs.run import Run
-from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished
-from skillviz.studies.execute import Known
-from skillviz.studies.finetuned_model import FineTunedSpec, folder_of
-from skillviz.studies.finetuned_store import finetuned_record
 from skillviz.studies.plan import Plan, plan
-from skillviz.studies.score import Score, ScoreSpec, read_score, score_path
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.step import TABLE, Step
+from skillviz.studies.step import ARTIFACTS, TABLE, Step
 from skillviz.studies.store import TABLES_VERSION, StudyFolder, open_study, study_path
 
 FINISHED, MISSING, FAILED, RUNNING = "finished", "missing", "failed", "running"
@@ -35,29 +30,22 @@ class Snapshot:
     store: Store
 
     @cached_property
-    def runs(self) -> dict[str, Run]:
-        """Key to the newest finished run."""
-        keys = {spec.key() for spec in self.plan.runs}
-        return {run.record.key: run for run in reversed(self.store.list()) if run.record.key in keys}
+    def finished(self) -> dict[str, Finished]:
+        """Key to what is finished."""
+        artifacts = [step.artifact for step in self.plan.steps if step.kind != TABLE]
+        groups = [(each, [a for a in artifacts if a.kind == kind]) for kind, each in ARTIFACTS.items()]
+        return {key: one for each, group in groups for key, one in each.all_finished(group, self.store).items()}
+
+    def of(self, kind: str) -> dict[str, Any]:
+        """Key to what is finished of one kind: fine-tuned models, runs or scores."""
+        return {step.key: self.finished[step.key] for step in self.plan.of(kind) if step.key in self.finished}
 
     @cached_property
     def unfinished(self) -> dict[str, Unfinished]:
         """Key to the newest run that is not finished."""
-        keys = {spec.key() for spec in self.plan.runs}
+        keys = {step.key for step in self.plan.of(LOCALIZE)}
         found = [entry for entry in self.store.unfinished() if entry.record.key in keys]
         return {entry.record.key: entry for entry in reversed(found)}
-
-    @cached_property
-    def finetuned(self) -> dict[str, dict[str, Any]]:
-        """Key to member.json of the fine-tuned models that are there."""
-        found = {spec.key(): finetuned_record(folder_of(spec)) for spec in self.plan.finetuned}
-        return {key: record for key, record in found.items() if record is not None and record.get("key") == key}
-
-    @cached_property
-    def scores(self) -> dict[str, Score]:
-        """Key to the scores that are there."""
-        found = {spec: read_score(score_path(self.store.root, spec)) for spec in self.plan.scores}
-        return {spec.key(): score for spec, score in found.items() if score is not None and score.spec == spec}
 
     @cached_property
     def folder(self) -> StudyFolder | None:
@@ -66,12 +54,8 @@ class Snapshot:
 
     def is_there(self, step: Step) -> bool:
         """Whether a step is finished; whether what it was made of has changed is looked at when the study is run."""
-        if isinstance(step.spec, FineTunedSpec):
-            return step.key in self.finetuned
-        if isinstance(step.spec, RunSpec):
-            return step.key in self.runs
-        if isinstance(step.spec, ScoreSpec):
-            return step.key in self.scores
+        if step.kind != TABLE:
+            return step.key in self.finished
         return self.has_tables
 
     @cached_property
@@ -87,27 +71,18 @@ class Snapshot:
         """What the tables are made from, as one text that changes with it."""
         from hashlib import sha256
 
-        told = [f"{key} {run.id}" for key, run in self.runs.items()]
-        told += [f"{key} {score.record.created}" for key, score in self.scores.items()]
-        told += [f"{key} {record.get('created')}" for key, record in self.finetuned.items()]
-        told += [f"tables {TABLES_VERSION}"] if TABLES_VERSION > 1 else []  # the first were stored without it
-        return sha256("\n".join(sorted(told)).encode()).hexdigest()
+        lines = [f"{key} {finished.stamp}" for key, finished in self.finished.items()]
+        lines += [f"tables {TABLES_VERSION}"] if TABLES_VERSION > 1 else []  # the first were stored without it
+        return sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
     def devices(self) -> str | None:
         """The devices that what is finished was made on, in words; None where nothing is, or nothing tells."""
-        told = [run.record.device for run in self.runs.values()]
-        told += [score.record.device for score in self.scores.values()]
-        told += [record.get("device") for record in self.finetuned.values()]
-        return ", ".join(sorted({device for device in told if device})) or None
+        return ", ".join(sorted({one.device for one in self.finished.values() if one.device})) or None
 
     def seconds(self, step: Step) -> float | None:
         """The seconds that a finished step took."""
-        if step.key in self.finetuned:
-            return _number(self.finetuned[step.key].get("seconds"))
-        if step.key in self.runs:
-            return round(sum(self.runs[step.key].record.seconds.values()), 3)
-        if step.key in self.scores:
-            return self.scores[step.key].record.seconds
+        if step.key in self.finished:
+            return self.finished[step.key].seconds
         note = self.folder.record.steps.get(step.key) if self.folder is not None else None
         return note.seconds if note is not None and step.key == TABLE else None
 
@@ -126,11 +101,11 @@ class Snapshot:
         note = self.folder.record.steps.get(step.key) if self.folder is not None else None
         return f"{note.error.kind}: {note.error.message}" if note is not None and note.error is not None else ""
 
-    def known(self) -> dict[str, Known]:
-        """For each run its finished and its interrupted folder, for who makes what is missing."""
-        stopped = {key: e.id for key, e in self.unfinished.items() if e.record.status in ("failed", "cancelled")}
-        keys = {*self.runs, *stopped}
-        return {k: Known(self.runs[k].id if k in self.runs else None, stopped.get(k)) for k in keys}
+    def stored(self) -> dict[str, Stored]:
+        """Key to the folders of what is finished or interrupted, for whoever makes what is missing."""
+        finished = {key: one.path.name for key, one in self.finished.items()}
+        interrupted = {key: e.id for key, e in self.unfinished.items() if e.record.status in ("failed", "cancelled")}
+        return {key: Stored(finished.get(key), interrupted.get(key)) for key in {*finished, *interrupted}}
 
     def _speaks(self, state: str) -> bool:
         """Whether study.json may be believed: nothing runs where nobody works on the study."""
@@ -152,7 +127,3 @@ def status(study: StudySpec, store: Store) -> pd.DataFrame:
 
 def _is_whole(path: Path, size: int) -> bool:
     return path.is_file() and path.stat().st_size == size
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from skillviz.errors import BadInput
-from skillviz.runs.spec import RunSpec
-from skillviz.studies.finetuned_model import FineTunedSpec, task_name
-from skillviz.studies.score import ScoreSpec
+from skillviz.runs.artifact import Artifact, RunArtifact
+from skillviz.runs.score import ScoreArtifact
+from skillviz.studies.finetuned_model import task_name
+from skillviz.studies.finetuned_store import FineTunedArtifact
 
-Kind = Literal["finetune", "localize", "score", "table"]
-FINETUNE, LOCALIZE, SCORE, TABLE = KINDS = ("finetune", "localize", "score", "table")
-Spec = FineTunedSpec | RunSpec | ScoreSpec | str
+TABLE = "table"
+ARTIFACTS: dict[str, Any] = {each.kind: each for each in (FineTunedArtifact, RunArtifact, ScoreArtifact)}
+KINDS = (*ARTIFACTS, TABLE)
 
 
 @dataclass(frozen=True)
@@ -29,45 +30,26 @@ class Step:
     key: str
     kind: str
     title: str
-    spec: Spec
+    spec: Any
     needs: tuple[str, ...] = ()
     entry: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def artifact(self) -> Artifact:
+        """What is made; the tables are none."""
+        artifact: Artifact = ARTIFACTS[self.kind](self.spec)
+        return artifact
+
+    @property
     def pair(self) -> tuple[Any, ...] | None:
         """What a session holds for this step: pair and task; None where it needs none."""
-        spec = self.spec
-        if isinstance(spec, RunSpec):
-            return spec.base, spec.finetuned, spec.task, spec.readout
-        return (spec.base, spec.finetuned, spec.task, spec.readout) if isinstance(spec, ScoreSpec) else None
+        return None if self.kind == TABLE else self.artifact.pair
 
     @property
     def device(self) -> str:
-        """The device that it was asked to take: auto, cpu, cuda, cuda:<n>."""
-        return self.spec.device if isinstance(self.spec, RunSpec) else str(self.entry.get("device", "auto"))
-
-
-def title_of(spec: FineTunedSpec | RunSpec | ScoreSpec, labels: Mapping[str, Any]) -> str:
-    """What a step does, for a person."""
-    if isinstance(spec, FineTunedSpec):
-        more = f", rank {spec.rank}" if spec.rank else ""
-        mode = f", {labels['mode']}" if "mode" in labels else ""
-        names = "+".join(name_of(task) for task in spec.tasks)
-        return f"fine-tune {names} ({spec.recipe}{mode}{more}{_sample(spec)}, seed {spec.seed})"
-    model = str(labels.get("recipe") or Path(spec.finetuned).name)
-    model += f", rank {labels['rank']}" if "rank" in labels else ""
-    seed = f", seed {labels['member_seed']}" if "member_seed" in labels else ""
-    pair = f"{name_of(spec.task)} ({model}{_sample(spec)}{seed})"
-    if isinstance(spec, RunSpec):
-        return f"{spec.localizer} {', '.join(spec.sizes)}, seed {spec.seed}: {pair}"
-    stage = f" after stage {labels['stage']} ({labels['mode']})" if "stage" in labels else ""
-    return f"score {pair}{stage}" + (f" on {name_of(spec.on)}" if spec.on else "")
-
-
-def _sample(spec: FineTunedSpec | RunSpec | ScoreSpec) -> str:
-    """`, 16-shot` or `, 16-shot of data seed 2`: which training examples there are; empty where all are."""
-    which = f" of data seed {spec.data_seed}" if spec.data_seed else ""
-    return f", {spec.k_shot}-shot{which}" if spec.k_shot else ""
+        """The device that it is to take: auto, cpu, cuda, cuda:<n>."""
+        device = str(self.entry.get("device", "auto"))
+        return device if self.kind == TABLE else self.artifact.device(device)
 
 
 def name_of(task: str | None) -> str:

@@ -19,9 +19,9 @@ from skillviz.tasks.project import FINETUNED_VARIABLE
 
 if TYPE_CHECKING:
     from skillviz.runs.run import Run
+    from skillviz.runs.score import Score
     from skillviz.studies.observations import Observed
     from skillviz.studies.results import Results
-    from skillviz.studies.score import Score
 
 Asked = dict[str, Any]
 """What was asked for, by field; None is the default."""

@@ -12,15 +12,15 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from skillviz.errors import DiskFull
+from skillviz.runs.artifact import Stored, Workshop
 from skillviz.runs.record import Failure
-from skillviz.runs.record_failure import failure_of
 from skillviz.runs.store import Store
-from skillviz.studies.execute import FINISHED, Known
+from skillviz.studies.execute import FAILED, Reply, attempt, ensure
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.step import Step
 
@@ -30,16 +30,6 @@ NO_PROCESS = Failure(
     message="The process that did this step is gone.",
     hint="It was ended from outside or ran out of memory; start the study again with fewer workers.",
 )
-
-
-class Reply(NamedTuple):
-    """What became of a step: skipped, finished or failed, the seconds it took, why it failed, and what had changed
-    where it was done again."""
-
-    what: str
-    seconds: float
-    failure: Failure | None = None
-    again: str = ""
 
 
 class Setup(NamedTuple):
@@ -75,18 +65,18 @@ class Pool:
         found = [worker for worker in self.workers if worker.step is None]
         return found or ([self._started()] if len(self.workers) < self.count else [])
 
-    def give(self, worker: Worker, step: Step, known: Known) -> None:
+    def give(self, worker: Worker, step: Step, stored: Stored | None) -> None:
         """Has the worker do a step."""
         worker.step, worker.pair = step, step.pair or worker.pair
         with contextlib.suppress(OSError):  # it is gone: `replies` says so
-            worker.connection.send((step.key, known))
+            worker.connection.send((step.key, stored))
 
     def replies(self) -> Iterator[tuple[Step, Reply]]:
         """The steps that ended, at least one; a worker that is gone is let go, and its step has failed."""
         busy = {worker.connection: worker for worker in self.workers if worker.step is not None}
         for ready in wait(list(busy)):
             worker = busy[ready]  # type: ignore[index]
-            step, reply = worker.step, Reply("failed", 0.0, NO_PROCESS)
+            step, reply = worker.step, Reply(FAILED, failure=NO_PROCESS)
             try:
                 reply, worker.step = worker.connection.recv(), None
             except (EOFError, OSError):
@@ -138,34 +128,18 @@ def main(connection: Connection, setup: Setup) -> None:
     from skillviz.runs.progress import silent
     from skillviz.runs.session import Session
     from skillviz.runs.stopping import gently
-    from skillviz.studies.execute import Executor
     from skillviz.studies.plan import plan
 
     _few_threads(setup.threads)
     steps = plan(StudySpec(**setup.study)).by_key
-    executor = Executor(Store(setup.root), Session(), setup.command)
+    workshop = Workshop(Store(setup.root), Session(), setup.command)
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
-            key, known = connection.recv()
-            with gently(silent) as executor.report:
-                reply = _reply(executor, steps[key], known)
+            key, stored = connection.recv()
+            with gently(silent) as workshop.report:
+                reply = attempt(partial(ensure, steps[key], stored, workshop), workshop)
             connection.send(reply)
     gc.freeze()  # the process ends: to go through all that torch has made once more takes two seconds
-
-
-def _reply(executor: Any, step: Step, known: Known) -> Reply:
-    begun = time.perf_counter()
-    try:
-        what = executor.ensure(step, known)
-    except Exception as error:
-        executor.session.kept.clear()
-        return Reply("failed", time.perf_counter() - begun, failure_of(error))
-    return Reply(what, time.perf_counter() - begun if what == FINISHED else 0.0, again=executor.again)
-
-
-def is_full(failure: Failure | None) -> bool:
-    """Whether a step failed because the disk is full: nothing else can be written either."""
-    return failure is not None and failure.kind == DiskFull.__name__
 
 
 def _few_threads(count: int) -> None:

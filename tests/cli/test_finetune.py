@@ -170,7 +170,7 @@ def test_bad_input_without_a_folder_is_one_sentence(words, says):
 def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, tmp_path, monkeypatch):
     from skillviz.runs.store import Store
     from skillviz.studies.finetuned_model import FineTunedSpec
-    from skillviz.studies.finetuned_store import made
+    from skillviz.studies.finetuned_store import FineTunedArtifact
 
     monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
     task_file = tiny_task(tmp_path / "data", rows=48)
@@ -180,7 +180,7 @@ def test_without_a_folder_the_model_is_kept_where_studies_find_it(pair, tmp_path
     assert (first.json["cached"], again.json["cached"]) == (False, True)
     assert first.json["path"] == again.json["path"] and first.json["metrics"] == again.json["metrics"]
     spec = FineTunedSpec(base=str(pair[0]), tasks=(str(task_file),), recipe="bitfit", steps=3)
-    assert str(made(spec, Store(tmp_path / "runs"))) == first.json["path"]
+    assert str(FineTunedArtifact(spec).current(Store(tmp_path / "runs")).path) == first.json["path"]
     task_file.write_text(task_file.read_text().replace("max_length: 48", "max_length: 12"))
     anew = call(*words)
     assert not anew.json["cached"] and "trained again: the definition of the task" in " ".join(anew.out.split())

@@ -14,13 +14,13 @@ import yaml
 from skillviz.core.calibration import reliability
 from skillviz.errors import BadData, BadInput, UnknownTask
 from skillviz.models.predict import predict
+from skillviz.runs.artifact import RunArtifact
 from skillviz.runs.evaluate import metrics
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.runs.wise import on_path
-from skillviz.studies.staleness import outdated
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load_test
@@ -163,6 +163,6 @@ def test_tasks_that_do_not_fit_are_refused(world: Path, store: Store, tmp_path: 
 def test_a_finished_run_counts_while_the_other_data_are_the_same(world: Path, store: Store, tmp_path: Path) -> None:
     path = other_task(tmp_path, "near")
     run = produce(spec_of(world, others=(str(path),), max_test=10), store)
-    assert run.record.transfers[0].scores.n == 10 and not outdated(run, Session())
+    assert run.record.transfers[0].scores.n == 10 and not RunArtifact(run.spec).changes(run, store, Session())
     other_task(tmp_path, "near", seed=99)
-    assert "the data of the task 'near'" in outdated(run, Session())
+    assert "the data of the task 'near'" in RunArtifact(run.spec).changes(run, store, Session())

@@ -20,16 +20,17 @@ from skillviz import jobs
 from skillviz.commands import exit_codes
 from skillviz.errors import BadInput, RunNotFound, StoreError
 from skillviz.jobs import watch
+from skillviz.runs import score as scored
+from skillviz.runs.artifact import SCORE
 from skillviz.runs.progress import silent
+from skillviz.runs.score import read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
-from skillviz.studies import scored
 from skillviz.studies.engine import run_study
 from skillviz.studies.estimate import Estimates, estimate, estimates
 from skillviz.studies.pack import pack
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
-from skillviz.studies.score import read_score, score_path
 from skillviz.studies.shipped_timings import recorded
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot, status
@@ -195,14 +196,14 @@ def test_a_study_is_packed_without_rankings(file: Path, done: Done, tmp_path: Pa
 def test_what_is_packed_of_other_models_is_packed_anew(file: Path, done: Done, tmp_path: Path) -> None:
     study, packed = done[0], Store(tmp_path / "packed")
     first = pack(study, done[1], packed)
-    (score,) = Snapshot(plan(study), packed).scores.values()
+    (score,) = Snapshot(plan(study), packed).of(SCORE).values()
     old = sorted(run.id for run in packed.list())[0]
     for path in (score.path / "score.json", packed.open(old).path / "run.json"):
         path.write_text(path.read_text().replace(score.record.base.fingerprint, "0" * 64))
     os.rename(packed.open(old).path, packed.root / f"{old}-old")
     again = pack(study, done[1], packed)
     assert (first.runs, first.scores) == (2, 1) and (again.runs, again.scores, again.there) == (1, 1, 1)
-    assert next(iter(Snapshot(plan(study), packed).scores.values())).record.base == score.record.base
+    assert next(iter(Snapshot(plan(study), packed).of(SCORE).values())).record.base == score.record.base
 
 
 def test_what_cannot_be_packed(done: Done, tiny: Path, store: Store) -> None:

@@ -11,17 +11,17 @@ from unittest.mock import ANY
 import pytest
 import yaml
 
+from skillviz.runs.artifact import RunArtifact
 from skillviz.runs.graft_of_run import prompt_of
 from skillviz.runs.run import RECORD
+from skillviz.runs.score import ScoreArtifact, read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
 from skillviz.studies.finetuned_model import folder_of
 from skillviz.studies.pack import _is_same
 from skillviz.studies.plan import plan
-from skillviz.studies.score import read_score, score_path
 from skillviz.studies.several import members_of
-from skillviz.studies.staleness import outdated, outdated_score
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition
 from tests.studies.tiny_study import few, tasks, tiny_world
@@ -66,10 +66,12 @@ def test_runs_scores_and_kept_logits_know_the_definition(tmp_path: Path) -> None
     score = read_score(score_path(store.root, spec))
     assert score is not None
     assert run.record.task is not None and run.record.task.definition
-    assert not outdated(run, Session()) and not outdated_score(score, Session())
+    artifact, scoring = RunArtifact(run.spec), ScoreArtifact(spec)
+    assert not artifact.changes(run, store, Session()) and not scoring.changes(score, store, Session())
     key = members_of(Session(), run.spec)
     change(Path(tasks(tmp_path / "world")[0]), metric="f1")
-    assert "definition" in outdated(run, Session()) and "definition" in outdated_score(score, Session())
+    assert "definition" in artifact.changes(run, store, Session())
+    assert "definition" in scoring.changes(score, store, Session())
     assert members_of(Session(), run.spec) != key
 
 

@@ -216,11 +216,12 @@ def test_members_are_made_anew_when_their_data_change(tmp_path: Path) -> None:
 
 
 def test_a_retrained_member_is_made_anew_with_its_region_or_version(whole: Whole) -> None:
-    from skillviz.studies.finetuned_store import made as is_made
+    from skillviz.studies.finetuned_store import FineTunedArtifact
 
     study, store, _, _ = whole
     spec = next(member for member in plan(study).finetuned if member.recipe == "graft-retrain")
-    assert is_made(spec, store) == folder_of(spec)
+    model = FineTunedArtifact(spec).current(store)
+    assert model is not None and model.path == folder_of(spec)
     record = json.loads((folder_of(spec) / "member.json").read_text())
     assert list(record["regions"]) == [spec.regions[0].key()]
     record["regions"] = {spec.regions[0].key(): "of another region"}
@@ -228,7 +229,7 @@ def test_a_retrained_member_is_made_anew_with_its_region_or_version(whole: Whole
     of_before = {**json.loads((folder_of(spec) / "member.json").read_text()), "schema_version": 0}
     for other in (record, of_before):
         (folder_of(spec) / "member.json").write_text(json.dumps(other))
-        assert is_made(spec, store) is None
+        assert FineTunedArtifact(spec).current(store) is None
     (folder_of(spec) / "member.json").write_text(kept)
 
 

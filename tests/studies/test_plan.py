@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from skillviz.errors import BadInput
+from skillviz.runs.region_expression import keys_in
+from skillviz.runs.score import ScoreSpec
 from skillviz.runs.spec import RunSpec
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
 from skillviz.studies.plan import Plan, plan
-from skillviz.studies.regions import keys_in
-from skillviz.studies.score import ScoreSpec
 from skillviz.studies.spec import StudySpec, read_study
 from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks
 

@@ -9,9 +9,9 @@ import pytest
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.finetune.training_config import TrainingConfig
+from skillviz.runs.score import read_score_spec
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.studies.finetuned_model import read_finetuned
-from skillviz.studies.score import read_score_spec
 
 RUN = {"base": "b", "finetuned": "f", "task": "t"}
 MEMBER = {"base": "b", "tasks": ("t",)}

@@ -8,7 +8,7 @@ from skillviz.show.entries import Entry
 from skillviz.ui.pages.compare import words
 from skillviz.ui.pages.compare.compared import MOST, sides
 from skillviz.ui.pages.compare.controls import full_names, localizers_at, seeds_of, to_begin_with
-from tests.show import test_entries
+from tests.ui import test_entries
 
 
 def entry(run_id: str, **fields) -> Entry:

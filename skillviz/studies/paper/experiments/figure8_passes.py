@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from skillviz.core.purify import PurifyOptions
+from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.spec import RunSpec
 from skillviz.studies import purified, several
 from skillviz.studies.family import family
 from skillviz.studies.paper.experiments.figure8 import RECIPE, is_purified
 from skillviz.studies.paper.stability import EXAMPLES, RESAMPLES
 from skillviz.studies.plan import Plan
-from skillviz.studies.step import LOCALIZE, name_of
+from skillviz.studies.step import name_of
 
 
 class Passes(NamedTuple):

@@ -12,8 +12,8 @@ import pandas as pd
 
 from skillviz.core.metrics import with_own
 from skillviz.runs.run import Run
+from skillviz.runs.score import Score
 from skillviz.studies.paper.experiments.figure8 import several_tasks
-from skillviz.studies.score import Score
 from skillviz.studies.score_rows import score_rows
 from skillviz.studies.stages import (
     GRAFTING,

@@ -7,6 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core.confusion import class_results, confusion
 from skillviz.runs.run import Run
+from skillviz.show import example_words as words
 from skillviz.show import examples as exhibits
 from skillviz.show.example_table import STATES
 from skillviz.show.glossary import about
@@ -25,7 +26,7 @@ def by_class(run: Run, found: Found) -> None:
     logits, labels = found.logits(run, states)
     resamples = exhibits.resamples(len(labels))
     results = class_results(logits, labels, resamples)
-    st.markdown(exhibits.worst_classes(results, run.labels))
+    st.markdown(words.classes(results, run.labels))
     for place, (state, z) in zip(_places(len(states), len(run.labels)), logits.items(), strict=True):
         with place:
             show(exhibits.confusion(confusion(z, labels), run.labels, state, theme()), run.id)

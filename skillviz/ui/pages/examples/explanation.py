@@ -11,8 +11,9 @@ from skillviz.core import formats
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.show import attribution as exhibits
+from skillviz.show import attributions
 from skillviz.show import example_table as examples
-from skillviz.show.attribution import Answer
+from skillviz.show.attributions import Answer
 from skillviz.show.glossary import about
 from skillviz.ui import controls, live
 from skillviz.ui.chart import show, theme
@@ -98,12 +99,12 @@ def _has_no_blocks(run: Run) -> bool:
 
 
 def _tokens(run: Run, answer: Answer) -> None:
-    st.markdown(exhibits.tokens_words(exhibits.token_rows(answer), answer["label"]))
+    st.markdown(attributions.tokens_words(attributions.token_rows(answer), answer["label"]))
     show(exhibits.tokens(answer, theme()), run.id)
 
 
 def _parts(run: Run, answer: Answer) -> None:
-    rows = exhibits.part_rows(answer)
+    rows = attributions.part_rows(answer)
     if rows.empty:
         st.info(
             "Attention and MLP cannot be told apart in this architecture, which is not in skillviz's table of "
@@ -111,7 +112,7 @@ def _parts(run: Run, answer: Answer) -> None:
             icon=":material/layers:",
         )
         return
-    st.markdown(exhibits.parts_words(rows, answer["label"]))
+    st.markdown(attributions.parts_words(rows, answer["label"]))
     show(exhibits.parts(answer, theme()), run.id)
 
 
@@ -124,11 +125,11 @@ def _layers(run: Run, answer: Answer) -> None:
 
 def _completeness(answer: Answer, asked: Asked) -> None:
     """How much of the change the values explain, and a warning where they do not."""
-    found = exhibits.completeness(answer)
+    found = attributions.completeness(answer)
     with st.container(border=True):
         st.markdown("### Does it add up?", help=about("completeness"))
-        st.markdown(exhibits.completeness_words(found))
-        large = exhibits.large_gaps(found)
+        st.markdown(attributions.completeness_words(found))
+        large = attributions.large_gaps(found)
         if large:
             names = formats.listed([state_style(state).title for state in large], most=3)
             more = "More steps" if asked.steps < STEPS[-1] else "Another baseline"

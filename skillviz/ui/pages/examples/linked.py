@@ -9,7 +9,9 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.runs.run import Run
+from skillviz.show import example_area as area
 from skillviz.show import example_table as examples
+from skillviz.show import example_words as examples_words
 from skillviz.show import examples as exhibits
 from skillviz.show.example_table import Filters
 from skillviz.show.glossary import about
@@ -47,9 +49,9 @@ def linked(run: Run, shown: Found, wanted: Filters) -> str | None:
 
 def _passing(count: int, n: int, wanted: Filters) -> None:
     """How many pass, and the way out of a marked area."""
-    st.markdown(exhibits.passing_words(count, n, wanted.area.words() if wanted.area else ""))
+    st.markdown(examples_words.passing(count, n, wanted.area.words() if wanted.area else ""))
     if wanted.area is not None:
-        st.button("Show what lies outside too", icon=":material/close:", on_click=address.forget, args=(examples.AREA,))
+        st.button("Show what lies outside too", icon=":material/close:", on_click=address.forget, args=(area.AREA,))
 
 
 def _box(listed: pd.DataFrame) -> str:
@@ -66,7 +68,7 @@ def _one_line(example: str, texts: dict[str, str]) -> str:
     return f"{example}: {examples.brief(texts[example])}" if example in texts else example
 
 
-def _scatter(run: Run, table: pd.DataFrame, kept: pd.Series, chosen: str | None, marked: examples.Area | None) -> None:
+def _scatter(run: Run, table: pd.DataFrame, kept: pd.Series, chosen: str | None, marked: area.Area | None) -> None:
     st.markdown("### Fine-tuned against grafted", help=about("confidence", "margin"))
     with st.container(horizontal=True):
         measure = controls.segments(MEASURE, "By", tuple(exhibits.MEASURES), "confidence", shown=exhibits.BRIEF.get)
@@ -140,9 +142,9 @@ def _pointed() -> None:
 def _dragged(measure: str) -> None:
     """Keeps the area over which the mouse was dragged; the examples inside it stay in the table."""
     boxes = st.session_state[SCATTER]["selection"]["box"]
-    found = examples.area_of_box(boxes[0], measure) if boxes else None
+    found = area.of_box(boxes[0], measure) if boxes else None
     if found is not None:
-        address.keep(examples.AREA, found.written())
+        address.keep(area.AREA, found.written())
 
 
 def _marked(ids: list[str]) -> None:

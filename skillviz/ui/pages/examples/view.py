@@ -12,8 +12,9 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
+from skillviz.show import example_area as area
 from skillviz.show import example_table as examples
-from skillviz.show import examples as examples_words
+from skillviz.show import example_words as examples_words
 from skillviz.show import measures, text
 from skillviz.show.entries import headline_split
 from skillviz.show.example_table import Filters
@@ -97,13 +98,13 @@ def filters(run: Run, shown: Found) -> Filters:
     return Filters(case, label, length, words, sort, marked)
 
 
-def _marked() -> examples.Area | None:
+def _marked() -> area.Area | None:
     """The area of the scatter that was marked; it stands in the address."""
-    found = examples.read_area(address.current(examples.AREA))
+    found = area.read(address.current(area.AREA))
     if found is None:
-        address.forget(examples.AREA)
+        address.forget(area.AREA)
     else:
-        address.keep(examples.AREA, found.written())
+        address.keep(area.AREA, found.written())
     return found
 
 

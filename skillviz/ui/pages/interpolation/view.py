@@ -13,10 +13,10 @@ from skillviz.core import formats
 from skillviz.core.interpolate import PATHS
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import Run
-from skillviz.show import interpolation as words
+from skillviz.show import interpolation_words as words
 from skillviz.show import text
-from skillviz.show.interpolation import EXACT, NEAREST, STORED
 from skillviz.show.interpolation_grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
+from skillviz.show.interpolation_words import EXACT, NEAREST, STORED
 from skillviz.ui import cache, controls, live, page
 from skillviz.ui.pages.interpolation.controls import Choice, metrics
 from skillviz.ui.pages.overview import cards

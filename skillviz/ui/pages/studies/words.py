@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.show import text
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.plan import Plan
-from skillviz.studies.step import FINETUNE, LOCALIZE, SCORE
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import study_words
 

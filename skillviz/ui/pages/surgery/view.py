@@ -9,11 +9,11 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
-from skillviz.show import measures
+from skillviz.show import grafted, measures
 from skillviz.show import surgery as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.show.surgery import REGION, Grafted
+from skillviz.show.grafted import REGION, Grafted
 from skillviz.ui import cache, controls, live, page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.overview import cards
@@ -89,8 +89,8 @@ def graft(run: Run, found: Made, answer: DeltaGenerator) -> Grafted | None:
     if scored is None:
         st.caption(_chance(run, found, split))
         return None
-    told = exhibits.grafted_of(scored, page.table(run, "predictions"), split, run.record.task)
-    answer.markdown(exhibits.sentence(told, run.record, split, found.is_own), help=about("accuracy", "ece", "paired"))
+    told = grafted.grafted_of(scored, page.table(run, "predictions"), split, run.record.task)
+    answer.markdown(grafted.sentence(told, run.record, split, found.is_own), help=about("accuracy", "ece", "paired"))
     _numbers(run, told, split, found)
     return told
 
@@ -122,8 +122,8 @@ def sentence(run: Run, found: Made) -> None:
         texts=[texts if len(texts) > 1 else texts[0]],
     )  # fmt: skip
     if answer is not None:
-        table = exhibits.typed_probabilities(answer["logits"], TYPED)
-        card.markdown(f"{exhibits.predicted(table, answer['labels'])}.")
+        table = grafted.typed(answer["logits"], TYPED)
+        card.markdown(f"{grafted.predicted(table, answer['labels'])}.")
         show(exhibits.typed(table, answer["labels"], theme()), run.id)
 
 
@@ -159,7 +159,7 @@ def _numbers(run: Run, told: Grafted, split: str, found: Made) -> None:
         with place.container(border=True, height="stretch"):
             st.markdown(f"#### {title}", help=about("complement") if name == "complement" else None)
             with st.container(horizontal=True, gap="xsmall"):
-                for metric in exhibits.shown_metrics(run.record.task):
+                for metric in grafted.shown_metrics(run.record.task):
                     cards.estimate(metric, told.scores[name][metric], helps=name == "grafted")
             inside = "fine-tuned without these" if name == "complement" else "region of"
             st.caption(f"{inside} {formats.counted(sizes[name], 'entry')} ({formats.share(sizes[name] / found.d)})")
@@ -173,7 +173,7 @@ def _chance(run: Run, found: Made, split: str) -> str:
     with page.explained():
         curves = [cache.table(one, "curve") for one in cache.runs(entry.id for entry in drawn)]
     curve = measures.pair_curve(drawn, curves, split)
-    return exhibits.by_chance(curve, run.record.task.metric, found.size, split)
+    return grafted.by_chance(curve, run.record.task.metric, found.size, split)
 
 
 def _typed(run: Run) -> list[str]:

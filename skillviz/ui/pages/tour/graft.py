@@ -8,8 +8,8 @@ from typing import Any
 import streamlit as st
 
 from skillviz.runs.record import Estimate
-from skillviz.show import surgery
-from skillviz.show.surgery import Grafted
+from skillviz.show import grafted
+from skillviz.show.grafted import Grafted
 from skillviz.ui import live
 from skillviz.ui.pages.overview import cards
 from skillviz.ui.pages.tour.lesson import Lesson
@@ -24,7 +24,7 @@ def ask(lesson: Lesson, recipe: Mapping[str, Any], topic: str) -> Grafted | None
     answer = live.ask(lesson.run, "evaluate_region", topic=topic, **told)
     if answer is None:
         return None
-    return surgery.grafted_of(answer, lesson.predictions, lesson.split, lesson.task, (lesson.task.metric,))
+    return grafted.grafted_of(answer, lesson.predictions, lesson.split, lesson.task, (lesson.task.metric,))
 
 
 def three(lesson: Lesson, graft: Mapping[str, Estimate]) -> None:

@@ -10,8 +10,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.show import interpolation as exhibits
-from skillviz.show.interpolation import EXACT, NEAREST, STORED
+from skillviz.show import interpolation_words
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate, point_of
+from skillviz.show.interpolation_words import EXACT, NEAREST, STORED
 from skillviz.ui import controls, live
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.interpolation import view
@@ -84,7 +85,7 @@ def _chosen(
         with place:
             st.markdown(f"**{lesson.title(dataset)}**")
             cards.estimate(metric, estimate(rows, metric))
-            st.caption(exhibits.source(kind, path, near[0], at, lesson.record.d))
+            st.caption(interpolation_words.source(kind, path, near[0], at, lesson.record.d))
     return pd.concat(parts, ignore_index=True)
 
 

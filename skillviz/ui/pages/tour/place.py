@@ -10,6 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
+from skillviz.show import grafted
 from skillviz.show import surgery as layouts
 from skillviz.show.glossary import about
 from skillviz.ui import controls, page
@@ -81,6 +82,6 @@ def _part_numbers(lesson: Lesson, recipe: Mapping[str, Any], size: int) -> None:
     if told is None:
         return
     tour_graft.three(lesson, told.scores["grafted"])
-    if layouts.REGION in told.logits:
-        st.markdown(layouts.compared(told, lesson.task, lesson.task.metric), help=about("paired"))
+    if grafted.REGION in told.logits:
+        st.markdown(grafted.compared(told, lesson.task, lesson.task.metric), help=about("paired"))
     st.caption(f"Asked of the models; {formats.counted(told.n, 'sentence')} of the {lesson.split} set.")

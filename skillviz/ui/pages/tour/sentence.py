@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from skillviz.show import surgery, text
+from skillviz.show import grafted, text
 from skillviz.show import tour as exhibits
 from skillviz.ui import address, cache, controls, live
 from skillviz.ui.chart import show, theme
@@ -36,10 +36,7 @@ def draw(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Questio
     if logits is not None:
         with right:
             true = sample.label if sample else None
-            show(
-                exhibits.said(surgery.typed_probabilities(logits, ENDS), lesson.run.labels, true, theme()),
-                lesson.run.id,
-            )
+            show(exhibits.said(grafted.typed(logits, ENDS), lesson.run.labels, true, theme()), lesson.run.id)
     stored, labels = lesson.logits(*ENDS)
     return questions.more_often(stored["pretrained"], stored["finetuned"], labels, lesson.task)
 
@@ -70,7 +67,7 @@ def _logits(lesson: Lesson, words: str, sample: Sample | None) -> dict[str, np.n
 
 def _said(lesson: Lesson, words: str, sample: Sample | None, logits: dict[str, np.ndarray]) -> None:
     """Both answers in words, what the label says, and which words the world does not know."""
-    st.markdown(f"{surgery.predicted(surgery.typed_probabilities(logits, ENDS), lesson.run.labels)}.")
+    st.markdown(f"{grafted.predicted(grafted.typed(logits, ENDS), lesson.run.labels)}.")
     label = text.plain(lesson.run.labels[sample.label]) if sample else ""
     st.caption(f"A test sentence; its label says: {label}. Scores as stored." if sample else "Asked of the models.")
     known = cache.vocabulary(lesson.run.spec.base)

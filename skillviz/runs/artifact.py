@@ -1,0 +1,295 @@
+"""What a study makes, once, and keeps under the hash of its spec: fine-tuned models, runs and scores.
+
+One protocol, so that whoever plans, times, makes and counts artifacts need not tell them apart. Runs are here, scores
+in runs/score.py, fine-tuned models in studies/finetuned_store.py. All of it can be read without torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+from skillviz.core.localizers.table import BY_HAND, localizer
+from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError, WrongCheckpoint
+from skillviz.runs import estimate
+from skillviz.runs.folder import RunFolder
+from skillviz.runs.library import library
+from skillviz.runs.progress import Report, silent
+from skillviz.runs.record import ModelNote, RunRecord, TaskNote, TransferNote
+from skillviz.runs.region_expression import keys_in
+from skillviz.runs.run import REGION, Run
+from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.store import Store
+from skillviz.runs.transfer import refuse_unfit
+from skillviz.tasks.definition import definition, same_definition
+from skillviz.tasks.task import Task
+
+if TYPE_CHECKING:
+    from skillviz.models.preflight import Preflight
+    from skillviz.runs.session import Session
+
+FINETUNE, LOCALIZE, SCORE = "finetune", "localize", "score"
+DEFINITION = "the definition of the task '{}' (template, label words, metric or lengths) has changed"
+DATA = "the data of the task '{}' have changed"
+REGIONS = "the regions that it is made of have changed"
+UNKNOWN = 60.0  # seconds of what nothing is known about
+
+
+class Finished(Protocol):
+    """A finished artifact, read from its folder: a Run, a Score or a FineTunedModel."""
+
+    path: Path
+
+    @property
+    def stamp(self) -> str:
+        """A text that is another whenever the artifact is made again."""
+
+    @property
+    def device(self) -> str | None:
+        """The device that it was made on."""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took."""
+
+
+class Clock(Protocol):
+    """What a cost is estimated from."""
+
+    @property
+    def records(self) -> Sequence[RunRecord]:
+        """Finished runs that are taken as the measure."""
+
+    def facts(self, spec: RunSpec, device: str) -> estimate.Facts | None:
+        """What headers and data tell of a run; None where they cannot be read."""
+
+
+class Checker(Protocol):
+    """What reads each pair and task file once, from headers, whoever asks."""
+
+    def pair(self, base: str, finetuned: str | None, task: str, readout: str | None) -> Preflight:
+        """The headers of a pair; of the base alone where the fine-tuned model is yet to be made."""
+
+    def task(self, name: str) -> Task:
+        """A task whose files are there."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The names of the folders in which a store holds an artifact: finished, and interrupted on the way."""
+
+    finished: str | None = None
+    interrupted: str | None = None
+
+
+@dataclass
+class Workshop:
+    """Where artifacts are made, one after the other in one process."""
+
+    store: Store
+    session: Session
+    command: str | None = None
+    report: Report = field(default=silent)
+
+
+class Artifact(Protocol):
+    """One artifact, whether it is made or not. `spec` says what it is, and its key where it is kept."""
+
+    kind: ClassVar[str]
+
+    @property
+    def spec(self) -> Any:
+        """The frozen record of all that determines it."""
+
+    @property
+    def regions(self) -> Sequence[str]:
+        """The keys of the runs whose regions it needs."""
+
+    @property
+    def pair(self) -> tuple[Any, ...] | None:
+        """What a session holds while it is made: pair and task; None where it needs no session."""
+
+    def title(self, labels: Mapping[str, Any]) -> str:
+        """What making it does, for a person; `labels` are those of its step."""
+
+    def device(self, default: str) -> str:
+        """The device that it is to be made on."""
+
+    @classmethod
+    def all_finished(cls, artifacts: Sequence[Self], store: Store) -> Mapping[str, Finished]:
+        """Key to what is finished among these, by one look at the store."""
+
+    def check(self, checker: Checker, deep: bool) -> None:
+        """Raises what stands against it before anything is computed; `deep` looks at what needs torch too."""
+
+    def finished(self, store: Store, stored: Stored | None = None) -> Finished | None:
+        """What is finished of it; whether it is still current, `changes` tells."""
+
+    def changes(self, finished: Any, store: Store, session: Session) -> str:
+        """What has changed since then, in words; empty where it is current, or what it was made of is gone."""
+
+    def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
+        """Makes it, whole or not at all; what is finished is replaced, what was interrupted is resumed."""
+
+    def cost(self, clock: Clock, device: str) -> float:
+        """Seconds that making it takes on cpu or cuda."""
+
+
+@dataclass(frozen=True)
+class RunArtifact:
+    """A run: it lies in a store under an id of its own, and several may be of one spec; the newest counts."""
+
+    spec: RunSpec
+    kind: ClassVar[str] = LOCALIZE
+
+    @property
+    def regions(self) -> Sequence[str]:
+        """The keys of the runs that a region made by hand names."""
+        return keys_in(self.spec.options.get("recipe")) if self.spec.localizer == BY_HAND else ()
+
+    @property
+    def pair(self) -> tuple[Any, ...]:
+        """Pair and task."""
+        return self.spec.base, self.spec.finetuned, self.spec.task, self.spec.readout
+
+    def title(self, labels: Mapping[str, Any]) -> str:
+        """`movement 1%, seed 0: sst2 (sgd, seed 1)`."""
+        spec = self.spec
+        return f"{spec.localizer} {', '.join(spec.sizes)}, seed {spec.seed}: {pair_words(spec, labels)}"
+
+    def device(self, default: str) -> str:
+        """The spec's own."""
+        return self.spec.device
+
+    @classmethod
+    def all_finished(cls, artifacts: Sequence[Self], store: Store) -> Mapping[str, Run]:
+        """Key to the newest finished run."""
+        return newest_runs((artifact.spec for artifact in artifacts), store)
+
+    def check(self, checker: Checker, deep: bool) -> None:
+        """The pair, the other tasks, the sizes, and with torch the localizer's options."""
+        spec = self.spec
+        pair = checker.pair(spec.base, spec.finetuned, spec.task, spec.readout)
+        if spec.others:
+            refuse_unfit(checker.task(spec.task), {name: checker.task(name) for name in spec.others})
+        if spec.localizer == BY_HAND:
+            return
+        for size in spec.sizes if pair.d is not None else ():
+            parse_size(size, pair.d)
+        if deep:
+            from skillviz.runs.search import base_region_of, options_of  # torch
+
+            row = localizer(spec.localizer)
+            options_of(spec, row, base_region_of(spec, row))
+
+    def finished(self, store: Store, stored: Stored | None = None) -> Run | None:
+        """The run in the folder that was named."""
+        try:
+            return store.open(stored.finished) if stored and stored.finished else None
+        except (RunNotFound, StoreError):
+            return None
+
+    def changes(self, finished: Run, store: Store, session: Session) -> str:
+        """Models, data, definitions of tasks, and the regions that it is made of."""
+        record = finished.record
+        why = changes_of(record.spec, record.base, record.finetuned, record.task, record.transfers, session)
+        return why or ("" if _has_same_regions(finished, store) else REGIONS)
+
+    def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
+        """Resumes the interrupted run from its checkpoint; makes another where there is none that fits."""
+        from skillviz.runs.produce import carry_on, produce  # torch
+
+        folder = _reopened(workshop.store.root / stored.interrupted) if stored and stored.interrupted else None
+        if folder is not None:
+            with suppress(WrongCheckpoint):  # of other data or weights
+                carry_on(folder, workshop.report, workshop.session)
+                return
+        produce(self.spec, workshop.store, workshop.report, workshop.session)
+
+    def cost(self, clock: Clock, device: str) -> float:
+        """As estimated for a run alone, but that models and data are loaded once for the runs of a pair."""
+        facts = clock.facts(self.spec, device)
+        if facts is None:
+            return UNKNOWN
+        phases = estimate.estimate(self.spec, facts, clock.records).phases
+        return sum(seconds for name, seconds in phases.items() if name not in ("load", "predict")) + 1.0
+
+
+def newest_runs(specs: Iterable[RunSpec], store: Store) -> dict[str, Run]:
+    """Key of each spec that has a finished run to the newest such run."""
+    keys = {spec.key() for spec in specs}
+    return {run.record.key: run for run in reversed(store.list()) if run.record.key in keys}
+
+
+def changes_of(
+    spec: RunSpec,
+    base: ModelNote | None,
+    finetuned: ModelNote | None,
+    task: TaskNote | None,
+    others: Sequence[TransferNote],
+    session: Session,
+) -> str:
+    """The first of these notes that is another now, in words; empty where all are the same, or cannot be compared.
+
+    A spec names folders and files, whose content may have changed.
+    """
+    try:
+        check, data, tasks_now = session.preflight(spec), session.splits(spec).fingerprint, session.others(spec)
+    except (BadModel, BadInput):
+        return ""
+    for word, note, now in (("base", base, check.base), ("fine-tuned", finetuned, check.finetuned)):
+        if note is None or note.fingerprint != now.fingerprint:
+            return f"the {word} model has changed"
+    if task is None or task.fingerprint != data:
+        return DATA.format(session.task(spec).name)
+    if not same_definition(task.definition, definition(session.task(spec), check.readout)):
+        return DEFINITION.format(task.name)
+    if len(others) != len(tasks_now):
+        return "the tasks that it is scored on have changed"
+    for note, other in zip(others, tasks_now, strict=True):
+        if note.fingerprint != other.fingerprint:
+            return DATA.format(note.name)
+        if not same_definition(note.definition, definition(other.task, check.readout)):
+            return DEFINITION.format(note.name)
+    return ""
+
+
+def pair_words(spec: Any, labels: Mapping[str, Any]) -> str:
+    """`sst2 (lora, 16-shot, rank 8, seed 1)`: the task, and the fine-tuned model by its labels."""
+    model = str(labels.get("recipe") or Path(spec.finetuned).name)
+    rank = f", rank {labels['rank']}" if "rank" in labels else ""
+    seed = f", seed {labels['member_seed']}" if "member_seed" in labels else ""
+    return f"{labels['task_name']} ({model}{rank}{sample_words(spec)}{seed})"
+
+
+def sample_words(spec: Any) -> str:
+    """`, 16-shot` or `, 16-shot of data seed 2`: which training examples there are; empty where all are."""
+    which = f" of data seed {spec.data_seed}" if spec.data_seed else ""
+    return f", {spec.k_shot}-shot{which}" if spec.k_shot else ""
+
+
+def _reopened(path: Path) -> RunFolder | None:
+    """The folder of an interrupted run, queued again; None where somebody works on it, or it cannot be read."""
+    try:
+        folder = RunFolder(path)
+        folder.reopen()
+    except StoreError:
+        return None
+    return folder
+
+
+def _has_same_regions(run: Run, store: Store) -> bool:
+    """Whether the runs that a region by hand names by key still have the regions that it was made of."""
+    keys = keys_in(run.spec.options.get("recipe"))
+    if not keys:
+        return True
+    runs = library(store.root)
+    try:
+        before = {source.get("region_sha256") for source in run.region_header().get("made_of", ())}
+        now = {runs.newest(key).record.files[REGION].sha256 for key in keys}
+    except (RunNotFound, StoreError, BadInput, BadModel, KeyError):
+        return True
+    return now <= before

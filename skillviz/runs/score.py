@@ -1,0 +1,293 @@
+"""Scores of a fine-tuned model apart from grafts: what is asked for, what is stored, and how it is made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from skillviz.atomic import folder_lock, sha256, whole_folder
+from skillviz.errors import BadInput, CorruptRun
+from skillviz.runs import tables
+from skillviz.runs.artifact import SCORE, UNKNOWN, Checker, Clock, Stored, Workshop, changes_of, pair_words
+from skillviz.runs.estimate import FORWARD, INTERVALS, OTHERS, example_seconds
+from skillviz.runs.folder import now
+from skillviz.runs.progress import Progress, Report, silent
+from skillviz.runs.record import Architecture, FileNote, Frozen, ModelNote, Scores, TaskNote, TransferNote
+from skillviz.runs.spec import Readout, RunSpec
+from skillviz.runs.store import Store, written
+from skillviz.runs.transfer import refuse_unfit
+from skillviz.tasks.refusals import refused
+
+if TYPE_CHECKING:
+    from skillviz.runs.session import Session
+
+FOLDER = "scores"
+RECORD, PREDICTIONS = "score.json", "predictions.parquet"
+SHORT = 12  # letters of the key in a folder's name
+SCORE_VERSION = 1
+
+
+class ScoreSpec(BaseModel):
+    """A fine-tuned model scored on validation and test of its `task`, or (`on`) on the test set of another task with
+    the same labels; the temperature is fitted on its own task's validation examples in both cases.
+
+    `k_shot`, `data_seed` and the caps say which examples those are, as in a RunSpec.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base: str = Field(min_length=1)
+    finetuned: str = Field(min_length=1)
+    task: str = Field(min_length=1)
+    on: str | None = None
+    readout: Readout | None = None
+    k_shot: int | None = Field(default=None, ge=1)
+    data_seed: int = Field(default=0, ge=0)
+    max_train: int | None = Field(default=None, ge=1)
+    max_validation: int | None = Field(default=None, ge=1)
+    max_test: int | None = Field(default=None, ge=1)
+
+    def json_text(self) -> str:
+        """Canonical JSON without what is not asked for."""
+        said = {name: value for name, value in self.model_dump(mode="json").items() if value not in (None, 0)}
+        return json.dumps(said, sort_keys=True, separators=(",", ":"))
+
+    def key(self) -> str:
+        """sha256 of all that determines the scores."""
+        return hashlib.sha256(self.json_text().encode()).hexdigest()
+
+    def run_spec(self, device: str = "auto") -> RunSpec:
+        """The run whose session has what is needed: the pair, the examples, the ends' predictions."""
+        fields = self.model_dump(exclude={"on"})
+        return RunSpec(**fields, device=device, localizer="movement", others=(self.on,) if self.on else ())
+
+
+def read_score_spec(values: dict[str, Any]) -> ScoreSpec:
+    """The spec of these values; raises BadInput with one sentence where a field is wrong."""
+    try:
+        return ScoreSpec(**values)
+    except ValidationError as error:
+        field, said = refused(error)
+        raise BadInput(f"'{field}' of the scores cannot be used: {said}.") from error
+
+
+class ScoreRecord(Frozen):
+    """score.json. `splits` are the metrics by split: validation and test of the own task, or test of the other one."""
+
+    schema_version: int = SCORE_VERSION
+    key: str
+    spec: ScoreSpec
+    created: str
+    base: ModelNote
+    finetuned: ModelNote
+    task: TaskNote
+    architecture: Architecture
+    readout: str
+    device: str | None = None
+    temperature: float | None = None
+    splits: dict[str, Scores]
+    transfer: TransferNote | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
+    commit: str | None = None
+    seconds: float = 0.0
+    files: dict[str, FileNote] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Finished scores of one fine-tuned model, read from their folder without torch."""
+
+    path: Path
+    record: ScoreRecord
+
+    @property
+    def spec(self) -> ScoreSpec:
+        """What was asked for."""
+        return self.record.spec
+
+    @property
+    def stamp(self) -> str:
+        """When they were made."""
+        return self.record.created
+
+    @property
+    def device(self) -> str | None:
+        """The device that they were made on."""
+        return self.record.device
+
+    @property
+    def seconds(self) -> float:
+        """How long they took."""
+        return self.record.seconds
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float | None]]:
+        """State (pretrained, finetuned, finetuned_scaled) to metric to value, on the test set."""
+        return self.of("test")
+
+    @property
+    def intervals(self) -> dict[str, dict[str, tuple[float | None, float | None]]]:
+        """State to metric to the 95 % interval, on the test set."""
+        states = self.record.splits["test"].states if "test" in self.record.splits else {}
+        return {s: {m: (e.low, e.high) for m, e in row.items()} for s, row in states.items()}
+
+    @property
+    def dataset(self) -> str:
+        """The name of the task whose examples were scored."""
+        return self.record.transfer.name if self.record.transfer else self.record.task.name
+
+    def of(self, split: str) -> dict[str, dict[str, float | None]]:
+        """As `metrics`, of validation or test; empty where there are none."""
+        states = self.record.splits[split].states if split in self.record.splits else {}
+        return {state: {metric: e.value for metric, e in row.items()} for state, row in states.items()}
+
+    def predictions(self) -> pd.DataFrame:
+        """Logits of the states pretrained and finetuned, as in a run's predictions.parquet."""
+        try:
+            return pd.read_parquet(self.path / PREDICTIONS)
+        except (OSError, ValueError) as error:
+            raise CorruptRun(f"{PREDICTIONS} of the scores {self.path.name} cannot be read ({error}).") from error
+
+
+def score_path(root: Path, spec: ScoreSpec) -> Path:
+    """The folder that the scores have, or will have, under a store's root."""
+    return root / FOLDER / spec.key()[:SHORT]
+
+
+def read_score(path: Path) -> Score | None:
+    """The scores in a folder; None where there are none that are whole."""
+    try:
+        content: dict[str, Any] = json.loads((path / RECORD).read_text(encoding="utf-8"))
+        record = ScoreRecord(**content)
+    except (OSError, ValueError, TypeError):
+        return None
+    whole = all((path / n).is_file() and (path / n).stat().st_size == note.size for n, note in record.files.items())
+    return Score(path, record) if whole else None
+
+
+@dataclass(frozen=True)
+class ScoreArtifact:
+    """Scores, in a folder of their key."""
+
+    spec: ScoreSpec
+    kind: ClassVar[str] = SCORE
+    regions: ClassVar[Sequence[str]] = ()
+
+    @property
+    def pair(self) -> tuple[Any, ...]:
+        """Pair and task."""
+        return self.spec.base, self.spec.finetuned, self.spec.task, self.spec.readout
+
+    def title(self, labels: Mapping[str, Any]) -> str:
+        """`score sst2 (sgd, seed 1) on cr`."""
+        stage = f" after stage {labels['stage']} ({labels['mode']})" if "stage" in labels else ""
+        return f"score {pair_words(self.spec, labels)}{stage}" + (f" on {labels['on_name']}" if self.spec.on else "")
+
+    def device(self, default: str) -> str:
+        """The default."""
+        return default
+
+    @classmethod
+    def all_finished(cls, artifacts: Sequence[Self], store: Store) -> Mapping[str, Score]:
+        """Key to the scores that are there."""
+        scores = {artifact.spec.key(): artifact.finished(store) for artifact in artifacts}
+        return {key: score for key, score in scores.items() if score is not None}
+
+    def check(self, checker: Checker, deep: bool) -> None:
+        """The pair, and the other task."""
+        spec = self.spec
+        checker.pair(spec.base, spec.finetuned, spec.task, spec.readout)
+        if spec.on:
+            refuse_unfit(checker.task(spec.task), {spec.on: checker.task(spec.on)})
+
+    def finished(self, store: Store, stored: Stored | None = None) -> Score | None:
+        """The scores in their folder."""
+        score = read_score(score_path(store.root, self.spec))
+        return score if score is not None and score.spec == self.spec else None
+
+    def changes(self, finished: Score, store: Store, session: Session) -> str:
+        """Models, data and definitions of tasks."""
+        record = finished.record
+        others = (record.transfer,) if record.transfer else ()
+        spec = finished.spec.run_spec()
+        return changes_of(spec, record.base, record.finetuned, record.task, others, session)
+
+    def make(self, workshop: Workshop, device: str, stored: Stored | None = None) -> None:
+        """Computes them with the session's pair."""
+        make_score(self.spec, workshop.store, workshop.session, device=device, progress=workshop.report)
+
+    def cost(self, clock: Clock, device: str) -> float:
+        """Two models on every example, and intervals."""
+        facts = clock.facts(self.spec.run_spec(device), device)
+        if facts is None:
+            return UNKNOWN
+        examples = sum(facts.counts.get(name, 0) for name in ("validation", "test", OTHERS))
+        return 2 * examples * example_seconds(FORWARD, facts) + facts.parameters * 8 / 5e8 + 2 * INTERVALS
+
+
+def make_score(
+    spec: ScoreSpec, store: Store, session: Session, *, device: str = "auto", progress: Report | None = None
+) -> Score:
+    """The scores, computed with the session's pair and stored; those that were there are replaced."""
+    report, started = progress or silent, time.perf_counter()
+    report(Progress("load", text="loading both models and the data"))
+    asked = spec.run_spec(device)
+    session.refuse_unfit(asked)
+    fields, frame = _computed(spec, asked, session, report)
+    target = score_path(store.root, spec)
+    with written(store.root), folder_lock(target):
+        with whole_folder(target, replace=True) as draft:
+            path = draft / PREDICTIONS
+            checked = tables.check(frame, "predictions")
+            checked.to_parquet(path, index=False, **tables.encoding(checked))
+            files = {PREDICTIONS: FileNote(sha256=sha256(path), size=path.stat().st_size)}
+            seconds = round(time.perf_counter() - started, 3)
+            record = ScoreRecord(key=spec.key(), spec=spec, created=now(), seconds=seconds, files=files, **fields)
+            text = json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
+            (draft / RECORD).write_text(text, encoding="utf-8")
+        scores = read_score(target)
+    assert scores is not None
+    return scores
+
+
+def _computed(spec: ScoreSpec, asked: Any, session: Session, report: Report) -> tuple[dict[str, Any], pd.DataFrame]:
+    """The fields of the record and the predictions."""
+    from skillviz.models.device import describe
+    from skillviz.runs.evaluate import scores
+    from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
+    from skillviz.runs.transfer_scores import prediction_rows
+
+    pair, encoded = session.pair(asked), session.encoded(asked)
+    task: TaskNote = task_note(session.task(asked), session.splits(asked))
+    report(Progress("predict", text="scoring the pre-trained and the fine-tuned model"))
+    ends = session.ends(asked)
+    report(Progress("evaluate", text="intervals"))
+    temperature, known = session.end_metrics(asked, task)
+    transfer = None
+    if spec.on is None:
+        splits = {s: scores(z, encoded[s].labels, task, temperature, known[s]) for s, z in ends.items()}
+        frames = [
+            prediction_rows(z, encoded[s].ids, encoded[s].labels, task.name, s, task.labels) for s, z in ends.items()
+        ]
+    else:
+        (other,) = session.others(asked)
+        found = session.other_ends(asked, task)[other.task.name]
+        labels = found.encoded.labels
+        splits = {"test": scores(found.logits, labels, task, temperature, found.metrics)}
+        transfer = other.note(pair.readout_name, labels, splits["test"])
+        frames = [prediction_rows(found.logits, found.encoded.ids, labels, other.task.name, "test", task.labels)]
+    fields = {
+        "base": model_note(spec.base, pair.base_info), "finetuned": model_note(spec.finetuned, pair.finetuned_info),
+        "task": task, "architecture": architecture_note(pair.table), "readout": pair.readout_name,
+        "device": describe(pair.device), "temperature": temperature, "splits": splits, "transfer": transfer,
+        "versions": versions(), "commit": commit(),
+    }  # fmt: skip
+    return fields, pd.concat(frames, ignore_index=True)
