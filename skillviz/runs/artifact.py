@@ -177,8 +177,9 @@ class RunArtifact:
             refuse_unfit(checker.task(spec.task), {name: checker.task(name) for name in spec.others})
         if spec.localizer == BY_HAND:
             return
-        for size in spec.sizes if pair.d is not None else ():
-            parse_size(size, pair.d)
+        if pair.d is not None:
+            for size in spec.sizes:
+                parse_size(size, pair.d)
         if deep:
             from skillviz.runs.search import base_region_of, options_of  # torch
 
@@ -240,8 +241,8 @@ def changes_of(
         check, data, tasks_now = session.preflight(spec), session.splits(spec).fingerprint, session.others(spec)
     except (BadModel, BadInput):
         return ""
-    for word, note, now in (("base", base, check.base), ("fine-tuned", finetuned, check.finetuned)):
-        if note is None or note.fingerprint != now.fingerprint:
+    for word, model, now in (("base", base, check.base), ("fine-tuned", finetuned, check.finetuned)):
+        if model is None or model.fingerprint != now.fingerprint:
             return f"the {word} model has changed"
     if task is None or task.fingerprint != data:
         return DATA.format(session.task(spec).name)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from skillviz.atomic import sha256, whole_folder
 from skillviz.core.region import Region
@@ -42,7 +43,8 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
     same models and data, under whatever id, is not copied again; scores of others are replaced. Raises BadInput where
     the study has no tables yet.
     """
-    there, here = Snapshot(plan(study), to).finished, Snapshot(plan(study), store)
+    here = Snapshot(plan(study), store)
+    there: Mapping[str, Any] = Snapshot(plan(study), to).finished
     source = study_path(store.root, study)
     folder = open_study(source)
     if folder is None or not folder.record.files:
