@@ -318,18 +318,22 @@ def _train_into_folder(
 
 def _train_into_cache(choice: Choice, as_json: bool) -> None:
     """Trains the model into the cache of studies, where it is not there yet, and reports it."""
-    from skillviz.studies.finetuned_store import made, make, outdated
+    from skillviz.studies.finetuned_store import FineTunedArtifact, make
 
     spec, store = choice.spec(), Store(store_root(choice.runs_dir))
     check_bases(choice.base, choice.regions)
-    folder = made(spec, store)
-    is_cached = folder is not None
-    if folder is None:
-        if why := outdated(spec, store):
-            say(f"The model was there before, and is trained again: {why}.")
+    artifact = FineTunedArtifact(spec)
+    model = artifact.finished(store)
+    changes = "" if model is None else artifact.changes(model, store)
+    is_cached = model is not None and not changes
+    if changes:
+        say(f"The model was there before, and is trained again: {changes}.")
+    if not is_cached:
         with progress_bar("fine-tuning") as advance:
             on_step = _shown(advance, choice.metric)
-            folder = make(spec, store, device=choice.device, progress=on_step, command=command_line())
+            model = make(spec, store, device=choice.device, progress=on_step, command=command_line())
+    assert model is not None
+    folder = model.path
     records = {str(p.parent.relative_to(folder)): json.loads(p.read_text()) for p in folder.rglob("finetune.json")}
     scores = {name: record["scores"] for name, record in sorted(records.items())}
     print_finetuned(

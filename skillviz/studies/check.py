@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillviz.core.localizers.table import BY_HAND, localizer
 from skillviz.errors import BadInput, RunNotFound, SkillvizError
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve

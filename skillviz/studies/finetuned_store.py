@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +16,7 @@ from skillviz.atomic import folder_lock, whole_folder, write_text
 from skillviz.errors import BadInput, BadModel, RunNotFound
 from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
-from skillviz.models.finetune.recipes import CONTINUAL, MULTI_TASK, RETRAIN, grid_of, recipe_row
+from skillviz.models.finetune.recipes import MULTI_TASK, grid_of, recipe_row
 from skillviz.models.finetune.training_config import BATCH_SIZE, CHECK_EVERY, CHECK_EXAMPLES, default_steps
 from skillviz.runs.artifact import (
     DATA,
@@ -34,29 +34,27 @@ from skillviz.runs.estimate import A_STEP, BACKWARD, BEGIN, FORWARD, example_sec
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library, library
 from skillviz.runs.progress import Progress
-from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.splits import load
+from skillviz.tasks.stamp import file_stamp
 from skillviz.tasks.task import Files
 from skillviz.tasks.user_file import data_files
 
 if TYPE_CHECKING:
-    from skillviz.models.finetune.training import TrainStep
+    from skillviz.models.finetune.training import OnStep, TrainStep
     from skillviz.runs.session import Session
 
 RECORD = "member.json"
 RECORD_VERSION = 1
 SAMPLE = ("k_shot", "data_seed", "max_train", "max_validation")
 
-Heard = Callable[["TrainStep"], None]
 
-
-class Made(NamedTuple):
-    """What a member was made of: fingerprints of the base and of each task's data, a hash of each run's region and of
+class Sources(NamedTuple):
+    """What a model is made of: fingerprints of the base and of each task's data, a hash of each run's region and of
     each task's definition."""
 
     base: str
@@ -138,7 +136,7 @@ class FineTunedArtifact:
     def changes(self, finished: FineTunedModel, store: Store, session: Session | None = None) -> str:
         """Base, data, definitions of tasks and regions."""
         try:
-            sources = made_of(self.spec, library(store.root))
+            sources = sources_of(self.spec, library(store.root))
         except (BadModel, BadInput, RunNotFound):
             return ""
         record = finished.record
@@ -194,10 +192,10 @@ def make(
     store: Store,
     *,
     device: str = "auto",
-    progress: Heard | None = None,
+    progress: OnStep | None = None,
     command: str | None = None,
-) -> Path:
-    """The folder of the member, which is trained where it is not there; `store` has the runs of its regions.
+) -> FineTunedModel:
+    """The model, which is trained where it is not there or not current; `store` has the runs of its regions.
 
     Of two who ask at once one waits for the other. Raises what fine-tuning raises; nothing is left then.
     """
@@ -205,91 +203,79 @@ def make(
     with ExitStack() as stack:
         with written(folder.parent):
             stack.enter_context(folder_lock(folder))
-        if FineTunedArtifact(spec).current(store) is None:
-            with whole_folder(folder, replace=True) as part:
-                _train(spec, part, store, device, progress, command)
-    return folder
+        artifact = FineTunedArtifact(spec)
+        if (model := artifact.current(store)) is not None:
+            return model
+        with whole_folder(folder, replace=True) as draft:
+            _train(spec, draft, store, device, progress, command)
+        model = artifact.finished(store)
+    assert model is not None
+    return model
 
 
-def made_of(spec: FineTunedSpec, found: Library) -> Made:
-    """What the member would be made of now; raises where a model, data or a run is not there."""
+def sources_of(spec: FineTunedSpec, runs: Library) -> Sources:
+    """What the model would be made of now; raises where a model, data or a run is not there."""
     base = read_info(resolve(spec.base)).fingerprint
     sample = {name: getattr(spec, name) for name in SAMPLE}
     data = {task: data_fingerprint(task, **sample) for task in spec.tasks}
-    regions = {run.key(): region_sha256(run_of(run, found)) for run in spec.regions}
-    return Made(base, data, regions, {task: definition(registry.task(task), spec.readout) for task in spec.tasks})
+    regions = {run.key(): runs.newest(run.key()).region().sha256() for run in spec.regions}
+    return Sources(base, data, regions, {task: definition(registry.task(task), spec.readout) for task in spec.tasks})
 
 
 def data_fingerprint(task: str, **sample: Any) -> str:
     """The fingerprint of a task's examples under a sampling; they are read again only where a file has changed."""
-    found = registry.task(task)
-    files = [found.path] if found.path else []
-    files += data_files(found).values() if isinstance(found.data, Files) else []
-    return _fingerprint(task, tuple(_state(path) for path in files), tuple(sorted(sample.items())))
+    known = registry.task(task)
+    files = [known.path] if known.path else []
+    files += data_files(known).values() if isinstance(known.data, Files) else []
+    return _fingerprint(task, tuple(tuple(file_stamp(path)) for path in files), tuple(sorted(sample.items())))
 
 
 @lru_cache(maxsize=256)
 def _fingerprint(task: str, state: tuple[Any, ...], sample: tuple[tuple[str, Any], ...]) -> str:
-    asked = dict(sample)
-    seed = asked.pop("data_seed")
-    return load(registry.task(task), seed=seed, **asked).fingerprint
-
-
-def run_of(spec: RunSpec, found: Library) -> Run:
-    """The newest finished run of a spec; raises RunNotFound."""
-    return found.open(f"key:{spec.key()}")
-
-
-def region_sha256(run: Run) -> str:
-    """A hash of the entries of the run's main region; equal regions of other runs have the same."""
-    return run.region().sha256()
+    settings = dict(sample)
+    seed = settings.pop("data_seed")
+    return load(registry.task(task), seed=seed, **settings).fingerprint
 
 
 def finetuned_record(folder: Path) -> dict[str, Any] | None:
-    """member.json; None where the folder holds no finished member, or one of another version, which is made anew."""
+    """member.json; None where the folder holds no finished model, or one of another version."""
     try:
-        found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and found.get("schema_version") == RECORD_VERSION else None
+    return record if isinstance(record, dict) and record.get("schema_version") == RECORD_VERSION else None
 
 
 def _train(
-    spec: FineTunedSpec, part: Path, store: Store, device: str, progress: Heard | None, command: str | None
+    spec: FineTunedSpec,
+    draft: Path,
+    store: Store,
+    device: str,
+    progress: OnStep | None,
+    command: str | None,
 ) -> None:
-    """Trains the model into `part` and says there what it was made of."""
+    """Trains the model into `draft` and says there what it was made of."""
     # these import torch
+    from skillviz.models.device import describe, pick
     from skillviz.models.finetune.region_lock import TrainedRegion
     from skillviz.models.finetune.run import finetune
     from skillviz.runs.provenance import commit, versions
 
-    started, found = time.perf_counter(), library(store.root)
-    of = made_of(spec, found)
-    runs = [run_of(run, found) for run in spec.regions]
+    started, stored = time.perf_counter(), library(store.root)
+    sources = sources_of(spec, stored)
+    runs = [stored.newest(run.key()) for run in spec.regions]
     config, data = spec.settings()
-    model = part / "model"
+    model = draft / "model"
     finetune(
         spec.base, [registry.task(task) for task in spec.tasks], config, data, out=model, device=device,
         regions=[TrainedRegion(run.region(), run.id) for run in runs], command=command, on_step=progress,
     )  # fmt: skip
     for path in model.iterdir():
-        path.rename(part / path.name)
+        path.rename(draft / path.name)
     model.rmdir()
     record = {
-        "schema_version": RECORD_VERSION, "key": spec.key(), "spec": spec.model_dump(mode="json"), **of._asdict(),
-        "created": now(), "device": device_name(device), "seconds": round(time.perf_counter() - started, 3),
+        "schema_version": RECORD_VERSION, "key": spec.key(), "spec": spec.model_dump(mode="json"), **sources._asdict(),
+        "created": now(), "device": describe(pick(device)), "seconds": round(time.perf_counter() - started, 3),
         "versions": versions(), "commit": commit(),
     }  # fmt: skip
-    write_text(part / RECORD, json.dumps(record, indent=1) + "\n")
-
-
-def device_name(device: str) -> str:
-    """The device that `device` takes, as runs tell it."""
-    from skillviz.models.device import describe, pick
-
-    return describe(pick(device))
-
-
-def _state(path: Path) -> tuple[str, int, int]:
-    state = path.stat()
-    return str(path), state.st_size, state.st_mtime_ns
+    write_text(draft / RECORD, json.dumps(record, indent=1) + "\n")
