@@ -65,7 +65,7 @@ def test_the_table_speaks_of_every_state(localized):
         "fine-tuned",
         "complement",
         "accuracy, %",
-        "ECE %",
+        "ECE, %",
         "95 % intervals",
         "test, n =",
     ):
