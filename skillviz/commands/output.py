@@ -10,12 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import pandas as pd
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from skillviz.analysis.readable_table import ReadableTable, readable, tab_separated
 from skillviz.core.formats import MISSING
 from skillviz.core.metrics import Metric, metric_row, panels
 from skillviz.runs.record import Estimate, Scores
@@ -27,6 +30,9 @@ STATE_WORDS = {
     "finetuned_scaled": "fine-tuned, scaled",
     "complement": "complement",
 }
+
+LEAST = 9
+"""Letters that a column needs for its cells not to break apart."""
 
 
 def say(text: str = "") -> None:
@@ -96,6 +102,43 @@ def print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     for row in rows:
         table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def print_table(title: str, frame: pd.DataFrame, *, keep: Sequence[str] = (), is_alone: bool = True) -> None:
+    """Prints a table; `keep` names columns that stand in it even where all rows agree.
+
+    In a pipe the title is left out of a table that is alone, so that nothing but rows is read there. On a terminal
+    that is too narrow, rows of one task and split come together under it.
+    """
+    if not sys.stdout.isatty():
+        typer.echo("\n".join([*([] if is_alone else [title]), *tab_separated(frame), *([] if is_alone else [""])]))
+        return
+    console = Console()
+    table = readable(frame, keep)
+    console.print(title, style="bold", markup=False, highlight=False)
+    if table.shared:
+        say(table.shared)
+    for name, part in table.parts(console.width):
+        if name:
+            console.print(f"\n{name}", style="bold", markup=False, highlight=False)
+        _draw(console, part)
+
+
+def _draw(console: Console, part: ReadableTable) -> None:
+    """Rows beneath one another; where cells would break apart, each row as a list of its columns."""
+    if LEAST * len(part.names) > console.width:
+        for row in part.rows:
+            grid = Table.grid(padding=(0, 2))
+            for heading, cell in zip(part.headings, row, strict=True):
+                grid.add_row(escape(heading), escape(cell))
+            console.print(grid, "")
+        return
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    for heading, is_number, width in zip(part.headings, part.is_number, part.widths, strict=True):
+        drawn.add_column(escape(heading), overflow="fold", justify="right" if is_number else "left", max_width=width)
+    for row in part.rows:
+        drawn.add_row(*map(escape, row))
+    console.print(drawn)
 
 
 @contextmanager

@@ -8,9 +8,8 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.exit_codes import BAD_USE
-from skillviz.commands.output import note, print_json, say
+from skillviz.commands.output import note, print_json, print_table, say
 from skillviz.commands.side_by_side import default_for, time_left
-from skillviz.commands.tabular import print_table
 from skillviz.runs.store import Store, store_root
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.exit_codes import BAD_USE
-from skillviz.commands.output import command_line, note, print_json, progress_bar, say
-from skillviz.commands.tabular import print_table
+from skillviz.commands.output import command_line, note, print_json, print_table, progress_bar, say
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store, store_root
 
@@ -260,12 +259,19 @@ def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
 
 
 def _write(frame: pd.DataFrame, out: Path) -> None:
-    """The table as CSV, whole or not at all."""
+    """The table, whole or not at all: as CSV, or as its readable form where the name ends in .md, .html or .tex."""
+    from skillviz.analysis.readable_table import html, latex, markdown, readable
     from skillviz.atomic import write_text
 
     if not out.absolute().parent.is_dir() or out.is_dir():
         raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
-    write_text(out, frame.to_csv(index=False))
+    table = readable(frame)
+    texts = {
+        ".md": lambda: "\n".join([table.shared, "", *markdown(table.headings, table.rows), ""]),
+        ".html": lambda: html(table, out.stem),
+        ".tex": lambda: latex(table, out.stem),
+    }
+    write_text(out, texts.get(out.suffix.lower(), lambda: frame.to_csv(index=False))())
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

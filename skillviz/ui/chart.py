@@ -9,10 +9,10 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from skillviz.show import table_words
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
 from skillviz.ui import exports, pictures, presenter
-from skillviz.ui.pages.studies import heads
 
 # how a table's columns are shown; what is not here is shown as it is
 COLUMNS: dict[str, Any] = {
@@ -96,7 +96,7 @@ def below(figure: go.Figure, *, name: str, title: str, reads: str, table: pd.Dat
     st.caption(f"How to read this: {reads}")
     with st.container(horizontal=True, vertical_alignment="top"):
         with st.expander("Table"):
-            words = heads.worded(table)
+            words = table_words.worded(table)
             st.dataframe(words, hide_index=True, column_config=COLUMNS, placeholder="", alt=f"The numbers of: {title}")
         downloads(figure, name=name, title=title, table=table, run_id=run_id)
 

@@ -30,14 +30,6 @@ def test_a_name_that_was_escaped_for_a_page_is_shown_as_it_is(name: str) -> None
     assert shown == name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(10646, "10,646"), (0.12346, "0.1235"), (float("nan"), "n/a"), (pd.NA, "n/a"), (True, "yes"), ("<", "<")],
-)
-def test_cells(value: object, shown: str) -> None:
-    assert markup.cell(value) == shown
-
-
 def test_a_long_table_says_what_it_leaves_out() -> None:
     frame = pd.DataFrame({"row": range(markup.MOST_ROWS + 1)})
     html = markup.table(frame, "Rows")

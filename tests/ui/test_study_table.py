@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.readable_table import not_in_percent
 from skillviz.studies.tables import TABLES, check, empty
 from skillviz.ui import task_titles
 from skillviz.ui.pages.studies import table as study_table
@@ -29,28 +30,28 @@ def test_what_is_asked_first_stands_first_and_what_is_empty_last(tables: dict[st
 
 def test_shares_are_in_percent_and_nats_stay(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"]
-    seen = study_table.shown(scores, "scores")
+    seen = study_table.shown(scores)
     is_nll = scores["metric"] == "nll"
     assert is_nll.any() and not is_nll.all()
     np.testing.assert_allclose(seen["mean"], scores["mean"] * np.where(is_nll, 1, 100))
     np.testing.assert_allclose(seen["share"], 100 * scores["share"], rtol=0.05)
-    assert (seen["size"].dropna() == scores["size"].dropna().round()).all() and "NLL is in nats" in study_table.aside(
+    assert (seen["size"].dropna() == scores["size"].dropna().round()).all() and "NLL is in nats" in not_in_percent(
         scores
     )
 
 
 def test_a_table_without_a_metric_holds_shares(tables: dict[str, pd.DataFrame]) -> None:
-    seen = study_table.shown(tables["overlap"], "overlap")
+    seen = study_table.shown(tables["overlap"])
     for column in ("value", "low", "high", "chance"):
         np.testing.assert_allclose(seen[column], 100 * tables["overlap"][column])
-    assert study_table.aside(tables["overlap"]) == "" and study_table.methods(tables["overlap"]) == []
+    assert not_in_percent(tables["overlap"]) == "" and study_table.methods(tables["overlap"]) == []
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_column_of_every_table_is_headed(name: str) -> None:
     held = study_table.config(name)
     assert list(held) == [column.name for column in TABLES[name].columns]
-    assert study_table.shown(empty(name), name).empty and len(study_table.columns(empty(name))) == len(held)
+    assert study_table.shown(empty(name)).empty and len(study_table.columns(empty(name))) == len(held)
 
 
 def test_percent_is_said_in_the_head_and_methods_are_explained(tables: dict[str, pd.DataFrame]) -> None:
@@ -72,7 +73,7 @@ def test_no_heading_and_no_meaning_is_a_name_of_the_code(name: str) -> None:
     heads = [column["label"] for column in held.values()]
     assert not any("_" in head for head in heads) and len(set(heads)) == len(heads)
     assert not any("METHODS" in column["help"] or "OVER" in column["help"] for column in held.values())
-    told = study_table.columns_told(name)
+    told = study_table.columns_in_words(name)
     assert len(told) == len(held) and all(f"`{column}`" in line for column, line in zip(held, told, strict=True))
 
 
@@ -82,7 +83,7 @@ def test_cells_have_the_words_of_the_figures(tables: dict[str, pd.DataFrame]) ->
         recipe=["graft-retrain", "sgd", "sgd"], base="${SKILLVIZ_REAL}/models/minilm-l6", id_task="a+b",
         metric=["ece", "nll", "recovered"],
     )  # fmt: skip
-    seen = study_table.shown(scores, "scores")
+    seen = study_table.shown(scores)
     assert list(seen["method"]) == ["region re-trained", "fine-tuned", "graft"]
     assert list(seen["localizer"]) == ["learned, ranked", "", "stagewise, purified"]
     assert list(seen["recipe"]) == ["re-training the region", "SGD", "SGD"]
@@ -93,7 +94,7 @@ def test_cells_have_the_words_of_the_figures(tables: dict[str, pd.DataFrame]) ->
 
 def test_sizes_have_two_figures_and_counts_are_whole(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"].head(4).assign(share=[0.0000999, 0.00586, 0.1234, 1.0], size=[1064.333, 1.0, 2.0, 3.0])
-    seen = study_table.shown(scores, "scores")
+    seen = study_table.shown(scores)
     assert list(seen["share"]) == pytest.approx([0.01, 0.59, 12.3, 100]) and seen["size"].iloc[0] == 1064
 
 

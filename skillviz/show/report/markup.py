@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from html import escape
-from typing import Any
 
 import pandas as pd
 from markdown_it import MarkdownIt
 
+from skillviz.analysis.readable_table import as_stored, html
 from skillviz.core import formats
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import NAMES
@@ -40,31 +39,11 @@ def words(names: tuple[str, ...]) -> str:
 
 def table(frame: pd.DataFrame, title: str) -> str:
     """The frame as an HTML table with this caption; the first column names the rows."""
-    heads = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in frame.columns)
-    rows = "".join(_row(list(row)) for row in frame.head(MOST_ROWS).itertuples(index=False))
-    body = f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
+    inside = html(as_stored(frame.head(MOST_ROWS)), title)
     left_out = len(frame) - MOST_ROWS
     more = f"<p>The first {MOST_ROWS} of {len(frame):,} rows; the dashboard's CSV has all.</p>" if left_out > 0 else ""
-    name = escape(title)
-    inside = f"<table><caption>{name}</caption>{body}</table>"
     # what scrolls sideways must be reachable by keyboard
-    return f'<div class="table" role="region" aria-label="{name}" tabindex="0">{inside}</div>{more}'
-
-
-def _row(values: list[Any]) -> str:
-    first, *others = [escape(cell(value)) for value in values]
-    return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{value}</td>" for value in others)}</tr>'
-
-
-def cell(value: Any) -> str:
-    """A table's value as a reader sees it: thousands separated, four figures, `n/a` where there is none."""
-    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
-        return formats.MISSING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f'<div class="table" role="region" aria-label="{escape(title)}" tabindex="0">{inside}</div>{more}'
 
 
 def figure(exhibit: Exhibit, number: int) -> str:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.errors import SkillvizError
-from skillviz.show import text
+from skillviz.show import table_words, text
 from skillviz.show.glossary import about
 from skillviz.studies.cores import cores, workers_for
 from skillviz.studies.paper.experiments import EXPERIMENTS
@@ -19,7 +19,7 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, study_path
 from skillviz.ui import cache, controls, terminal
 from skillviz.ui.cache import checked
-from skillviz.ui.pages.studies import heads, own_models, running, study_file, words
+from skillviz.ui.pages.studies import own_models, running, study_file, words
 
 SOURCES = {"experiment": "An experiment of the paper", "file": "A study file of my own"}
 LONGEST = 400  # letters of a path
@@ -49,7 +49,7 @@ def _experiment() -> tuple[StudySpec, str]:
         scale = controls.select("new.scale", "Scale", list(names), "demo", shown=names.get, width=240)
     row = EXPERIMENTS[name]
     st.markdown(f"**{text.plain(row.question)}** The paper: {text.plain(row.finding)}")
-    made = [heads.title(table) for table in row.makes if table != "note"]
+    made = [table_words.title(table) for table in row.makes if table != "note"]
     st.caption(f"It makes {formats.counted(len(made), 'table')}: {formats.listed(made, 9)}.")
     asked = own_models.asked(name, scale)
     _, own, study = study_of(asked, cache.own_store())

@@ -9,9 +9,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.readable_table import not_in_percent
 from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.show import studies as exhibits
+from skillviz.show import table_words
 from skillviz.show.glossary import about
 from skillviz.studies.paper.claims import verdicts
 from skillviz.studies.store import StudyFolder
@@ -20,7 +22,7 @@ from skillviz.ui import cache, controls, exports, page, study_choice, study_link
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.methods.tables import every_point, own_metric
 from skillviz.ui.pages.paper import words as paper_words
-from skillviz.ui.pages.studies import heads, running
+from skillviz.ui.pages.studies import running
 from skillviz.ui.pages.studies import table as study_table
 from skillviz.ui.pages.studies import words as studies_words
 from skillviz.ui.picker import width_of
@@ -170,11 +172,11 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
         return
     with st.container(border=True):
         st.markdown("### Tables")
-        name = controls.segments("table", "Table", shown, shown[0], shown=heads.title)
+        name = controls.segments("table", "Table", shown, shown[0], shown=table_words.title)
         table = tables[name]
         st.dataframe(
-            study_table.shown(table, name), hide_index=True, column_order=study_table.columns(table),
-            column_config=study_table.config(name), placeholder="", alt=f"Of the study: {heads.title(name)}",
+            study_table.shown(table), hide_index=True, column_order=study_table.columns(table),
+            column_config=study_table.config(name), placeholder="", alt=f"Of the study: {table_words.title(name)}",
         )  # fmt: skip
         with st.container(horizontal=True, vertical_alignment="center"):
             stem = exports.file_name(study.name, name)
@@ -182,9 +184,9 @@ def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
                 "Table (CSV)", partial(exports.csv, table), f"{stem}.csv", "text/csv", key="study.csv",
                 icon=":material/download:", on_click="ignore",
             )  # fmt: skip
-            st.caption(f"{formats.counted(len(table), 'row')}.{study_table.aside(table)}")
+            st.caption(f"{formats.counted(len(table), 'row')}.{not_in_percent(table)}")
         with st.expander("What the columns mean"):
-            st.markdown("\n".join([*study_table.columns_told(name), *study_table.methods(table)]))
+            st.markdown("\n".join([*study_table.columns_in_words(name), *study_table.methods(table)]))
 
 
 def _steps(study: StudyFolder) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from skillviz.ui.pages.studies.heads import head, worded
+from skillviz.show.table_words import worded
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,3 @@ from skillviz.ui.pages.studies.heads import head, worded
 )
 def test_a_recipe_is_told_in_words_with_what_differs(stored: str, shown: str) -> None:
     assert worded(pd.DataFrame({"recipe": [stored]}))["recipe"].tolist() == [shown]
-
-
-def test_seeds_of_an_overlap_are_those_of_masks() -> None:
-    assert head("overlap", "seeds", False) == "mask seeds"

@@ -1,4 +1,4 @@
-"""Tables as commands print them: whole rows in a pipe, what matters on a terminal."""
+"""Readable tables: whole rows in a pipe, what matters on a terminal, and the other emitters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from rich.cells import cell_len
 
-from skillviz.commands.tabular import print_table, readable, tab_separated
+from skillviz.analysis.readable_table import as_stored, html, latex, markdown, readable, tab_separated
+from skillviz.commands.output import print_table
 from skillviz.studies.tables import TABLES, check
 from tests.studies.fake_tables import MADE, TASKS
 
@@ -72,14 +73,16 @@ def test_a_second_table_in_a_pipe_stands_under_its_title(capsys: pytest.CaptureF
 
 def test_what_is_read_first_stands_in_the_table_and_the_rest_above() -> None:
     found = readable(scores())
-    assert found.headings == ("method", "size, entries", "share, %", "metric", "mean (95 %)", "seeds")
+    assert found.headings == (
+        "method", "region size, entries", "region size, %", "metric", "mean (95 %)", "seeds"
+    )  # fmt: skip
     assert found.rows == (
         ("graft", "106,467", "1", "accuracy, %", "82.5 (79.3–85.3)", "3"),
         ("ft", "", "", "NLL, nats", "0.497 (0.400–0.600)", "1"),
     )
-    assert found.shared == "All rows: base b, task one; not shown: sd."
-    assert readable(scores(), keep=("base",)).headings[0] == "base"
-    assert readable(scores().iloc[:1]).headings[0] == "base"  # one row shares nothing
+    assert found.shared == "All rows: base model b, task one; not shown: sd over seeds."
+    assert readable(scores(), keep=("base",)).headings[0] == "base model"
+    assert readable(scores().iloc[:1]).headings[0] == "base model"  # one row shares nothing
 
 
 def test_intervals_over_seeds_stand_where_examples_have_none() -> None:
@@ -89,7 +92,7 @@ def test_intervals_over_seeds_stand_where_examples_have_none() -> None:
 
 def test_tasks_stand_apart_where_they_differ() -> None:
     assert readable(scores(task=["one", "two"])).headings[:2] == ("task", "method")
-    assert "id_task one" in readable(scores(task=["one", "two"])).shared
+    assert "trained on one" in readable(scores(task=["one", "two"])).shared
 
 
 def test_differences_are_in_points_and_keep_their_sign() -> None:
@@ -99,7 +102,7 @@ def test_differences_are_in_points_and_keep_their_sign() -> None:
     )  # fmt: skip
     found = readable(frame)
     assert [row[-1] for row in found.rows] == ["−1.1 (−4.0 to 1.7)", "2.0 (1.0–3.0)"]
-    assert found.shared == "All rows: a graft, metric accuracy, points."
+    assert found.shared == "All rows: method A graft, metric accuracy, points."
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -134,3 +137,23 @@ def test_rows_of_a_task_come_together_where_the_table_is_too_wide() -> None:
 def test_square_brackets_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     said = shown(pd.DataFrame({"[x]": ["[/y] [bold]"]}), "[red]", monkeypatch)
     assert "[/y] [bold]" in said and "[red]" in said and "[x]" in said
+
+
+def test_the_emitters_write_the_same_cells() -> None:
+    table = readable(pd.DataFrame({"task": ["a_b", "c<d>|e"], "mean": [0.825, 0.5], "low": [0.79, 0.4], "high": 0.9}))
+    assert table.headings == ("task", "mean, % (95 %)")
+    assert markdown(table.headings, table.rows) == [
+        "| task | mean, % (95 %) |", "| --- | --- |", "| a_b | 82.5 (79.0–90.0) |", "| c<d>\\|e | 50.0 (40.0–90.0) |"
+    ]  # fmt: skip
+    assert markdown(("a",), []) == ["No row."]
+    written = html(table, "T & U")
+    assert "<caption>T &amp; U</caption>" in written and '<th scope="row">c&lt;d&gt;|e</th>' in written
+    assert written.count("<tr>") == 3 and "<td>82.5 (79.0–90.0)</td>" in written
+    lines = latex(table, "100%").splitlines()
+    assert r"a\_b & 82.5 (79.0--90.0) \\" in lines and r"\caption{100\%}" in lines and r"\begin{tabular}{lr}" in lines
+
+
+def test_numbers_of_a_frame_stay_as_they_are() -> None:
+    table = as_stored(pd.DataFrame({"loss_1": [0.12346, np.nan], "size": [10646, 3], "is": [True, False]}))
+    assert table.headings == ("loss_1", "size", "is")
+    assert table.rows == (("0.1235", "10,646", "yes"), ("n/a", "3", "no"))

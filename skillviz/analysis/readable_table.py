@@ -1,0 +1,350 @@
+"""A tidy table for the eye: columns with titles and units, each estimate and its 95 % interval in one cell.
+
+`readable` makes it from a stored table, `as_stored` from any frame whose numbers stay as they are; the emitters below
+write it as Markdown, HTML, LaTeX or tab-separated text. The terminal and the pages draw it themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Literal, NamedTuple
+
+import pandas as pd
+
+from skillviz.core import formats
+from skillviz.core.metrics import METRICS, metric_row
+
+Kind = Literal["", "metric", "share", "points", "entries", "examples", "seconds"]
+"""The unit of a column: that of the row's metric (a share where there is none), a share, a difference of shares, ..."""
+
+
+class Words(NamedTuple):
+    """A column's title, and the unit that its numbers have."""
+
+    title: str
+    kind: Kind = ""
+
+
+COLUMNS = {
+    "id_task": Words("trained on"),
+    "setting": Words("training data"),
+    "recipe": Words("fine-tuned by"),
+    "base": Words("base model"),
+    "share": Words("region size", "share"),
+    "size": Words("region size", "entries"),
+    "touched": Words("parameters touched", "entries"),
+    "selected": Words("selected", "entries"),
+    "total": Words("all", "entries"),
+    "mean": Words("mean", "metric"),
+    "sd": Words("sd over seeds", "metric"),
+    "value": Words("value", "metric"),
+    "low": Words("low", "metric"),
+    "high": Words("high", "metric"),
+    "pooled": Words("pooled", "metric"),
+    "pooled_low": Words("low", "metric"),
+    "pooled_high": Words("high", "metric"),
+    "published": Words("published", "metric"),
+    "std": Words("sd", "metric"),
+    "change": Words("change since learned", "metric"),
+    "value_ft": Words("fine-tuned", "metric"),
+    "a": Words("method A"),
+    "b": Words("method B"),
+    "over": Words("interval over"),
+    "gain_share": Words("gain wanted", "share"),
+    "reached_on": Words("reached on"),
+    "gain": Words("gain recovered", "share"),
+    "accuracy": Words("accuracy", "share"),
+    "agreement": Words("agreement", "share"),
+    "ece": Words("ECE", "share"),
+    "ece_ft": Words("ECE, fine-tuned", "share"),
+    "ece_ft_scaled": Words("ECE, temperature-scaled", "share"),
+    "ece_less_ft": Words("ECE less fine-tuned", "points"),
+    "ece_less_scaled": Words("ECE less temperature-scaled", "points"),
+    "row": Words("region of the row"),
+    "column": Words("region of the column"),
+    "of": Words("regions of"),
+    "chance": Words("by chance", "share"),
+    "iou": Words("IoU", "share"),
+    "stage_task": Words("trained last"),
+    "is_bias": Words("bias"),
+    "density_ratio": Words("× the average density"),
+    "low_edge": Words("from", "share"),
+    "high_edge": Words("to", "share"),
+    "count": Words("examples in the bin", "examples"),
+    "correct": Words("of them right", "examples"),
+    "n": Words("examples", "examples"),
+    "alpha": Words("α"),
+    "source": Words("what differs"),
+    "lr": Words("learning rate"),
+    "bias": Words("bias of the mask"),
+    "batch_size": Words("examples a step"),
+    "seconds": Words("seconds", "seconds"),
+    "estimated": Words("estimated", "seconds"),
+}
+"""A column's title where its name is no word, and its kind where its numbers have a unit."""
+OF_TABLE = {
+    ("differences", "value"): "A less B",
+    ("overlap", "seeds"): "mask seeds",
+    ("scores", "low"): "low, seeds only",
+    ("scores", "high"): "high, seeds only",
+    ("makeup", "share"): "share of region",
+    ("makeup", "seed"): "mask seed",
+    ("sensitivity", "seed"): "mask seed",
+    ("histogram", "n"): "examples in all",
+    ("recovered", "value"): "graft",
+}
+"""The title of a column that stands for something else in one table."""
+ENDS, CENTRES = ("_low", "_high"), ("mean", "value", "iou")
+"""The ends of an interval, and the columns whose interval bears no other name."""
+HIDDEN = ("sd", "touched")
+"""Of less interest than their width: for pipes and files."""
+GROUPS, FEW = ("setting", "recipe", "id_task", "task", "split"), 3
+"""Columns that rows come together by where there is little room, if that makes groups of a few rows on average."""
+
+
+def title(column: str, table: str = "") -> str:
+    """A column's title without its unit; `table` is the name of a study's table."""
+    stem, end = _stem(column)
+    known = OF_TABLE.get((table, column)) or (COLUMNS[column].title if column in COLUMNS else "")
+    if known or not end:
+        return known or column.replace("_", " ")
+    return f"{title(stem, table)}, {end}"
+
+
+def kind(column: str) -> Kind:
+    """The unit of a column's numbers."""
+    words = COLUMNS.get(column) or COLUMNS.get(_stem(column)[0])
+    return words.kind if words else ""
+
+
+def heading(column: str, table: str = "", *, of_metric: str = "%", is_difference: bool = False) -> str:
+    """A column's title with its unit; numbers of the row's metric are in `of_metric`, which may be empty."""
+    is_points = is_difference or kind(column) == "points" or _stem(column)[0] == "change"
+    unit = of_metric if kind(column) == "metric" else "%" if kind(column) in ("share", "points") else kind(column)
+    unit = "points" if unit == "%" and is_points else "" if unit == "examples" else unit
+    words = title(column, table)
+    return words if not unit or words.endswith(unit) else f"{words}, {unit}"
+
+
+def scales(column: str, frame: pd.DataFrame) -> pd.Series:
+    """The factor of each row from the stored number to the one that is shown."""
+    if kind(column) == "metric" and "metric" in frame:
+        return frame["metric"].map(lambda name: metric_row(name).scale).astype("float64")
+    return pd.Series(100.0 if kind(column) in ("metric", "share", "points") else 1.0, index=frame.index)
+
+
+def _stem(column: str) -> tuple[str, str]:
+    """`value_ft`, `low` of `value_ft_low`; a column that is no end of an interval has no second part."""
+    end = next((end for end in ENDS if column.endswith(end)), "")
+    return (column.removesuffix(end), end[1:]) if end else (column, "")
+
+
+@dataclass(frozen=True)
+class ReadableTable:
+    """What all rows share, the headings, which columns hold numbers, and the cells."""
+
+    shared: str
+    names: tuple[str, ...]
+    headings: tuple[str, ...]
+    is_number: tuple[bool, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Letters of each column's longest cell."""
+        columns = zip(self.headings, *self.rows, strict=True)
+        return tuple(max(map(len, cells)) for cells in columns)
+
+    def parts(self, width: int) -> list[tuple[str, ReadableTable]]:
+        """The table whole where it fits into a width, else its rows by task and split, each part under its title."""
+        apart = [i for i, name in enumerate(self.names) if name in GROUPS]
+        groups = dict.fromkeys(tuple(row[i] for i in apart) for row in self.rows)
+        if sum(self.widths) + 2 * len(self.widths) <= width or len(groups) * FEW > len(self.rows):
+            return [("", self)]
+        return [(", ".join(dict.fromkeys(group)), self._part(apart, group)) for group in groups]
+
+    def _part(self, apart: list[int], group: tuple[str, ...]) -> ReadableTable:
+        """The rows of one group, without the columns that tell it from others."""
+        columns = [i for i in range(len(self.names)) if i not in apart]
+        rows = [row for row in self.rows if tuple(row[i] for i in apart) == group]
+        return ReadableTable(
+            "",
+            tuple(self.names[i] for i in columns),
+            tuple(self.headings[i] for i in columns),
+            tuple(self.is_number[i] for i in columns),
+            tuple(tuple(row[i] for i in columns) for row in rows),
+        )
+
+
+def readable(frame: pd.DataFrame, keep: Sequence[str] = (), table: str = "") -> ReadableTable:
+    """The table for the eye; `keep` names columns that stand in it even where all rows agree.
+
+    Columns without any value are left out; so are HIDDEN, which `shared` names.
+    """
+    names = _shown(frame)
+    same = [n for n in names if n not in keep and _interval(n, frame) is None and kind(n) != "metric"]
+    same = [n for n in same if len(frame) > 1 and frame[n].nunique(dropna=False) == 1]
+    columns = [n for n in names if n not in same] or same[:1]
+    said = [n for n in same if n not in columns]
+    cells = {name: _cells(name, frame) for name in {*columns, *said}}
+    words = [", ".join(_fact(n, cells[n][0], table) for n in said)] if said else []
+    hidden = [title(n, table) for n in HIDDEN if n in frame and frame[n].notna().any()]
+    words += [f"not shown: {', '.join(hidden)}"] if hidden else []
+    return ReadableTable(
+        f"All rows: {'; '.join(words)}." if said else f"{words[0].capitalize()}." if words else "",
+        tuple(columns),
+        tuple(_heading(name, frame, table) for name in columns),
+        tuple(frame[name].dtype.kind in "fiu" for name in columns),
+        tuple(zip(*(cells[name] for name in columns), strict=True)),
+    )
+
+
+def as_stored(frame: pd.DataFrame) -> ReadableTable:
+    """The frame with its own column names and numbers: thousands separated, four figures, `n/a` for none."""
+    names = tuple(str(name) for name in frame.columns)
+    numbers = tuple(frame.iloc[:, i].dtype.kind in "fiu" for i in range(len(names)))
+    rows = tuple(tuple(_four_figures(value) for value in row) for row in frame.itertuples(index=False))
+    return ReadableTable("", names, names, numbers, rows)
+
+
+def _shown(frame: pd.DataFrame) -> list[str]:
+    """The columns with something in them, each estimate standing for its ends."""
+    names = [str(name) for name in frame.columns]
+    ends = {f"{prefix}{end}" for prefix in ("pooled", *names) for end in ENDS}
+    ends |= {"low", "high"} if any(name in frame for name in CENTRES) else set()
+    shown = [n for n in names if n not in ends and n not in HIDDEN and not (frame[n].isna() | (frame[n] == "")).all()]
+    is_twice = {"id_task", "task"} <= set(shown) and list(frame["id_task"]) == list(frame["task"])
+    return [name for name in shown if not (name == "id_task" and is_twice)]
+
+
+def _interval(name: str, frame: pd.DataFrame) -> tuple[pd.Series, pd.Series] | None:
+    """The ends of a column's interval: over examples and seeds where they are known, else over seeds."""
+    ends = [f"{name}{end}" for end in ENDS]
+    if set(ends) <= set(frame.columns):
+        return frame[ends[0]], frame[ends[1]]
+    if name not in CENTRES or not {"low", "high"} <= set(frame.columns):
+        return None
+    if "pooled_low" not in frame:
+        return frame["low"], frame["high"]
+    pooled = frame["pooled_low"].notna()
+    return frame["pooled_low"].where(pooled, frame["low"]), frame["pooled_high"].where(pooled, frame["high"])
+
+
+def _is_of_metric(name: str, frame: pd.DataFrame) -> bool:
+    return kind(name) == "metric" and "metric" in frame
+
+
+def _heading(name: str, frame: pd.DataFrame, table: str) -> str:
+    """With the unit, unless each row's metric names it; `(95 %)` where the cells hold intervals."""
+    is_estimate = _interval(name, frame) is not None
+    words = heading(name, table, of_metric="" if "metric" in frame or not is_estimate else "%")
+    return f"{words} (95 %)" if is_estimate else words
+
+
+def _fact(name: str, cell: str, table: str) -> str:
+    """`region size 0.1 %`: what all rows share."""
+    unit = heading(name, table).removeprefix(title(name, table)).removeprefix(", ") if kind(name) != "metric" else ""
+    return f"{title(name, table)} {cell} {unit}".rstrip()
+
+
+def _cells(name: str, frame: pd.DataFrame) -> list[str]:
+    """The texts of a column."""
+    if name == "metric":
+        return [_metric(str(metric), {"a", "b"} <= set(frame.columns)) for metric in frame["metric"]]
+    interval = _interval(name, frame)
+    if interval is None and not _is_of_metric(name, frame):
+        return [_cell(value, kind(name)) for value in frame[name]]
+    metrics = frame["metric"] if _is_of_metric(name, frame) else ["accuracy"] * len(frame)
+    nothing = pd.Series([math.nan] * len(frame))
+    low, high = interval or (nothing, nothing)
+    estimates = zip(frame[name], low, high, metrics, strict=True)
+    return ["" if pd.isna(value) else metric_row(metric).cell(value, *ends) for value, *ends, metric in estimates]
+
+
+def _metric(name: str, is_difference: bool) -> str:
+    row = metric_row(name)
+    return f"{row.title}, {row.difference_unit}" if is_difference and row.unit == "%" else row.axis
+
+
+def _cell(value: Any, unit: Kind) -> str:
+    """A number to few digits, whole ones with thousands apart; a missing one is empty."""
+    if pd.isna(value):
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if unit == "share":
+        return formats.share(value).removesuffix(f"{formats.SPACE}%")
+    if unit == "seconds":
+        return formats.number(value, 0 if value >= 100 else 1)
+    return formats.number(value, 0) if unit in ("entries", "examples") or isinstance(value, int) else f"{value:.3g}"
+
+
+def _four_figures(value: Any) -> str:
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return formats.MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return formats.count(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a Markdown table; one line where there are no rows."""
+    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return [f"| {' | '.join(headings)} |", "| --- " * len(headings) + "|", *lines] if lines else ["No row."]
+
+
+def html(table: ReadableTable, caption: str) -> str:
+    """An HTML table, escaped, with this caption; the first column names the rows."""
+    heads = "".join(f'<th scope="col">{escape(words)}</th>' for words in table.headings)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
+        for row in table.rows
+    )
+    body = f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
+    return f"<table><caption>{escape(caption)}</caption>{body}</table>"
+
+
+TEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+    | {formats.MINUS: "$-$", formats.TO: "--", formats.SPACE: "~"}
+)
+
+
+def latex(table: ReadableTable, caption: str) -> str:
+    """A LaTeX table for the package booktabs."""
+    lines = [" & ".join(cell.translate(TEX) for cell in row) + r" \\" for row in (table.headings, *table.rows)]
+    columns = "".join("r" if is_number else "l" for is_number in table.is_number)
+    return "\n".join([
+        r"\begin{table}", rf"\caption{{{caption.translate(TEX)}}}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
+        lines[0], r"\midrule", *lines[1:], r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
+    ])  # fmt: skip
+
+
+def tab_separated(frame: pd.DataFrame) -> list[str]:
+    """The heading and every row, all columns in the units that they are stored in; numbers to six digits."""
+    rows = [[_for_programs(value) for value in row] for row in frame.itertuples(index=False)]
+    return ["\t".join(row) for row in [[str(name) for name in frame.columns], *rows]]
+
+
+def _for_programs(value: Any) -> str:
+    """A value as a program reads it: no thousands, nothing where it is missing, no tab or line break."""
+    if pd.isna(value):
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
+    return " ".join(str(value).split())
+
+
+def not_in_percent(frame: pd.DataFrame) -> str:
+    """What of a table is not in percent though its headings say so; empty where all is."""
+    others = [metric_row(name) for name in sorted(set(frame["metric"]))] if "metric" in frame else []
+    said = [
+        f"{row.title} is in {row.unit}" if row.unit else f"{row.title} has no unit" for row in others if row.unit != "%"
+    ]
+    return f" Not in percent: {formats.listed(said, len(METRICS))}." if said else ""

@@ -1,0 +1,104 @@
+"""What a study's tables are called, and the words for what stands in their cells: as in the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from skillviz.core.metrics import metric_row
+from skillviz.models.finetune.recipes import RECIPES
+from skillviz.plots.continual import STYLES as MODES
+from skillviz.plots.methods import method_style
+from skillviz.plots.theme import localizer_style, state_style
+from skillviz.runs.tables import Column
+from skillviz.show import text
+
+TITLES = {
+    "scores": "scores",
+    "differences": "differences",
+    "recovered": "size that recovers the gain",
+    "overlap": "shared entries",
+    "isolation": "related and unrelated tasks",
+    "gain": "what regions give",
+    "stages": "stages",
+    "makeup": "make-up of regions",
+    "histogram": "confidence",
+    "paths": "WiSE paths",
+    "stability": "stability",
+    "sensitivity": "constants of the search",
+}
+MEANINGS = {
+    "method": "what was scored; the methods are explained below",
+    "a": "the first of the two methods; explained below",
+    "b": "the second of them",
+    "over": "what the interval speaks of: examples and seeds drawn again together (unpaired: each side's own, put "
+    "together, which is wider), or seeds alone",
+    "metric": "what was measured",
+}
+"""A column's meaning, where the table's own speaks of names in the code."""
+
+
+def title(table: str) -> str:
+    """The table's name as the page has it."""
+    return TITLES.get(table, table)
+
+
+def meaning(column: Column) -> str:
+    """What a column holds."""
+    return MEANINGS.get(column.name, column.meaning)
+
+
+def worded(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the figures' words for methods, localizers, metrics and so on; the argument is left as it is."""
+    worded_table = table.copy()
+    for column, words in WORDS.items():
+        if column in table and not pd.api.types.is_numeric_dtype(table[column]):
+            known = {value: words(value) for value in table[column].unique() if isinstance(value, str)}
+            worded_table[column] = table[column].astype(object).map(lambda value, known=known: known.get(value, value))
+    return worded_table
+
+
+def _localizer(name: str) -> str:
+    known, comma, rest = name.partition(", ")
+    return localizer_style(known).title + comma + rest if name else ""
+
+
+def _recipe(name: str) -> str:
+    """A recipe with what differs among its models; two of them where one is compared with the other."""
+    parts = [part.partition(", ") for part in name.split(" less ")]
+    return " less ".join(RECIPE_WORDS.get(known, known) + comma + rest for known, comma, rest in parts)
+
+
+def _joined(name: str) -> str:
+    return name.replace("+", " + ") if " + " not in name else name
+
+
+def _state(name: str) -> str:
+    first, space, rest = name.partition(" ")
+    return state_style(first).title + space + rest
+
+
+def _mode(name: str) -> str:
+    return MODES[name].title if name in MODES else {"independent": "a model a task"}.get(name, name)
+
+
+RECIPE_WORDS = {"given": "as given", **{row.name: row.title for row in RECIPES.values()}}
+WORDS: dict[str, Callable[[str], Any]] = {
+    "method": lambda name: method_style(name).title,
+    "a": lambda name: method_style(name).title,
+    "b": lambda name: method_style(name).title,
+    "localizer": _localizer,
+    "metric": lambda name: metric_row(name).title,
+    "recipe": _recipe,
+    "base": text.short_source,
+    "id_task": _joined,
+    "of": _joined,
+    "state": _state,
+    "mode": _mode,
+    "kind": lambda name: {"iou": "IoU", "overlap": "of the column's region"}.get(name, name),
+    "relation": lambda name: name.replace(" - ", " less "),
+    "path": lambda name: {"wise-ft": "WiSE-FT", "wise-graft": "WiSE-Graft"}.get(name, name),
+    "source": lambda name: {"bootstrap": "bootstrap samples"}.get(name, name),
+}
