@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillviz.commands import options as given
+from skillviz.commands import options
 from skillviz.commands.output import command_line, print_finetuned, print_json, progress_bar, say
 from skillviz.commands.region_source import GivenRegion, check_bases, given_region
 from skillviz.core.seeds import LARGEST_SEED
@@ -31,14 +31,14 @@ Tasks = Annotated[
     typer.Option(
         "--task",
         metavar="TASK",
-        rich_help_panel=given.MODELS,
+        rich_help_panel=options.MODELS,
         help="A task of the registry, such as sst2, or a YAML file; several times for multi-task and continual.",
     ),
 ]
 Recipe = Annotated[
     str,
     typer.Option(
-        "--recipe", metavar="NAME", rich_help_panel=given.SEARCH, help=f"How it is trained: {', '.join(RECIPES)}."
+        "--recipe", metavar="NAME", rich_help_panel=options.SEARCH, help=f"How it is trained: {', '.join(RECIPES)}."
     ),
 ]
 Rank = Annotated[
@@ -46,7 +46,7 @@ Rank = Annotated[
     typer.Option(
         "--rank",
         metavar="R",
-        rich_help_panel=given.SEARCH,
+        rich_help_panel=options.SEARCH,
         help=f"Rank of the recipe lora ({', '.join(map(str, RANKS))} in the paper). Default: {RECIPES['lora'].rank}.",
     ),
 ]
@@ -55,7 +55,7 @@ RegionOf = Annotated[
     typer.Option(
         "--region",
         metavar="RUN|FILE",
-        rich_help_panel=given.SEARCH,
+        rich_help_panel=options.SEARCH,
         help="What graft-retrain may move: a run (id, folder or key:<spec key>) or a region.safetensors.",
     ),
 ]
@@ -64,14 +64,17 @@ Mode = Annotated[
     typer.Option(
         "--mode",
         metavar="|".join(MODES),
-        rich_help_panel=given.SEARCH,
+        rich_help_panel=options.SEARCH,
         help="Of continual: everything moves at every stage, or each stage only what --regions gives it.",
     ),
 ]
 Regions = Annotated[
     list[str] | None,
     typer.Option(
-        "--regions", metavar="RUN|FILE", rich_help_panel=given.SEARCH, help="Of continual: once a task, in their order."
+        "--regions",
+        metavar="RUN|FILE",
+        rich_help_panel=options.SEARCH,
+        help="Of continual: one a task, in their order.",
     ),
 ]
 Optimizer = Annotated[
@@ -79,7 +82,7 @@ Optimizer = Annotated[
     typer.Option(
         "--optimizer",
         metavar="|".join(OPTIMIZERS),
-        rich_help_panel=given.SEARCH,
+        rich_help_panel=options.SEARCH,
         help="Of multi-task and continual. Default: sgd.",
     ),
 ]
@@ -88,7 +91,7 @@ GridName = Annotated[
     typer.Option(
         "--grid",
         metavar="|".join(GRIDS),
-        rich_help_panel=given.SEARCH,
+        rich_help_panel=options.SEARCH,
         help="Try several and keep the best on validation data: the paper's batch sizes and learning rates (paper), "
         "or its learning rates at --batch-size (quick).",
     ),
@@ -96,14 +99,14 @@ GridName = Annotated[
 
 
 def finetune(
-    base: given.Base,
+    base: options.Base,
     task: Tasks,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             metavar="DIR",
-            rich_help_panel=given.WHERE,
+            rich_help_panel=options.WHERE,
             help="The folder to write to; without it the cache of studies, $SKILLVIZ_MEMBERS, where nothing is trained "
             "twice.",
         ),
@@ -116,39 +119,39 @@ def finetune(
     optimizer: Optimizer = None,
     grid: GridName = None,
     readout: Annotated[
-        given.ReadoutName,
+        options.ReadoutName,
         typer.Option(
             "--readout",
-            rich_help_panel=given.MODELS,
+            rich_help_panel=options.MODELS,
             help="What is trained to answer: the classification head (head), the label words at the mask (prompt), "
             "or the answers after the prompt (causal).",
         ),
-    ] = given.ReadoutName.head,
-    k_shot: given.KShot = None,
-    data_seed: given.DataSeed = 0,
-    max_train: given.MaxTrain = None,
-    max_validation: given.MaxValidation = None,
-    max_test: given.MaxTest = None,
+    ] = options.ReadoutName.head,
+    k_shot: options.KShot = None,
+    data_seed: options.DataSeed = 0,
+    max_train: options.MaxTrain = None,
+    max_validation: options.MaxValidation = None,
+    max_test: options.MaxTest = None,
     steps: Annotated[
         int | None,
         typer.Option(
             "--steps",
             min=1,
             metavar="N",
-            rich_help_panel=given.SEARCH,
+            rich_help_panel=options.SEARCH,
             help="Steps. Default: 16 a label and shot with --k-shot, as in the paper, else 2000; multi-task: their "
             "sum; continual: so many a stage.",
         ),
     ] = None,
     batch_size: Annotated[
-        int, typer.Option("--batch-size", min=1, metavar="N", rich_help_panel=given.SEARCH, help="Examples a step.")
+        int, typer.Option("--batch-size", min=1, metavar="N", rich_help_panel=options.SEARCH, help="Examples a step.")
     ] = 8,
     lr: Annotated[
         float | None,
         typer.Option(
             "--lr",
             metavar="X",
-            rich_help_panel=given.SEARCH,
+            rich_help_panel=options.SEARCH,
             help="Learning rate. Default: 0.005 (prompt, causal) or 0.01 (head) for SGD, five times that for bitfit, "
             "0.00002 for adamw, 0.0005 for lora; small models want larger ones.",
         ),
@@ -159,50 +162,52 @@ def finetune(
             "--seed",
             min=0,
             max=LARGEST_SEED,
-            rich_help_panel=given.SEARCH,
+            rich_help_panel=options.SEARCH,
             help="Seed of order, dropout and a new head.",
         ),
     ] = 0,
     train_embeddings: Annotated[
         bool,
-        typer.Option("--train-embeddings", rich_help_panel=given.SEARCH, help="Train embeddings too (not graftable)."),
+        typer.Option(
+            "--train-embeddings", rich_help_panel=options.SEARCH, help="Train embeddings too (not graftable)."
+        ),
     ] = False,
     train_head: Annotated[
         bool,
         typer.Option(
-            "--train-head", rich_help_panel=given.SEARCH, help="Train a language-model head too (not graftable)."
+            "--train-head", rich_help_panel=options.SEARCH, help="Train a language-model head too (not graftable)."
         ),
     ] = False,
     head: Annotated[
-        given.HeadName,
+        options.HeadName,
         typer.Option(
             "--head",
-            rich_help_panel=given.MODELS,
+            rich_help_panel=options.MODELS,
             help="The classification head (--readout head): that of the model's own class, pooler included, or the "
             "paper's bare linear layer on the first token, stored as a token-classification model.",
         ),
-    ] = given.HeadName.own,
+    ] = options.HeadName.own,
     without_frozen: Annotated[
         bool,
         typer.Option(
             "--without-frozen",
-            rich_help_panel=given.WHERE,
+            rich_help_panel=options.WHERE,
             help="Store the model without the tensors that equal the base's; it then opens only beside that base.",
         ),
     ] = False,
     test: Annotated[
-        bool, typer.Option("--test", rich_help_panel=given.DATA, help="Score the test set too, for the model card.")
+        bool, typer.Option("--test", rich_help_panel=options.DATA, help="Score the test set too, for the model card.")
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", rich_help_panel=given.SEARCH, help="Take a region that was found on another base."),
+        typer.Option("--force", rich_help_panel=options.SEARCH, help="Take a region that was found on another base."),
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", rich_help_panel=given.WHERE, help="Replace a folder that is not empty.")
+        bool, typer.Option("--overwrite", rich_help_panel=options.WHERE, help="Replace a folder that is not empty.")
     ] = False,
-    device: given.Device = "auto",
-    runs_dir: given.RunsDir = None,
-    as_json: given.AsJson = False,
+    device: options.Device = "auto",
+    runs_dir: options.RunsDir = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fine-tune a base model, by default by the paper's SGD, and write an ordinary model folder with a card.
 

@@ -99,12 +99,12 @@ def write_files(folder: Path, model: Any, tokenizer: Any, extra: Mapping[str, st
 
 
 def _check_base(info: ModelInfo, header: Mapping[str, Any], force: bool) -> list[str]:
-    wanted = header.get("base") or {}
-    if wanted.get("fingerprint") == info.fingerprint:
+    recorded = header.get("base") or {}
+    if recorded.get("fingerprint") == info.fingerprint:
         return []
     sentence = (
-        f"the graft was made for the base '{wanted.get('id', 'unknown')}' with fingerprint "
-        f"{str(wanted.get('fingerprint'))[:12]}; '{info.id}' has {info.fingerprint[:12]}"
+        f"the graft was made for the base '{recorded.get('id', 'unknown')}' with fingerprint "
+        f"{str(recorded.get('fingerprint'))[:12]}; '{info.id}' has {info.fingerprint[:12]}"
     )
     if not force:
         raise WrongBase(f"{sentence}. Give that base, or add --force to graft onto this one anyway.")

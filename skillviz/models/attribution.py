@@ -94,10 +94,11 @@ def integrated_gradients(
     """
     from captum.attr import IntegratedGradients  # seconds to import, and only attributions need it
 
-    found = IntegratedGradients(score).attribute(
-        end, baselines=start, n_steps=steps, method="gausslegendre", internal_batch_size=chunk
+    return (
+        IntegratedGradients(score)
+        .attribute(end, baselines=start, n_steps=steps, method="gausslegendre", internal_batch_size=chunk)
+        .detach()
     )
-    return found.detach()
 
 
 def explained(
@@ -111,8 +112,8 @@ def explained(
     ids, layer = one.input_ids[0], pair.model.get_input_embeddings()
     with torch.no_grad():
         end = layer(torch.from_numpy(ids)[None].to(pair.device)).float()
-        kept = torch.from_numpy(special(ids, pair.tokenizer))[None, :, None].to(end.device)
-        start = torch.where(kept, end, _baseline(baseline, pair, layer, end))
+        is_special = torch.from_numpy(special(ids, pair.tokenizer))[None, :, None].to(end.device)
+        start = torch.where(is_special, end, _baseline(baseline, pair, layer, end))
 
     def score(x: Tensor) -> Tensor:
         return log_odds(_logits(pair.model, objective.readout, batch, x), target)
@@ -136,8 +137,8 @@ def embeddings_replaced(model: Any, start: Tensor) -> Iterator[None]:
     """
 
     def replaced(_module: Any, _inputs: Any, output: Tensor) -> Tensor:
-        given = start.to(output.dtype)
-        return torch.cat([given, output[:, given.shape[1] :]], dim=1)
+        first = start.to(output.dtype)
+        return torch.cat([first, output[:, first.shape[1] :]], dim=1)
 
     handle = model.get_input_embeddings().register_forward_hook(replaced)
     try:
@@ -175,8 +176,8 @@ def _baseline(baseline: str, pair: ModelPair, layer: Any, end: Tensor) -> Tensor
 def special(ids: np.ndarray, tokenizer: Any) -> np.ndarray:
     """True for special tokens, bool [token]: they stay on the way; an unknown word is no special token."""
     names = ("cls", "sep", "mask", "bos", "eos", "pad")
-    found = {getattr(tokenizer, f"{name}_token_id") for name in names} - {None}
-    return np.isin(ids, sorted(found))
+    special_ids = {getattr(tokenizer, f"{name}_token_id") for name in names} - {None}
+    return np.isin(ids, sorted(special_ids))
 
 
 def _tokens(ids: np.ndarray, tokenizer: Any) -> tuple[str, ...]:

@@ -85,11 +85,11 @@ class ModelInfo:
     @property
     def dtype(self) -> str:
         """The widest floating dtype of the file: float64, float32, bfloat16, float16 (or both: float32)."""
-        found = self.dtypes & set(FLOATS)
-        if found == {"F16", "BF16"}:
+        floats = self.dtypes & set(FLOATS)
+        if floats == {"F16", "BF16"}:
             return "float32"
         names = (("F64", "float64"), ("F32", "float32"), ("BF16", "bfloat16"), ("F16", "float16"))
-        return next((name for short, name in names if short in found), "float32")
+        return next((name for short, name in names if short in floats), "float32")
 
     @property
     def vocab_size(self) -> int | None:

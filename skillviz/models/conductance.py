@@ -78,16 +78,16 @@ def conductance(
 def module_names(table: ParameterTable) -> dict[tuple[str, int], str]:
     """(part, layer) -> the module whose output is looked at; a family that is not in the table has blocks only."""
     block = FAMILIES.get(table.model_type, UNKNOWN).block
-    found: dict[tuple[str, int], str] = {}
+    modules: dict[tuple[str, int], str] = {}
     for parameter in table.parameters:
         if parameter.layer is None:
             continue
         place = re.search(block, parameter.name)
         if place is not None:
-            found[BLOCK, parameter.layer] = parameter.name[: place.end()].rstrip(".")
+            modules[BLOCK, parameter.layer] = parameter.name[: place.end()].rstrip(".")
         if parameter.kind in (ATTENTION_OUTPUT, MLP_OUT) and not parameter.is_bias:
-            found[parameter.kind, parameter.layer] = parameter.name.rpartition(".")[0]
-    return dict(sorted(found.items(), key=lambda item: (item[0][0] != BLOCK, item[0])))
+            modules[parameter.kind, parameter.layer] = parameter.name.rpartition(".")[0]
+    return dict(sorted(modules.items(), key=lambda item: (item[0][0] != BLOCK, item[0])))
 
 
 def _modules(pair: ModelPair) -> dict[tuple[str, int], Any]:
@@ -127,17 +127,17 @@ def _points(tensor: Tensor, n: int, case: Explained) -> Tensor:
 @contextmanager
 def outputs_of(modules: Mapping[tuple[str, int], Any]) -> Iterator[dict[tuple[str, int], Tensor]]:
     """What the modules put out in the one forward pass inside; of a tuple, its first."""
-    found: dict[tuple[str, int], Tensor] = {}
+    outputs: dict[tuple[str, int], Tensor] = {}
 
     def keep(key: tuple[str, int]) -> Any:
         def hook(_module: Any, _inputs: Any, output: Any) -> None:
-            found[key] = output[0] if isinstance(output, tuple) else output
+            outputs[key] = output[0] if isinstance(output, tuple) else output
 
         return hook
 
     handles = [module.register_forward_hook(keep(key)) for key, module in modules.items()]
     try:
-        yield found
+        yield outputs
     finally:
         for handle in handles:
             handle.remove()

@@ -108,11 +108,11 @@ def _from_hub(source: str) -> Path:
 
     patterns = list(ALLOWED)
     try:
-        found = snapshot_download(name, revision=revision or None, allow_patterns=patterns, ignore_patterns=[NESTED])
+        folder = snapshot_download(name, revision=revision or None, allow_patterns=patterns, ignore_patterns=[NESTED])
     # the hub's client raises from four libraries (its own, http, json, os): whatever it is, the model is not here
     except Exception as error:
         raise ModelNotFound(_hub_sentence(source, error)) from error
-    return Path(found)
+    return Path(folder)
 
 
 def _hub_sentence(source: str, error: Exception) -> str:
@@ -171,7 +171,7 @@ def no_folder(source: str) -> str:
 def command_that_makes(source: str) -> str | None:
     """The command that made a model of the project's own runs; None where none is noted."""
     try:
-        noted = json.loads((project_root() / COMMANDS).read_text(encoding="utf-8"))
+        commands = json.loads((project_root() / COMMANDS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return noted.get(source)
+    return commands.get(source)

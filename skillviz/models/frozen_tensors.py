@@ -1,4 +1,4 @@
-"""A fine-tuned member stored without the tensors that equal its base's: left out, and taken from there again.
+"""A fine-tuned model stored without the tensors that equal its base's: left out, and taken from there again.
 
 Fine-tuning by the paper's recipe freezes embeddings and language-model head, so that most of a small model's file
 is a copy of the base. A stripped folder has its other tensors, and says in config.json which are missing and by
@@ -28,35 +28,35 @@ KEY = "skillviz_frozen"
 
 @dataclass(frozen=True)
 class Stripped:
-    """What was left out: names of tensors as the member has them, and bytes."""
+    """What was left out: names of tensors as the fine-tuned model has them, and bytes."""
 
     names: tuple[str, ...]
     bytes: int
 
 
 def left_out(info: ModelInfo) -> dict[str, str]:
-    """Name in the member -> name in the base's files, of the tensors that the member was stored without."""
-    found = info.config.get(KEY) or {}
-    return {str(name): str(other) for name, other in (found.get("tensors") or {}).items()}
+    """Name in the fine-tuned model -> name in the base's files, of the tensors it was stored without."""
+    record = info.config.get(KEY) or {}
+    return {str(name): str(other) for name, other in (record.get("tensors") or {}).items()}
 
 
 def wrong_base(info: ModelInfo, base: ModelInfo) -> BadModel | None:
-    """Why the member cannot be filled from this base; None where it can, or lacks nothing. Reads the base once."""
+    """Why the fine-tuned model cannot be filled from this base; None where it can. Reads the base once."""
     if KEY not in info.config:
         return None
-    wanted = info.config[KEY].get("fingerprint")
-    if wanted != base.fingerprint:
+    fingerprint = info.config[KEY].get("fingerprint")
+    if fingerprint != base.fingerprint:
         return WrongBase(
             f"'{info.id}' is stored without the tensors that equal its base's, and that base has the fingerprint "
-            f"{str(wanted)[:12]}; '{base.id}' has {base.fingerprint[:12]}. Give that base."
+            f"{str(fingerprint)[:12]}; '{base.id}' has {base.fingerprint[:12]}. Give that base."
         )
     return None
 
 
 def filled(info: ModelInfo, base: ModelInfo) -> ModelInfo:
-    """The member with the base's tensors for those it was stored without; raises WrongBase, or CorruptFile.
+    """The fine-tuned model with the base's tensors for those it was stored without; raises WrongBase, or CorruptFile.
 
-    Its fingerprint is that of the member as it was before it was stripped.
+    Its fingerprint is that of the model before it was stripped.
     """
     if (error := wrong_base(info, base)) is not None:
         raise error
@@ -67,7 +67,7 @@ def filled(info: ModelInfo, base: ModelInfo) -> ModelInfo:
 
 
 def note(info: ModelInfo, base: ModelInfo) -> str | None:
-    """A sentence for the reader where the member was stored without some tensors."""
+    """A sentence for the reader where the fine-tuned model was stored without some tensors."""
     count = len(left_out(info))
     if not count:
         return None
@@ -78,16 +78,16 @@ def note(info: ModelInfo, base: ModelInfo) -> str | None:
 
 
 def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
-    """Every tensor of a filled member, by name, as its files have it."""
+    """Every tensor of a filled model, by name, as its files have it."""
     from safetensors.torch import load_file
 
-    own = load_file(info.folder / SINGLE)
-    theirs: dict[Path, dict[str, torch.Tensor]] = {}
+    tensors = load_file(info.folder / SINGLE)
+    of_base: dict[Path, dict[str, torch.Tensor]] = {}
     for name, other in left_out(info).items():
         file = info.tensors[name].file
-        theirs.setdefault(file, load_file(file))
-        own.setdefault(name, theirs[file][other])
-    return own
+        of_base.setdefault(file, load_file(file))
+        tensors.setdefault(name, of_base[file][other])
+    return tensors
 
 
 def strip(folder: Path | str, base: str | Path) -> Stripped:
@@ -100,9 +100,9 @@ def strip(folder: Path | str, base: str | Path) -> Stripped:
     same = _same(info, first)
     if not same:
         raise BadInput(f"no tensor of '{info.id}' equals one of '{first.id}', so there is nothing to leave out.")
-    kept = {name: tensor for name, tensor in load_file(folder / SINGLE).items() if name not in same}
+    rest = {name: tensor for name, tensor in load_file(folder / SINGLE).items() if name not in same}
     frozen = {**first.identity(), "tensors": same}
-    _rewritten(folder, {**info.config, KEY: frozen}, lambda path: save_file(kept, path, metadata={"format": "pt"}))
+    _rewritten(folder, {**info.config, KEY: frozen}, lambda path: save_file(rest, path, metadata={"format": "pt"}))
     return Stripped(tuple(same), sum(info.tensors[name].end - info.tensors[name].start for name in same))
 
 
@@ -125,16 +125,16 @@ def _check_single(info: ModelInfo) -> None:
 
 
 def _same(info: ModelInfo, base: ModelInfo) -> dict[str, str]:
-    """Name in the member -> name in the base, of tensors with equal dtype, shape and bytes."""
+    """Name in the fine-tuned model -> name in the base, of tensors with equal dtype, shape and bytes."""
     heads = HEADS.get(base.model_type)
     prefix = f"{heads.prefix}." if heads else ""
-    theirs = {name.removeprefix(prefix): name for name in base.tensors}
-    found = {}
+    base_names = {name.removeprefix(prefix): name for name in base.tensors}
+    same = {}
     for name, stored in info.tensors.items():
-        other = theirs.get(name.removeprefix(prefix))
+        other = base_names.get(name.removeprefix(prefix))
         if other is not None and _equal(stored, base.tensors[other]):
-            found[name] = other
-    return found
+            same[name] = other
+    return same
 
 
 def _equal(one: Stored, other: Stored) -> bool:

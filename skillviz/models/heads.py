@@ -118,14 +118,14 @@ def own_shapes(info: ModelInfo) -> dict[str, tuple[int, ...]]:
     """The parameters of a file, named without the body's prefix, with today's names, without buffers."""
     heads = HEADS.get(info.model_type)
     prefix = f"{heads.prefix}." if heads else ""
-    found = {}
+    shapes = {}
     for name, shape in info.shapes.items():
         if BUFFERS.search(name):
             continue
         for old, new in OLD_NAMES:
             name = name.replace(old, new)
-        found[name.removeprefix(prefix)] = shape
-    return found
+        shapes[name.removeprefix(prefix)] = shape
+    return shapes
 
 
 def is_head(model_type: str, name: str) -> bool:
@@ -176,25 +176,25 @@ def label_count(info: ModelInfo) -> int | None:
     return len(names) if names and heads is None else None
 
 
-def choose_readout(info: ModelInfo, asked: str | None = None) -> str:
-    """The readout asked for, else the one of the model's own class, else the one whose head is in the file.
+def choose_readout(info: ModelInfo, readout: str | None = None) -> str:
+    """The readout that is given, else the one of the model's own class, else the one whose head is in the file.
 
     Raises BadInput for an unknown name, RandomHead where the model has no head at all.
     """
-    if asked is not None:
-        if asked not in READOUTS:
-            raise BadInput(f"'{asked}' is not a readout; known: {', '.join(READOUTS)}.")
-        return asked
+    if readout is not None:
+        if readout not in READOUTS:
+            raise BadInput(f"'{readout}' is not a readout; known: {', '.join(READOUTS)}.")
+        return readout
     named = [r for r, pattern in CLASSES.items() if any(re.search(pattern, name) for name in info.architectures)]
     heads = HEADS.get(info.model_type)
-    there = [r for r in READOUTS if heads and r in heads.needed and not missing_head(info, r)]
-    if not named and not there:
+    available = [r for r in READOUTS if heads and r in heads.needed and not missing_head(info, r)]
+    if not named and not available:
         what = info.architectures[0] if info.architectures else "model of no named class"
         raise RandomHead(
             f"'{info.id}' is a bare {what}: it has no head that class scores could be read off, and one made up at "
             "load would be random; fine-tune it first (the finetune command), or give the fine-tuned model."
         )
-    return (named or there)[0]
+    return (named or available)[0]
 
 
 def supported(model_type: str, readout: str) -> bool:

@@ -55,7 +55,7 @@ def load_model(
             opened = auto_class(readout, linear)
             if state is not None:
                 opened = opened._model_mapping[type(config)]  # the automatic classes want a folder
-            model, told = opened.from_pretrained(
+            model, report = opened.from_pretrained(
                 folder if state is None else None,
                 config=config,
                 state_dict=None if state is None else dict(state),
@@ -68,8 +68,8 @@ def load_model(
             )
     except (ValueError, OSError, KeyError, RuntimeError, ImportError, AttributeError) as error:
         raise BadModel(f"'{folder.name}' cannot be opened for the {readout} readout: {first_line(error)}") from error
-    mismatched = frozenset(entry[0] for entry in told["mismatched_keys"])
-    return Loaded(model.eval(), frozenset(told["missing_keys"]), mismatched)
+    mismatched = frozenset(entry[0] for entry in report["mismatched_keys"])
+    return Loaded(model.eval(), frozenset(report["missing_keys"]), mismatched)
 
 
 def auto_class(readout: str, linear: bool = False) -> Any:
@@ -88,17 +88,17 @@ def auto_class(readout: str, linear: bool = False) -> Any:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Inside, transformers shows neither its load reports nor its bars: what matters is said by us."""
-    from transformers.utils import logging as theirs
+    from transformers.utils import logging as transformers_logging
 
-    level, bar = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
-    theirs.set_verbosity(logging.CRITICAL)
-    theirs.disable_progress_bar()
+    level, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity(logging.CRITICAL)
+    transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
-        theirs.set_verbosity(level)
+        transformers_logging.set_verbosity(level)
         if bar:
-            theirs.enable_progress_bar()
+            transformers_logging.enable_progress_bar()
 
 
 def first_line(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""The models that lie on this machine: folders with safetensors weights under a few roots, found without torch."""
+"""The models on this machine: folders with safetensors weights under a few roots. No torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST, LOOKED_AT = 200, 5000  # models, and folders: a root may be somebody's who
 
 
 @dataclass(frozen=True)
-class Found:
+class LocalModel:
     """A model's folder. `source` is how a spec names it; an adapter's `base` is what its configuration says."""
 
     source: str
@@ -34,36 +34,36 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Shelf:
-    """What was found; `is_cut` where there was more than one looks at."""
+class LocalModels:
+    """The models found; `is_cut` where there were too many folders to look at all of them."""
 
-    models: tuple[Found, ...]
+    models: tuple[LocalModel, ...]
     is_cut: bool = False
 
 
 def roots() -> list[Path]:
     """$SKILLVIZ_MODELS, a list of folders as in PATH; else `models` in the project's and in the working folder."""
-    given = [word for word in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if word]
-    places = [Path(word).expanduser() for word in given] or [project_root() / "models", Path.cwd() / "models"]
+    paths = [path for path in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if path]
+    places = [Path(path).expanduser() for path in paths] or [project_root() / "models", Path.cwd() / "models"]
     return list(dict.fromkeys(place.absolute() for place in places))
 
 
-def shelf(places: Sequence[Path], depth: int = DEPTH, most: int = MOST) -> Shelf:
+def find_models(places: Sequence[Path], depth: int = DEPTH, most: int = MOST) -> LocalModels:
     """The models under these folders, by root and name."""
-    found: list[Found] = []
+    models: list[LocalModel] = []
     looked = 0
     for root in places:
         for folder in _below(root, depth):
             looked += 1
-            if len(found) >= most or looked > LOOKED_AT:
-                return Shelf(tuple(found), is_cut=True)
+            if len(models) >= most or looked > LOOKED_AT:
+                return LocalModels(tuple(models), is_cut=True)
             if (model := _model(folder, root)) is not None:
-                found.append(model)
-    return Shelf(tuple(found))
+                models.append(model)
+    return LocalModels(tuple(models))
 
 
 def _below(folder: Path, depth: int) -> Iterator[Path]:
-    """The folder and those in it, by name, so many levels down; hidden and unreadable ones are passed over."""
+    """The folder and those in it, by name, so many levels down; hidden and unreadable ones are skipped."""
     try:
         inside = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
     except OSError:
@@ -74,7 +74,7 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
             yield from _below(Path(path), depth - 1)
 
 
-def _model(folder: Path, root: Path) -> Found | None:
+def _model(folder: Path, root: Path) -> LocalModel | None:
     """The model in a folder, None where it holds none that could be loaded."""
     if not has_weights(folder):
         return None
@@ -83,7 +83,7 @@ def _model(folder: Path, root: Path) -> Found | None:
         return None
     base = str(adapter.get("base_model_name_or_path") or "another model") if adapter else ""
     size = sum(path.stat().st_size for path in folder.glob("*.safetensors") if path.is_file())
-    return Found(_source(folder), _name(folder, root), str(root), str(config.get("model_type", "")), size, base)
+    return LocalModel(_source(folder), _name(folder, root), str(root), str(config.get("model_type", "")), size, base)
 
 
 def _name(folder: Path, root: Path) -> str:

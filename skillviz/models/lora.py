@@ -1,4 +1,4 @@
-"""A LoRA checkpoint as fine-tuned member: what its headers say, and its merging into the base."""
+"""A LoRA checkpoint as fine-tuned model: what its headers say, and its merging into the base."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PREFIX = "base_model.model."
 READOUT_OF = {"SEQ_CLS": "head", "TOKEN_CLS": "head", "CAUSAL_LM": "causal"}
 
 
-def adapter_readout(adapter: ModelInfo, base: ModelInfo, asked: str | None) -> str:
-    """The readout asked for, else that of the adapter's task type, of its saved head, or of the base."""
+def adapter_readout(adapter: ModelInfo, base: ModelInfo, readout: str | None) -> str:
+    """The readout that is given, else that of the adapter's task type, of its saved head, or of the base."""
     kind = READOUT_OF.get(str((adapter.adapter or {}).get("task_type")))
     heads = HEADS.get(base.model_type)
-    if asked is None and kind is None and heads is not None and heads.labels in saved(adapter, base):
+    if readout is None and kind is None and heads is not None and heads.labels in saved(adapter, base):
         kind = "head"
-    return choose_readout(base, asked or kind)
+    return choose_readout(base, readout or kind)
 
 
 def is_linear_adapter(adapter: ModelInfo) -> bool:

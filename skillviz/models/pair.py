@@ -114,9 +114,9 @@ class ModelPair:
 
     def problem(self, train: Encoded, selection: Encoded | None = None, autocast: torch.dtype | None = None) -> Problem:
         """What a localizer works on: this model, and examples to search and to judge regions on."""
-        searched = self.objective(train, autocast)
-        judged = None if selection is None else self.objective(selection, autocast)
-        return Problem(self.flat, self.base, self.finetuned, searched, judged)
+        search = self.objective(train, autocast)
+        select = None if selection is None else self.objective(selection, autocast)
+        return Problem(self.flat, self.base, self.finetuned, search, select)
 
     def objective(self, encoded: Encoded, autocast: torch.dtype | None = None) -> Objective:
         """Loss, gradients and class scores of the pair's model on these examples, by the pair's readout."""
@@ -137,7 +137,7 @@ class ModelPair:
         """
         if self.rest != "base":
             raise BadInput(NO_GRAFT)
-        own = {
+        provenance = {
             "base": self.base_info.identity(),
             "finetuned": self.finetuned_info.identity(),
             "readout": self.readout_name,
@@ -145,7 +145,7 @@ class ModelPair:
             "config": _head_config(self.flat.model.config),
         }
         values = dict(zip(self.table.names, self.flat.views(self.finetuned), strict=True))
-        return Graft.of(region, values, self.head(), {**own, **(header or {})})
+        return Graft.of(region, values, self.head(), {**provenance, **(header or {})})
 
     def _indices(self, state: str, region: Region | None) -> Tensor | None:
         """The region's entries where the state needs one; raises BadInput."""
@@ -295,12 +295,12 @@ def _outside(
     model: Any, table: ParameterTable, base: dict[str, Tensor], readout: str
 ) -> dict[str, tuple[Tensor, Tensor]]:
     named = dict(model.named_parameters())
-    kept = set(table.names) | set(_head_names(readout, table.model_type, named))
-    found = {}
+    inside = set(table.names) | set(_head_names(readout, table.model_type, named))
+    outside = {}
     for name, parameter in named.items():
-        if name not in kept and not torch.equal(before := base[name].to(parameter.device), parameter.data):
-            found[name] = (before, parameter.detach().clone())
-    return found
+        if name not in inside and not torch.equal(before := base[name].to(parameter.device), parameter.data):
+            outside[name] = (before, parameter.detach().clone())
+    return outside
 
 
 def _moved_notes(table: ParameterTable, base: Tensor, finetuned: Tensor, outside: Mapping[str, Any]) -> list[str]:

@@ -104,26 +104,26 @@ def preflight(
     first, second = read_info(resolve(base)), read_info(resolve(finetuned))
     if first.adapter is not None:
         raise BadModel(f"the base '{first.id}' is a LoRA adapter; give the model that it was trained on.")
-    if (refused := frozen.wrong_base(second, first)) is not None:
-        return Preflight(first, second, "", None, None, None, (refused,), ())
+    if (error := frozen.wrong_base(second, first)) is not None:
+        return Preflight(first, second, "", None, None, None, (error,), ())
     second = frozen.filled(second, first)
     errors: list[SkillvizError] = []
-    chosen = _chosen(first, second, readout, errors)
+    readout_name = _choose_readout(first, second, readout, errors)
     # an adapter's body is the base's: only its head and its low-rank pairs are its own
     body = first if second.adapter is not None else second
     labels = _labels(first, second)
-    errors += _problems(first, second, chosen, task, labels)
+    errors += _problems(first, second, readout_name, task, labels)
     table = _table(body, errors)
-    notes = tuple(_notes(first, second, chosen, task, table))
+    notes = tuple(_notes(first, second, readout_name, task, table))
     d, layers = (table.d, table.layers) if table else (None, None)
-    return Preflight(first, second, chosen, d, layers, labels, tuple(errors), notes, table)
+    return Preflight(first, second, readout_name, d, layers, labels, tuple(errors), notes, table)
 
 
-def _chosen(base: ModelInfo, finetuned: ModelInfo, asked: str | None, errors: list[SkillvizError]) -> str:
+def _choose_readout(base: ModelInfo, finetuned: ModelInfo, readout: str | None, errors: list[SkillvizError]) -> str:
     try:
         if finetuned.adapter is not None:
-            return lora.adapter_readout(finetuned, base, asked)
-        return choose_readout(finetuned, asked)
+            return lora.adapter_readout(finetuned, base, readout)
+        return choose_readout(finetuned, readout)
     except (BadInput, BadModel) as error:
         errors.append(error)
         return ""
@@ -157,13 +157,13 @@ def _labels(base: ModelInfo, finetuned: ModelInfo) -> int | None:
 
 def _table(info: ModelInfo, errors: list[SkillvizError]) -> ParameterTable | None:
     try:
-        found = graftable(info.model_type, own_shapes(info), info.config)
+        table = graftable(info.model_type, own_shapes(info), info.config)
     except BadModel as error:
         errors.append(error)
         return None
     heads = HEADS.get(info.model_type)
     prefix = f"{heads.prefix}." if heads else ""
-    return replace(found, parameters=tuple(replace(p, name=prefix + p.name) for p in found.parameters))
+    return replace(table, parameters=tuple(replace(p, name=prefix + p.name) for p in table.parameters))
 
 
 def _notes(
@@ -171,8 +171,8 @@ def _notes(
 ) -> Iterator[str]:
     if finetuned.adapter is not None:
         yield f"The fine-tuned model is a LoRA adapter of rank {finetuned.adapter.get('r')}; it is merged on load."
-    if (remark := frozen.note(finetuned, base)) is not None:
-        yield remark
+    if (note := frozen.note(finetuned, base)) is not None:
+        yield note
     if readout == "head":
         yield (
             f"{_base_head(base)} the fine-tuned model's is used in every state, also in 'pretrained'; it belongs to "
@@ -205,11 +205,11 @@ def _base_head(base: ModelInfo) -> str:
 
 def class_order(finetuned: ModelInfo, task: Task | None) -> tuple[int, ...] | None:
     """The head's output for each label of the task, where both have the same names in another order; else None."""
-    own = [name.lower() for name in _class_names(finetuned)]
-    wanted = [name.lower() for name in task.labels] if task is not None else []
-    if own == wanted or len(set(own)) != len(own) or set(own) != set(wanted):
+    head_names = [name.lower() for name in _class_names(finetuned)]
+    task_names = [name.lower() for name in task.labels] if task is not None else []
+    if head_names == task_names or len(set(head_names)) != len(head_names) or set(head_names) != set(task_names):
         return None
-    return tuple(own.index(name) for name in wanted)
+    return tuple(head_names.index(name) for name in task_names)
 
 
 def _class_names(info: ModelInfo) -> list[str]:
@@ -219,12 +219,12 @@ def _class_names(info: ModelInfo) -> list[str]:
 
 
 def _label_note(finetuned: ModelInfo, task: Task | None) -> Iterator[str]:
-    own = _class_names(finetuned)
-    plain = all(name.startswith("LABEL_") for name in own)
-    if task is not None and own and not plain and [n.lower() for n in own] != [n.lower() for n in task.labels]:
+    names = _class_names(finetuned)
+    plain = all(name.startswith("LABEL_") for name in names)
+    if task is not None and names and not plain and [n.lower() for n in names] != [n.lower() for n in task.labels]:
         how = "name" if class_order(finetuned, task) else "their order"
         yield (
-            f"The fine-tuned model names its labels {', '.join(own)}, the task {', '.join(task.labels)}; "
+            f"The fine-tuned model names its labels {', '.join(names)}, the task {', '.join(task.labels)}; "
             f"they are matched by {how}."
         )
 
@@ -259,8 +259,8 @@ def _check_architecture(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadMo
 
 def _check_floats(info: ModelInfo) -> Iterator[BadModel]:
     """Quantised weights, which have no values to copy entry by entry."""
-    found = {stored.dtype for name, stored in info.tensors.items() if BLOCK.search(name) and name.endswith("weight")}
-    strange = sorted(found - set(FLOATS))
+    dtypes = {stored.dtype for name, stored in info.tensors.items() if BLOCK.search(name) and name.endswith("weight")}
+    strange = sorted(dtypes - set(FLOATS))
     if strange or "quantization_config" in info.config:
         yield BadModel(
             f"'{info.id}' is quantised ({', '.join(strange) or 'see its configuration'}); give the model in float32, "
@@ -272,8 +272,8 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
     """Vocabulary, number of blocks, and any other tensor outside the heads that is not the same in both."""
     body = _body if base.model_type in HEADS else _in_blocks
     one, other = body(base), body(finetuned)
-    if (blocks := _blocks(one)) != (theirs := _blocks(other)):
-        yield PairMismatch(f"the base has {blocks} blocks and the fine-tuned model {theirs}.")
+    if (blocks := _blocks(one)) != (other_blocks := _blocks(other)):
+        yield PairMismatch(f"the base has {blocks} blocks and the fine-tuned model {other_blocks}.")
         return
     missing = sorted(one.keys() ^ other.keys())
     if missing:
@@ -296,8 +296,8 @@ def _check_shapes(base: ModelInfo, finetuned: ModelInfo) -> Iterator[BadModel]:
 def _check_tying(base: ModelInfo, finetuned: ModelInfo, readout: str) -> Iterator[BadModel]:
     """A base with an output matrix of its own beside a fine-tuned model that has none."""
     heads = HEADS.get(base.model_type)
-    own = heads is not None and any(name in own_shapes(base) for name in heads.output)
-    if readout != "head" and own and not is_tied(base) and is_tied(finetuned):
+    has_output = heads is not None and any(name in own_shapes(base) for name in heads.output)
+    if readout != "head" and has_output and not is_tied(base) and is_tied(finetuned):
         yield PairMismatch(
             "the fine-tuned model ties its output matrix to the embedding and the base does not; the pair does not fit."
         )
@@ -365,8 +365,8 @@ def _in_blocks(info: ModelInfo) -> dict[str, tuple[int, ...]]:
     Of a family that is not in the table neither the body's prefix nor the names of its heads are known, so
     nothing else can be compared by name; loading tells the rest.
     """
-    found = {name: re.search(UNKNOWN.block, name) for name in info.shapes}
-    return {name[at.start() :].lstrip("."): info.shapes[name] for name, at in found.items() if at}
+    matches = {name: re.search(UNKNOWN.block, name) for name in info.shapes}
+    return {name[at.start() :].lstrip("."): info.shapes[name] for name, at in matches.items() if at}
 
 
 def _blocks(body: dict[str, tuple[int, ...]]) -> int:

@@ -48,8 +48,8 @@ def vocabulary_size(folder: Path) -> int | None:
         content = _read(folder / TOKENIZER_FILE)
         vocabulary = (content.get("model") or {}).get("vocab") or {}
         # unigram models list [piece, score]; the others map piece to id
-        own = len(vocabulary) if isinstance(vocabulary, list) else 1 + max(vocabulary.values(), default=-1)
-        return max([own, *(1 + int(token["id"]) for token in content.get("added_tokens") or [])])
+        size = len(vocabulary) if isinstance(vocabulary, list) else 1 + max(vocabulary.values(), default=-1)
+        return max([size, *(1 + int(token["id"]) for token in content.get("added_tokens") or [])])
     if (folder / "vocab.txt").is_file():
         return len((folder / "vocab.txt").read_text(encoding="utf-8").splitlines())
     return None
@@ -116,10 +116,10 @@ class _LightTokenizer:
 def _positions(folder: Path) -> int | None:
     """Tokens that fit into the folder's model, None where its configuration does not say."""
     config = _read(folder / "config.json") if (folder / "config.json").is_file() else {}
-    found = next((int(config[key]) for key in POSITIONS if isinstance(config.get(key), int)), None)
-    if found is None or config.get("model_type") not in OFFSET:
-        return found
-    return found - int(config.get("pad_token_id") or 1) - 1
+    positions = next((int(config[key]) for key in POSITIONS if isinstance(config.get(key), int)), None)
+    if positions is None or config.get("model_type") not in OFFSET:
+        return positions
+    return positions - int(config.get("pad_token_id") or 1) - 1
 
 
 def _content(path: Path) -> Any:

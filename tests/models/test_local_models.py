@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.models import local_models as shelves
-from skillviz.models.local_models import ENVIRONMENT, roots, shelf
+from skillviz.models import local_models
+from skillviz.models.local_models import ENVIRONMENT, find_models, roots
 from tests.test_torch_free import heavy_after
 
 
@@ -24,14 +24,14 @@ def model(folder: Path, adapter: bool = False, **config: object) -> Path:
 
 
 def names(root: Path, **bounds: int) -> list[str]:
-    return [found.name for found in shelf([root], **bounds).models]
+    return [model.name for model in find_models([root], **bounds).models]
 
 
 def test_finds_models_and_adapters_with_what_a_reader_must_know(tmp_path: Path) -> None:
     model(tmp_path / "b" / "tuned")
     model(tmp_path / "a", model_type="gpt2")
     model(tmp_path / "lora", adapter=True, base_model_name_or_path="org/base")
-    first, lora, tuned = sorted(shelf([tmp_path]).models, key=lambda found: found.name.rpartition("/")[2])
+    first, lora, tuned = sorted(find_models([tmp_path]).models, key=lambda model: model.name.rpartition("/")[2])
     assert (first.name, first.model_type, first.bytes, first.is_adapter) == ("a", "gpt2", 5, False)
     assert (tuned.name, tuned.source) == ("b/tuned", str(tmp_path / "b" / "tuned"))
     assert lora.is_adapter and lora.base == "org/base"
@@ -42,7 +42,7 @@ def test_passes_over_what_could_not_be_loaded(tmp_path: Path) -> None:
     model(tmp_path / "pickled").joinpath("model.safetensors").rename(tmp_path / "pickled" / "pytorch_model.bin")
     (model(tmp_path / "bare") / "config.json").unlink()
     (model(tmp_path / "broken") / "config.json").write_text("{")
-    assert names(tmp_path) == [] and shelf([tmp_path / "nowhere"]).models == ()
+    assert names(tmp_path) == [] and find_models([tmp_path / "nowhere"]).models == ()
 
 
 def test_is_bounded_in_depth_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,10 +51,10 @@ def test_is_bounded_in_depth_and_number(tmp_path: Path, monkeypatch: pytest.Monk
         model(tmp_path / f"m{number}")
     assert names(tmp_path, depth=2) == [f"m{n}" for n in range(5)]
     assert "a/b/c" in names(tmp_path, depth=3)
-    assert len(names(tmp_path, most=3)) == 3 and shelf([tmp_path], most=3).is_cut
-    assert not shelf([tmp_path]).is_cut
-    monkeypatch.setattr(shelves, "LOOKED_AT", 2)
-    assert shelf([tmp_path]).is_cut
+    assert len(names(tmp_path, most=3)) == 3 and find_models([tmp_path], most=3).is_cut
+    assert not find_models([tmp_path]).is_cut
+    monkeypatch.setattr(local_models, "LOOKED_AT", 2)
+    assert find_models([tmp_path]).is_cut
 
 
 def test_a_circle_of_links_ends(tmp_path: Path) -> None:
@@ -69,9 +69,9 @@ def test_the_hubs_cache_shows_the_hubs_names(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_the_project_is_named_from_its_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelves, "project_root", lambda: tmp_path)
+    monkeypatch.setattr(local_models, "project_root", lambda: tmp_path)
     model(tmp_path / "models" / "mine")
-    assert [found.source for found in shelf([tmp_path / "models"]).models] == ["models/mine"]
+    assert [model.source for model in find_models([tmp_path / "models"]).models] == ["models/mine"]
 
 
 def test_the_roots_are_those_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

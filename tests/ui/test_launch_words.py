@@ -6,7 +6,7 @@ import pytest
 
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
-from skillviz.models.local_models import Found
+from skillviz.models.local_models import LocalModel
 from skillviz.runs.estimate import Estimate
 from skillviz.runs.spec import RunSpec
 from skillviz.ui.pages.launch import words
@@ -79,5 +79,5 @@ def test_a_size_as_the_papers_is_not_remarked_on() -> None:
 
 
 def test_models_in_a_box() -> None:
-    assert words.model(Found("s", "minilm", "/r", "bert", 87 * 2**20)) == "minilm (bert, 87 MiB)"
-    assert words.model(Found("s", "x", "/r", "", 2**31, base="org/b")) == "x (adapter, 2.0 GiB)"
+    assert words.model(LocalModel("s", "minilm", "/r", "bert", 87 * 2**20)) == "minilm (bert, 87 MiB)"
+    assert words.model(LocalModel("s", "x", "/r", "", 2**31, base="org/b")) == "x (adapter, 2.0 GiB)"

@@ -43,7 +43,7 @@ class TaskSequence:
         self.settings = [request.config.settings(request.default_steps(task)) for task in request.tasks]
         self.data = request.training_data()
         self.models = open_shared(request.base, request.tasks, self.settings[0], request.device)
-        self.regions = [chosen.region for chosen in request.regions]
+        self.regions = [trained.region for trained in request.regions]
         self.attempts: list[Attempt] = []
         self.scores: dict[str, dict[str, float]] = {}
         self.notes: dict[str, None] = {}
@@ -117,8 +117,8 @@ class TaskSequence:
 
     def _free(self, stage: int) -> Region:
         """The entries of the stage's region that no earlier stage owns."""
-        own = self.regions[stage - 1]
-        return own - union(self.regions[: stage - 1]) if stage > 1 else own
+        region = self.regions[stage - 1]
+        return region - union(self.regions[: stage - 1]) if stage > 1 else region
 
     def _record(self, stage: int, number: int) -> dict[str, Any]:
         return {
@@ -127,7 +127,7 @@ class TaskSequence:
             "learned_in_stage": number,
             "tasks": [data.task.name for data in self.data],
             "optimizer": self.request.config.optimizer or "sgd",
-            **({"regions": [chosen.record() for chosen in self.request.regions[:stage]]} if self.regions else {}),
+            **({"regions": [trained.record() for trained in self.request.regions[:stage]]} if self.regions else {}),
         }
 
     def _note(self, stage: int, number: int) -> str:

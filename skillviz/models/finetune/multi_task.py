@@ -33,7 +33,7 @@ class MultiTaskTrainer:
 def train(request: FineTuning, folder: Path) -> Finetuned:
     """A model for each task in `folder`/<task name>: one body, and with the head readout a head of its own for each.
 
-    Steps default to the sum of the tasks' own, and the check with the best mean validation metric is kept. A task's
+    Steps default to the sum of the tasks' own; the check with the best mean validation metric is kept. A task's
     training set loses the texts of another's test or validation set.
     """
     points = request.config.points(sum(map(request.default_steps, request.tasks)))
@@ -43,13 +43,15 @@ def train(request: FineTuning, folder: Path) -> Finetuned:
     def attempt(settings: TrainingSettings, on_step: OnStep) -> Attempt:
         started = time.perf_counter()
         models = open_shared(request.base, request.tasks, settings, request.device)
-        trainers = [Trainer(model, own, settings) for model, own in zip(models, data, strict=True)]
+        trainers = [Trainer(model, task_data, settings) for model, task_data in zip(models, data, strict=True)]
         together = MultiTaskTrainer(trainers, settings.seed)
         steps = descend(trained_together(models), settings, together.backward, together.check)
         history = run_steps(steps, on_step)
         for model in models:
             model.finish()
-        values = [scores(model, own)[own.task.metric] for model, own in zip(models, data, strict=True)]
+        values = [
+            scores(model, task_data)[task_data.task.metric] for model, task_data in zip(models, data, strict=True)
+        ]
         seconds = time.perf_counter() - started
         return Attempt(settings, models, history, best_of(history).step, float(np.mean(values)), seconds)
 
@@ -58,10 +60,10 @@ def train(request: FineTuning, folder: Path) -> Finetuned:
     others = {"tasks": names, "optimizer": request.config.optimizer or "sgd", "mean_validation": best.value}
     note = f"One body was trained on {len(names)} tasks: {', '.join(names)}; a classification head is the task's own."
     reports = {
-        own.task.name: request.write(
-            folder / own.task.name, model, own, best, grid=result.points, others=others, notes=(note,)
+        task_data.task.name: request.write(
+            folder / task_data.task.name, model, task_data, best, grid=result.points, others=others, notes=(note,)
         )
-        for model, own in zip(best.models, data, strict=True)
+        for model, task_data in zip(best.models, data, strict=True)
     }
     last = reports[names[-1]]
     return Finetuned(

@@ -148,11 +148,11 @@ class DataSettings:
 
 def split_settings(values: Mapping[str, Any]) -> tuple[TrainingConfig, DataSettings]:
     """The two settings that these values belong to, by name; None leaves the default. Raises TypeError for others."""
-    given = {name: value for name, value in values.items() if value is not None}
+    values = {name: value for name, value in values.items() if value is not None}
     training = {field.name for field in fields(TrainingConfig)}
     return (
-        TrainingConfig(**{name: value for name, value in given.items() if name in training}),
-        DataSettings(**{name: value for name, value in given.items() if name not in training}),
+        TrainingConfig(**{name: value for name, value in values.items() if name in training}),
+        DataSettings(**{name: value for name, value in values.items() if name not in training}),
     )
 
 

@@ -50,10 +50,10 @@ def training_data(tasks: Sequence[Task], settings: DataSettings, readout: str) -
     return [
         TrainingData(
             task,
-            _without(task, own, set().union(*(texts for j, texts in enumerate(evaluated) if j != i))),
+            _without(task, splits[i], set().union(*(texts for j, texts in enumerate(evaluated) if j != i))),
             readout,
         )
-        for i, (task, own) in enumerate(zip(tasks, splits, strict=True))
+        for i, task in enumerate(tasks)
     ]
 
 

@@ -12,9 +12,8 @@ import streamlit as st
 from skillviz.errors import SkillvizError
 from skillviz.jobs.devices import Device
 from skillviz.jobs.devices import devices as devices_now
-from skillviz.models import local_models as shelves
 from skillviz.models import preflight as headers
-from skillviz.models.local_models import Shelf
+from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
 from skillviz.runs.estimate import Facts, facts_of
 from skillviz.runs.spec import RunSpec
@@ -47,9 +46,9 @@ def tasks_in(folder: Path) -> tuple[Task, ...]:
     return _tasks(files, _times(*files))
 
 
-def shelf() -> Shelf:
-    """The models under the folders that `shelf.roots` names."""
-    return _shelf(tuple(map(str, shelves.roots())))
+def shelf() -> LocalModels:
+    """The models under the folders that `local_models.roots` names."""
+    return _shelf(tuple(map(str, roots())))
 
 
 def devices() -> list[Device]:
@@ -121,8 +120,8 @@ def _vocabulary(path: str, times: tuple[int, ...]) -> frozenset[str]:
 
 
 @st.cache_data(show_spinner=False, max_entries=4, ttl=SHELF_SECONDS)
-def _shelf(places: tuple[str, ...]) -> Shelf:
-    return shelves.shelf([Path(place) for place in places])
+def _shelf(places: tuple[str, ...]) -> LocalModels:
+    return find_models([Path(place) for place in places])
 
 
 @st.cache_data(show_spinner=False, max_entries=2, ttl=DEVICE_SECONDS)

@@ -9,7 +9,7 @@ from typing import Any
 from skillviz.core import formats
 from skillviz.core.localizers.table import LOCALIZERS, Localizer, Value
 from skillviz.errors import BadInput
-from skillviz.models.local_models import Found
+from skillviz.models.local_models import LocalModel
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.estimate import Estimate
 from skillviz.runs.spec import RunSpec
@@ -63,7 +63,7 @@ def trial(counts: Mapping[str, int], caps: Mapping[str, int]) -> str:
     return f"Uses {formats.listed(words, 3)} examples: too few for a claim, enough to see that everything works."
 
 
-def model(found: Found) -> str:
+def model(found: LocalModel) -> str:
     """A model of this machine in a box: `minilm-l6 (bert, 87 MiB)`."""
     kind = "adapter" if found.is_adapter else found.model_type or "unknown family"
     return f"{found.name} ({kind}, {formats.byte_size(found.bytes)})"
