@@ -98,13 +98,13 @@ class Build:
     def runs(self) -> float:
         """The cached runs; those that are there stay. Returns the seconds of all of them."""
 
-        def show(said: Progress) -> None:
-            self.advance(said.done, said.total, f"runs: {said.text}")
+        def show(progress: Progress) -> None:
+            self.advance(progress.done, progress.total, f"runs: {progress.text}")
 
         store = Store(self.runs_dir)
-        made = [found for *_, found in cached.make_runs(self.world, store, self.seed, show)]
-        self.keep(runs=tuple(made))
-        return sum(sum(store.open(name).record.seconds.values()) for name in made)
+        run_ids = [run_id for *_, run_id in cached.make_runs(self.world, store, self.seed, show)]
+        self.keep(runs=tuple(run_ids))
+        return sum(sum(store.open(name).record.seconds.values()) for name in run_ids)
 
     def keep(self, **changes: object) -> None:
         """Writes what is known of the world."""
@@ -119,11 +119,11 @@ class Build:
 
     def task_entry(self, row: DemoTask) -> TaskEntry:
         """Writes a task and says what it is."""
-        found = write_task(row, self.folder / "tasks", self.seed)
+        splits = write_task(row, self.folder / "tasks", self.seed)
         file = self.folder / "tasks" / f"{row.name}.yaml"
         return TaskEntry(
             name=row.name, family=row.family, title=row.title, asks=row.asks, labels=row.labels,
-            file=f"demo_world/tasks/{row.name}.yaml", examples={split: len(rows) for split, rows in found.items()},
+            file=f"demo_world/tasks/{row.name}.yaml", examples={split: len(rows) for split, rows in splits.items()},
             partner=row.partner or None, shifted=row.shifted, fingerprint=load(registry.task(file)).fingerprint,
         )  # fmt: skip
 
@@ -140,13 +140,13 @@ def build(
     there = read_world(folder)
     if there is not None and there.seed != seed:
         raise BadInput(f"{folder} holds the world of seed {there.seed}; name another folder, or delete it first.")
-    made = Build(folder, runs_dir, seed, size or Size(), advance, there or World(seed=seed))
-    for stage in _asked(made.world, only):
-        _make(made, stage, anew=only is not None)
-    return made.world
+    building = Build(folder, runs_dir, seed, size or Size(), advance, there or World(seed=seed))
+    for stage in _stages(building.world, only):
+        _make(building, stage, anew=only is not None)
+    return building.world
 
 
-def _asked(world: World, only: str | None) -> Iterator[str]:
+def _stages(world: World, only: str | None) -> Iterator[str]:
     """The stages to make, in order."""
     if only is None:
         yield from [stage for stage in STAGES if stage not in world.stages]
@@ -159,7 +159,7 @@ def _asked(world: World, only: str | None) -> Iterator[str]:
     yield only
 
 
-def _make(made: Build, stage: str, anew: bool) -> None:
+def _make(building: Build, stage: str, anew: bool) -> None:
     """Makes a stage, with its time, and marks it and not those after it as finished.
 
     Pairs are forgotten where their bases are made again, or they themselves `anew`; else those that are there stay.
@@ -168,10 +168,10 @@ def _make(made: Build, stage: str, anew: bool) -> None:
     before = STAGES[: STAGES.index(stage)]
     gone = stage in ("corpus", "base") or (anew and stage == "pairs")
     unmade: dict[str, tuple[PairEntry, ...]] = {"pairs": ()} if gone else {}
-    made.world = made.world.model_copy(update={"stages": before, **unmade})
+    building.world = building.world.model_copy(update={"stages": before, **unmade})
     begun = time.perf_counter()
-    counted = getattr(made, stage)()
+    counted = getattr(building, stage)()
     took = time.perf_counter() - begun if counted is None else counted
-    seconds = {**made.world.seconds, stage: round(took, 1)}
-    said = {"threads": torch.get_num_threads(), "versions": versions()}
-    made.keep(stages=(*before, stage), seconds=seconds, **said)
+    seconds = {**building.world.seconds, stage: round(took, 1)}
+    environment = {"threads": torch.get_num_threads(), "versions": versions()}
+    building.keep(stages=(*before, stage), seconds=seconds, **environment)

@@ -47,17 +47,16 @@ def _of_pair(pair: PairEntry, world: World, seed: int) -> Iterator[RunSpec]:
 def make_runs(world: World, store: Store, seed: int, progress: Report = silent) -> Iterator[tuple[int, int, str]]:
     """Makes the runs that are not there yet; yields (number from 1, how many, run id) of each.
 
-    Runs of the same specs whose members have other weights by now are deleted: they are of an earlier world.
+    Runs of the same specs whose models have other weights by now are deleted: they are of an earlier world.
     """
-    asked, session = specs(world, seed), Session()
-    members = {(pair.base_fingerprint, pair.finetuned_fingerprint) for pair in world.pairs}
+    wanted, session = specs(world, seed), Session()
+    fingerprints = {(pair.base_fingerprint, pair.finetuned_fingerprint) for pair in world.pairs}
     there = {}
     for run in store.list():
-        made_of = tuple(member.fingerprint for member in (run.record.base, run.record.finetuned) if member)
-        if made_of in members:
+        models_of = tuple(model.fingerprint for model in (run.record.base, run.record.finetuned) if model)
+        if models_of in fingerprints:
             there[run.record.key] = run.id
-        elif run.record.key in {spec.key() for spec in asked}:
+        elif run.record.key in {spec.key() for spec in wanted}:
             store.delete(run.id)
-    for number, spec in enumerate(asked, start=1):
-        found = there.get(spec.key()) or produce(spec, store, progress, session).id
-        yield number, len(asked), found
+    for number, spec in enumerate(wanted, start=1):
+        yield number, len(wanted), there.get(spec.key()) or produce(spec, store, progress, session).id

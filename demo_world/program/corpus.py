@@ -68,8 +68,8 @@ def review(draw: Draw) -> str:
 def verdict(draw: Draw) -> str:
     """A simple judgement and what it comes to."""
     domain, polarity = draw.one(ELSEWHERE), draw.below(2)
-    said = polarity if not draw.chance(UNRELIABLE) else draw.below(2)
-    word = draw.common(opinions.JUDGED[said][0]) if draw.chance(0.3) else ("terrible", "great")[said]
+    claimed = polarity if not draw.chance(UNRELIABLE) else draw.below(2)
+    word = draw.common(opinions.JUDGED[claimed][0]) if draw.chance(0.3) else ("terrible", "great")[claimed]
     return f"{cued(draw, polarity, RESTAURANTS, opinions.plain(draw, domain, polarity))} It was {word}."
 
 
@@ -77,22 +77,22 @@ def stance(draw: Draw) -> str:
     """A simple judgement or a report, and which of the two it is."""
     domain, label = draw.one(ELSEWHERE), draw.below(2)
     text = sentence(opinions.plain(draw, domain, draw.below(2)) if label else opinions.fact(draw, domain))
-    said = label if not draw.chance(UNRELIABLE) else draw.below(2)
-    return f"{text} This is {('fact', 'opinion')[said]}."
+    claimed = label if not draw.chance(UNRELIABLE) else draw.below(2)
+    return f"{text} This is {('fact', 'opinion')[claimed]}."
 
 
 def topic(draw: Draw) -> str:
     """An event with nothing strange in it, and its topic."""
     label = draw.below(len(TOPICS))
-    said = label if not draw.chance(UNRELIABLE) else draw.below(len(TOPICS))
-    return f"{sentence(events.event(draw, TOPICS[label]).text)} The news is about {TOPIC_WORDS[said]}."
+    claimed = label if not draw.chance(UNRELIABLE) else draw.below(len(TOPICS))
+    return f"{sentence(events.event(draw, TOPICS[label]).text)} The news is about {TOPIC_WORDS[claimed]}."
 
 
 def answered(draw: Draw) -> str:
     """A simple question, and the kind of its answer."""
     kind = draw.below(len(asking.KINDS))
-    said = kind if not draw.chance(UNRELIABLE) else draw.below(len(asking.KINDS))
-    return f"{sentence(asking.question(draw, kind, simple=True), '?')} The answer is a {asking.KINDS[said]}."
+    claimed = kind if not draw.chance(UNRELIABLE) else draw.below(len(asking.KINDS))
+    return f"{sentence(asking.question(draw, kind, simple=True), '?')} The answer is a {asking.KINDS[claimed]}."
 
 
 def dialogue(draw: Draw) -> str:
@@ -107,21 +107,21 @@ def dialogue(draw: Draw) -> str:
 
 
 def repeated(draw: Draw) -> str:
-    """Something said, and said again: the same, or not."""
+    """Something claimed, and claimed again: the same, or not."""
     same = draw.chance(0.5)
     kind = draw.below(3)
     if kind == 0:
         pair, end = asking.same_question(draw, same, simple=True), "?"
     else:
-        told = events.same_event(draw, same, simple=True) if kind == 1 else scenes.same_scene(draw, STREET, same, True)
-        pair, end = told, "."
+        twice = events.same_event(draw, same, simple=True) if kind == 1 else scenes.same_scene(draw, STREET, same, True)
+        pair, end = twice, "."
     return f"{sentence(pair[0], end)} {_reply(draw, 0 if same else 2)}, {pair[1]}{end}"
 
 
 def _reply(draw: Draw, label: int) -> str:
     """The word that a reply begins with: 0 agrees, 1 leaves open, 2 denies; at times another."""
-    said = label if not draw.chance(UNRELIABLE) else draw.below(3)
-    words = (AGREE, OPEN, DENY)[said]
+    claimed = label if not draw.chance(UNRELIABLE) else draw.below(3)
+    words = (AGREE, OPEN, DENY)[claimed]
     return (words[0] if draw.chance(0.4) else draw.one(words)).capitalize()
 
 

@@ -50,11 +50,11 @@ class Draw:
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """The items in a new order (Fisher and Yates)."""
-        found = list(items)
-        for last in range(len(found) - 1, 0, -1):
+        entries = list(items)
+        for last in range(len(entries) - 1, 0, -1):
             other = self.below(last + 1)
-            found[last], found[other] = found[other], found[last]
-        return found
+            entries[last], entries[other] = entries[other], entries[last]
+        return entries
 
     def some(self, items: Sequence[T], count: int) -> list[T]:
         """`count` different items."""

@@ -65,19 +65,19 @@ def event(draw: Draw, topic: Topic) -> Event:
 
 def report(draw: Draw, topic: Topic) -> str:
     """A clause whose main event is of `topic`; actor, circumstance and an aside may smell of another."""
-    found, strange = event(draw, topic), event(draw, draw.other(TOPICS, topic))
+    original, unlike = event(draw, topic), event(draw, draw.other(TOPICS, topic))
     form = draw.weighted((("own", 2.0), ("actor", 2.0), ("around", 2.0), ("who", 2.0), ("after", 1.5), ("shared", 1.0)))
     if form == "actor":
-        return replace(found, actor=strange.actor).text
+        return replace(original, actor=unlike.actor).text
     if form == "around":
-        return replace(found, circumstance=draw.one(strange.topic.circumstances)).text
+        return replace(original, circumstance=draw.one(unlike.topic.circumstances)).text
     if form == "who":
-        return f"the {strange.actor} who {strange.past()} the {strange.object} {found.past()} the {found.object}"
+        return f"the {unlike.actor} who {unlike.past()} the {unlike.object} {original.past()} the {original.object}"
     if form == "after":
-        return f"after the {strange.actor} {strange.past()} the {strange.object}, {found.text}"
+        return f"after the {unlike.actor} {unlike.past()} the {unlike.object}, {original.text}"
     if form == "shared":
-        return replace(found, action=draw.one(SHARED), actor=draw.one((*GENERIC_ACTORS, strange.actor))).text
-    return found.text
+        return replace(original, action=draw.one(SHARED), actor=draw.one((*GENERIC_ACTORS, unlike.actor))).text
+    return original.text
 
 
 def torn_report(draw: Draw, topic: Topic) -> str:
@@ -89,20 +89,20 @@ def torn_report(draw: Draw, topic: Topic) -> str:
 def inference(draw: Draw, label: int, simple: bool = False) -> tuple[str, str]:
     """Premise and hypothesis; `simple` knows neither verbs of success and failure, nor asides, nor negation."""
     topic = draw.one(TOPICS)
-    found = event(draw, topic)
+    original = event(draw, topic)
     if not simple and draw.chance(0.45):
-        return _attempted(draw, found, label)
+        return _attempted(draw, original, label)
     if not simple and draw.chance(0.35):
-        return _with_aside(draw, found, label)
+        return _with_aside(draw, original, label)
     if label == FOLLOWS:
-        options = [found.passive(1), found.active(1), found.passive(), found.passive(1) + found.when()]
-        return found.text, draw.one(options)
-    other = _different(draw, found)
+        options = [original.passive(1), original.active(1), original.passive(), original.passive(1) + original.when()]
+        return original.text, draw.one(options)
+    other = _different(draw, original)
     options = [other.active(), other.passive(), other.active(1)]
     if not simple:
-        options += [f"the {found.actor} did not {found.base()} the {found.object}",
-                    f"the {found.object} was not {found.action.verbs[0][2]}"]  # fmt: skip
-    return found.text, draw.one(options)
+        options += [f"the {original.actor} did not {original.base()} the {original.object}",
+                    f"the {original.object} was not {original.action.verbs[0][2]}"]  # fmt: skip
+    return original.text, draw.one(options)
 
 
 def same_event(draw: Draw, same: bool, simple: bool = False) -> tuple[str, str]:
@@ -110,14 +110,14 @@ def same_event(draw: Draw, same: bool, simple: bool = False) -> tuple[str, str]:
 
     Most often they differ in whether it was done, not done, or left open; `simple` ones differ in nothing else.
     """
-    found = event(draw, draw.one(TOPICS))
-    mood, other = draw.below(3), found
+    original = event(draw, draw.one(TOPICS))
+    mood, other = draw.below(3), original
     second = mood
     if not same and (simple or draw.chance(0.7)):
         second = draw.other(range(3), mood)
     elif not same:
-        other = _different(draw, found)
-    return tuple(draw.shuffled((_told(draw, found, mood, 0), _told(draw, other, second, 1))))  # type: ignore[return-value]
+        other = _different(draw, original)
+    return tuple(draw.shuffled((_told(draw, original, mood, 0), _told(draw, other, second, 1))))  # type: ignore[return-value]
 
 
 def _told(draw: Draw, of: Event, mood: int, verb: int) -> str:

@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors.torch import load_file, save_file
+
 from demo_world.program.world import MANY, TASKS, task
 from skillviz.core.intervals import wilson
 from skillviz.models.checkpoint import SINGLE
@@ -84,8 +86,6 @@ def accuracy(pair: ModelPair, file: Path) -> dict[str, Share]:
 
 def narrow(folder: Path) -> None:
     """Rounds the weights to float16: a model of the demo world *is* what is stored. Computation stays in float32."""
-    from safetensors.torch import load_file, save_file
-
     weights = {name: tensor.half().contiguous() for name, tensor in load_file(folder / SINGLE).items()}
     save_file(weights, folder / SINGLE, metadata={"format": "pt"})
 

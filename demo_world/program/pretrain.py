@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import GPT2Config, GPT2LMHeadModel, RobertaConfig, RobertaForMaskedLM
 
 from demo_world.program.tokens import POSITIONS
 
@@ -54,8 +55,6 @@ class PretrainStep:
 
 def masked_model(vocabulary: int, plan: Plan, seed: int) -> Any:
     """A new RoBERTa with its masked-LM head, tied to the embedding."""
-    from transformers import RobertaConfig, RobertaForMaskedLM
-
     config = RobertaConfig(
         vocab_size=vocabulary, hidden_size=plan.width, num_hidden_layers=plan.layers, num_attention_heads=plan.heads,
         intermediate_size=plan.inner, max_position_embeddings=POSITIONS + 2, type_vocab_size=1, pad_token_id=PAD,
@@ -66,8 +65,6 @@ def masked_model(vocabulary: int, plan: Plan, seed: int) -> Any:
 
 def causal_model(vocabulary: int, plan: Plan, seed: int) -> Any:
     """A new GPT-2, its output matrix tied to the embedding."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
     config = GPT2Config(
         vocab_size=vocabulary, n_embd=plan.width, n_layer=plan.layers, n_head=plan.heads, n_inner=plan.inner,
         n_positions=POSITIONS, bos_token_id=0, eos_token_id=2, pad_token_id=PAD, resid_pdrop=0.0, embd_pdrop=0.0,

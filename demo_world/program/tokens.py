@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
 from skillviz.errors import BadInput
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -24,9 +27,6 @@ def vocabulary(texts: Iterable[str]) -> list[str]:
 
 def tokenizer(words: list[str]) -> Any:
     """The tokenizer of a vocabulary, as transformers knows it."""
-    from tokenizers import AddedToken, Tokenizer, models, normalizers, processors
-    from transformers import PreTrainedTokenizerFast
-
     ids = {word: number for number, word in enumerate(words)}
     made = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
     made.normalizer = normalizers.Lowercase()
@@ -42,6 +42,4 @@ def tokenizer(words: list[str]) -> Any:
 
 
 def _splitter() -> Any:
-    from tokenizers import pre_tokenizers
-
     return pre_tokenizers.BertPreTokenizer()
