@@ -128,6 +128,17 @@ def paired_differences(
     ]
 
 
+def relative_gain(grafted: ArrayLike, pretrained: ArrayLike, finetuned: ArrayLike) -> Floats:
+    """(P_gamma - P_0) / (P_1 - P_0), elementwise (paper, Eq. 5); below 0 and above 1 are possible.
+
+    NaN where fine-tuning gains nothing (P_1 <= P_0): there is nothing to have a share of. In the paper P_1 is the
+    multi-task model and P_0 the pre-trained one.
+    """
+    values = np.broadcast_arrays(*(np.asarray(p, dtype=np.float64) for p in (grafted, pretrained, finetuned)))
+    gained = values[2] - values[1]
+    return np.divide(values[0] - values[1], gained, out=np.full(gained.shape, np.nan), where=gained > 0)
+
+
 def recovered_gain(
     grafted: ArrayLike,
     pretrained: ArrayLike,
@@ -145,12 +156,7 @@ def recovered_gain(
     little the ratio hardly means anything, and the interval is wide.
     """
     of = [statistic(metric, *checked(z, labels), positive) for z in (grafted, pretrained, finetuned)]
-    return _interval(of, len(np.asarray(labels)), lambda v: _gains(*v), resamples, seed, level)
-
-
-def _gains(value: Floats, pretrained: Floats, finetuned: Floats) -> Floats:
-    gained = finetuned - pretrained
-    return np.divide(value - pretrained, gained, out=np.full(len(gained), np.nan), where=gained > 0)
+    return _interval(of, len(np.asarray(labels)), lambda v: relative_gain(*v), resamples, seed, level)
 
 
 def _interval(

@@ -21,8 +21,6 @@ from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
-PUBLISHED_LR = 1e7
-
 
 @dataclass(frozen=True)
 class PurifyOptions:

@@ -128,12 +128,3 @@ def f1_of(outcome_counts: Floats) -> Floats:
 def f1(logits: ArrayLike, labels: ArrayLike, positive: int = 1) -> float:
     """F1 of the positive class: harmonic mean of precision and recall; NaN where it is never seen or said."""
     return float(f1_of(outcomes(logits, labels, positive).sum(axis=0)))
-
-
-def relative_gain(value: float, pretrained: float, finetuned: float) -> float:
-    """(value - pretrained) / (finetuned - pretrained) (paper, Eq. 5): 0 pre-trained, 1 fine-tuned.
-
-    May be negative or above 1; NaN ("n/a") where fine-tuning changed nothing.
-    """
-    gained = finetuned - pretrained
-    return (value - pretrained) / gained if gained else float("nan")

@@ -96,7 +96,7 @@ def bootstrap_regions(
     solved again from the whole's solution, to the same tolerance. An example is in both of two samples with chance
     0.4, so their regions agree more than those of two data sets would.
     """
-    from skillviz.core.localizers.resampled import linearization
+    from skillviz.core.localizers.linearized import linearization
     from skillviz.core.localizers.table import LinearizedOptions
 
     begun = perf_counter()

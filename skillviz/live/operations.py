@@ -32,7 +32,7 @@ from skillviz.runs.record import TaskNote
 from skillviz.runs.session import expanded
 from skillviz.runs.transfer import LabelMap, Other, other_examples, training_texts
 from skillviz.runs.wise import on_path, wise_tables
-from skillviz.studies.several import Scored, relative_gain
+from skillviz.studies.several import Scored, mean_relative_gain
 from skillviz.studies.stages import Answers, estimate
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
@@ -366,7 +366,7 @@ def union(request: PairRequest, region: Expression, among: Sequence[str] = (), s
     ids = np.array(rest.ids, dtype=object)
     answers = {state: Answers(note, ids, rest.labels, z.astype(np.float64)) for state, z in logits.items()}
     ends = Scored(note, rest.labels, logits["pretrained"], logits["finetuned"])
-    gain = relative_gain(ends, [logits["grafted"]])
+    gain = mean_relative_gain(ends, [logits["grafted"]])
     return {
         "task": request.task.name, "metric": note.metric, "size": chosen.size, "share": chosen.share, "n": len(rows),
         "left_out": len(encoded.ids) - len(rows),

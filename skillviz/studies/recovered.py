@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.core.intervals import relative_gain
 from skillviz.studies.differences import SEEDS, Side, difference
 from skillviz.studies.means import by_unit, mean_of, over_seeds, sides
 from skillviz.studies.observations import Observed
@@ -106,15 +107,14 @@ def _gains(group: Sequence[Observed], split: str) -> list[tuple[float, Side, flo
         method: _mean([one for one in checked if one.method == method], metric) for method in ("pretrained", *TUNED)
     }
     tuned = next((ends[method] for method in TUNED if np.isfinite(ends[method])), np.nan)
-    gained = tuned - ends["pretrained"]
-    if not gained > 0:
+    if not tuned > ends["pretrained"]:
         return []
     tested = {_key(side): side for side in sides(one for one in group if one.split == TEST and one.method in GRAFTS)}
     found = []
     for side in sides(one for one in checked if one.method in GRAFTS):
         if _key(side) in tested:
-            size = mean_of(one.size for one in side)
-            found.append((size, tested[_key(side)], (_mean(side, metric) - ends["pretrained"]) / gained))
+            gain = float(relative_gain(_mean(side, metric), ends["pretrained"], tuned))
+            found.append((mean_of(one.size for one in side), tested[_key(side)], gain))
     return sorted(found, key=lambda row: row[0])
 
 

@@ -20,11 +20,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from skillviz.atomic import write_file
-from skillviz.core.intervals import Interval, percentile_interval
+from skillviz.core.intervals import Interval, percentile_interval, relative_gain
 from skillviz.core.metrics import statistic
 from skillviz.core.region import Region
 from skillviz.core.resample import resampled_values
-from skillviz.core.task_unions import relative_gain as gains
 from skillviz.errors import BadInput
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote
@@ -98,7 +97,7 @@ def scored(
     return Scored(told, encoded.labels[rows], base, member, grafts)
 
 
-def relative_gain(found: Scored, graft: Sequence[np.ndarray]) -> Interval:
+def mean_relative_gain(found: Scored, graft: Sequence[np.ndarray]) -> Interval:
     """Eq. 5 of the mean over mask seeds, with a paired bootstrap interval over examples and seeds.
 
     (P_graft - P_base) / (P_member - P_base) in the task's metric; NaN where the member gains nothing. Resamples in
@@ -113,8 +112,8 @@ def relative_gain(found: Scored, graft: Sequence[np.ndarray]) -> Interval:
     whole = [float(f(np.ones((1, n)))[0]) for f in of]
     base, member, *values = resampled_values(of, n, RESAMPLES, 0)
     mean = seeds_drawn(np.stack(values), np.random.default_rng(1))
-    value = gains(np.mean(whole[2:]), whole[0], whole[1])
-    return percentile_interval(float(value), gains(mean, base, member))
+    value = relative_gain(np.mean(whole[2:]), whole[0], whole[1])
+    return percentile_interval(float(value), relative_gain(mean, base, member))
 
 
 def unions(tasks: Sequence[str], families: Mapping[str, str], most: int = 4) -> list[tuple[str, ...]]:

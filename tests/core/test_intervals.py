@@ -130,12 +130,40 @@ def test_an_undefined_metric_has_no_interval() -> None:
     assert all(math.isnan(v) for v in found)
 
 
+@pytest.mark.parametrize(
+    ("grafted", "pretrained", "finetuned", "wanted"),
+    [
+        (0.7, 0.5, 0.9, 0.5), (0.5, 0.5, 0.9, 0.0), (0.9, 0.5, 0.9, 1.0), (0.4, 0.5, 0.9, -0.25), (1.0, 0.5, 0.9, 1.25),
+        (0.801, 0.632, 0.864, 0.169 / 0.232),
+    ],
+)  # fmt: skip
+def test_relative_gain_by_hand(grafted: float, pretrained: float, finetuned: float, wanted: float) -> None:
+    assert float(intervals.relative_gain(grafted, pretrained, finetuned)) == pytest.approx(wanted)
+
+
+def test_without_a_gain_there_is_no_share_of_one() -> None:
+    found = intervals.relative_gain([0.6, 0.6, 0.75], [0.5, 0.7, 0.5], [0.5, 0.6, 1.0])
+    assert np.isnan(found[:2]).all() and found[2] == 0.5
+
+
+def test_the_interval_of_a_gain_is_paired() -> None:
+    """Three nested models; with the graft's answers in another order, as with other examples, it is much wider."""
+    hard = np.random.default_rng(0).random(400)
+    labels = np.zeros(400, dtype=np.int64)
+    grafted, pretrained, finetuned = (logits_of(np.where(hard < share, 0.9, 0.1)) for share in (0.8, 0.5, 0.9))
+    found = intervals.recovered_gain(grafted, pretrained, finetuned, labels, resamples=400)
+    mixed = np.random.default_rng(1).permutation(400)
+    apart = intervals.recovered_gain(grafted[mixed], pretrained, finetuned, labels, resamples=400)
+    assert apart.value == pytest.approx(found.value) and found.low < found.value < found.high
+    assert apart.high - apart.low > 1.2 * (found.high - found.low)
+
+
 def test_recovered_gain() -> None:
     weak, strong, labels = some(300)
     assert intervals.recovered_gain(weak, weak, strong, labels) == (0.0, 0.0, 0.0)
     assert intervals.recovered_gain(strong, weak, strong, labels) == (1.0, 1.0, 1.0)
     between = intervals.recovered_gain(weak + strong, weak, strong, labels, resamples=200)
-    expected = scores.relative_gain(*(scores.accuracy(z, labels) for z in (weak + strong, weak, strong)))
+    expected = intervals.relative_gain(*(scores.accuracy(z, labels) for z in (weak + strong, weak, strong)))
     assert between.value == pytest.approx(expected, rel=1e-12) and between.low < between.value < between.high
     assert all(math.isnan(v) for v in intervals.recovered_gain(strong, weak, weak, labels))
 

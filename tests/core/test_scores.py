@@ -90,14 +90,6 @@ def test_the_first_of_equal_logits_is_the_prediction() -> None:
     assert scores.predictions(np.array([[1.0, 1.0, 0.0], [0.0, 2.0, 2.0]])).tolist() == [0, 1]
 
 
-def test_relative_gain() -> None:
-    assert scores.relative_gain(0.801, 0.632, 0.864) == pytest.approx(0.7284, abs=1e-4)
-    assert scores.relative_gain(0.632, 0.632, 0.864) == 0.0
-    assert scores.relative_gain(0.864, 0.632, 0.864) == 1.0
-    assert scores.relative_gain(0.5, 0.632, 0.864) < 0 < 1 < scores.relative_gain(0.9, 0.632, 0.864)
-    assert math.isnan(scores.relative_gain(0.7, 0.6, 0.6))
-
-
 @pytest.mark.parametrize(
     ("logits", "labels", "says"),
     [

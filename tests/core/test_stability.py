@@ -11,7 +11,7 @@ import torch
 from scipy.stats import t as student
 
 from skillviz.core.localizers.convex import Linear, minimise
-from skillviz.core.localizers.resampled import linearization
+from skillviz.core.localizers.linearized import linearization
 from skillviz.core.localizers.table import LinearizedOptions, localizer
 from skillviz.core.overlap import chance_iou
 from skillviz.core.region import Region

@@ -21,7 +21,7 @@ from skillviz.runs.store import Store
 from skillviz.studies import several
 from skillviz.studies.paper.experiments import figure8
 from skillviz.studies.paper.experiments.figure8_passes import passes
-from skillviz.studies.several import Scored, relative_gain, unions
+from skillviz.studies.several import Scored, mean_relative_gain, unions
 from skillviz.studies.tables import check
 
 ONE, TWO = "film-sentiment", "gadget-sentiment"
@@ -114,7 +114,7 @@ def test_a_gain_is_the_paper_s_equation(results: Any) -> None:
     }
     grafts = [np.mean(r.logits("grafted")[2].argmax(axis=1) == r.logits("grafted")[1]) for r in runs[ONE].values()]
     by_hand = (np.mean(grafts) - share["pretrained"]) / (share["finetuned"] - share["pretrained"])
-    assert relative_gain(found, found.grafts[ONE, False]).value == pytest.approx(by_hand)
+    assert mean_relative_gain(found, found.grafts[ONE, False]).value == pytest.approx(by_hand)
 
 
 def test_base_and_member_have_gain_nought_and_one() -> None:
@@ -122,11 +122,11 @@ def test_base_and_member_have_gain_nought_and_one() -> None:
     labels = rng.integers(0, 2, 200)
     base, member = rng.normal(size=(200, 2)), np.eye(2)[labels] + rng.normal(scale=0.3, size=(200, 2))
     found = Scored(TaskNote(name="a", labels=("no", "yes")), labels, base, member)
-    assert relative_gain(found, [base]).value == 0.0
-    assert tuple(relative_gain(found, [member])) == (1.0, 1.0, 1.0)
-    middle = relative_gain(found, [base, member])
+    assert mean_relative_gain(found, [base]).value == 0.0
+    assert tuple(mean_relative_gain(found, [member])) == (1.0, 1.0, 1.0)
+    middle = mean_relative_gain(found, [base, member])
     assert middle.value == pytest.approx(0.5) and middle.low < 0.5 < middle.high
-    assert np.isnan(relative_gain(Scored(found.task, labels, member, member), [base]).value)
+    assert np.isnan(mean_relative_gain(Scored(found.task, labels, member, member), [base]).value)
 
 
 def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None:
@@ -137,7 +137,7 @@ def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None
         return np.stack([np.where(np.arange(n) < right * n, 1.0, -1.0), np.zeros(n)], axis=1)
 
     found = Scored(TaskNote(name="a", labels=("no", "yes")), labels, answers(0.0), answers(1.0))
-    gain = relative_gain(found, [answers(right) for right in (0.5, 0.6, 0.7)])
+    gain = mean_relative_gain(found, [answers(right) for right in (0.5, 0.6, 0.7)])
     assert gain.value == pytest.approx(0.6)
     assert gain.high - gain.low == pytest.approx(2 * 4.303 * 0.1 / np.sqrt(3), rel=0.15)
 

@@ -1,4 +1,4 @@
-"""The entries a search may switch: scores are kept for them alone."""
+"""Which entries may be chosen: a search keeps scores for the largest movers alone; a ranking may keep to the biases."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
+from skillviz.errors import BadSize
 
 
 @dataclass(frozen=True)
@@ -35,3 +36,24 @@ class Candidates:
     def movers(self, count: int) -> Tensor:
         """Places among the candidates of the `count` largest movers."""
         return top(self.tau.abs(), count)
+
+
+def allowed(problem: Problem, within: str, size: int) -> Tensor | None:
+    """Entries that may be chosen, ascending, int64; None where all may. Raises BadSize where `size` is more."""
+    if within == "all":
+        return None
+    inside = biases_of(problem)
+    if size > len(inside):
+        raise BadSize(
+            f"{size:,} is more than the {len(inside):,} biases of this model "
+            f"({len(inside) / problem.d:.3%} of its graftable parameters); choose a smaller size, or within=all."
+        )
+    return inside
+
+
+def biases_of(problem: Problem) -> Tensor:
+    """Every entry of a bias among the graftable parameters, those of LayerNorm too, ascending, int64."""
+    table = problem.table
+    ends = zip(table.parameters, table.offsets[:-1], table.offsets[1:], strict=True)
+    spans = [torch.arange(int(a), int(b)) for parameter, a, b in ends if parameter.is_bias]
+    return torch.cat(spans or [torch.empty(0, dtype=torch.long)]).to(problem.flat.device)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skillviz.core.localizers.eligible import allowed
+from skillviz.core.localizers.candidates import allowed
 from skillviz.core.localizers.record import Found, Search, State, Step, done, number
 from skillviz.core.localizers.table import SCORED_EXAMPLES, LearnedOptions, RankedOptions
 from skillviz.core.problem import Problem

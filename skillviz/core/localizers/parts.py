@@ -1,4 +1,4 @@
-"""Regions that are whole parts of the model, of their own size: all biases, whole layers, whole module kinds."""
+"""Regions that are described, not searched for, and have a size of their own: biases, layers, kinds, by hand."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from skillviz.core.localizers.eligible import biases_of
+from skillviz.core.localizers.candidates import biases_of
 from skillviz.core.localizers.record import Found, Search, State
 from skillviz.core.localizers.simple import only_step, unmoved_note
-from skillviz.core.localizers.table import EVERY, KindsOptions, LayersOptions, NoOptions
+from skillviz.core.localizers.table import EVERY, ExpressionOptions, KindsOptions, LayersOptions, NoOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
-from skillviz.core.region_expression import Recipe, region_of
+from skillviz.core.region_expression import RegionExpression, Stored, canonical, parsed, region_of
 from skillviz.errors import BadInput
 
 
@@ -31,31 +31,38 @@ def biases(problem: Problem, size: int, *, seed: int, options: NoOptions, resume
 def layers(problem: Problem, size: int, *, seed: int, options: LayersOptions, resume: State | None = None) -> Search:
     """Every graftable entry of these blocks, those that moved most first; `size` is not used (ours)."""
     if options.layers == EVERY:
-        inside, said = _described(problem, {}), f"All {problem.table.layers} blocks: the whole of what can be grafted."
-    else:
-        inside = _described(problem, {"layers": [int(number) for number in options.layers.split(",")]})
-        said = f"Whole blocks, counted from 0: {options.layers.replace(',', ', ')}."
-    return (yield from _whole(problem, inside, said, resume))
+        return (yield from _described(problem, {}, f"All {problem.table.layers} blocks: every graftable entry.", resume))
+    numbers = [int(number) for number in options.layers.split(",")]
+    note = f"Whole blocks, counted from 0: {options.layers.replace(',', ', ')}."
+    return (yield from _described(problem, {"layers": numbers}, note, resume))
 
 
 def kinds(problem: Problem, size: int, *, seed: int, options: KindsOptions, resume: State | None = None) -> Search:
     """Every graftable entry of these module kinds, those that moved most first; `size` is not used (ours)."""
     if options.kinds == EVERY:
-        inside, said = _described(problem, {}), "All module kinds: the whole of what can be grafted."
-    else:
-        inside = _described(problem, {"kinds": options.kinds.split(",")})
-        said = f"Whole module kinds: {options.kinds.replace(',', ', ')}."
-    return (yield from _whole(problem, inside, said, resume))
+        return (yield from _described(problem, {}, "All module kinds: every graftable entry.", resume))
+    note = f"Whole module kinds: {options.kinds.replace(',', ', ')}."
+    return (yield from _described(problem, {"kinds": options.kinds.split(",")}, note, resume))
 
 
-def _described(problem: Problem, recipe: Recipe) -> Tensor:
-    found = torch.from_numpy(region_of(recipe, problem.table).flat()).to(problem.flat.device)
-    if not len(found):
-        raise BadInput("this model has no graftable entry of the kinds asked for; name others, or all.")
-    return found
+def by_hand(
+    problem: Problem, size: int, *, seed: int, options: ExpressionOptions, resume: State | None = None
+) -> Search:
+    """The entries that a region expression describes, those that moved most first; `size` is not used (ours)."""
+    return (yield from _described(problem, parsed(options.recipe), "", resume, options.stored))
 
 
-def _whole(problem: Problem, inside: Tensor, said: str, resume: State | None) -> Search:
+def _described(
+    problem: Problem, expression: RegionExpression, note: str, resume: State | None, stored: Stored | None = None
+) -> Search:
+    """The region of an expression; raises BadInput where it is empty, or names what this model does not have."""
+    inside = torch.from_numpy(region_of(expression, problem.table, stored).flat()).to(problem.flat.device)
+    if not len(inside):
+        raise BadInput(f"{canonical(expression)} describes a region without entries; choose other layers, kinds or rows.")
+    return (yield from _whole(problem, inside, note, resume))
+
+
+def _whole(problem: Problem, inside: Tensor, note: str, resume: State | None) -> Search:
     """All of `inside` by movement."""
     begun = perf_counter()
     if resume is None:
@@ -64,4 +71,4 @@ def _whole(problem: Problem, inside: Tensor, said: str, resume: State | None) ->
     else:
         order = resume["order"].to(problem.flat.device)
     moved = int((problem.tau[order] != 0).sum())
-    return Found(order.cpu().numpy(), (said, *unmoved_note(moved, len(order))))
+    return Found(order.cpu().numpy(), (*([note] if note else []), *unmoved_note(moved, len(order))))

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skillviz.core.localizers.eligible import allowed
+from skillviz.core.localizers.candidates import allowed
 from skillviz.core.localizers.record import Found, Search, State, Step, number
 from skillviz.core.localizers.table import FirstOrderOptions, MovementOptions, NoOptions
 from skillviz.core.problem import Problem

@@ -524,7 +524,7 @@ LOCALIZERS: dict[str, Localizer] = {
         Localizer(
             "recipe", "by hand",
             "The layers, kinds, rows and stored regions that you name; its size is what they hold.",
-            OURS, "skillviz.core.localizers.expression:by_hand", ExpressionOptions,
+            OURS, "skillviz.core.localizers.parts:by_hand", ExpressionOptions,
             budgeted=False, nested=False, seeded=False, cost=_held(3),
             color="#D050C8", marker="triangle-left", dash="4px,2px",
         ),

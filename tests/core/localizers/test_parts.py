@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from skillviz.core.composition import makeup
-from skillviz.core.localizers.eligible import biases_of
+from skillviz.core.localizers.candidates import biases_of
 from skillviz.core.localizers.learned import learned_ranked
 from skillviz.core.localizers.table import RankedOptions, localizer
 from skillviz.core.parameters import graftable
@@ -93,7 +93,7 @@ def test_layers_and_kinds_are_whole() -> None:
     assert (chosen[["value", "key"]] == totals[["value", "key"]]).all()
     for name in ("layers", "kinds"):
         steps, whole = finish(localizer(name).search(problem, 1, seed=0, options=localizer(name).make_options({})))
-        assert len(whole.order) == problem.d and "the whole of what can be grafted" in whole.notes[0]
+        assert len(whole.order) == problem.d and "every graftable entry" in whole.notes[0]
         assert steps[0].size == problem.d
 
 

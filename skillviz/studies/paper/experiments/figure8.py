@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from skillviz.core.region import Region
-from skillviz.core.task_unions import union
 from skillviz.errors import BadInput, BadModel
 from skillviz.runs.run import Run
 from skillviz.studies import overlaps, several
@@ -141,7 +141,7 @@ def gain_rows(found: Mapping[str, Scored], chosen: Sequence[Chosen]) -> list[dic
     return [
         {
             "region": one.label, "of": "+".join(one.of), "task": task, "purified": one.purified,
-            **several.relative_gain(own, own.grafts[one.label, one.purified])._asdict(),
+            **several.mean_relative_gain(own, own.grafts[one.label, one.purified])._asdict(),
             "n": len(own.labels), "seeds": len(one.regions),
         }
         for one in chosen
@@ -156,7 +156,10 @@ def _chosen(
     seeds = sorted(set.intersection(*(set(own) for own in regions.values())))
     groups = several.unions(list(regions), {task: family(task) for task in regions})
     found = [Chosen(task, (task,), tuple(own.values())) for task, own in regions.items()]
-    joint = {group: tuple(union({task: regions[task][seed] for task in group}) for seed in seeds) for group in groups}
+    joint = {
+        group: tuple(reduce(Region.union, (regions[task][seed] for task in group)) for seed in seeds)
+        for group in groups
+    }
     found += [Chosen(JOINT.join(group), group, own) for group, own in joint.items() if own]
     joint_loss = Joint({task: next(iter(own.values())).spec for task, own in runs.items()}, results.store.root)
     for group in (group for group in groups if is_purified(group, list(regions)) and joint[group]):
@@ -200,7 +203,7 @@ def _told(found: Mapping[str, Scored], runs: Runs) -> list[str]:
     """What a reader of the gains must know: members that gain little, and tasks of too few seeds."""
     said = []
     for task, own in found.items():
-        whole = several.relative_gain(own, (own.member,))
+        whole = several.mean_relative_gain(own, (own.member,))
         if not np.isfinite(whole.value):
             said.append(f"{task}: the multi-task model is no better than the base, so no relative gain is told.")
         if len(runs[task]) < 3:
