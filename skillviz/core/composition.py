@@ -23,7 +23,7 @@ def makeup(region: Region, table: ParameterTable) -> pd.DataFrame:
 
 
 def makeup_of(parts: Iterable[tuple[Parameter, np.ndarray]]) -> pd.DataFrame:
-    """The same of a region that is told tensor by tensor, as chosen flat indices (`recipe.parts`)."""
+    """The same of a region that is told tensor by tensor, as chosen flat indices (`region_expression.parts`)."""
     rows = [row for parameter, indices in parts for row in _rows(parameter, indices)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"layer": "Int64"})
 

@@ -1,12 +1,12 @@
 """A region made by hand: layers, kinds and rows of the parameters, stored regions, and set algebra over both.
 
-A recipe is plain JSON, so that it fits into an address, a request and a run's provenance:
+A region expression is plain JSON, so that it fits into an address, a request and a run's provenance:
 
     {"layers": [0, 1], "kinds": ["value"], "parameters": ["..."], "rows": [0, [4, 7]], "biases": false}
                                                     the entries that meet every condition given; {} is all d
     {"run": "<run id>"}                             a stored run's main region
     {"run": "<run id>", "size": 1064}               the first entries of its ranking
-    {"union": [...]}, {"intersection": [...]}       of recipes
+    {"union": [...]}, {"intersection": [...]}       of expressions
     {"difference": [first, ...]}                    the first without all that follow
 """
 
@@ -33,100 +33,102 @@ STORED = ("run", "size")
 DEPTH = 16
 NONE = np.empty(0, dtype=np.int64)
 
-Recipe = Mapping[str, Any]
+RegionExpression = Mapping[str, Any]
 Stored = Callable[[str, int | None], Region]
 
 
-def region_of(recipe: Recipe, table: ParameterTable, stored: Stored | None = None) -> Region:
-    """The entries that the recipe describes, among the table's.
+def region_of(expression: RegionExpression, table: ParameterTable, stored: Stored | None = None) -> Region:
+    """The entries that the expression describes, among the table's.
 
-    `stored(run id, size or None)` gives the regions of runs. Raises BadInput where the recipe cannot be read,
+    `stored(run id, size or None)` gives the regions of runs. Raises BadInput where the expression cannot be read,
     names what the table does not have, or needs a run of another architecture.
     """
-    return Region({p.name: entries for p, entries in parts(recipe, table, stored)}, table.shapes)
+    return Region({p.name: entries for p, entries in parts(expression, table, stored)}, table.shapes)
 
 
 def parts(
-    recipe: Recipe, table: ParameterTable, stored: Stored | None = None
+    expression: RegionExpression, table: ParameterTable, stored: Stored | None = None
 ) -> Iterator[tuple[Parameter, np.ndarray]]:
     """The same, tensor by tensor: each with its chosen flat indices, sorted, int64; one tensor's at a time."""
-    found = checked(recipe)
+    found = checked(expression)
     _refuse_unknown(found, table)
     regions = {(run, size): _stored(run, size, table, stored) for run, size in _named(found)}
     for parameter in table.parameters:
         yield parameter, _inside(found, parameter, regions)
 
 
-def checked(recipe: Recipe, depth: int = 0) -> dict[str, Any]:
-    """The recipe in its one canonical form: lists sorted without repeats, so that equal recipes are equal texts.
+def checked(expression: RegionExpression, depth: int = 0) -> dict[str, Any]:
+    """The expression in its one canonical form: lists sorted, without repeats, so that equal ones are equal texts.
 
     Raises BadInput, naming the first thing that is wrong.
     """
-    if not isinstance(recipe, Mapping):
-        raise BadInput(f"a recipe for a region is an object such as {{'layers': [0]}}; got {_short(recipe)}.")
+    if not isinstance(expression, Mapping):
+        raise BadInput(f"a region expression is an object such as {{'layers': [0]}}; got {_short(expression)}.")
     if depth > DEPTH:
-        raise BadInput(f"the recipe is nested more than {DEPTH} deep; combine its parts in one list.")
+        raise BadInput(f"the expression is nested more than {DEPTH} deep; combine its parts in one list.")
     known = (*CONDITIONS, *STORED, *ALGEBRA)
-    unknown = [str(key) for key in recipe if key not in known]
+    unknown = [str(key) for key in expression if key not in known]
     if unknown:
-        raise BadInput(f"'{unknown[0]}' is not a part of a recipe for a region; known: {', '.join(known)}.")
-    heads = [key for key in ("run", *ALGEBRA) if key in recipe]
+        raise BadInput(f"'{unknown[0]}' is not a part of a region expression; known: {', '.join(known)}.")
+    heads = [key for key in ("run", *ALGEBRA) if key in expression]
     allowed = {"run": set(STORED)}.get(heads[0], {heads[0]}) if heads else set(CONDITIONS)
-    strange = [key for key in recipe if key not in allowed]
+    strange = [key for key in expression if key not in allowed]
     if strange:
         beside = f"'{heads[0]}'" if heads else "conditions without a run"
-        raise BadInput(f"'{strange[0]}' cannot stand beside {beside} in one recipe; use an intersection of two.")
+        raise BadInput(f"'{strange[0]}' cannot stand beside {beside} in one expression; use an intersection of two.")
     if not heads:
-        return {key: _CHECKS[key](recipe[key]) for key in CONDITIONS if key in recipe}
+        return {key: _CHECKS[key](expression[key]) for key in CONDITIONS if key in expression}
     if heads[0] == "run":
-        return _checked_run(recipe)
-    return {heads[0]: [checked(part, depth + 1) for part in _parts(heads[0], recipe[heads[0]])]}
+        return _checked_run(expression)
+    return {heads[0]: [checked(part, depth + 1) for part in _parts(heads[0], expression[heads[0]])]}
 
 
-def parsed(given: str | Recipe) -> dict[str, Any]:
-    """The recipe of a JSON text, or of an object, in its canonical form; raises BadInput."""
+def parsed(given: str | RegionExpression) -> dict[str, Any]:
+    """The expression of a JSON text, or of an object, in its canonical form; raises BadInput."""
     if not isinstance(given, str):
         return checked(given)
     try:
         return checked(json.loads(given))
     except (ValueError, RecursionError) as error:
         raise BadInput(
-            f'the recipe {_short(given)} is not JSON; write an object such as {{"layers": [0]}}, in single quotes '
+            f'the expression {_short(given)} is not JSON; write an object such as {{"layers": [0]}}, in single quotes '
             "where a shell reads it."
         ) from error
 
 
-def canonical(recipe: Recipe) -> str:
-    """The recipe as one text that is equal for equal recipes."""
-    return json.dumps(checked(recipe), sort_keys=True, separators=(",", ":"))
+def canonical(expression: RegionExpression) -> str:
+    """The expression as one text that is equal for equal expressions."""
+    return json.dumps(checked(expression), sort_keys=True, separators=(",", ":"))
 
 
-def runs_in(recipe: Recipe) -> tuple[str, ...]:
-    """The ids of the runs that the recipe needs, each once, in order."""
-    found = checked(recipe)
+def runs_in(expression: RegionExpression) -> tuple[str, ...]:
+    """The ids of the runs that the expression needs, each once, in order."""
+    found = checked(expression)
     own = [found["run"]] if "run" in found else []
     return tuple(dict.fromkeys([*own, *(run for part in _nested(found) for run in runs_in(part))]))
 
 
-def _named(recipe: Recipe) -> set[tuple[str, int | None]]:
-    """The stored regions that a checked recipe needs."""
-    own = {(recipe["run"], recipe.get("size"))} if "run" in recipe else set()
-    return own.union(*(_named(part) for part in _nested(recipe)))
+def _named(expression: RegionExpression) -> set[tuple[str, int | None]]:
+    """The stored regions that a checked expression needs."""
+    own = {(expression["run"], expression.get("size"))} if "run" in expression else set()
+    return own.union(*(_named(part) for part in _nested(expression)))
 
 
-def _nested(recipe: Recipe) -> list[Any]:
-    """The recipes that a checked recipe combines; none where it combines nothing."""
-    return next((recipe[name] for name in ALGEBRA if name in recipe), [])
+def _nested(expression: RegionExpression) -> list[Any]:
+    """The expressions that a checked expression combines; none where it combines nothing."""
+    return next((expression[name] for name in ALGEBRA if name in expression), [])
 
 
-def _inside(recipe: Recipe, parameter: Parameter, regions: Mapping[tuple[str, int | None], Region]) -> np.ndarray:
-    """What a checked recipe describes of one parameter."""
-    if "run" in recipe:
-        return regions[recipe["run"], recipe.get("size")].indices.get(parameter.name, NONE)
+def _inside(
+    expression: RegionExpression, parameter: Parameter, regions: Mapping[tuple[str, int | None], Region]
+) -> np.ndarray:
+    """What a checked expression describes of one parameter."""
+    if "run" in expression:
+        return regions[expression["run"], expression.get("size")].indices.get(parameter.name, NONE)
     for name, combine in ALGEBRA.items():
-        if name in recipe:
-            return reduce(combine, (_inside(part, parameter, regions) for part in recipe[name]))
-    return _entries(parameter, recipe) if _is_asked(parameter, recipe) else NONE
+        if name in expression:
+            return reduce(combine, (_inside(part, parameter, regions) for part in expression[name]))
+    return _entries(parameter, expression) if _is_asked(parameter, expression) else NONE
 
 
 def _is_asked(parameter: Parameter, conditions: Mapping[str, Any]) -> bool:
@@ -151,14 +153,14 @@ def _entries(parameter: Parameter, conditions: Mapping[str, Any]) -> np.ndarray:
     return flat
 
 
-def _refuse_unknown(recipe: Recipe, table: ParameterTable) -> None:
+def _refuse_unknown(expression: RegionExpression, table: ParameterTable) -> None:
     """Raises BadInput where a condition names a layer or parameter that the table does not have."""
-    for part in _nested(recipe):
+    for part in _nested(expression):
         _refuse_unknown(part, table)
     layers = sorted({p.layer for p in table.parameters if p.layer is not None})
     for name, wanted, there in (
-        ("layer", recipe.get("layers", ()), layers),
-        ("parameter", recipe.get("parameters", ()), table.names),
+        ("layer", expression.get("layers", ()), layers),
+        ("parameter", expression.get("parameters", ()), table.names),
     ):
         strange = [value for value in wanted if value not in there]
         if strange:
@@ -167,17 +169,17 @@ def _refuse_unknown(recipe: Recipe, table: ParameterTable) -> None:
 
 def _stored(run: str, size: int | None, table: ParameterTable, stored: Stored | None) -> Region:
     if stored is None:
-        raise BadInput(f"the recipe names the run '{run}', and no stored runs are at hand here.")
+        raise BadInput(f"the expression names the run '{run}', and no stored runs are at hand here.")
     region = stored(run, size)
     if dict(region.shapes) != table.shapes:
         raise BadInput(f"the region of run '{run}' belongs to another architecture; use a run of this one.")
     return region
 
 
-def _checked_run(recipe: Recipe) -> dict[str, Any]:
-    run, size = recipe["run"], recipe.get("size")
+def _checked_run(expression: RegionExpression) -> dict[str, Any]:
+    run, size = expression["run"], expression.get("size")
     if not isinstance(run, str) or not run:
-        raise BadInput(f"'run' in a recipe is a run's id; got {_short(run)}.")
+        raise BadInput(f"'run' in a region expression is a run's id; got {_short(run)}.")
     if size is None:
         return {"run": run}
     return {"run": run, "size": _count(size, "size")}
@@ -185,7 +187,7 @@ def _checked_run(recipe: Recipe) -> dict[str, Any]:
 
 def _parts(name: str, parts: Any) -> Sequence[Any]:
     if not isinstance(parts, list | tuple) or not parts:
-        raise BadInput(f"'{name}' takes a list of one or more recipes; got {_short(parts)}.")
+        raise BadInput(f"'{name}' takes a list of one or more expressions; got {_short(parts)}.")
     return parts
 
 

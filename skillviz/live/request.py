@@ -84,7 +84,7 @@ class PairRequest:
         """The region of an expression; of None, the run's main one."""
         if expression is None:
             if self.run is None:
-                raise BadInput("say which region is meant: a recipe such as {'layers': [0]}, or the pair by its run.")
+                raise BadInput("name a region, such as {'layers': [0]}, or the pair by its run.")
             return self.run.region()
         return region_of(expression, self.pair.table, stored_in(self.worker.library))
 

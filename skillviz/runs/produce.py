@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from skillviz.core.localizers.record import State, Step
-from skillviz.core.localizers.table import Localizer, localizer
+from skillviz.core.localizers.table import BY_HAND, Localizer, localizer
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.device import describe, pick
@@ -24,7 +24,7 @@ from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import TaskNote
 from skillviz.runs.record_failure import recorded_failure
-from skillviz.runs.region_expression import NAME, ByHand, by_hand
+from skillviz.runs.region_expression import ByHand, by_hand
 from skillviz.runs.run import Run
 from skillviz.runs.scoring import Scoring
 from skillviz.runs.search import Searched, base_region_of, options_of, search, targets
@@ -84,8 +84,10 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
 
 
 def prepare(spec: RunSpec, session: Session, found: Library) -> Plan:
-    """The checked plan of a spec, whose recipe may name the runs of a library; reads configurations, headers and
-    data, no weights. Raises SkillvizError."""
+    """The checked plan of a spec, whose region expression may name the runs of a library; raises SkillvizError.
+
+    Reads configurations, headers and data, no weights.
+    """
     row = localizer(spec.localizer)
     base_region = base_region_of(spec, row)
     options, notes = options_of(spec, row, base_region)
@@ -94,7 +96,7 @@ def prepare(spec: RunSpec, session: Session, found: Library) -> Plan:
     session.refuse_unfit(spec)
     check = session.preflight(spec)
     made = None
-    if row.name == NAME and check.table is not None:
+    if row.name == BY_HAND and check.table is not None:
         made = by_hand(spec.options, check.table, found)
         options, notes = options_of(spec, row, made=made)
     sizes = (made.size,) if made else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
@@ -215,7 +217,7 @@ class _Production:
         return {
             "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": self.plan.task.name,
             "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in members.items()},
-            **({"recipe": made.recipe, "made_of": made.sources} if made else {}),
+            **({"recipe": made.expression, "made_of": made.sources} if made else {}),
             **({"rest": self.pair.rest} if self.pair.rest != "base" else {}),
         }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A run's region made by hand: its recipe checked before anything is loaded, the runs that it names found and named."""
+"""A run's region made by hand: its expression checked before anything is loaded, the runs that it names found and named."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from skillviz.core.localizers.table import BY_HAND
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
-from skillviz.core.region_expression import ALGEBRA, Recipe, Stored, canonical, parsed, parts, runs_in
+from skillviz.core.region_expression import ALGEBRA, RegionExpression, Stored, canonical, parsed, parts, runs_in
 from skillviz.errors import BadInput
 from skillviz.runs.library import KEY, Library
 from skillviz.runs.run import RANKING, REGION, Run
 
-NAME = "recipe"  # of the localizer, and of its option
 EXAMPLE = """--option 'recipe={"layers": [0, 1], "kinds": ["value"]}'"""
 
 
 @dataclass(frozen=True)
 class ByHand:
-    """A checked recipe with every run named in full, the size of what it describes, and what it is made of."""
+    """A checked expression with every run named in full, the size of what it describes, and what it is made of."""
 
-    recipe: dict[str, Any]
+    expression: dict[str, Any]
     size: int
     stored: Stored
     sources: tuple[dict[str, Any], ...]
 
     @property
     def text(self) -> str:
-        """The recipe as canonical JSON."""
-        return canonical(self.recipe)
+        """The expression as canonical JSON."""
+        return canonical(self.expression)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -47,16 +47,16 @@ def by_hand(options: Mapping[str, Any], table: ParameterTable, found: Library) -
     Raises BadInput where there is none, where it cannot be read, fits another architecture or has no entry;
     RunNotFound where it names a run that is not there.
     """
-    if NAME not in options:
-        raise BadInput(f"the localizer 'recipe' needs the option of that name, such as {EXAMPLE}.")
-    recipe = in_full(parsed(options[NAME]), found)
+    if BY_HAND not in options:
+        raise BadInput(f"the localizer 'recipe' needs its option 'recipe', such as {EXAMPLE}.")
+    expression = in_full(parsed(options[BY_HAND]), found)
     stored = stored_in(found)
-    size = sum(len(entries) for _, entries in parts(recipe, table, stored))
+    size = sum(len(entries) for _, entries in parts(expression, table, stored))
     if not size:
         raise BadInput(
-            f"the recipe {_short(canonical(recipe))} describes a region without entries; a region has one or more."
+            f"{_short(canonical(expression))} describes a region without entries; choose other layers, kinds or rows."
         )
-    return ByHand(recipe, size, stored, tuple(_source(found.open(run_id)) for run_id in runs_in(recipe)))
+    return ByHand(expression, size, stored, tuple(_source(found.open(run_id)) for run_id in runs_in(expression)))
 
 
 def stored_in(found: Library) -> Stored:
@@ -69,31 +69,33 @@ def stored_in(found: Library) -> Stored:
     return stored
 
 
-def in_full(recipe: Recipe, found: Library) -> dict[str, Any]:
-    """The recipe with every run named in full, since the beginning of an id may come to mean another."""
-    if "run" in recipe:
-        return {**recipe, "run": found.open(recipe["run"]).id}
-    return {key: [in_full(part, found) for part in value] if key in ALGEBRA else value for key, value in recipe.items()}
+def in_full(expression: RegionExpression, found: Library) -> dict[str, Any]:
+    """The expression with every run named in full, since the beginning of an id may come to mean another."""
+    if "run" in expression:
+        return {**expression, "run": found.open(expression["run"]).id}
+    return {
+        key: [in_full(part, found) for part in value] if key in ALGEBRA else value for key, value in expression.items()
+    }
 
 
-def keys_in(recipe: Any) -> list[str]:
-    """The spec keys that a recipe names as `key:...`, wherever they stand in it."""
-    recipe = read_recipe(recipe)
-    if isinstance(recipe, dict):
-        run = recipe.get("run")
+def keys_in(expression: Any) -> list[str]:
+    """The spec keys that an expression names as `key:...`, wherever they stand in it."""
+    expression = read_expression(expression)
+    if isinstance(expression, dict):
+        run = expression.get("run")
         keys = [run.removeprefix(KEY)] if isinstance(run, str) and run.startswith(KEY) else []
-        return keys + [key for name, part in recipe.items() if name != "run" for key in keys_in(part)]
-    return [key for part in recipe for key in keys_in(part)] if isinstance(recipe, list | tuple) else []
+        return keys + [key for name, part in expression.items() if name != "run" for key in keys_in(part)]
+    return [key for part in expression for key in keys_in(part)] if isinstance(expression, list | tuple) else []
 
 
-def read_recipe(recipe: Any) -> Any:
-    """A recipe that may have been given as JSON."""
-    if not isinstance(recipe, str):
-        return recipe
+def read_expression(expression: Any) -> Any:
+    """An expression that may have been given as JSON."""
+    if not isinstance(expression, str):
+        return expression
     try:
-        return json.loads(recipe)
+        return json.loads(expression)
     except ValueError:
-        return recipe
+        return expression
 
 
 def _source(run: Run) -> dict[str, Any]:

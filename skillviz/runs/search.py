@@ -126,7 +126,7 @@ def options_of(
     spec: RunSpec, row: Localizer, base_region: Region | None = None, made: ByHand | None = None
 ) -> tuple[Any, tuple[str, ...]]:
     """The localizer's options as the spec asks for them, and notes on what does not apply to it. `made` is the
-    checked recipe of a region made by hand.
+    checked expression of a region made by hand.
 
     `steps` and `batch_size` are common to many localizers and left out for those without them; any other
     unknown option raises BadInput.
@@ -143,7 +143,7 @@ def options_of(
         given.pop("base", None)
         given |= {"base_indices": tuple(base_region.flat().tolist())}
     if made is not None:
-        given |= {"recipe": made.recipe, "stored": made.stored}
+        given |= {"recipe": made.expression, "stored": made.stored}
     unused = [name for name in asked if name not in known]
     notes = (
         (f"The localizer {row.name} has no {' and no '.join(unused)}; the value given is not used.",) if unused else ()

@@ -240,7 +240,7 @@ def _differences(entry: Entry, names: Sequence[str]) -> list[str]:
 
 
 def _shortened(words: str) -> str:
-    """A setting as far as it fits into a box: the recipe of a region by hand may be long."""
+    """A setting as far as it fits into a box: the expression of a region by hand may be long."""
     return words if len(words) <= LONGEST else words[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 

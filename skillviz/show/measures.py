@@ -148,7 +148,7 @@ def own_sizes(curve: pd.DataFrame) -> tuple[str, ...]:
 def line_names(entries: Sequence[Entry]) -> list[str]:
     """The localizer of each entry; settings that are not its most frequent ones are named with it.
 
-    Regions by hand are one line, though each has a recipe of its own; of equal size, they are told apart by their ids.
+    Regions by hand are one line, though each is another region; those of equal size are named with their ids.
     """
     usual: dict[str, tuple[tuple[str, str], ...]] = {}
     for localizer in {entry.localizer for entry in entries}:

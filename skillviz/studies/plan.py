@@ -17,7 +17,7 @@ from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.runs.library import KEY
-from skillviz.runs.region_expression import read_recipe
+from skillviz.runs.region_expression import read_expression
 from skillviz.runs.score import ScoreSpec, read_score_spec
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
@@ -296,22 +296,22 @@ class _Entry:
         return spec
 
     def _options(self, values: dict[str, Any], task: str) -> Any:
-        """The localizer's options; in a recipe by hand, runs that are described by fields become keys."""
+        """The localizer's options; in a region expression, runs described by fields become keys."""
         options = values.get("options", {})
         if values.get("localizer") != "recipe" or not isinstance(options, dict) or "recipe" not in options:
             return options
-        return {**options, "recipe": self._named(read_recipe(options["recipe"]), task)}
+        return {**options, "recipe": self._named(read_expression(options["recipe"]), task)}
 
-    def _named(self, recipe: Any, task: str) -> Any:
-        """A recipe with `{"run": {fields}}` replaced by the key of that run, which is then a step of the study."""
-        if isinstance(recipe, list | tuple):
-            return [self._named(part, task) for part in recipe]
-        if not isinstance(recipe, dict):
-            return recipe
-        if isinstance(recipe.get("run"), dict):
-            _, (key,) = self._region_of(recipe["run"], recipe["run"].get("task", task))
-            return {**recipe, "run": f"{KEY}{key}"}
-        return {name: self._named(value, task) for name, value in recipe.items()}
+    def _named(self, expression: Any, task: str) -> Any:
+        """An expression with `{"run": {fields}}` replaced by the key of that run, which is then a step of the study."""
+        if isinstance(expression, list | tuple):
+            return [self._named(part, task) for part in expression]
+        if not isinstance(expression, dict):
+            return expression
+        if isinstance(expression.get("run"), dict):
+            _, (key,) = self._region_of(expression["run"], expression["run"].get("task", task))
+            return {**expression, "run": f"{KEY}{key}"}
+        return {name: self._named(value, task) for name, value in expression.items()}
 
     def _task(self) -> str:
         return _text(self.values.get("task"), "task")

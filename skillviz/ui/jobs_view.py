@@ -13,11 +13,11 @@ import streamlit as st
 
 from skillviz import jobs
 from skillviz.core import formats
+from skillviz.core.localizers.table import BY_HAND
 from skillviz.errors import RunNotFound, SkillvizError
 from skillviz.jobs.job import Job, JobProgress, Kind
 from skillviz.plots.history import search_history
 from skillviz.runs.folder import OPEN
-from skillviz.runs.region_expression import NAME as BY_HAND  # also the field of the address
 from skillviz.runs.spec import RunSpec
 from skillviz.show import alt, sentences, text
 from skillviz.show.entries import headline_scores

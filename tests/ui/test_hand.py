@@ -1,4 +1,4 @@
-"""The surgery form and its recipe: one stands for the other, and the region is said in words."""
+"""The surgery form and its expression: one stands for the other, and the region is said in words."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from skillviz.ui.pages.surgery.region_form import (
     HOW,
     JOINS,
     Hand,
+    expression_of,
     hand_of,
-    recipe_of,
     rows_of,
     rows_text,
     sizes_offered,
 )
 from skillviz.ui.pages.surgery.region_words import meaning, sentence
-from tests.core.test_recipe import TABLES, recipes, stored_in
+from tests.core.test_region_expression import TABLES, expressions, stored_in
 
 TABLE = TABLES["bert"]
 NAMES = {"one": "stagewise, 0.1 %, seed 0", "two": "random, 1 %, seed 0"}
@@ -50,24 +50,24 @@ def hands() -> st.SearchStrategy[Hand]:
 
 @settings(max_examples=150, deadline=None)
 @given(hands())
-def test_every_form_comes_back_as_the_same_recipe(hand: Hand) -> None:
-    recipe = recipe_of(hand)
-    again = hand_of(recipe)
-    assert canonical(recipe_of(again)) == canonical(recipe) and again.how != "typed"
-    assert recipe_of(hand_of(recipe_of(again))) == recipe
+def test_every_form_comes_back_as_the_same_expression(hand: Hand) -> None:
+    expression = expression_of(hand)
+    again = hand_of(expression)
+    assert canonical(expression_of(again)) == canonical(expression) and again.how != "typed"
+    assert expression_of(hand_of(expression_of(again))) == expression
 
 
 @settings(max_examples=150, deadline=None)
-@given(recipes(TABLE))
-def test_every_recipe_has_a_form_of_the_same_region(recipe: dict[str, Any]) -> None:
+@given(expressions(TABLE))
+def test_every_expression_has_a_form_of_the_same_region(expression: dict[str, Any]) -> None:
     """Also those that the form has no fields for: they stand there as JSON."""
     stored = stored_in(TABLE)
-    made = recipe_of(hand_of(recipe))
-    assert region_of(made, TABLE, stored) == region_of(recipe, TABLE, stored)
+    made = expression_of(hand_of(expression))
+    assert region_of(made, TABLE, stored) == region_of(expression, TABLE, stored)
 
 
 @pytest.mark.parametrize(
-    ("recipe", "how"),
+    ("expression", "how"),
     [
         ({"run": "one"}, "stored"),
         ({"run": "one", "size": 3}, "stored"),
@@ -86,8 +86,8 @@ def test_every_recipe_has_a_form_of_the_same_region(recipe: dict[str, Any]) -> N
         ({"difference": [{"union": [{"run": "one"}, {"run": "two"}]}, {"run": "one"}]}, "typed"),
     ],
 )
-def test_what_a_recipe_is_shown_as(recipe: dict[str, Any], how: str) -> None:
-    assert hand_of(recipe).how == how
+def test_what_an_expression_is_shown_as(expression: dict[str, Any], how: str) -> None:
+    assert hand_of(expression).how == how
 
 
 def test_rows_are_read_as_they_are_typed() -> None:
@@ -103,7 +103,7 @@ def test_what_are_no_rows_is_said(text: str) -> None:
 
 def test_a_form_without_a_stored_region_says_so() -> None:
     with pytest.raises(BadInput, match="choose a stored region"):
-        recipe_of(Hand())
+        expression_of(Hand())
 
 
 def test_places_on_a_ranking_are_round_and_hold_the_runs_own() -> None:
@@ -114,7 +114,7 @@ def test_places_on_a_ranking_are_round_and_hold_the_runs_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "said"),
+    ("expression", "said"),
     [
         ({}, "everything that can be grafted"),
         ({"layers": [2, 3, 4], "kinds": ["value"], "biases": False}, "the value matrices of layers 2 to 4"),
@@ -139,8 +139,8 @@ def test_places_on_a_ranking_are_round_and_hold_the_runs_own() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_recipe_in_words(recipe: dict[str, Any], said: str) -> None:
-    assert meaning(recipe, NAMES) == said
+def test_an_expression_in_words(expression: dict[str, Any], said: str) -> None:
+    assert meaning(expression, NAMES) == said
 
 
 def test_the_sentence_has_the_size() -> None:

@@ -31,7 +31,8 @@ def biases(problem: Problem, size: int, *, seed: int, options: NoOptions, resume
 def layers(problem: Problem, size: int, *, seed: int, options: LayersOptions, resume: State | None = None) -> Search:
     """Every graftable entry of these blocks, those that moved most first; `size` is not used (ours)."""
     if options.layers == EVERY:
-        return (yield from _described(problem, {}, f"All {problem.table.layers} blocks: every graftable entry.", resume))
+        note = f"All {problem.table.layers} blocks: every graftable entry."
+        return (yield from _described(problem, {}, note, resume))
     numbers = [int(number) for number in options.layers.split(",")]
     note = f"Whole blocks, counted from 0: {options.layers.replace(',', ', ')}."
     return (yield from _described(problem, {"layers": numbers}, note, resume))
@@ -58,7 +59,8 @@ def _described(
     """The region of an expression; raises BadInput where it is empty, or names what this model does not have."""
     inside = torch.from_numpy(region_of(expression, problem.table, stored).flat()).to(problem.flat.device)
     if not len(inside):
-        raise BadInput(f"{canonical(expression)} describes a region without entries; choose other layers, kinds or rows.")
+        described = canonical(expression)
+        raise BadInput(f"{described} describes a region without entries; choose other layers, kinds or rows.")
     return (yield from _whole(problem, inside, note, resume))
 
 

@@ -281,7 +281,7 @@ class ExpressionOptions:
         "writes it for you.", parse=lambda value: canonical(parsed(value)),  # type: ignore[arg-type]
         expects="a region expression",
     )  # fmt: skip
-    stored: Stored | None = filled(None, "name runs in the recipe")
+    stored: Stored | None = filled(None, "name runs in the region expression")
 
 
 @dataclass(frozen=True)
@@ -569,7 +569,7 @@ LOCALIZERS: dict[str, Localizer] = {
 
 DEFAULT_LOCALIZER = "stagewise"
 BY_HAND = "recipe"
-"""The localizer of a region made by hand, as stored runs and the command line call it."""
+"""The localizer of a region made by hand and its option, as stored runs, addresses and the command line call them."""
 
 
 def localizer(name: str) -> Localizer:

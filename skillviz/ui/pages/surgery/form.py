@@ -18,7 +18,7 @@ from skillviz.show.glossary import about
 from skillviz.ui import cache
 from skillviz.ui.pages.surgery import memory
 from skillviz.ui.pages.surgery.memory import seeded
-from skillviz.ui.pages.surgery.region_form import BIASES, HOW, JOINS, Hand, recipe_of, sizes_offered
+from skillviz.ui.pages.surgery.region_form import BIASES, HOW, JOINS, Hand, expression_of, sizes_offered
 
 BIAS_WORDS = {"all": "weights and biases", "without": "weights, no biases", "only": "biases only"}
 ROWS_HELP = (
@@ -36,22 +36,22 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
         head.markdown("### Build a region", help=about("region", "graftable"), width="content")
         hand = _filled(hand, run, table, names)
         try:
-            recipe = recipe_of(hand)
+            expression = expression_of(hand)
         except BadInput as error:
             st.warning(text.plain(str(error.args[0])), icon=":material/edit:")
             with head:
                 _buttons(run, hand, None)
             st.stop()
         with head:
-            _buttons(run, hand, canonical(recipe))
-    said = canonical(recipe)
+            _buttons(run, hand, canonical(expression))
+    said = canonical(expression)
     memory.remember(hand, said)
     if not memory.is_linked(said):
         st.caption(
-            f"A recipe of more than {memory.LINKED:,} characters is not part of the address: links leave it out and "
+            f"A region of more than {memory.LINKED:,} characters is not part of the address: links leave it out and "
             "open the run's own region. Saved as a run it can be linked."
         )
-    return recipe
+    return expression
 
 
 def _filled(hand: Hand, run: Run, table: ParameterTable, names: Mapping[str, str]) -> Hand:
@@ -70,13 +70,13 @@ def _put_together(hand: Hand, run: Run) -> Hand:
     )
     if how == "typed" and hand.how != "typed":
         memory.forget("typed")
-        hand = replace(hand, typed=canonical(recipe_of(hand)))
+        hand = replace(hand, typed=canonical(expression_of(hand)))
     return replace(hand, how=how, runs=hand.runs or (run.id,))
 
 
 def _fields(hand: Hand, table: ParameterTable, names: Mapping[str, str]) -> Hand:
     if hand.how == "typed":
-        value = st.text_area("Recipe", key=seeded("typed", hand.typed), help=JSON_HELP, height=100)
+        value = st.text_area("Region (JSON)", key=seeded("typed", hand.typed), help=JSON_HELP, height=100)
         return replace(hand, typed=value)
     places = iter(st.columns(2) if hand.has_stored and hand.has_parts else [st.container()])
     if hand.has_stored:
@@ -106,9 +106,9 @@ def _cut(hand: Hand, runs: tuple[str, ...], names: Mapping[str, str]) -> Hand:
             "Taken from them", tuple(JOINS), key=key, format_func=JOINS.__getitem__, required=True
         )
         join = chosen_join or hand.join
-        if join != "difference":  # the order says nothing there, and equal regions should be equal recipes
+        if join != "difference":  # the order says nothing there, and equal regions should be equal expressions
             runs = tuple(sorted(runs, key=[*names, *runs].index))
-    elif runs and runs[0] in names:  # one that is gone, or of another pair, is judged with the recipe
+    elif runs and runs[0] in names:  # one that is gone, or of another pair, is judged with the expression
         size = _size(cache.run(runs[0]), hand.size if runs == hand.runs else None)
     return replace(hand, runs=runs, join=join, size=size)
 

@@ -22,9 +22,9 @@ from skillviz.ui import cache
 
 @dataclass(frozen=True)
 class Made:
-    """A recipe's region: `layers` as layers.parquet counts it, `shared` entries with the run's own region."""
+    """The region of an expression: `layers` as layers.parquet counts it, `shared` entries with the run's own region."""
 
-    recipe: Mapping[str, Any]
+    expression: Mapping[str, Any]
     layers: pd.DataFrame
     size: int
     d: int
@@ -59,13 +59,13 @@ def table_of(run: Run) -> ParameterTable:
     return graftable(built.model_type if built else "", region.shapes, heads)
 
 
-def made_of(run: Run, recipe: Mapping[str, Any], table: ParameterTable) -> Made:
-    """The recipe's region among the parameters of the run; raises BadInput or a StoreError."""
-    layers = makeup_of(parts(recipe, table, stored))
+def made_of(run: Run, expression: Mapping[str, Any], table: ParameterTable) -> Made:
+    """The expression's region among the parameters of the run; raises BadInput or a StoreError."""
+    layers = makeup_of(parts(expression, table, stored))
     own = cache.region(run).size
-    both = {"intersection": [recipe, {"run": run.id}]}
+    both = {"intersection": [expression, {"run": run.id}]}
     shared = sum(len(entries) for _, entries in parts(both, table, stored))
-    return Made(recipe, layers, int(layers["selected"].sum()), table.d, own, shared)
+    return Made(expression, layers, int(layers["selected"].sum()), table.d, own, shared)
 
 
 def stored(run_id: str, size: int | None) -> Region:

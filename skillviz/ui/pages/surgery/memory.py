@@ -1,6 +1,6 @@
-"""What the surgery page remembers: the form as it stands, and the recipes before it, for undo.
+"""What the surgery page remembers: the form as it stands, and the expressions before it, for undo.
 
-A recipe's only place in the address is its JSON: what the address asks for fills the form's fields.
+A region expression's only place in the address is its JSON: what the address asks for fills the form's fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from skillviz.ui import address
 from skillviz.ui.pages.surgery.region_form import Hand, hand_of
 
 RECIPE = "recipe"
-LINKED = 7000  # characters of a recipe, as an address writes them, that still go into it; servers take 8 KB
+LINKED = 7000  # characters of an expression, as an address writes them, that still go into it; servers take 8 KB
 HAND, PAST, OF_RUN = "surgery.now", "surgery.past", "surgery.of"
 MOST = 50
 
@@ -49,7 +49,7 @@ def current(run: Run) -> Hand:
 
 
 def remember(hand: Hand, said: str) -> None:
-    """Keeps the form, and its recipe, which is `said` as canonical JSON, in the address."""
+    """Keeps the form, and its expression, which is `said` as canonical JSON, in the address."""
     st.session_state[HAND] = hand
     past = st.session_state[PAST]
     if not past or past[-1] != said:
@@ -61,18 +61,18 @@ def remember(hand: Hand, said: str) -> None:
 
 
 def is_linked(said: str) -> bool:
-    """Whether a recipe is short enough for the address."""
+    """Whether a region expression is short enough for the address."""
     return len(quote_plus(said)) <= LINKED
 
 
 def before(said: str | None) -> list[str]:
-    """The recipes before the one that is shown; `said` is None where the form says none."""
+    """The expressions before the one that is shown; `said` is None where the form says none."""
     past = st.session_state[PAST]
     return past[:-1] if past and past[-1] == said else past
 
 
 def undo(kept: Sequence[str]) -> None:
-    """Goes back to the last of these recipes; for a callback."""
+    """Goes back to the last of these expressions; for a callback."""
     fill(hand_of(parsed(kept[-1])))
     st.session_state[PAST] = list(kept)
 

@@ -1,4 +1,4 @@
-"""A region built by hand as the surgery page's form holds it, the recipe that it stands for, and the way back."""
+"""A region built by hand as the surgery page's form holds it, the expression that it stands for, and the way back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOW = {
     "intersection": "a stored region inside parts",
     "without": "a stored region without parts",
     "rest": "parts without a stored region",
-    "typed": "a recipe in JSON",
+    "typed": "JSON",
 }
 JOINS = {
     "union": "all of them together",
@@ -57,8 +57,8 @@ class Hand:
         return self.how not in ("stored", "typed")
 
 
-def recipe_of(hand: Hand) -> dict[str, Any]:
-    """The recipe in its canonical form; raises BadInput where rows or the typed recipe cannot be read."""
+def expression_of(hand: Hand) -> dict[str, Any]:
+    """The expression in its canonical form; raises BadInput where rows or the typed expression cannot be read."""
     if hand.how == "typed":
         return parsed(hand.typed)
     if hand.has_stored and not hand.runs:
@@ -72,9 +72,9 @@ def recipe_of(hand: Hand) -> dict[str, Any]:
     return checked({algebra: pair[::-1] if hand.how == "rest" else pair})
 
 
-def hand_of(recipe: Mapping[str, Any]) -> Hand:
-    """The form that stands for the region of a recipe; one that the form has no fields for is shown as its JSON."""
-    found = checked(recipe)
+def hand_of(expression: Mapping[str, Any]) -> Hand:
+    """The form that stands for an expression; one that the form has no fields for is shown as JSON."""
+    found = checked(expression)
     fields = _alone(found) or _combined(found)
     return Hand(how="typed", typed=canonical(found)) if fields is None else Hand(**fields)
 
@@ -118,18 +118,18 @@ def _parts(hand: Hand) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value} | ({} if biases is None else {"biases": biases})
 
 
-def _alone(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
+def _alone(expression: Mapping[str, Any]) -> dict[str, Any] | None:
     """The fields of stored regions alone, or of parts alone."""
-    stored, parts = _stored_fields(recipe), _part_fields(recipe)
+    stored, parts = _stored_fields(expression), _part_fields(expression)
     if stored is not None:
         return {"how": "stored", **stored}
     return None if parts is None else {"how": "parts", **parts}
 
 
-def _combined(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
+def _combined(expression: Mapping[str, Any]) -> dict[str, Any] | None:
     """The fields of stored regions and parts together."""
-    algebra = next((name for name in ALGEBRA if name in recipe), "")
-    two = recipe.get(algebra, [])
+    algebra = next((name for name in ALGEBRA if name in expression), "")
+    two = expression.get(algebra, [])
     if len(two) != 2:
         return None
     for how, (first, second) in (("stored", two), ("parts", two[::-1])):
@@ -140,24 +140,24 @@ def _combined(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _stored_fields(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
-    if "run" in recipe:
-        return {"runs": (recipe["run"],), "size": recipe.get("size")}
+def _stored_fields(expression: Mapping[str, Any]) -> dict[str, Any] | None:
+    if "run" in expression:
+        return {"runs": (expression["run"],), "size": expression.get("size")}
     for join in JOINS:
-        several = recipe.get(join, [])
+        several = expression.get(join, [])
         runs = tuple(one["run"] for one in several if one.keys() == {"run"})
         if len(runs) == len(several) > 1 and len(set(runs)) == len(runs):
             return {"runs": runs, "join": join}
     return None
 
 
-def _part_fields(recipe: Mapping[str, Any]) -> dict[str, Any] | None:
-    if not recipe.keys() <= set(CONDITIONS) or any(value == [] for value in recipe.values()):
+def _part_fields(expression: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not expression.keys() <= set(CONDITIONS) or any(value == [] for value in expression.values()):
         return None
     return {
-        "layers": tuple(recipe.get("layers", ())),
-        "kinds": tuple(recipe.get("kinds", ())),
-        "tensors": tuple(recipe.get("parameters", ())),
-        "rows": rows_text(recipe.get("rows", ())),
-        "biases": next(name for name, value in BIASES.items() if value is recipe.get("biases")),
+        "layers": tuple(expression.get("layers", ())),
+        "kinds": tuple(expression.get("kinds", ())),
+        "tensors": tuple(expression.get("parameters", ())),
+        "rows": rows_text(expression.get("rows", ())),
+        "biases": next(name for name, value in BIASES.items() if value is expression.get("biases")),
     }

@@ -12,32 +12,32 @@ FLAT = ("LayerNorm", "other")  # kinds whose weights are not all matrices
 NAMED = 4  # so many names are listed; of more, the rest are counted
 
 
-def meaning(recipe: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """The recipe in words, in Markdown; `names` are those of runs, by id."""
-    if "run" in recipe:
-        name = names.get(recipe["run"], f"run `{recipe['run']}`")
-        if "size" not in recipe:
+def meaning(expression: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The expression in words, in Markdown; `names` are those of runs, by id."""
+    if "run" in expression:
+        name = names.get(expression["run"], f"run `{expression['run']}`")
+        if "size" not in expression:
             return f"the region of {name}"
-        return f"the first {formats.counted(recipe['size'], 'entry')} of the ranking of {name}"
+        return f"the first {formats.counted(expression['size'], 'entry')} of the ranking of {name}"
     for algebra in ALGEBRA:
-        if algebra in recipe:
-            return _combined(algebra, [_inner(part, names) for part in recipe[algebra]])
-    return _parts(recipe)
+        if algebra in expression:
+            return _combined(algebra, [_inner(part, names) for part in expression[algebra]])
+    return _parts(expression)
 
 
-def sentence(recipe: Mapping[str, Any], names: Mapping[str, str], size: int, d: int) -> str:
+def sentence(expression: Mapping[str, Any], names: Mapping[str, str], size: int, d: int) -> str:
     """The meaning as a sentence with its size."""
-    said = meaning(recipe, names)
+    said = meaning(expression, names)
     return (
         f"{said[:1].upper()}{said[1:]}: **{formats.counted(size, 'entry')}**, **{formats.share(size / d)}** of the "
         f"{formats.count(d)} that can be grafted."
     )
 
 
-def _inner(recipe: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def _inner(expression: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """The meaning of a part; in brackets where it is put together of others itself."""
-    said = meaning(recipe, names)
-    return f"({said})" if any(len(recipe.get(algebra, ())) > 1 for algebra in ALGEBRA) else said
+    said = meaning(expression, names)
+    return f"({said})" if any(len(expression.get(algebra, ())) > 1 for algebra in ALGEBRA) else said
 
 
 def _combined(algebra: str, said: list[str]) -> str:
@@ -50,16 +50,16 @@ def _combined(algebra: str, said: list[str]) -> str:
     return f"what {formats.listed(said, NAMED)} share"
 
 
-def _parts(recipe: Mapping[str, Any]) -> str:
+def _parts(expression: Mapping[str, Any]) -> str:
     """Conditions: rows, kinds, weights or biases, tensors, layers."""
-    if not recipe:
+    if not expression:
         return "everything that can be grafted"
-    if any(value == [] for value in recipe.values()):
+    if any(value == [] for value in expression.values()):
         return "nothing at all"
-    where = [_layers(recipe["layers"])] if "layers" in recipe else []
-    where += [_tensors(recipe["parameters"])] if "parameters" in recipe else []
-    rows = f"{_spans('row', recipe['rows'])} of " if "rows" in recipe else ""
-    what = rows + _things(recipe.get("kinds", ()), recipe.get("biases"))
+    where = [_layers(expression["layers"])] if "layers" in expression else []
+    where += [_tensors(expression["parameters"])] if "parameters" in expression else []
+    rows = f"{_spans('row', expression['rows'])} of " if "rows" in expression else ""
+    what = rows + _things(expression.get("kinds", ()), expression.get("biases"))
     return f"{what} {'' if not where else 'of '}{' in '.join(where)}".strip()
 
 

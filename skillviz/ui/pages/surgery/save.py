@@ -8,10 +8,10 @@ from typing import Any
 import streamlit as st
 
 from skillviz import jobs
+from skillviz.core.localizers.table import BY_HAND
 from skillviz.core.region_expression import canonical, parsed
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.jobs.job import Job
-from skillviz.runs.region_expression import NAME as LOCALIZER
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
@@ -25,7 +25,7 @@ JOB = "job"
 def save(run: Run, made: Made) -> None:
     """The card that starts the job, with the command that does the same, and the job that was started last."""
     spec = spec_of(run, made)
-    stored = same(run, made.recipe)
+    stored = same(run, made.expression)
     with st.container(border=True):
         st.markdown("### Save it as a run")
         st.markdown(
@@ -46,23 +46,23 @@ def save(run: Run, made: Made) -> None:
 
 
 def spec_of(run: Run, made: Made) -> RunSpec:
-    """The run's own spec with the recipe in place of its localizer; its size is that of the region."""
+    """The run's own spec with the expression in place of its localizer; its size is that of the region."""
     own: dict[str, Any] = {
-        "localizer": LOCALIZER, "options": {LOCALIZER: dict(made.recipe)}, "sizes": (str(max(made.size, 1)),),
+        "localizer": BY_HAND, "options": {BY_HAND: dict(made.expression)}, "sizes": (str(max(made.size, 1)),),
         "seed": 0, "steps": None, "batch_size": None, "autocast": None, "device": "auto",
     }  # fmt: skip
     return run.spec.model_copy(update=own)
 
 
-def same(run: Run, recipe: Mapping[str, Any]) -> str | None:
-    """The id of a finished run of this recipe and pair, None where there is none."""
-    made = [entry.id for entry in pair_entries(run) if entry.localizer == LOCALIZER]
-    return next((one.id for one in cache.runs(made) if _is_of(one.spec, recipe)), None)
+def same(run: Run, expression: Mapping[str, Any]) -> str | None:
+    """The id of a finished run of this expression and pair, None where there is none."""
+    made = [entry.id for entry in pair_entries(run) if entry.localizer == BY_HAND]
+    return next((one.id for one in cache.runs(made) if _is_of(one.spec, expression)), None)
 
 
-def _is_of(spec: RunSpec, recipe: Mapping[str, Any]) -> bool:
-    """Whether a run makes the region of this recipe."""
-    return LOCALIZER in spec.options and canonical(parsed(spec.options[LOCALIZER])) == canonical(recipe)
+def _is_of(spec: RunSpec, expression: Mapping[str, Any]) -> bool:
+    """Whether a run makes the region of this expression."""
+    return BY_HAND in spec.options and canonical(parsed(spec.options[BY_HAND])) == canonical(expression)
 
 
 def _reason(made: Made, stored: str | None) -> str:
@@ -74,13 +74,13 @@ def _reason(made: Made, stored: str | None) -> str:
     if stored:
         return f"It is stored already, as run `{stored}`."
     job = _started()
-    return "It is being made." if job is not None and job.is_open and _is_of(job.spec, made.recipe) else ""
+    return "It is being made." if job is not None and job.is_open and _is_of(job.spec, made.expression) else ""
 
 
 def _start(spec: RunSpec, note: str) -> None:
     store = cache.own_store()
     try:
-        with st.spinner("Checking models, task and recipe."):
+        with st.spinner("Checking models, task and region."):
             job = jobs.start(spec, store)
         if note.strip():
             store.set_note(job.run_id, note)

@@ -38,15 +38,17 @@ def built(run: Run) -> Made:
     """The region that the form describes, counted; explains and stops where there is none."""
     with page.explained():
         table, names = hand_region.table_of(run), hand_region.names(pair_entries(run))
-    recipe = surgery_form.chosen(run, table, names)
+    expression = surgery_form.chosen(run, table, names)
     with page.explained():
-        return hand_region.made_of(run, recipe, table)
+        return hand_region.made_of(run, expression, table)
 
 
 def meaning(run: Run, found: Made) -> None:
     """What the selection means, in a sentence, and what is special where it is nothing, all, or the run's own."""
     names = hand_region.names(pair_entries(run))
-    st.markdown(region_words.sentence(found.recipe, names, found.size, found.d), help=about("region", "graft", "size"))
+    st.markdown(
+        region_words.sentence(found.expression, names, found.size, found.d), help=about("region", "graft", "size")
+    )
     if not found.size:
         st.info("Nothing is chosen, so the graft is the pre-trained model itself. Choose layers, kinds or rows below.")
     elif found.size == found.d:
@@ -84,7 +86,7 @@ def graft(run: Run, found: Made, answer: DeltaGenerator) -> Grafted | None:
         with st.container(width="content"):
             size = _sample(run, split)
     scored = live.ask(
-        run, "evaluate_region", topic="surgery.graft", region=dict(found.recipe), split=split, sample=size
+        run, "evaluate_region", topic="surgery.graft", region=dict(found.expression), split=split, sample=size
     )
     if scored is None:
         st.caption(_chance(run, found, split))
@@ -118,7 +120,7 @@ def sentence(run: Run, found: Made) -> None:
             st.caption("Type one to see what the models make of it, before and after the operation.")
             return
     answer = live.ask(
-        run, "score_text", topic="surgery.sentence", region=dict(found.recipe), states=TYPED,
+        run, "score_text", topic="surgery.sentence", region=dict(found.expression), states=TYPED,
         texts=[texts if len(texts) > 1 else texts[0]],
     )  # fmt: skip
     if answer is not None:

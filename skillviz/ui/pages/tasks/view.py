@@ -174,11 +174,13 @@ def _asked(found: Found, chosen: Sequence[str]) -> pd.DataFrame:
         _explain(found, f"The run with the region of {text.plain(missing[0])} is not here.")
         return found.gain.iloc[:0]
     st.caption(words.not_stored(chosen))
-    recipe = {"union": [{"run": runs[task].id} for task in chosen]} if len(chosen) > 1 else {"run": runs[chosen[0]].id}
+    expression = (
+        {"union": [{"run": runs[task].id} for task in chosen]} if len(chosen) > 1 else {"run": runs[chosen[0]].id}
+    )
     among, rows = [run.spec.task for run in runs.values()], []
     what = UNION_OF if len(chosen) > 1 else CHOSEN
     for task, run in runs.items():
-        answer = live.ask(run, "union", topic=f"union.{task}", region=recipe, among=among)
+        answer = live.ask(run, "union", topic=f"union.{task}", region=expression, among=among)
         if answer is None:
             _explain(found, "")
             return found.gain.iloc[:0]

@@ -18,9 +18,9 @@ TITLES = {"pretrained": "Pre-trained", "grafted": "Graft", "finetuned": "Fine-tu
 NUMBER = 104  # pixels
 
 
-def ask(lesson: Lesson, recipe: Mapping[str, Any], topic: str) -> Grafted | None:
-    """The graft of a recipe's region on all test examples, in the task's metric; None where no model answers."""
-    told: dict[str, Any] = {"region": dict(recipe), "split": lesson.split, "states": ["grafted"]}
+def ask(lesson: Lesson, expression: Mapping[str, Any], topic: str) -> Grafted | None:
+    """The graft of a region on all test examples, in the task's metric; None where no model answers."""
+    told: dict[str, Any] = {"region": dict(expression), "split": lesson.split, "states": ["grafted"]}
     answer = live.ask(lesson.run, "evaluate_region", topic=topic, **told)
     if answer is None:
         return None

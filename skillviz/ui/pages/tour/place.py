@@ -37,9 +37,9 @@ def draw(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Questio
         with page.explained():
             table = hand_region.table_of(lesson.run)
             whole = {"run": lesson.run.id}
-            recipe = whole if part is None else {"intersection": [whole, part]}
-            kept = hand_region.made_of(lesson.run, recipe, table)
-        _part_numbers(lesson, recipe, kept.size)
+            expression = whole if part is None else {"intersection": [whole, part]}
+            kept = hand_region.made_of(lesson.run, expression, table)
+        _part_numbers(lesson, expression, kept.size)
     with right:
         show(layouts.layout(kept.layers, theme()), lesson.run.id)
     return questions.fullest_layer(lesson.layers)
@@ -68,7 +68,7 @@ def _part(lesson: Lesson) -> Mapping[str, Any] | None:
     return found.get(chosen)
 
 
-def _part_numbers(lesson: Lesson, recipe: Mapping[str, Any], size: int) -> None:
+def _part_numbers(lesson: Lesson, expression: Mapping[str, Any], size: int) -> None:
     """How the part does alone, beside the whole region; what is stored where the whole is kept."""
     whole = lesson.record.size or 1
     if size in (0, whole):
@@ -78,7 +78,7 @@ def _part_numbers(lesson: Lesson, recipe: Mapping[str, Any], size: int) -> None:
         )
         return
     st.caption(f"Kept: {formats.count(size)} of {formats.counted(whole, 'entry')} ({formats.percent(size / whole)}).")
-    told = tour_graft.ask(lesson, recipe, KEEP)
+    told = tour_graft.ask(lesson, expression, KEEP)
     if told is None:
         return
     tour_graft.three(lesson, told.scores["grafted"])

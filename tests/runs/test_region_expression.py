@@ -42,9 +42,9 @@ def library_of(source: Run, store: Store) -> Store:
 
 
 def test_a_run_says_what_its_region_is_made_of(world: Path, session: Session, source: Run, library_of: Store) -> None:
-    recipe = {"union": [{"run": source.id[:-2], "size": 400}, {"kinds": ["value"], "layers": [0], "biases": True}]}
-    run = produce(spec_of(world, localizer="recipe", options={"recipe": recipe}), library_of, session=session)
-    expected = region_of(recipe, session.pair(source.spec).table, lambda name, size: source.cut(size))
+    expression = {"union": [{"run": source.id[:-2], "size": 400}, {"kinds": ["value"], "layers": [0], "biases": True}]}
+    run = produce(spec_of(world, localizer="recipe", options={"recipe": expression}), library_of, session=session)
+    expected = region_of(expression, session.pair(source.spec).table, lambda name, size: source.cut(size))
     assert run.region() == expected and run.record.size == expected.size and 400 <= expected.size <= 416
     assert f"-recipe-{expected.size}-s0-" in run.id
     assert all(check.passed for check in run.record.checks)
@@ -89,12 +89,12 @@ def test_a_resumed_job_gives_the_same_region(
 
 
 @pytest.mark.parametrize(
-    ("recipe", "error", "words"),
+    ("expression", "error", "words"),
     [
         (None, BadInput, "needs the option of that name"),
         ("layers 0", BadInput, "not JSON"),
         ([], BadInput, "an object such as"),
-        ({"layer": [0]}, BadInput, "'layer' is not a part of a recipe"),
+        ({"layer": [0]}, BadInput, "'layer' is not a part of a region expression"),
         ({"layers": [9]}, BadInput, "no layer '9'; it has 0 to 1"),
         ({"parameters": ["pooler.dense.weight"]}, BadInput, "no parameter 'pooler.dense.weight'"),
         ({"layers": []}, BadInput, "without entries"),
@@ -105,13 +105,13 @@ def test_a_resumed_job_gives_the_same_region(
     ],
 )
 def test_what_cannot_be_made_is_said_before_any_compute(
-    world: Path, source: Run, library_of: Store, recipe: Any, error: type[Exception], words: str
+    world: Path, source: Run, library_of: Store, expression: Any, error: type[Exception], words: str
 ) -> None:
     other = fake_run(library_of, layers=3, width=8, sizes=("5%",), steps=2)
-    if isinstance(recipe, dict) and "run" in recipe:
-        recipe["run"] = {"OTHER": other.id, "SOURCE": source.id}.get(recipe["run"], recipe["run"])
+    if isinstance(expression, dict) and "run" in expression:
+        expression["run"] = {"OTHER": other.id, "SOURCE": source.id}.get(expression["run"], expression["run"])
     before, session = sorted(library_of.root.iterdir()), Session()
-    options = {} if recipe is None else {"recipe": recipe}
+    options = {} if expression is None else {"recipe": expression}
     with pytest.raises(error, match=words) as raised:
         produce(spec_of(world, localizer="recipe", options=options), library_of, session=session)
     assert "pair" not in session.kept, "the models were loaded"
@@ -120,7 +120,7 @@ def test_what_cannot_be_made_is_said_before_any_compute(
 
 
 def test_the_regions_of_runs_are_not_given_by_hand(world: Path, store: Store) -> None:
-    with pytest.raises(BadInput, match="name runs in the recipe"):
+    with pytest.raises(BadInput, match="name runs in the region expression"):
         produce(spec_of(world, localizer="recipe", options={"recipe": {}, "stored": "x"}), store)
 
 

@@ -15,7 +15,7 @@ from skillviz.core.parameters import KINDS, ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.region_expression import DEPTH, canonical, checked, parsed, parts, region_of, runs_in
 from skillviz.errors import BadInput
-from tests.reference import recipe as twin
+from tests.reference import region_expression as twin
 
 BERT = {
     f"bert.encoder.layer.{layer}.{module}": shape
@@ -85,7 +85,7 @@ def conditions(table: ParameterTable) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-def recipes(table: ParameterTable) -> st.SearchStrategy[dict[str, Any]]:
+def expressions(table: ParameterTable) -> st.SearchStrategy[dict[str, Any]]:
     runs = st.fixed_dictionaries({"run": st.sampled_from(["one", "two"])}, optional={"size": st.integers(0, 40)})
     return st.recursive(
         st.one_of(conditions(table), runs),
@@ -99,21 +99,21 @@ def recipes(table: ParameterTable) -> st.SearchStrategy[dict[str, Any]]:
 @pytest.mark.parametrize("family", TABLES)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_a_recipe_is_what_its_slow_twin_counts(family: str, data: st.DataObject) -> None:
+def test_an_expression_is_what_its_slow_twin_counts(family: str, data: st.DataObject) -> None:
     table = TABLES[family]
-    recipe = data.draw(recipes(table))
-    region = region_of(recipe, table, stored_in(table))
+    expression = data.draw(expressions(table))
+    region = region_of(expression, table, stored_in(table))
     found = {(name, int(i)) for name, indices in region.indices.items() for i in indices}
-    assert found == twin.entries(recipe, table, named_runs(table))
-    assert region_of(checked(recipe), table, stored_in(table)) == region
-    assert canonical(checked(recipe)) == canonical(recipe)
+    assert found == twin.entries(expression, table, named_runs(table))
+    assert region_of(checked(expression), table, stored_in(table)) == region
+    assert canonical(checked(expression)) == canonical(expression)
 
 
 @pytest.mark.parametrize("family", TABLES)
 def test_told_tensor_by_tensor_it_is_the_same(family: str) -> None:
     table = TABLES[family]
-    recipe = {"difference": [{"union": [{"run": "one"}, {"rows": [0, 2]}]}, {"layers": [1], "kinds": ["key"]}]}
-    told, whole = list(parts(recipe, table, stored_in(table))), region_of(recipe, table, stored_in(table))
+    expression = {"difference": [{"union": [{"run": "one"}, {"rows": [0, 2]}]}, {"layers": [1], "kinds": ["key"]}]}
+    told, whole = list(parts(expression, table, stored_in(table))), region_of(expression, table, stored_in(table))
     assert [p.name for p, _ in told] == list(table.names)
     assert all(np.array_equal(entries, np.flatnonzero(whole.mask(p.name))) for p, entries in told)
     pd.testing.assert_frame_equal(makeup_of(told), makeup(whole, table))
@@ -138,15 +138,15 @@ def test_a_fused_tensor_is_cut_by_kind() -> None:
     assert np.flatnonzero(parts[0].mask("gpt_neox.layers.0.attention.query_key_value.bias")).tolist() == [0, 1, 6, 7]
 
 
-def test_equal_recipes_are_equal_texts() -> None:
+def test_equal_expressions_are_equal_texts() -> None:
     assert canonical({"rows": [3, 1, [2, 5]], "layers": (1, 0, 1)}) == canonical({"layers": [0, 1], "rows": [[1, 5]]})
     assert canonical({"kinds": ["value", "query"]}) == canonical({"kinds": ["query", "value", "query"]})
     assert canonical({"difference": [{"run": "a"}, {}]}) != canonical({"difference": [{}, {"run": "a"}]})
 
 
-def test_the_runs_a_recipe_needs() -> None:
-    recipe = {"union": [{"run": "b"}, {"intersection": [{"run": "a", "size": 3}, {"run": "b"}, {"layers": [0]}]}]}
-    assert runs_in(recipe) == ("b", "a") and runs_in({}) == ()
+def test_the_runs_an_expression_needs() -> None:
+    expression = {"union": [{"run": "b"}, {"intersection": [{"run": "a", "size": 3}, {"run": "b"}, {"layers": [0]}]}]}
+    assert runs_in(expression) == ("b", "a") and runs_in({}) == ()
 
 
 def nested(depth: int) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def nested(depth: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "word"),
+    ("expression", "word"),
     [
         ([], "object"),
         ("layers", "object"),
@@ -180,9 +180,9 @@ def nested(depth: int) -> dict[str, Any]:
         (nested(DEPTH + 1), "nested"),
     ],
 )  # fmt: skip
-def test_what_a_recipe_may_not_be(recipe: Any, word: str) -> None:
+def test_what_an_expression_may_not_be(expression: Any, word: str) -> None:
     with pytest.raises(BadInput) as error:
-        region_of(recipe, TABLES["bert"], stored_in(TABLES["bert"]))
+        region_of(expression, TABLES["bert"], stored_in(TABLES["bert"]))
     assert word in str(error.value)
 
 

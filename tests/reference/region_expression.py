@@ -1,4 +1,4 @@
-"""Slow twin of recipes: every entry of every parameter asked on its own, sets for the algebra."""
+"""Slow twin of expressions: every entry of every parameter asked on its own, sets for the algebra."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from itertools import product
 import numpy as np
 
 
-def entries(recipe, table, runs):
-    """The recipe's entries as a set of (name, place); `runs` maps an id to its ranked entries and main size."""
-    if "run" in recipe:
-        order, size = runs[recipe["run"]]
-        return set(order[: recipe.get("size", size)])
+def entries(expression, table, runs):
+    """The expression's entries as a set of (name, place); `runs` maps an id to its ranked entries and main size."""
+    if "run" in expression:
+        order, size = runs[expression["run"]]
+        return set(order[: expression.get("size", size)])
     for name in ("union", "intersection", "difference"):
-        if name in recipe:
-            first, *others = [entries(part, table, runs) for part in recipe[name]]
+        if name in expression:
+            first, *others = [entries(part, table, runs) for part in expression[name]]
             for other in others:
                 first = {"union": first | other, "intersection": first & other, "difference": first - other}[name]
             return first
     return {(p.name, i) for p in table.parameters for i, place in enumerate(product(*map(range, p.shape)))
-            if meets(recipe, p, place)}  # fmt: skip
+            if meets(expression, p, place)}  # fmt: skip
 
 
-def meets(recipe, parameter, place):
+def meets(expression, parameter, place):
     """Whether the entry at `place` (one number an axis) meets every condition."""
     row = place[0] if len(place) > 1 else 0
-    wanted = {r for value in recipe.get("rows", []) for r in spread(value)}
+    wanted = {r for value in expression.get("rows", []) for r in spread(value)}
     return (
-        ("layers" not in recipe or parameter.layer in recipe["layers"])
-        and ("kinds" not in recipe or kind_of(parameter, place) in recipe["kinds"])
-        and ("parameters" not in recipe or parameter.name in recipe["parameters"])
-        and ("biases" not in recipe or parameter.is_bias == recipe["biases"])
-        and ("rows" not in recipe or row in wanted)
+        ("layers" not in expression or parameter.layer in expression["layers"])
+        and ("kinds" not in expression or kind_of(parameter, place) in expression["kinds"])
+        and ("parameters" not in expression or parameter.name in expression["parameters"])
+        and ("biases" not in expression or parameter.is_bias == expression["biases"])
+        and ("rows" not in expression or row in wanted)
     )
 
 

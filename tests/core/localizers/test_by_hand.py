@@ -1,4 +1,4 @@
-"""A region made by hand is what the slow twin of recipes counts, the largest movers first."""
+"""A region made by hand is what the slow twin of expressions counts, the largest movers first."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from tests.core.problems import tiny_problem
-from tests.reference import recipe as twin
+from tests.reference import region_expression as twin
 
-RECIPES: list[dict[str, Any]] = [
+EXPRESSIONS: list[dict[str, Any]] = [
     {},
     {"layers": [1]},
     {"kinds": ["query", "LayerNorm"], "biases": False},
@@ -28,9 +28,9 @@ RECIPES: list[dict[str, Any]] = [
 ]
 
 
-def found(problem: Problem, recipe: Any, stored: Any = None) -> Found:
+def found(problem: Problem, expression: Any, stored: Any = None) -> Found:
     row = localizer("recipe")
-    options = row.make_options({"recipe": recipe})
+    options = row.make_options({"recipe": expression})
     search = row.search(problem, 1, seed=0, options=ExpressionOptions(options.recipe, stored))
     step = next(search)
     assert (step.step, step.total, step.removed) == (1, 1, 0)
@@ -41,8 +41,8 @@ def found(problem: Problem, recipe: Any, stored: Any = None) -> Found:
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
-@pytest.mark.parametrize("recipe", RECIPES, ids=json.dumps)
-def test_it_holds_what_the_twin_counts(recipe: dict[str, Any], family: str) -> None:
+@pytest.mark.parametrize("expression", EXPRESSIONS, ids=json.dumps)
+def test_it_holds_what_the_twin_counts(expression: dict[str, Any], family: str) -> None:
     problem = tiny_problem(family, "head" if family == "bert" else "causal", n=4)
     order = np.random.default_rng(0).permutation(problem.d)
     named = [(n, i) for n, s in problem.table.shapes.items() for i in range(int(np.prod(s)))]
@@ -51,8 +51,8 @@ def test_it_holds_what_the_twin_counts(recipe: dict[str, Any], family: str) -> N
     def stored(run: str, size: int | None) -> Region:
         return Region.from_flat(order[: size or 40], problem.table.shapes)
 
-    result = found(problem, recipe, stored)
-    assert {named[i] for i in result.order} == twin.entries(recipe, problem.table, runs)
+    result = found(problem, expression, stored)
+    assert {named[i] for i in result.order} == twin.entries(expression, problem.table, runs)
     assert len(np.unique(result.order)) == len(result.order) and result.order.dtype == np.int64
     moved = problem.tau.abs()[torch.from_numpy(result.order)]
     assert torch.equal(moved, moved.sort(descending=True).values)
@@ -83,7 +83,7 @@ def test_the_option_is_kept_as_one_canonical_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "words"),
+    ("expression", "words"),
     [
         ("layers 0", "not JSON"),
         ([0], "an object such as"),
@@ -93,6 +93,6 @@ def test_the_option_is_kept_as_one_canonical_text() -> None:
         ({"run": "one"}, "no stored runs are at hand"),
     ],
 )
-def test_what_cannot_be_made_is_one_sentence(recipe: Any, words: str) -> None:
+def test_what_cannot_be_made_is_one_sentence(expression: Any, words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        found(tiny_problem(), recipe)
+        found(tiny_problem(), expression)
