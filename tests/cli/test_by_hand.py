@@ -42,7 +42,7 @@ def test_the_command_and_the_python_line_make_the_run_again(pair, task_file, own
 @pytest.mark.parametrize(
     ("option", "kind", "words"),
     [
-        ((), "BadInput", "needs the option of that name"),
+        ((), "BadInput", "needs its option"),
         (("--option", "recipe={layers: [0]}"), "BadInput", "is not JSON"),
         (("--option", 'recipe={"layer": [0]}'), "BadInput", "'layer' is not a part of a recipe"),
         (("--option", 'recipe={"layers": [5]}'), "BadInput", "this model has no layer '5'; it has 0 to 1"),

@@ -91,7 +91,7 @@ def test_a_resumed_job_gives_the_same_region(
 @pytest.mark.parametrize(
     ("expression", "error", "words"),
     [
-        (None, BadInput, "needs the option of that name"),
+        (None, BadInput, "needs its option"),
         ("layers 0", BadInput, "not JSON"),
         ([], BadInput, "an object such as"),
         ({"layer": [0]}, BadInput, "'layer' is not a part of a region expression"),

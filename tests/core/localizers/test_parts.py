@@ -143,7 +143,7 @@ def test_a_ranking_within_the_biases_keeps_to_them_at_exactly_the_size(name: str
         order = found(name, problem, size, within="biases", **options)
         assert len(set(order.tolist())) == size and set(order.tolist()) <= biases
         assert torch.equal(problem.flat.theta, problem.base)
-    with pytest.raises(BadSize, match="among the biases"):
+    with pytest.raises(BadSize, match="biases of this model"):
         found(name, problem, len(biases) + 1, within="biases", **options)
     with pytest.raises(BadInput, match="use one of all, biases"):
         found(name, problem, 3, within="weights")
