@@ -1,4 +1,4 @@
-"""A run's region made by hand: its expression checked before anything is loaded, the runs that it names found and named."""
+"""A run's region made by hand: its expression is checked before anything is loaded, and the runs in it are found."""
 
 from __future__ import annotations
 
