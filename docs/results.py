@@ -23,8 +23,8 @@ from skillviz.core import formats
 from skillviz.errors import BadInput
 from skillviz.runs.library import Library
 from skillviz.runs.store import Store
-from skillviz.studies.paper.claims import verdicts
-from skillviz.studies.paper.experiments import EXPERIMENTS, Experiment
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
 from skillviz.studies.paper.published_values import SOURCE
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.paper.verdicts import AGREES, DISAGREES, UNDECIDED, Verdict

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skillviz.studies.engine import Outcome
-    from skillviz.studies.paper.experiments import Experiment
+    from skillviz.studies.paper.experiment import Experiment
     from skillviz.studies.spec import StudySpec
 
 Name = Annotated[
@@ -112,26 +112,26 @@ def reproduce(
 
     Started again, it goes on where it stopped. The file can be changed and run with [bold]study run[/bold].
     """
-    from skillviz.studies.paper.reproduce import Asked, refuse_absent, refuse_wrong, study_of, write_study
-    from skillviz.studies.paper.setting import setting_differences
+    from skillviz.studies.paper.request import refuse_absent, refuse_wrong, study_of, write_study
+    from skillviz.studies.spec import ExperimentRequest
 
     store = Store(store_root(runs_dir))
     kind = readout.value if readout else None
-    asked = Asked(name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned, tuple(also or ()))
-    row, own, study = study_of(asked, store)
-    refuse_absent(own, study)
+    request = ExperimentRequest(name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned, tuple(also or ()))
+    row, chosen, study = study_of(request, store)
+    refuse_absent(chosen, study)
     refuse_wrong(study, store)
     path = write_study(study, store)
     say(f"{row.title}: {row.question}")
-    for sentence in setting_differences(study):
-        note(sentence)
+    for aspect, paper, here in row.differences(chosen):
+        note(f"{aspect}: {here} (the paper: {paper})")
     say(f"The study file is {path}.")
     count = workers or default_for(study)
     _say_how_long(study, store, count)
     outcome = None if write_only else _run(study, store, count)
-    found = {} if outcome is None else _tables(row, study, store)
+    tables = {} if outcome is None else _tables(row, study, store)
     if as_json:
-        print_json({"name": study.name, "file": str(path), **_told(outcome), "rows": _records(found)})
+        print_json({"name": study.name, "file": str(path), **_counts(outcome), "rows": _records(tables)})
     if outcome is not None and not outcome.is_whole:
         raise typer.Exit(BAD_USE)
 
@@ -160,31 +160,31 @@ def _run(study: StudySpec, store: Store, workers: int) -> Outcome:
 
 def _tables(row: Experiment, study: StudySpec, store: Store) -> dict[str, pd.DataFrame]:
     """The study's tables as stored; prints the main one, and the scores beside the published ones."""
-    from skillviz.studies.paper.reproduce import beside
+    from skillviz.studies.paper.published_values import beside
     from skillviz.studies.store import open_study, study_path
 
     folder = open_study(study_path(store.root, study))
-    found = {} if folder is None else {name: folder.table(name) for name in folder.tables()}
-    if row.main in found and row.main != "scores":
-        print_table(f"{study.name}: {row.main}", found[row.main], is_alone=False)
-    if "scores" in found:
+    tables = {} if folder is None else {name: folder.table(name) for name in folder.tables()}
+    if row.main in tables and row.main != "scores":
+        print_table(f"{study.name}: {row.main}", tables[row.main], is_alone=False)
+    if "scores" in tables:
         print_table(
             f"{study.name}: test scores beside the published ones (other model and data)",
-            beside(row, found),
+            beside(row.published, tables),
             is_alone=False,
         )
-    for text in found["note"]["text"] if "note" in found else ():
+    for text in tables["note"]["text"] if "note" in tables else ():
         note(str(text))
     say(f"The paper: {row.finding}")
-    return found
+    return tables
 
 
-def _told(outcome: Outcome | None) -> dict[str, Any]:
+def _counts(outcome: Outcome | None) -> dict[str, Any]:
     if outcome is None:
         return {}
     counts = {name: len(getattr(outcome, name)) for name in ("finished", "skipped", "failed", "not_reached")}
     return {**counts, "seconds": outcome.seconds}
 
 
-def _records(found: dict[str, pd.DataFrame]) -> dict[str, Any]:
-    return {n: frame.astype(object).where(frame.notna(), None).to_dict("records") for n, frame in found.items()}
+def _records(tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    return {n: frame.astype(object).where(frame.notna(), None).to_dict("records") for n, frame in tables.items()}

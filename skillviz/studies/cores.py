@@ -2,8 +2,8 @@
 
 import os
 
-from skillviz.studies.paper.setting import is_demo_world
 from skillviz.studies.spec import StudySpec
+from skillviz.studies.subject import is_demo_world
 
 
 def cores() -> int:

@@ -86,7 +86,7 @@ def run_study(
     """
     at = Snapshot(plan(study), store)
     check(at, deep=True)
-    command = shareable(study.command or command)
+    command = shareable(study.request.command() if study.request else command)
     journal = Journal(at, estimates(at), workers, command)
     with journal.open():
         course = _Course(at, journal, on_step or (lambda *_: None), partial)

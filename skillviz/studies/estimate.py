@@ -147,7 +147,7 @@ class _Clock:
 
     def asked_again(self) -> float:
         """Seconds of the tables for which the models are asked again: gains, purification and bootstrap."""
-        from skillviz.studies.paper.experiments.figure8_passes import passes
+        from skillviz.studies.paper.experiments.figure8 import passes
 
         seconds = 0.0
         for one in passes(self.plan):

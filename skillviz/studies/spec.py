@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.dataclasses import dataclass
 
 from skillviz.errors import BadInput
 from skillviz.studies.finetuned_model import slug
@@ -28,6 +30,35 @@ LONGEST_NAME = 100
 """Letters of a study's name, which names a folder."""
 
 
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class ExperimentRequest:
+    """What a user asked for: an experiment of the paper at a scale, and what of the scale is replaced.
+
+    `tasks` and `also` (other data with the same labels) are names of the scale's or YAML files; `data` is a folder of
+    tasks, or of other copies of the scale's data, for which the task files in `folder` were written.
+    """
+
+    experiment: str
+    scale: str = "demo"
+    base: str | None = None
+    data: str | None = None
+    tasks: tuple[str, ...] = ()
+    seeds: int | None = None
+    readout: str | None = None
+    finetuned: str | None = None
+    also: tuple[str, ...] = ()
+    folder: str | None = None
+
+    def command(self) -> str:
+        """The command line that asks for it, with paths as they were given."""
+        words = ["python", "-m", "skillviz", "reproduce", self.experiment, "--scale", self.scale]
+        for name in ("base", "data", "finetuned", "readout", "seeds"):
+            if (value := getattr(self, name)) is not None:
+                words += [f"--{name}", str(value)]
+        words += [word for task in self.tasks for word in ("--tasks", task)]
+        return shlex.join([*words, *(word for task in self.also for word in ("--also", task))])
+
+
 class StudySpec(BaseModel):
     """A study file.
 
@@ -36,18 +67,29 @@ class StudySpec(BaseModel):
     `tasks` (multi-task, continual), `mode` (naive or grafting), `region` (fields of a RunSpec, whose region is
     retrained or owned), `also` (other tasks to score on), `label` (a name of its own for tables). `localizer: none`
     only fine-tunes and scores. Lists in EXPANDED stand for every combination; `sizes` is one run of several sizes.
-    `experiment`, `scale` and `command` say which of the paper's experiments it is and how the file was written.
+    `request` says which of the paper's experiments was asked for; whether the entries are its is for who believes it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
     title: str = ""
-    experiment: str | None = None
-    scale: str | None = None
-    command: str | None = None
+    request: ExperimentRequest | None = None
     defaults: dict[str, Any] = Field(default_factory=dict)
     runs: tuple[dict[str, Any], ...] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_request(cls, content: Any) -> Any:
+        """Older files have `experiment`, `scale` and `command` in place of the request."""
+        older = ("experiment", "scale", "command")
+        if not isinstance(content, dict) or not any(name in content for name in older):
+            return content
+        experiment, scale, command = (content.get(name) for name in older)
+        rest = {name: value for name, value in content.items() if name not in older}
+        if experiment and not rest.get("request"):
+            rest["request"] = _request_of_command(experiment, scale, command)
+        return rest
 
     @field_validator("name")
     @classmethod
@@ -62,14 +104,26 @@ class StudySpec(BaseModel):
         return value
 
     @property
+    def experiment(self) -> str | None:
+        """The experiment that was asked for."""
+        return self.request.experiment if self.request else None
+
+    @property
+    def scale(self) -> str | None:
+        """The scale at which it was asked for."""
+        return self.request.scale if self.request else None
+
+    @property
     def folder(self) -> str:
         """The name of its folder in a store."""
         return slug(self.name)
 
     def yaml_text(self) -> str:
         """The study as a file, which reads as the same study."""
-        said = {name: value for name, value in self.model_dump(mode="json").items() if value not in (None, "", {})}
-        return yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
+        content = self.model_dump(mode="json")
+        if self.request is not None:
+            content["request"] = _filled(content["request"])
+        return yaml.safe_dump(_filled(content), sort_keys=False, allow_unicode=True, width=120)
 
 
 def read_study(path: Path | str) -> StudySpec:
@@ -96,6 +150,25 @@ def read_study(path: Path | str) -> StudySpec:
         raise BadInput(f"the study file {path} must have a name and a list of runs: {_first(error)}.") from error
 
 
+def _request_of_command(experiment: Any, scale: Any, command: Any) -> dict[str, Any]:
+    """The request of an older study file, which has the command alone; what cannot be read is left out."""
+    try:
+        words = shlex.split(str(command or ""))
+    except ValueError:
+        words = []
+    request: dict[str, Any] = {"experiment": experiment, "scale": scale or "demo"}
+    for option, value in itertools.pairwise(words):
+        if option in ("--tasks", "--also"):
+            request[option[2:]] = (*request.get(option[2:], ()), value)
+        elif option in ("--base", "--data", "--readout", "--finetuned") or (option == "--seeds" and value.isdigit()):
+            request[option[2:]] = value
+    return request
+
+
+def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value not in (None, "", {}, [])}
+
+
 def listed(value: Any) -> list[Any]:
     """The values of a field of an entry: those of its list, the one that stands there, or none."""
     return [] if value is None else list(value) if isinstance(value, list | tuple) else [value]
@@ -103,11 +176,11 @@ def listed(value: Any) -> list[Any]:
 
 def merged(defaults: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
     """The entry on top of the defaults; `finetune` and `region` are merged field by field."""
-    found = {**defaults, **entry}
+    values = {**defaults, **entry}
     for name in ("finetune", "region"):
         if isinstance(defaults.get(name), dict) and isinstance(entry.get(name), dict):
-            found[name] = {**defaults[name], **entry[name]}
-    return found
+            values[name] = {**defaults[name], **entry[name]}
+    return values
 
 
 def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:

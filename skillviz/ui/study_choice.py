@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pandas as pd
 import streamlit as st
 
 from skillviz.show import text
+from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, controls, page_table, study_words
 from skillviz.ui.picker import width_of
@@ -100,6 +102,12 @@ def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, str
     record = study.record
     own = experiments.index(record.experiment) if record.experiment in experiments else len(experiments)
     return own, scale_place(study), study.name
+
+
+def setting_table(rows: Sequence[SettingRow]) -> None:
+    """Draws where a study differs from the paper: aspect, paper, here."""
+    frame = pd.DataFrame([map(text.plain, row) for row in rows], columns=["Aspect", "Paper", "Here"])
+    st.table(frame, border="horizontal", hide_index=True, alt="Where the study differs from the paper")
 
 
 def notes(studies: Sequence[StudyFolder]) -> None:

@@ -62,7 +62,7 @@ def test_every_experiment_can_be_asked_of_a_base_and_a_task_file(name: str, worl
     assert said.code == 0, said.err
     study = read_study(Path(said.json["file"]))
     assert study.experiment == name and "demo_world" not in study.yaml_text()
-    assert f"Model: {world / 'base'} instead of RoBERTa-base." in said.err
+    assert f"Model: {world / 'base'} (the paper: " in said.err
     assert not [word for word in ("0.97", "wrong on purpose", "stored pair", "demo world") if word in said.err]
 
 
@@ -105,7 +105,7 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     words += ("--workers", "1")  # in this process, where what is patched holds
     first = call(*words, "--runs-dir", tmp_path, "--json")
     assert first.code == 0 and first.json["finished"] == 3 and "grafted 10%" in first.out
-    assert f"Model: {base} instead of RoBERTa-base." in first.err
+    assert f"Model: {base} (the paper: " in first.err
     again = call(*words, "--runs-dir", tmp_path, "--json")
     assert again.json["finished"] == 0 and again.json["rows"] == first.json["rows"]
     assert taken == [["cpu"], []]  # jobs wait while it computes

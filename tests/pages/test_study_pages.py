@@ -16,7 +16,8 @@ from streamlit.testing.v1 import AppTest
 from skillviz import jobs
 from skillviz.jobs.job import Job
 from skillviz.runs.store import Store
-from skillviz.studies.paper.reproduce import Asked, study_of, write_study
+from skillviz.studies.paper.request import EDITED, study_of, write_study
+from skillviz.studies.spec import ExperimentRequest
 from skillviz.ui.page_table import PAGES
 from tests.pages.test_pages import charts, opened, words
 from tests.studies.fake_study import fake_running, fake_study
@@ -122,7 +123,8 @@ def test_a_base_of_ones_own_is_no_demo_world(page: str, empty: Path) -> None:
     assert not test.exception and "no evidence about" not in said(test)
     assert test.selectbox(key="control.study").options == ["Table 1 · own base base · table1-demo-own"]
     if page == "paper":
-        assert "my/base instead of RoBERTa-base" in said(test) and "0.97 million" not in said(test)
+        rows = test.table[0].value
+        assert [words.replace("\\", "") for words in rows["Here"]] == [EDITED.here] and "0.97 million" not in said(test)
 
 
 def test_of_several_bases_one_is_chosen(empty: Path) -> None:
@@ -164,7 +166,8 @@ def test_a_failed_study_names_its_steps_and_can_go_on(empty: Path) -> None:
 def test_a_study_under_way_tells_step_and_time_and_can_be_cancelled(
     empty: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    write_study(study_of(Asked("table2"), Store(empty))[2], Store(fake_running(empty, sleeper.pid).parents[1]))
+    _, _, study = study_of(ExperimentRequest("table2"), Store(empty))
+    write_study(study, Store(fake_running(empty, sleeper.pid).parents[1]))
     test = opened("studies")
     assert not test.exception
     bars = test.get("progress")
@@ -292,7 +295,7 @@ def test_published_values_stand_beside_ours_and_the_claims_are_judged(empty: Pat
     row = table[(table["task"] == "SST-2") & (table["method"] == "graft") & (table["metric"] == "ECE")].iloc[0]
     assert row["published (± sd)"] == "3.1 (0.4)" and row["measured on"] == "film-sentiment"
     assert "points" in row["difference"]
-    assert "A difference is no error" in said(test) and "instead of RoBERTa-base" in said(test)
+    assert "A difference is no error" in said(test) and list(test.table[0].value) == ["Aspect", "Paper", "Here"]
 
 
 def test_tasks_of_ones_own_are_shown_and_explained(empty: Path) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.runs.store import Store
 from skillviz.studies.command import shareable
-from skillviz.studies.paper.reproduce import Asked, study_of
+from skillviz.studies.spec import ExperimentRequest
 from skillviz.tasks.project import project_root
 
 RUN = "python -m skillviz study run"
@@ -35,8 +34,7 @@ def test_what_is_of_this_machine_alone_is_left_out(typed: str | None, kept: str 
 
 
 def test_an_experiment_on_models_of_the_user_names_no_folder(tmp_path: Path) -> None:
-    asked = Asked("table2", base=str(tmp_path / "mine"), finetuned=str(tmp_path / "tuned"), tasks=("film-sentiment",))
-    _, _, study = study_of(asked, Store(tmp_path / "runs"))
-    assert study.command == (
+    models = {"base": str(tmp_path / "mine"), "finetuned": str(tmp_path / "tuned")}
+    assert shareable(ExperimentRequest("table2", tasks=("film-sentiment",), **models).command()) == (
         "python -m skillviz reproduce table2 --scale demo --base mine --finetuned tuned --tasks film-sentiment"
     )

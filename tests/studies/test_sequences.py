@@ -64,7 +64,7 @@ def test_figures_9_and_10_are_made_of_the_runs_of_table_2() -> None:
 
 def test_one_task_is_no_sequence() -> None:
     with pytest.raises(BadInput, match="two or more"):
-        figure8.several_tasks(SCALES["demo"], "multi-task", ("film-sentiment",), {})
+        SCALES["demo"].several_tasks("multi-task", ("film-sentiment",), {})
 
 
 def predictions(task: str, wrong: int, states: tuple[str, ...] = ("finetuned",)) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.studies import several
 from skillviz.studies.paper.experiments import figure8
-from skillviz.studies.paper.experiments.figure8_passes import passes
+from skillviz.studies.paper.experiments.figure8 import passes
 from skillviz.studies.several import Scored, mean_relative_gain, unions
 from skillviz.studies.tables import check
 

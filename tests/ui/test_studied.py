@@ -27,7 +27,7 @@ def stored(root: Path, changed: tuple[str, str] = ("", "")) -> StudyFolder:
 
 def test_a_study_is_told_by_its_file(tmp_path: Path) -> None:
     found = stored(tmp_path)
-    assert cache.is_demo_world(found) and cache.setting_differences(found)[0].startswith("Model: ")
+    assert cache.is_demo_world(found) and cache.setting_differences(found)[0].aspect == "Model"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store
-from skillviz.studies.paper.reproduce import Asked, study_of
+from skillviz.studies.paper.request import study_of
 from skillviz.studies.paper.scales import DEMO
-from skillviz.studies.spec import StudySpec
+from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.subject import place, subject
 from skillviz.tasks.project import located
 from skillviz.ui.pages.studies.commands import OTHER, on_other_data
@@ -75,9 +75,9 @@ def test_with_other_data_in_the_place_of_the_word_the_command_takes_them(tmp_pat
     assert all(entry["task"] == NEWS["task"] and str(other) in str(entry) for entry in study.runs)
 
 
-def _asked(told: str) -> Asked:
+def _asked(told: str) -> ExperimentRequest:
     """What a command asks for."""
     words = shlex.split(told)
     given = dict(zip(words[5::2], words[6::2], strict=True))
     several = {name: (given[f"--{name}"],) for name in ("tasks", "also") if f"--{name}" in given}
-    return Asked(words[4], given["--scale"], given.get("--base"), readout=given.get("--readout"), **several)
+    return ExperimentRequest(words[4], given["--scale"], given.get("--base"), readout=given.get("--readout"), **several)

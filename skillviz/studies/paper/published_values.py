@@ -5,6 +5,7 @@ Torch-free. Published values stay apart from measured ones everywhere; whoever s
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -12,10 +13,14 @@ import numpy as np
 import pandas as pd
 
 from skillviz.errors import BadInput
+from skillviz.models.finetune.recipes import RECIPES
 
 SOURCE = "arXiv 2302.06600"
 FOLDER = Path(__file__).parent / "published"  # beside this file, and no package
 TABLES = tuple(f"table{number}" for number in range(1, 10))
+SHOWN = ("id_task", "task", "method", "localizer", "share", "metric", "mean", "low", "high", "published", "std")
+"""Columns of ours beside theirs; the first five name a row."""
+KEYS = ("id_task", "task", "method", "metric")
 FIGURES, SLIPS = "figures", "slips"
 NAMES = (*TABLES, FIGURES)
 
@@ -92,6 +97,36 @@ def stands_for(task: str) -> str:
 def is_stand_in(task: str) -> bool:
     """Whether another data set stands for the paper's."""
     return stands_for(task) != task
+
+
+def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The test scores of a study's methods, ours and the published value of the same task, method and metric.
+
+    `names` are the published tables. Shares 0 to 1, with intervals over examples and seeds where there are
+    predictions, else over seeds. The published model, data and sizes differ: every size stands beside the same value,
+    which is missing where none is printed.
+    """
+    ours = tables.get("scores")
+    if ours is None or ours.empty:
+        return pd.DataFrame(columns=list(SHOWN))
+    ours = ours[(ours["split"] == "test") & ours["metric"].isin(["accuracy", "f1", "ece", "agreement"])]
+    pooled = ours["pooled_low"].notna()
+    ends = {end: ours[f"pooled_{end}"].where(pooled, ours[end]) for end in ("low", "high")}
+    scores = ours.assign(**ends)[list(SHOWN[:-2])].reset_index(drop=True)
+    rows = [row for name in names if name.startswith("table") for row in _largest(published(name)).to_dict("records")]
+    rank = f"rank={RECIPES['lora'].rank}"  # the default here
+    rows = [row for row in rows if row["method"] != "lora" or row["config"] == rank]
+    values = [(*(row[key] for key in KEYS), float(row["value"]), float(row["std"])) for row in rows]
+    known = pd.DataFrame(values, columns=[*KEYS, "published", "std"]).drop_duplicates(list(KEYS))
+    keyed = scores.assign(key_id=scores["id_task"].map(stands_for), key_task=scores["task"].map(stands_for))
+    named = known.rename(columns={"id_task": "key_id", "task": "key_task"})
+    return keyed.merge(named, how="left", on=["key_id", "key_task", "method", "metric"])[list(SHOWN)]
+
+
+def _largest(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the paper's main setting, 4096-shot, before any other; averages are left out."""
+    rows = table[table["kind"] == "row"]
+    return pd.concat([rows[rows["setting"] == "4096-shot"], rows[rows["setting"] != "4096-shot"]])
 
 
 @cache

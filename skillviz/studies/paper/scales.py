@@ -1,4 +1,4 @@
-"""At which scale an experiment is asked: which models and tasks, how large, how long; words for what differs."""
+"""The scales of the experiments: which models and tasks, how large, how long; and the entries made of them."""
 
 from __future__ import annotations
 
@@ -62,10 +62,14 @@ class Scale:
     """BitFit's learning rate as a multiple of plain SGD's; 5 as in models/recipes.py."""
     lora_rate: float = 5e-4
     """LoRA's learning rate under AdamW; 5e-4 as in models/recipes.py."""
+    about_base: str = ""
+    """The base in words, as long as it is the scale's own; so are `about_data` and `about_rates`."""
+    about_data: str = ""
+    about_rates: str = ""
     chosen: tuple[str, ...] = ()
     """The tasks that the user asked for, in place of all roles."""
-    own: Mapping[str, Any] = field(default_factory=dict)
-    """What the user replaced: base, data, task, finetuned."""
+    finetuned: str = ""
+    """The user's own fine-tuned model, of the one task that is chosen."""
 
     def main_first(self, sizes: Sequence[str]) -> tuple[str, ...]:
         """The sizes with the scale's main one first, for one run of several."""
@@ -82,8 +86,7 @@ class Scale:
 
     def pair(self, task: str) -> str:
         """The fine-tuned model of a task that is there: the user's, or the scale's stored one; empty where none is."""
-        given = str(self.own.get("finetuned", ""))
-        return given or (f"{self.stored}/{task}" if self.stored and not is_file(task) else "")
+        return self.finetuned or (f"{self.stored}/{task}" if self.stored and not is_file(task) else "")
 
     def some(self, role: str, most: int | None = None) -> tuple[str, ...]:
         """The tasks of a role, at most so many; all of those that the user asked for in their place."""
@@ -139,10 +142,9 @@ class Scale:
 
         Searched ones with every mask seed, the others with the first; `changes` are further fields of the run.
         """
-        how = dict(self.options.get(localizer, {}))
         seeds = [0] if localizer in ("movement", "biases", "recipe") else list(self.mask_seeds)
-        given = {"localizer": localizer, "sizes": list(sizes or self.sizes), "seed": seeds}
-        return {**member, **how, **given, **changes}
+        run = {"localizer": localizer, "sizes": list(sizes or self.sizes), "seed": seeds}
+        return {**member, **self.options.get(localizer, {}), **run, **changes}
 
     def each(self, member: Entry, localizer: str, sizes: Sequence[str], **changes: Any) -> Entry:
         """The same with a run of its own for every size, so that all of them have predictions to pair."""
@@ -159,10 +161,23 @@ class Scale:
 
         One fine-tuning seed, the first: what varies is the region.
         """
-        found = self.grafts(task, **({} if self._is_stored(task) else {"seed": 0}))
-        region = {name: value for name, value in found.items() if name not in (*self.fields(task), "seed")}
+        graft = self.grafts(task, **({} if self._is_stored(task) else {"seed": 0}))
+        region = {name: value for name, value in graft.items() if name not in (*self.fields(task), "seed")}
         entry = self.member(task, "graft-retrain", seed=0)
         return {**self.scored(entry, also), "seed": list(self.mask_seeds), "region": region}
+
+    def several_tasks(self, recipe: str, tasks: Sequence[str], training: Mapping[str, Any]) -> Entry:
+        """Fields of an entry about one model of these tasks, whose `finetune` are these values.
+
+        Raises BadInput for fewer than two tasks, and for several fine-tuning seeds.
+        """
+        self.refuse_seeds("one model of several tasks")
+        if len(tasks) < 2:
+            raise BadInput("a model of several tasks needs two or more: name them with --tasks.")
+        fields = {name: value for name, value in self.fields(tasks[0]).items() if name != "task"}
+        head = {"head": self.head} if fields["readout"] == "head" and self.head else {}
+        files = [self.file(task) for task in tasks]
+        return {**fields, "recipe": recipe, "tasks": files, "finetune": {**training, **head}}
 
     def _is_stored(self, task: str) -> bool:
         return "finetuned" in self.member(task)
@@ -187,10 +202,9 @@ class Scale:
         """
         if finetuned and len(tasks) != 1:
             raise BadInput("a fine-tuned model belongs to one task: name that task with --tasks.")
-        own = {"base": base, "tasks": list(tasks), "folder": folder, "readout": readout, "finetuned": finetuned}
-        changed = replace(self, own={**self.own, **{name: value for name, value in own.items() if value}})
+        changed = replace(self, finetuned=finetuned or self.finetuned)
         if base and located(base).absolute() != located(self.base).absolute():
-            changed = replace(changed, base=base, stored="", device="auto")
+            changed = replace(changed, base=base, stored="", device="auto", about_base="", about_rates="")
         if readout:
             changed = replace(changed, readout=readout, stored=changed.stored if readout == self.readout else "")
         if seeds is not None:
@@ -200,9 +214,11 @@ class Scale:
                 raise BadInput("a fine-tuned model that is there has one seed: give --finetuned or --seeds, not both.")
             changed = replace(changed, seeds=seeds, stored="" if seeds > 1 else changed.stored)
         if folder:
-            changed = replace(changed, folder=folder)
+            changed = replace(changed, folder=folder, about_data="")
         if tasks:
             changed = replace(changed, tasks=tuple(tasks), chosen=tuple(tasks))
+        if any(map(is_file, tasks)):
+            changed = replace(changed, about_data="")
         return changed
 
 
@@ -247,6 +263,10 @@ DEMO = Scale(
     adamw={"steps": 800, "batch_size": 16, "lr": 1e-3},
     bitfit_rate=12.0,
     lora_rate=5e-3,
+    about_base="a RoBERTa of 0.97 million parameters, pre-trained on the texts of a grammar",
+    about_data="tasks of the demo world: all 1,600 or 5,000 training and 600 test examples; 6% of the labels are wrong "
+    "on purpose",
+    about_rates="the best on validation data of film-sentiment: of two for BitFit, of four for LoRA",
 )  # fmt: skip
 
 SMALL = Scale(
@@ -284,6 +304,9 @@ SMALL = Scale(
     within_biases=("0.03%", "0.01%"),
     adamw={"steps": 3000, "batch_size": 16, "lr": 1e-4},
     lora_rate=1e-3,
+    about_base="MiniLM-L6 (10.6 million graftable parameters)",
+    about_data="public copies: at most 12,000 training and 2,000 test examples per task",
+    about_rates="no grid",
 )  # fmt: skip
 
 

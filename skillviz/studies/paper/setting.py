@@ -1,198 +1,141 @@
-"""In what a study differs from the paper's setting: told from what its file asks for, not by its scale's name."""
+"""Where a study differs from the paper, as rows of aspect, paper and here: told from the scale that it is built of.
+
+Every phrase is made of what the experiment reads too, so that it is as true of a user's own models as of the scale's.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePath
+from typing import NamedTuple
 
+from skillviz.core.formats import counted, listed
 from skillviz.models.finetune.recipes import RECIPES
-from skillviz.studies.paper import setting_words as words
-from skillviz.studies.paper.experiments import EXPERIMENTS
-from skillviz.studies.paper.scales import DEMO, FEW, SCALES, Scale
-from skillviz.studies.plan import plan
-from skillviz.studies.spec import StudySpec, listed, merged
+from skillviz.studies.paper.scales import Scale
 from skillviz.studies.step import name_of
-from skillviz.tasks.project import located
 
-SEARCH = "stagewise"
-CAPS = ("k_shot", "max_train", "max_validation", "max_test")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a study asks for, each as the different values in the order of the file.
-
-    `data` are the folders of the task files and what is taken of them; `shifts` a task and another that its models
-    are scored on; `tuning` how the fine-tuned models come about, `given` those that are there; `rates` those of BitFit
-    and LoRA, with the rank; `search` the fields of the default search; `published` the tasks that the published search
-    is run on.
-    """
-
-    base: tuple[str, ...]
-    readout: tuple[tuple[str, str], ...]
-    tasks: tuple[str, ...]
-    data: tuple[tuple[str, str], ...]
-    shifts: tuple[tuple[str, str], ...]
-    tuning: tuple[str, ...]
-    given: tuple[str, ...]
-    rates: tuple[tuple[str, int, float], ...]
-    search: tuple[str, ...]
-    sizes: tuple[str, ...]
-    published: tuple[str, ...]
-
-    def same(self, aspect: str, other: Setting) -> bool:
-        """Whether both ask for the same of this, in whatever order."""
-        return set(getattr(self, aspect)) == set(getattr(other, aspect))
+MODEL, READOUT, DATA, TUNING, SEARCH, SIZES = (
+    "Model", "Readout", "Data", "Fine-tuning", "Localizer", "Region size",
+)  # fmt: skip
+PAPERS = "roberta-base"
+READOUTS = {
+    "prompt": "prompt",
+    "head": "classification head; the pre-trained model is read with the fine-tuned head too",
+    "causal": "the words after a prompt",
+}
+NAMES = {"graft-retrain": "re-trained region", "bitfit": "BitFit", "lora": f"LoRA (rank {RECIPES['lora'].rank})"}
 
 
-def setting_differences(study: StudySpec) -> tuple[str, ...]:
-    """Sentences on what differs from the paper's setting, model first; none for a study of no experiment.
+class SettingRow(NamedTuple):
+    """One aspect of the setting: what the paper has, and what this study has."""
 
-    A scale's own sentence stands where the study asks for the same as the experiment at that scale. Where the base,
-    readout, data, tasks, fine-tuning, seeds or sizes were replaced, the sentence is of what is asked for.
-    Raises BadInput where the study cannot be planned.
-    """
-    row = EXPERIMENTS.get(study.experiment or "")
-    if row is None:
-        return ()
-    plan(study)
-    asked, scale = setting_of(study), SCALES.get(study.scale or "")
-    usual = setting_of(StudySpec(**row.build(scale))) if scale is not None else None
-    own = {name for name in words.ASPECTS if usual is None or not asked.same(name, usual)}
-    told = [_told(aspect, asked, own, scale) for aspect in words.OF_SCALES]
-    kept = [said.sentence for said in row.differs.get(study.scale or "", ()) if not own & set(said.of)]
-    about = {aspect for differs in row.differs.values() for said in differs for aspect in said.of}
-    return (*told, *_replaced(asked, own, about), *kept)
+    aspect: str
+    paper: str
+    here: str
 
 
-def is_demo_world(study: StudySpec) -> bool:
-    """Whether its base and all its tasks are those of the demo world, a toy: false where the user replaced either.
-
-    Raises BadInput where the study cannot be planned.
-    """
-    plan(study)
-    asked = setting_of(study)
-    world = located(PurePosixPath(DEMO.base).parts[0]).resolve()
-    return all(located(text).resolve().is_relative_to(world) for text in (*asked.base, *_files(study)))
-
-
-def setting_of(study: StudySpec) -> Setting:
-    """What a study's entries ask for, of a study that can be planned."""
-    entries = [merged(study.defaults, entry) for entry in study.runs]
-    pairs = [(entry, task) for entry in entries for task in _tasks(entry)]
-    main = [entry for entry in entries if not set(listed(entry.get("recipe"))) & set(FEW)]
-    called = {task: _called(task) for entry, own in pairs for task in (own, *_others(entry))}
-    return Setting(
-        base=_once(str(base) for entry in entries for base in listed(entry.get("base"))),
-        readout=_once((_readout(entry), str(_tuned(entry).get("head", ""))) for entry in entries),
-        tasks=_once(called[task] for _, task in pairs),
-        data=_once((str(Path(task).parent), _json(_caps(entry))) for entry, task in pairs),
-        shifts=_once((called[task], called[other]) for entry, task in pairs for other in _others(entry)),
-        tuning=_once(map(_tuning, main)),
-        given=_once(str(entry["finetuned"]) for entry in main if "finetuned" in entry),
-        rates=_once(rate for entry in entries for rate in _rates(entry)),
-        search=_once(_search(entry) for entry in entries if _is_searched(entry)),
-        sizes=_once(str(size) for entry in entries for size in _sizes(entry)),
-        published=_once(called[task] for entry, task in pairs if "learned" in listed(entry.get("localizer"))),
-    )
+def setting(scale: Scale) -> list[SettingRow]:
+    """What every experiment of a scale has in common, model first; rows may be the same here as in the paper."""
+    is_paper_s = PurePath(scale.base).name.lower() == PAPERS
+    model = "RoBERTa-base" if is_paper_s else "RoBERTa-base (85 million graftable parameters)"
+    return [
+        SettingRow(MODEL, model, model if is_paper_s else scale.about_base or scale.base),
+        readout_row(scale.readout),
+        SettingRow(DATA, "64 or 4,096 examples per label, five samples", scale.about_data or _data(scale)),
+        tuning_row(scale, _pairs(scale)),
+        search_row(scale, len(scale.mask_seeds)),
+        sizes_row(scale, scale.sizes),
+    ]
 
 
-def _told(aspect: str, asked: Setting, own: set[str], scale: Scale | None) -> str:
-    """The scale's sentence on that where it holds, or one on what is asked for."""
-    is_own = aspect in own or (aspect == "sizes" and ("base" in own or words.is_causal(asked)))
-    if scale is not None and not is_own and _holds(aspect, asked, scale):
-        return words.SENTENCES[scale.name][aspect]
-    told: str = getattr(words, aspect)(asked)
-    return told
+def readout_row(here: str) -> SettingRow:
+    """How class scores are read; the paper reads its GPT-2 by the words after a prompt."""
+    return SettingRow(READOUT, "prompt" if here != "causal" else "prompt (GPT-2: the words after it)", READOUTS[here])
 
 
-def _holds(aspect: str, asked: Setting, scale: Scale) -> bool:
-    """Whether a scale's sentence is true of an experiment that may do something else than the others at that scale."""
-    if aspect == "readout":
-        return len({kind for kind, _ in asked.readout}) == 1
-    if aspect == "tuning":
-        return bool(asked.given) == bool(scale.stored)
-    return aspect != "search" or words.mask_seeds(asked) == len(scale.mask_seeds)
+def tuning_row(scale: Scale, here: str) -> SettingRow:
+    """How the fine-tuned models come about, with how many seeds."""
+    return SettingRow(TUNING, "plain SGD, a grid of nine points", f"{here}; {counted(scale.seeds, 'seed')}")
 
 
-def _replaced(asked: Setting, own: set[str], about: set[str]) -> list[str]:
-    """Sentences in place of the experiment's, which are `about` some aspects, on those that are the user's `own`."""
-    found = [words.tasks(asked)] if "tasks" in own & about and "data" not in own else []
-    found += [words.shifts(asked)] if asked.shifts and "shifts" in own & about else []
-    found += [words.published(asked)] if "tasks" in own and 0 < len(asked.published) < len(asked.tasks) else []
-    return found + ([words.rates(asked)] if asked.rates and own & {"base", "rates"} else [])
+def trained(scale: Scale, how: str = "plain SGD", steps: int | None = None) -> str:
+    """How a model is trained at this scale: by what, steps, batch and rate; `steps` in place of the scale's."""
+    values = scale.training
+    parts = [f"{count:,} steps"] if (count := steps or values.get("steps")) else []
+    parts += [f"of {values['batch_size']} examples"] if "batch_size" in values else []
+    parts += [f"at the rate {values['lr']:g}"] if "lr" in values else []
+    return f"{how}, {' '.join(parts)}" if parts else how
 
 
-def _tuning(entry: Mapping[str, Any]) -> str:
-    """How the entry's fine-tuned model comes about: the folder of the pair that is there, or recipe and fields."""
-    if "finetuned" in entry:
-        return _json({"given": str(Path(str(entry["finetuned"])).parent)})
-    fields = {name: value for name, value in _tuned(entry).items() if name not in ("head", "readout")}
-    seeds = len(listed(fields.pop("seed", 0)))
-    recipes = [recipe or "sgd" for recipe in listed(entry.get("recipe") or "sgd")]
-    return _json({"recipe": recipes, **fields, "seeds": seeds})
+def few_row(scale: Scale, task: str) -> SettingRow:
+    """The rates and steps of what trains few parameters."""
+    tuned = {recipe: scale.member(task, recipe)["finetune"] for recipe in NAMES}
+    rates = [f"{NAMES[recipe]} at {values['lr']:g}" for recipe, values in tuned.items() if "lr" in values]
+    steps = {values["steps"] for values in tuned.values() if "steps" in values}
+    parts = [listed(rates, 9), *(f"{count:,} steps" for count in steps), *filter(None, [scale.about_rates])]
+    return SettingRow("Training of few parameters", "rates not stated", "; ".join(parts))
 
 
-def _rates(entry: Mapping[str, Any]) -> list[tuple[str, int, float]]:
-    """BitFit's and LoRA's learning rate, where the entry names it, with the rank (0 where there is none)."""
-    named = [str(recipe) for recipe in listed(entry.get("recipe")) if recipe in ("bitfit", "lora")]
-    tuned = _tuned(entry)
-    ranks = {recipe: int(tuned.get("rank") or RECIPES[recipe].rank or 0) if recipe == "lora" else 0 for recipe in named}
-    return [(recipe, ranks[recipe], float(lr)) for recipe in named for lr in listed(tuned.get("lr"))]
+def search_row(scale: Scale, mask_seeds: int) -> SettingRow:
+    """How regions are found: by the default search, with so many seeds."""
+    fields = scale.options.get("stagewise", {})
+    units = {"steps": "steps", "batch_size": "examples a step"}
+    how = [f"{fields[name]} {unit}" for name, unit in units.items() if name in fields]
+    return SettingRow(SEARCH, "learned mask", "; ".join(["stagewise (ours)", *how, counted(mask_seeds, "mask seed")]))
 
 
-def _search(entry: Mapping[str, Any]) -> str:
-    fields = {**entry, **(entry.get("region") or {})}
-    kept = {name: fields[name] for name in ("steps", "batch_size") if fields.get(name) is not None}
-    return _json({**kept, "seeds": len(listed(entry.get("seed", 0)))})
+def sizes_row(scale: Scale, here: Sequence[str], paper: str = "") -> SettingRow:
+    """The sizes of regions: from the smallest to the largest share; counts one by one."""
+    shares = [share for size in here if (share := _percent(size)) is not None]
+    ends = dict.fromkeys(f"{share:g}%" for share in (min(shares), max(shares))) if shares else ()
+    told = [f"{size} parameters" for size in here if _percent(size) is None] + [" to ".join(ends)] * bool(ends)
+    return SettingRow(SIZES, paper or ("0.05% (GPT-2)" if scale.readout == "causal" else "0.01%"), listed(told, 99))
 
 
-def _is_searched(entry: Mapping[str, Any]) -> bool:
-    return SEARCH in listed(entry.get("localizer")) or (entry.get("region") or {}).get("localizer") == SEARCH
+def tasks_row(scale: Scale, paper: str, here: Iterable[str]) -> SettingRow:
+    """The tasks, where the experiment takes others than the paper."""
+    return SettingRow("Tasks", paper, listed([task_name(scale, task) for task in here], 99))
 
 
-def _sizes(entry: Mapping[str, Any]) -> list[Any]:
-    both = (entry, entry.get("region") or {})
-    return [size for fields in both for name in ("sizes", "size") for size in listed(fields.get(name))]
+def shifts_row(scale: Scale, paper: str, here: Iterable[str]) -> SettingRow:
+    """The other data that the models of each task are scored on; of tasks that have such data."""
+    pairs = [(task, [task_name(scale, other) for other in scale.near.get(task, ())]) for task in here]
+    told = [f"{task_name(scale, task)} to {listed(others, 99)}" for task, others in pairs if others]
+    return SettingRow("Shifts", paper, "; ".join(told))
 
 
-def _tasks(entry: Mapping[str, Any]) -> list[str]:
-    return [str(task) for task in (*listed(entry.get("task")), *listed(entry.get("tasks")))]
-
-
-def _others(entry: Mapping[str, Any]) -> list[str]:
-    return [str(task) for task in (*listed(entry.get("others")), *listed(entry.get("also")))]
-
-
-def _files(study: StudySpec) -> tuple[str, ...]:
-    return _once(task for entry in study.runs for task in _tasks(merged(study.defaults, entry)))
-
-
-def _caps(entry: Mapping[str, Any]) -> dict[str, Any]:
-    both = (entry, _tuned(entry))
-    return {name: fields[name] for fields in both for name in CAPS if fields.get(name) is not None}
-
-
-def _tuned(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    return entry.get("finetune") or {}
-
-
-def _readout(entry: Mapping[str, Any]) -> str:
-    return str(_tuned(entry).get("readout") or entry.get("readout") or "head")
-
-
-def _called(task: str) -> str:
+def task_name(scale: Scale, task: str) -> str:
     """The task's name; where its file cannot be read that of the file, or of the folder of a `task.yaml`."""
-    name, path = name_of(task), Path(task)
+    name, path = name_of(scale.file(task)), Path(task)
     return path.parent.name if name == "task" and path.parent.name else name
 
 
-def _json(fields: Mapping[str, Any]) -> str:
-    return json.dumps(fields, sort_keys=True, default=str)
+def _data(scale: Scale) -> str:
+    """The data of a user: task files, or other copies of the scale's."""
+    if not scale.chosen:
+        return "other copies of the scale's data, all training examples"
+    return f"{listed([task_name(scale, task) for task in scale.chosen], 99)}, all training examples"
 
 
-def _once(values: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys(values))
+def _pairs(scale: Scale) -> str:
+    """Where the fine-tuned models are from: a user's, the stored ones, or training."""
+    if scale.finetuned:
+        return f"{scale.finetuned} as given"
+    stored = [task for task in scale.chosen or scale.tasks if scale.pair(task)]
+    if not stored:
+        return trained(scale)
+    if len(stored) == len(scale.chosen or scale.tasks):
+        return "the stored pair of each task"
+    names = listed([task_name(scale, task) for task in stored], 99)
+    return f"the stored pair of {names}, else {trained(scale)}"
+
+
+def _percent(size: str) -> float | None:
+    """The percentage that a size is, typed as one or as a share (with a point or an exponent); None for a count."""
+    with suppress(ValueError):
+        if size.endswith("%"):
+            return float(size[:-1])
+        if set(size) & set(".eE"):
+            return 100 * float(size)
+    return None

@@ -6,7 +6,7 @@ import streamlit as st
 
 from skillviz.runs.library import library
 from skillviz.runs.store import Store
-from skillviz.studies.paper.reproduce import refuse_wrong
+from skillviz.studies.paper.request import refuse_wrong
 from skillviz.studies.spec import StudySpec
 
 SECONDS = 60  # a model's folder changes without a run

@@ -12,7 +12,9 @@ from skillviz.errors import BadInput
 from skillviz.runs.library import Library, library
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.studies.paper import setting
+from skillviz.studies import subject as subjects
+from skillviz.studies.paper import request
+from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.preview import Outlook, outlook
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, FOLDER, RECORD, StudyFolder, list_studies
@@ -50,8 +52,8 @@ def is_demo_world(study: StudyFolder) -> bool:
     return _is_demo_world(*_file(study), study)
 
 
-def setting_differences(study: StudyFolder) -> tuple[str, ...]:
-    """In what its setting differs from the paper's, by its file; nothing where that cannot be read or planned."""
+def setting_differences(study: StudyFolder) -> tuple[SettingRow, ...]:
+    """Where its setting differs from the paper's, by its file; nothing where that cannot be read or planned."""
     return _differences(*_file(study), study)
 
 
@@ -106,15 +108,15 @@ def _subject(file: str, changed: int, _study: StudyFolder) -> Subject | None:
 @st.cache_resource(show_spinner=False, max_entries=TABLES)
 def _is_demo_world(file: str, changed: int, _study: StudyFolder) -> bool:
     try:
-        return setting.is_demo_world(_study.study)
+        return subjects.is_demo_world(_study.study)
     except BadInput:
         return False
 
 
 @st.cache_resource(show_spinner=False, max_entries=TABLES)
-def _differences(file: str, changed: int, _study: StudyFolder) -> tuple[str, ...]:
+def _differences(file: str, changed: int, _study: StudyFolder) -> tuple[SettingRow, ...]:
     try:
-        return setting.setting_differences(_study.study)
+        return request.setting_differences(_study.study)
     except BadInput:
         return ()
 

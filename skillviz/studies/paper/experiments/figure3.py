@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skillviz.studies import differences, means, observations, resampled
+from skillviz.studies.comparing import keeps
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.setting import READOUT, READOUTS, SettingRow
+from skillviz.studies.paper.verdicts import Claim
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillviz.studies.paper.scales import Scale
+    from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
 PAIRS = (("graft", "graft_movement"), ("graft", "ft"))
 HEAD_SEED = 0
 
 
-def build(scale: Scale) -> list[dict[str, Any]]:
+def entries(scale: Scale) -> list[Entry]:
     """Two tasks (or those asked for) with each readout: the scale's own, and the head where that is another."""
-    entries = []
+    runs = []
     for task in scale.some("two", 2):
-        entries += [scale.grafts(task), scale.search(scale.member(task), "movement", others=scale.others(task))]
+        runs += [scale.grafts(task), scale.search(scale.member(task), "movement", others=scale.others(task))]
         if scale.readout != "head":
             head = scale.member(task, readout="head", head="linear", seed=HEAD_SEED)
-            entries += [scale.search(head, name) for name in ("stagewise", "movement")]
-    return entries
+            runs += [scale.search(head, name) for name in ("stagewise", "movement")]
+    return runs
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
@@ -40,3 +44,23 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
             *observations.told(found),
         ),
     }
+
+
+def differs(scale: Scale) -> list[SettingRow]:
+    """Its readouts."""
+    both = f"{READOUTS[scale.readout].partition(';')[0]} and {READOUTS['head']}"
+    here = both if scale.readout != "head" else "classification head alone"
+    return [SettingRow(READOUT, "prompt and classification head", here)]
+
+
+FIGURE3 = Experiment(
+    name="figure3",
+    title="Figure 3: prompt against classification-head fine-tuning",
+    question="Does fine-tuning with a classification head localize as well as with a prompt?",
+    finding="Both localize equally well.",
+    entries=entries,
+    tables=tables,
+    makes=("scores", "differences", "note"),
+    claims=(Claim("With either readout the graft keeps more than 95 % of the fine-tuned score.", keeps(0.95)),),
+    differs=differs,
+)

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skillviz.studies import differences, means, observations, resampled
+from skillviz.studies.comparing import recovers_less
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.setting import SettingRow
+from skillviz.studies.paper.verdicts import Claim
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillviz.studies.paper.scales import Scale
+    from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
 PAIRS = (("graft", "ft"), ("graft", "adamw"), ("graft", "adamw_l1"), ("graft", "graft_movement"))
 ADAMW = ("adamw", "adamw-l1")
 
 
-def build(scale: Scale) -> list[dict[str, Any]]:
+def entries(scale: Scale) -> list[Entry]:
     """Two tasks (or those asked for), three ways to fine-tune: the default search on each model, and top movement."""
-    entries = []
+    runs = []
     for task in scale.some("two", 2):
         members = [scale.first(task, recipe, **scale.adamw) for recipe in ADAMW]
-        entries += [scale.grafts(task), scale.search(scale.member(task), "movement", others=scale.others(task))]
-        entries += [scale.search(member, name) for member in members for name in ("stagewise", "movement")]
-    return entries
+        runs += [scale.grafts(task), scale.search(scale.member(task), "movement", others=scale.others(task))]
+        runs += [scale.search(member, name) for member in members for name in ("stagewise", "movement")]
+    return runs
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
@@ -39,3 +43,25 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
             *observations.told(found),
         ),
     }
+
+
+def differs(scale: Scale) -> list[SettingRow]:
+    """How its AdamW models are trained."""
+    values = scale.adamw or scale.training
+    return [SettingRow("AdamW", "the rate is not stated", f"{values['steps']:,} steps at the rate {values['lr']:g}")]
+
+
+FIGURE5 = Experiment(
+    name="figure5",
+    title="Figure 5: SGD against AdamW",
+    question="Does a model that was fine-tuned with AdamW localize, and with an l1 penalty on its movement?",
+    finding="AdamW localizes much worse; an l1 penalty of 0.001 brings localization back.",
+    entries=entries,
+    tables=tables,
+    makes=("scores", "differences", "note"),
+    claims=(
+        Claim("Regions of models tuned with AdamW give back less of the gain.", recovers_less("adamw", "sgd")),
+        Claim("An l1 penalty on the movement brings that back.", recovers_less("adamw", "adamw-l1")),
+    ),
+    differs=differs,
+)

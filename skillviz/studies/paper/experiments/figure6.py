@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skillviz.studies import means, observations, shapes
+from skillviz.studies.comparing_regions import piles_up
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.setting import SettingRow, sizes_row
+from skillviz.studies.paper.verdicts import Claim
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillviz.studies.paper.scales import Scale
+    from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
 
-def build(scale: Scale) -> list[dict[str, Any]]:
+def entries(scale: Scale) -> list[Entry]:
     """One task (QNLI, or what stands for it; or those asked for): regions of figure 2, a small and a larger size."""
     sizes = scale.ladder[0], scale.ladder[-1]
     return [scale.each(scale.each_seed(task), "stagewise", sizes) for task in scale.some("histogram", 1)]
@@ -28,3 +32,21 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
         "scores": means.scores(found),
         "note": notes(*observations.told(found)),
     }
+
+
+def differs(scale: Scale) -> list[SettingRow]:
+    """Its two sizes."""
+    return [sizes_row(scale, [scale.ladder[0], scale.ladder[-1]])]
+
+
+FIGURE6 = Experiment(
+    name="figure6",
+    title="Figure 6: how sure the models are",
+    question="Why is the graft better calibrated: how sure is each model of its answers?",
+    finding="The fine-tuned model's top probabilities pile up near 1; the graft's are spread.",
+    entries=entries,
+    tables=tables,
+    makes=("histogram", "scores", "note"),
+    claims=(Claim("More of the fine-tuned model's top probabilities are above 95 % than of the graft's.", piles_up),),
+    differs=differs,
+)

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from skillviz.core.region import Region
-from skillviz.errors import BadInput, BadModel
+from skillviz.errors import BadModel
+from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.run import Run
-from skillviz.studies import overlaps, several
+from skillviz.runs.spec import RunSpec
+from skillviz.studies import overlaps, purified, several
+from skillviz.studies.comparing_regions import gains, helps_itself, related_share_more
 from skillviz.studies.family import family
-from skillviz.studies.paper.stability import stability_rows
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row, trained, tuning_row
+from skillviz.studies.paper.stability import EXAMPLES, RESAMPLES, stability_rows
+from skillviz.studies.paper.verdicts import Claim
+from skillviz.studies.plan import Plan
 from skillviz.studies.purified import Joint
 from skillviz.studies.score_rows import score_rows
 from skillviz.studies.several import Chosen, Scored
+from skillviz.studies.step import name_of
 from skillviz.studies.tables import notes
 from skillviz.studies.variants import asked_of_search
 from skillviz.tasks import registry
 from skillviz.tasks.leaks import Unseen, unseen
 
 if TYPE_CHECKING:
-    from skillviz.studies.paper.scales import Scale
+    from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
 RECIPE = "multi-task"
@@ -35,30 +43,16 @@ Runs = Mapping[str, Mapping[int, Run]]
 """The runs that give the regions: by task, then mask seed."""
 
 
-def build(scale: Scale) -> list[dict[str, Any]]:
+def entries(scale: Scale) -> list[Entry]:
     """One model of all tasks; a region of each, from the empty one, with every mask seed."""
     names = scale.some("multi")
     steps = scale.training.get("steps")
     training = {**scale.training, **({"steps": len(names) * steps} if steps else {})}
-    entry = {
-        **several_tasks(scale, RECIPE, names, training), **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER,
+    run = {
+        **scale.several_tasks(RECIPE, names, training), **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER,
         "options": {"start_share": 0.0, "candidate_share": 1.0}, "size": scale.sizes[0], "seed": list(scale.mask_seeds),
     }  # fmt: skip
-    return [entry]
-
-
-def several_tasks(scale: Scale, recipe: str, names: Sequence[str], training: dict[str, Any]) -> dict[str, Any]:
-    """Fields of an entry about one model of these tasks, whose `finetune` are these values.
-
-    Raises BadInput for fewer than two tasks, and for several fine-tuning seeds.
-    """
-    scale.refuse_seeds("one model of several tasks")
-    if len(names) < 2:
-        raise BadInput("a model of several tasks needs two or more: name them with --tasks.")
-    fields = {name: value for name, value in scale.fields(names[0]).items() if name != "task"}
-    head = {"head": scale.head} if fields["readout"] == "head" and scale.head else {}
-    told = {"recipe": recipe, "tasks": [scale.file(name) for name in names], "finetune": {**training, **head}}
-    return {**fields, **told}
+    return [run]
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
@@ -209,3 +203,67 @@ def _told(found: Mapping[str, Scored], runs: Runs) -> list[str]:
         if len(runs[task]) < 3:
             said.append(f"{task}: {len(runs[task])} mask seed(s) only; intervals over seeds need three.")
     return said
+
+
+class Passes(NamedTuple):
+    """Of one task's run: how often its test set is scored, examples that give gradients in batches, and one by one."""
+
+    spec: RunSpec
+    scored: int
+    batched: int
+    single: int
+
+
+def passes(plan: Plan) -> Iterator[Passes]:
+    """One for each task of the multi-task model; none where the study has no such model."""
+    from skillviz.core.purify import PurifyOptions  # imports torch
+
+    runs: dict[str, list[RunSpec]] = {}
+    for step in plan.of(LOCALIZE, recipe=RECIPE):
+        if isinstance(step.spec, RunSpec):
+            runs.setdefault(name_of(step.spec.task), []).append(step.spec)
+    groups = several.unions(list(runs), {task: family(task) for task in runs})
+    mended = [group for group in groups if is_purified(group, list(runs))]
+    for task, specs in runs.items():
+        seeds, own = len(specs), sum(task in group for group in mended)
+        yield Passes(
+            specs[0],
+            scored=2 + seeds * (len(runs) + len(groups) + len(mended)),
+            batched=own * seeds * PurifyOptions().steps * purified.BATCH,
+            single=RESAMPLES * EXAMPLES,
+        )
+
+
+def differs(scale: Scale) -> list[SettingRow]:
+    """Its tasks, and how one model learns them all."""
+    names = scale.some("multi")
+    steps = scale.training.get("steps")
+    how = trained(scale, "plain SGD on all tasks at once", len(names) * steps if steps else None)
+    heads = "one per task" if scale.readout == "head" else "one for all tasks, the language model's"
+    return [
+        tasks_row(scale, "eight: NLI, sentiment, paraphrase and topic", names),
+        tuning_row(scale, how),
+        sizes_row(scale, scale.sizes[:1]),
+        SettingRow("Heads", "not stated", heads),
+    ]
+
+
+FIGURE8 = Experiment(
+    name="figure8",
+    title="Figure 8: regions in one model of several tasks",
+    question="Do the regions of several tasks overlap, and what does one of them, or a union, give each task?",
+    finding=(
+        "Regions hardly overlap, those of related tasks more; a region helps its task and kin; a union most of "
+        "all in it, the more after purification."
+    ),
+    entries=entries,
+    tables=tables,
+    makes=("overlap", "gain", "isolation", "scores", "stability", "note"),
+    claims=(
+        Claim("Regions of related tasks overlap more than those of unrelated ones.", related_share_more),
+        Claim("A region gives its own task more than regions of unrelated tasks do.", helps_itself),
+        Claim("The union of a group gives its tasks 70 % of the gain or more.", gains(0.7, True, False)),
+        Claim("After purification that is 80 % or more.", gains(0.8, True, True)),
+    ),
+    differs=differs,
+)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skillviz.studies import shapes
+from skillviz.studies.comparing_regions import denser, in_the_middle
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.verdicts import Claim
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillviz.studies.paper.scales import Scale
+    from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
 LOCALIZER = "stagewise"
 
 
-def build(scale: Scale) -> list[dict[str, Any]]:
+def entries(scale: Scale) -> list[Entry]:
     """One region a task and mask seed: the runs of table 2, which are not made twice."""
     return [scale.grafts(task) for task in scale.tasks]
 
@@ -27,3 +30,30 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     seeds = {(run.spec.task, run.spec.seed) for run in runs}
     told = f"{len(runs)} regions of {len({task for task, _ in seeds})} tasks, each run's main size."
     return {"makeup": shapes.makeup(runs), "note": notes(told)}
+
+
+FIGURE9 = Experiment(
+    name="figure9",
+    title="Figure 9: where regions lie, by layer",
+    question="In which layers do the regions of the tasks lie?",
+    finding="Mostly in the middle layers, AG News apart; entries of LayerNorms are spread evenly.",
+    entries=entries,
+    tables=tables,
+    makes=("makeup", "note"),
+    claims=(Claim("Regions are denser in the middle half of the layers.", in_the_middle),),
+)
+
+FIGURE10 = Experiment(
+    name="figure10",
+    title="Figure 10: where regions lie, by kind of module",
+    question="In which kinds of modules do the regions of the tasks lie?",
+    finding="The value matrices, the first feed-forward layers and the LayerNorms hold most of them.",
+    entries=entries,
+    tables=tables,
+    makes=("makeup", "note"),
+    claims=(
+        Claim("Value matrices hold more than their fair share.", denser(("value",))),
+        Claim("The first feed-forward layer holds more than its fair share.", denser(("MLP in",))),
+        Claim("LayerNorm holds more than its fair share.", denser(("LayerNorm",))),
+    ),
+)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from skillviz.core.formats import counted
 from skillviz.studies import observations, shapes
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.setting import SEARCH, SettingRow, sizes_row
 from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillviz.studies.paper.scales import Scale
+    from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
 RATES = (1e6, 1e7, 1e8)
@@ -22,7 +25,7 @@ BATCHES = (32, 128)
 FIELDS = ("steps", "batch_size")  # of a run, not of its localizer's options
 
 
-def build(scale: Scale) -> list[dict[str, Any]]:
+def entries(scale: Scale) -> list[Entry]:
     """One task, or each of those asked for; raises BadInput for several fine-tuning seeds, which no column tells."""
     scale.refuse_seeds("one model of each task")
     return [entry for task in scale.some("one", 1) for entry in _of_task(scale, task)]
@@ -51,3 +54,23 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
             *observations.told(observations.of_results(results)),
         ),
     }
+
+
+def differs(scale: Scale) -> list[SettingRow]:
+    """The searches whose constants are changed."""
+    here = f"learned mask, learned-ranked and stagewise; {counted(len(scale.mask_seeds), 'mask seed')}"
+    paper = "learned mask: one rate (1e7), one bias (10), 100 steps"
+    return [SettingRow(SEARCH, paper, here), sizes_row(scale, scale.sizes[:1])]
+
+
+SENSITIVITY = Experiment(
+    name="sensitivity",
+    title="The constants of the searches",
+    question="How far do the published constants of the learned mask carry over, and those of the other searches?",
+    finding="Not in the paper, which tells one learning rate (1e7), one bias (10) and 100 steps.",
+    entries=entries,
+    tables=tables,
+    makes=("sensitivity", "note"),
+    published=(),
+    differs=differs,
+)

@@ -2,50 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from skillviz.studies import differences, means, observations, resampled
-from skillviz.studies.tables import notes
+from skillviz.studies import observations
+from skillviz.studies.comparing import less
+from skillviz.studies.paper import small_updates
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.setting import SettingRow, few_row, tasks_row
+from skillviz.studies.paper.verdicts import Claim
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillviz.studies.paper.scales import Scale
+    from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
-SMALL = ("bitfit", "lora")
-"""Recipes that train few numbers."""
-SMALL_SEEDS = [0, 1, 2]
-PAIRS = (
-    ("graft", "ft"), ("graft_retrain", "ft"), ("bitfit", "ft"), ("lora", "ft"),
-    ("graft_retrain", "graft"), ("bitfit", "graft"), ("lora", "graft"), ("graft_retrain", "bitfit"),
-)  # fmt: skip
-LORA_NOTE = (
-    "LoRA: `touched` counts the entries of its low-rank factors, which are what is trained; merged, they change every "
-    "entry of the query and value matrices."
-)
 
-
-def build(scale: Scale) -> list[dict[str, Any]]:
-    """Four tasks: grafts, their regions re-trained (one a mask seed), three BitFit and three LoRA models."""
-    entries = []
-    for task in scale.some("four"):
-        entries += [scale.grafts(task), scale.retrained(task), *small(scale, task)]
-    return entries
-
-
-def small(scale: Scale, task: str, also: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Entries of the models that train few numbers, three seeds each, scored on these files too."""
-    return [scale.scored(scale.member(task, recipe, seed=SMALL_SEEDS), also) for recipe in SMALL]
+def entries(scale: Scale) -> list[Entry]:
+    """Four tasks, each with its grafts and the models that train few parameters."""
+    return [entry for task in scale.some("four") for entry in small_updates.entries(scale, task)]
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores and differences of the methods on their own tasks."""
-    found = [one for one in observations.of_results(results) if one.task == one.id_task]
-    drawn = resampled.of_test(found)
-    return {
-        "scores": means.scores(found, drawn),
-        "differences": differences.paired(found, PAIRS, drawn),
-        "note": notes(LORA_NOTE, *observations.told(found)),
-    }
+    return small_updates.tables([one for one in observations.of_results(results) if one.task == one.id_task])
+
+
+def differs(scale: Scale) -> list[SettingRow]:
+    """Its tasks, and how what has few parameters is trained."""
+    names = scale.some("four")
+    return [tasks_row(scale, "SST-2, AG News, QNLI and QQP", names), few_row(scale, names[0])]
+
+
+TABLE1 = Experiment(
+    name="table1",
+    title="Table 1: re-training a region, and BitFit",
+    question=(
+        "Is a region, trained anew from the base, as good and as well calibrated as its graft, and are BitFit "
+        "and LoRA?"
+    ),
+    finding="A re-trained region is a little better than its graft and still calibrated; BitFit is accurate but not.",
+    entries=entries,
+    tables=tables,
+    makes=("scores", "differences", "note"),
+    published=("table1", "table6"),
+    claims=(
+        Claim("A re-trained region is more accurate than its graft.", less("graft_retrain", "graft")),
+        Claim("A re-trained region is better calibrated than the whole fine-tune.",
+              less("graft_retrain", "ft", "ece", -1)),
+        Claim("BitFit is more accurate than the graft.", less("bitfit", "graft")),
+        Claim("BitFit is worse calibrated than the graft.", less("bitfit", "graft", "ece")),
+    ),
+    differs=differs,
+)  # fmt: skip

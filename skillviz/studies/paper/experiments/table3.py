@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from skillviz.studies import differences, means, observations, resampled
-from skillviz.studies.paper.experiments.table1 import LORA_NOTE, PAIRS, small
-from skillviz.studies.tables import notes
+from skillviz.studies import observations
+from skillviz.studies.comparing import alike, far, less, near
+from skillviz.studies.paper import small_updates
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.setting import SettingRow, few_row, shifts_row
+from skillviz.studies.paper.verdicts import Claim
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillviz.studies.paper.scales import Scale
+    from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
 
-def build(scale: Scale) -> list[dict[str, Any]]:
-    """The tasks that other data ask the same of: as table 1, scored on those data too."""
-    entries = []
-    for task in scale.some("transfer"):
-        others = scale.others(task)
-        entries += [scale.grafts(task), scale.retrained(task, others), *small(scale, task, others)]
-    return entries
+def entries(scale: Scale) -> list[Entry]:
+    """The tasks that have other data with the same labels: as Table 1, scored on those data too."""
+    tasks = scale.some("transfer")
+    return [entry for task in tasks for entry in small_updates.entries(scale, task, scale.others(task))]
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores and differences of the methods, on their own task and on other data."""
-    found = observations.of_results(results)
-    drawn = resampled.of_test(found)
-    return {
-        "scores": means.scores(found, drawn),
-        "differences": differences.paired(found, PAIRS, drawn),
-        "note": notes(LORA_NOTE, *observations.told(found)),
-    }
+    return small_updates.tables(observations.of_results(results))
+
+
+def differs(scale: Scale) -> list[SettingRow]:
+    """Its other data, and how what has few parameters is trained."""
+    names = scale.some("transfer")
+    return [shifts_row(scale, "SST-2 to Yelp and IMDb; QNLI to MNLI and SNLI", names), few_row(scale, names[0])]
+
+
+TABLE3 = Experiment(
+    name="table3",
+    title="Table 3: other data, after re-training",
+    question="Does a graft carry over to other data better than a re-trained region or BitFit?",
+    finding="All alike for a small shift; from QNLI to MNLI and SNLI the graft is best, then re-training, then BitFit.",
+    entries=entries,
+    tables=tables,
+    makes=("scores", "differences", "note"),
+    published=("table3",),
+    claims=(
+        Claim("For a small shift graft and re-trained region do equally well (within 3 points).",
+              alike("graft_retrain", "graft", keep=near)),
+        Claim("For a small shift graft and BitFit do equally well (within 3 points).",
+              alike("bitfit", "graft", keep=near)),
+        Claim("In inference the re-trained region is worse than the graft.",
+              less("graft_retrain", "graft", sign=-1, keep=far)),
+        Claim("In inference BitFit is worse than the graft.", less("bitfit", "graft", sign=-1, keep=far)),
+    ),
+    differs=differs,
+    on_other_data=True,
+)  # fmt: skip

@@ -13,8 +13,8 @@ from skillviz.show import paper as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.show.paper import METRIC_NAMES
-from skillviz.studies.paper.claims import verdicts
-from skillviz.studies.paper.experiments import EXPERIMENTS, Experiment
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
 from skillviz.studies.paper.published_values import TABLES, numbers, slips
 from skillviz.studies.paper.verdicts import Verdict, main_share
 from skillviz.studies.store import StudyFolder
@@ -178,7 +178,7 @@ def told(found: Found) -> None:
     if found.study is not None and (differences := cache.setting_differences(found.study)):
         with st.container(border=True):
             st.markdown("### Differences in the setting")
-            st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in differences))
+            study_choice.setting_table(differences)
     if said := slips(found.name):
         with st.expander(f"Where the paper disagrees with itself: {formats.counted(len(said), 'point')}"):
             st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in said))

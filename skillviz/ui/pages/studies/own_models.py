@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 import streamlit as st
@@ -10,8 +9,8 @@ import streamlit as st
 from skillviz.errors import ModelNotFound
 from skillviz.models.heads import READOUTS
 from skillviz.show.glossary import about
-from skillviz.studies.paper.reproduce import Asked
 from skillviz.studies.paper.scales import SCALES, Scale
+from skillviz.studies.spec import ExperimentRequest
 from skillviz.ui import address, controls, form
 from skillviz.ui.pages.launch import model_boxes
 from skillviz.ui.pages.launch import words as launch_words
@@ -34,21 +33,21 @@ ALSO_HELP = (
 )
 
 
-def asked(name: str, scale: str) -> Asked:
+def request(name: str, scale: str) -> ExperimentRequest:
     """The experiment with what is set in the fields; raises BadInput for other variables than the project's.
 
     ModelNotFound where a model has to be fetched from the hub first, for which there is a button.
     """
-    own = SCALES[scale]
+    usual = SCALES[scale]
     with st.expander(TITLE, expanded=_is_set()):
         left, right = st.columns(2)
         with left:
-            base = model_boxes.base(BASE, "Base model", placeholder=f"{own.base}, or choose or type")
-            tasks = form.several(TASKS, "Tasks", own.every(), (), help=TASKS_HELP,
+            base = model_boxes.base(BASE, "Base model", placeholder=f"{usual.base}, or choose or type")
+            tasks = form.several(TASKS, "Tasks", usual.every(), (), help=TASKS_HELP,
                                  placeholder="the experiment's, or choose or type")  # fmt: skip
-            also = form.several(ALSO, "Scored on too", _others(own), (), help=ALSO_HELP)
+            also = form.several(ALSO, "Scored on too", _others(usual), (), help=ALSO_HELP)
         with right:
-            readout = _readout(own)
+            readout = _readout(usual)
             finetuned = model_boxes.finetuned(FINETUNED, "Fine-tuned model, of one task", base, help=_FINETUNED_HELP,
                                               placeholder="the experiment's own")  # fmt: skip
             seeds = form.number(SEEDS, "Fine-tuning seeds", None, high=MOST_SEEDS, placeholder="1", help=_SEEDS_HELP)
@@ -56,7 +55,7 @@ def asked(name: str, scale: str) -> Asked:
             study_file.refuse_variables(text)
         _refuse_absent([source for source in (base, finetuned) if source])
     count = int(seeds) if seeds else None
-    return Asked(name, scale, base or None, None, tasks, count, readout, finetuned or None, also)
+    return ExperimentRequest(name, scale, base or None, None, tasks, count, readout, finetuned or None, also)
 
 
 _FINETUNED_HELP = (
@@ -67,17 +66,6 @@ _SEEDS_HELP = (
     "How many times each model that is grafted is fine-tuned, with other seeds; a stored model, or one that is named "
     "here, is one. Table 4, Figure 8 and the constants of the searches have one."
 )
-
-
-def command(asked: Asked) -> str:
-    """The command line that asks the same on this machine, with its paths in full."""
-    options = {"base": asked.base, "finetuned": asked.finetuned, "readout": asked.readout, "seeds": asked.seeds}
-    words = ["python", "-m", "skillviz", "reproduce", asked.name, "--scale", asked.scale]
-    given = [(name, value) for name, value in options.items() if value]
-    given += [(name, task) for name, tasks in (("tasks", asked.tasks), ("also", asked.also)) for task in tasks]
-    for name, value in given:
-        words += [f"--{name}", str(value)]
-    return shlex.join(words)
 
 
 def _is_set() -> bool:

@@ -12,12 +12,11 @@ from skillviz.show import table_words, text
 from skillviz.show.glossary import about
 from skillviz.studies.cores import cores, workers_for
 from skillviz.studies.paper.experiments import EXPERIMENTS
-from skillviz.studies.paper.reproduce import Asked, refuse_absent, study_of, write_study
+from skillviz.studies.paper.request import refuse_absent, study_of, write_study
 from skillviz.studies.paper.scales import SCALES
-from skillviz.studies.paper.setting import setting_differences
-from skillviz.studies.spec import StudySpec
+from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
-from skillviz.ui import cache, controls, terminal
+from skillviz.ui import cache, controls, study_choice, terminal
 from skillviz.ui.cache import checked
 from skillviz.ui.pages.studies import own_models, running, study_file, words
 
@@ -51,20 +50,17 @@ def _experiment() -> tuple[StudySpec, str]:
     st.markdown(f"**{text.plain(row.question)}** The paper: {text.plain(row.finding)}")
     made = [table_words.title(table) for table in row.makes if table != "note"]
     st.caption(f"It makes {formats.counted(len(made), 'table')}: {formats.listed(made, 9)}.")
-    asked = own_models.asked(name, scale)
-    _, own, study = study_of(asked, cache.own_store())
-    _setting(setting_differences(study))
-    refuse_absent(own, study)
-    if asked != Asked(name, scale):
+    request = own_models.request(name, scale)
+    _, chosen, study = study_of(request, cache.own_store())
+    differences = row.differences(chosen)
+    with st.expander(f"Where this differs from the paper: {formats.counted(len(differences), 'point')}"):
+        study_choice.setting_table(differences)
+    refuse_absent(chosen, study)
+    if request != ExperimentRequest(name, scale):
         with st.spinner("Looking at the models and tasks."):
             checked.refuse(study, cache.own_store())
         st.caption(f"The study will be kept as `{study.name}`.")
-    return study, own_models.command(asked)
-
-
-def _setting(differences: tuple[str, ...]) -> None:
-    with st.expander(f"Where this differs from the paper: {formats.counted(len(differences), 'point')}"):
-        st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in differences))
+    return study, request.command()
 
 
 def _own() -> tuple[StudySpec, str] | None:

@@ -13,8 +13,7 @@ from typing import Any
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.runs.library import library
 from skillviz.runs.store import Store
-from skillviz.studies.paper.claimed import asks_its_experiment
-from skillviz.studies.paper.reproduce import refuse_edited
+from skillviz.studies.paper.request import is_as_requested, refuse_edited
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.store import FILE, open_study, study_path
@@ -47,7 +46,7 @@ def claim(study: StudySpec) -> str:
 
     Pages judge a study of an experiment by the paper's claims, which other entries would make false sentences of.
     """
-    if not study.experiment or asks_its_experiment(study):
+    if not study.experiment or is_as_requested(study):
         return ""
     named = study_words.experiment_title(study.experiment)
     return (
@@ -58,7 +57,7 @@ def claim(study: StudySpec) -> str:
 
 def as_own(study: StudySpec) -> StudySpec:
     """The study without the experiment that its file names."""
-    return study.model_copy(update={"experiment": None, "scale": None})
+    return study.model_copy(update={"request": None})
 
 
 def taken_up(study: StudySpec) -> str:
@@ -136,10 +135,10 @@ def refuse_variables(text: str) -> None:
 
 
 def _checked(study: StudySpec) -> StudySpec:
-    """The study without its `command`, which is a text of the file's writer; raises BadInput for other variables."""
+    """The study; raises BadInput for other variables."""
     for text in _texts(study.model_dump()):
         refuse_variables(text)
-    return study.model_copy(update={"command": None})
+    return study
 
 
 def _texts(value: Any) -> Iterator[str]:

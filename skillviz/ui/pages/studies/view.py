@@ -15,7 +15,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.show import studies as exhibits
 from skillviz.show import table_words
 from skillviz.show.glossary import about
-from skillviz.studies.paper.claims import verdicts
+from skillviz.studies.paper.experiments import verdicts
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.tables import TABLES
 from skillviz.ui import cache, controls, exports, page, study_choice, study_links, study_words, task_titles

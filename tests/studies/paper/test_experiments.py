@@ -14,13 +14,12 @@ from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.finetuned_model import FineTunedSpec
-from skillviz.studies.paper.experiment_request import asked_tasks
 from skillviz.studies.paper.experiments import EXPERIMENTS, experiment
-from skillviz.studies.paper.published_values import NAMES, published
-from skillviz.studies.paper.reproduce import Asked, beside, refuse_absent, study_of, write_study
+from skillviz.studies.paper.published_values import NAMES, beside, published
+from skillviz.studies.paper.request import is_as_requested, refuse_absent, requested_tasks, study_of, write_study
 from skillviz.studies.paper.scales import SCALES, scale
 from skillviz.studies.plan import Plan, plan
-from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.store import StudyFolder, list_studies
 from skillviz.studies.tables import TABLES
 from tests.studies.fake_tables import scores as fake_scores
@@ -49,8 +48,8 @@ def test_a_row_says_what_it_makes_of_which_published_values(name: str) -> None:
     assert set(row.makes) <= set(TABLES) and set(row.published) <= set(NAMES)
     assert row.question.endswith("?") and row.finding.endswith(".")
     for own in SCALES.values():
-        assert all(sentence.endswith(".") for sentence in row.differences(own))
-        assert row.differences(own)[0].startswith("Model: ")
+        differences = row.differences(own)
+        assert differences[0].aspect == "Model" and all(one.here and one.paper != one.here for one in differences)
 
 
 @pytest.mark.parametrize("at", SCALES)
@@ -71,7 +70,7 @@ def test_what_ships_is_what_the_command_asks_for(stored: StudyFolder, tmp_path: 
     """A scale that changes leaves no stored study behind that its command no longer makes."""
     record = stored.record
     every = ("all",) if record.name.endswith("-all") else ()
-    asked = Asked(str(record.experiment), str(record.scale), tasks=every)
+    asked = ExperimentRequest(str(record.experiment), str(record.scale), tasks=every)
     _, _, study = study_of(asked, Store(tmp_path))
     assert plan(study).key == record.key == plan(stored.study).key
     assert record.command == asked.command()
@@ -123,7 +122,7 @@ def test_the_demo_scale_stands_on_stored_pairs_and_the_small_one_fine_tunes() ->
 
 
 def test_seeds_and_tasks_of_the_user_take_the_place_of_the_scale_s() -> None:
-    own = scale("small").with_own(tasks=asked_tasks(scale("small"), ["all"]), seeds=3)
+    own = scale("small").with_own(tasks=requested_tasks(scale("small"), ["all"]), seeds=3)
     members = [step.spec for step in plan(StudySpec(**EXPERIMENTS["table2"].build(own))).of("finetune")]
     assert len(members) == 39
     assert {m.seed for m in members if isinstance(m, FineTunedSpec)} == {0, 1, 2}
@@ -155,7 +154,7 @@ def test_another_base_goes_to_the_device_that_there_is_and_that_is_in_no_key() -
 
 def test_what_an_experiment_refuses_leaves_no_files(tmp_path: Path) -> None:
     (tmp_path / "data" / "cr").mkdir(parents=True)
-    asked = Asked("sensitivity", "small", data=str(tmp_path / "data"), tasks=("cr",), seeds=2)
+    asked = ExperimentRequest("sensitivity", "small", data=str(tmp_path / "data"), tasks=("cr",), seeds=2)
     with pytest.raises(BadInput, match="one model of each task"):
         study_of(asked, Store(tmp_path / "runs"))
     assert not (tmp_path / "runs").exists()
@@ -169,7 +168,7 @@ def test_another_base_has_models_of_its_own() -> None:
     own = scale("demo").with_own(base="org/other", tasks=("film-sentiment",))
     found = plan(StudySpec(**EXPERIMENTS["table2"].build(own)))
     assert {spec.base for spec in found.runs} == {"org/other"} and len(found.finetuned) == 1
-    assert EXPERIMENTS["table2"].differences(own)[0] == "Model: org/other instead of RoBERTa-base."
+    assert EXPERIMENTS["table2"].differences(own)[0].here == "org/other"
     pair = scale("demo").with_own(finetuned="mine", tasks=("film-sentiment",))
     assert {spec.finetuned for spec in plan(StudySpec(**EXPERIMENTS["table2"].build(pair))).runs} == {"mine"}
 
@@ -179,7 +178,10 @@ def test_another_base_has_models_of_its_own() -> None:
     [
         (lambda: experiment("tabel2"), "'tabel2' is not an experiment; known: table1"),
         (lambda: scale("large"), "'large' is not a scale; known: demo, small."),
-        (lambda: asked_tasks(scale("small"), ["sst3"]), "'sst3' is not a task of the scale small; known: sst2_sent"),
+        (
+            lambda: requested_tasks(scale("small"), ["sst3"]),
+            "'sst3' is not a task of the scale small; known: sst2_sent",
+        ),
         (lambda: scale("demo").with_own(seeds=0), "fine-tuning seeds is 0"),
         (lambda: scale("demo").with_own(finetuned="m"), "belongs to one task"),
         (lambda: scale("demo").with_own(finetuned="m", tasks=("cr",), seeds=2), "give --finetuned or --seeds, not"),
@@ -193,11 +195,12 @@ def test_wrong_names_end_in_one_sentence(wrong: object, sentence: str) -> None:
 
 def test_the_study_file_reads_as_the_same_study(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    _, _, study = study_of(Asked("table1", tasks=("film-sentiment",)), store)
+    _, _, study = study_of(ExperimentRequest("table1", tasks=("film-sentiment",)), store)
     path = write_study(study, store)
     assert read_study(path) == study and path.parent.parent == tmp_path / "studies"
     assert study.name != "table1-demo"  # a study of fewer tasks is not the scale's
-    assert study.command == "python -m skillviz reproduce table1 --scale demo --tasks film-sentiment"
+    assert study.request is not None
+    assert study.request.command() == "python -m skillviz reproduce table1 --scale demo --tasks film-sentiment"
     written = path.stat().st_mtime_ns
     assert write_study(study, store).stat().st_mtime_ns == written
 
@@ -205,22 +208,24 @@ def test_the_study_file_reads_as_the_same_study(tmp_path: Path) -> None:
 def test_data_of_the_user_are_read_by_copies_of_the_task_files(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "cr").mkdir(parents=True)
-    _, _, study = study_of(Asked("table2", "small", base="org/m", data=str(data), tasks=("cr",)), Store(tmp_path))
+    request = ExperimentRequest("table2", "small", base="org/m", data=str(data), tasks=("cr",))
+    _, _, study = study_of(request, Store(tmp_path))
+    assert is_as_requested(study)
     task = {spec.task for spec in plan(study).runs}
     (file,) = (Path(name) for name in task)
     assert str(data / "cr" / "train.jsonl") in file.read_text() and "SKILLVIZ_REAL" not in file.read_text()
     with pytest.raises(BadInput, match="no folder 'qnli' for the task qnli"):
-        study_of(Asked("table2", "small", data=str(data), tasks=("qnli",)), Store(tmp_path))
+        study_of(ExperimentRequest("table2", "small", data=str(data), tasks=("qnli",)), Store(tmp_path))
     with pytest.raises(BadInput, match="has data of its own"):
-        study_of(Asked("table2", "demo", data=str(data)), Store(tmp_path))
+        study_of(ExperimentRequest("table2", "demo", data=str(data)), Store(tmp_path))
 
 
 def test_real_data_that_are_absent_are_asked_for_in_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
-    _, own, study = study_of(Asked("table2", "small"), Store(tmp_path))
+    _, own, study = study_of(ExperimentRequest("table2", "small"), Store(tmp_path))
     with pytest.raises(BadInput, match="set SKILLVIZ_REAL"):
         refuse_absent(own, study)
-    _, own, study = study_of(Asked("table2"), Store(tmp_path))
+    _, own, study = study_of(ExperimentRequest("table2"), Store(tmp_path))
     refuse_absent(own, study)
 
 
@@ -230,12 +235,12 @@ def test_ours_stand_beside_the_published_value_of_the_same_method() -> None:
     from skillviz.studies.tables import check
 
     ours = check(fake_scores(("film-sentiment", "news-topic"), np.random.default_rng(0)), "scores")
-    frame = beside(EXPERIMENTS["table2"], {"scores": ours})
+    frame = beside(EXPERIMENTS["table2"].published, {"scores": ours})
     tuned = frame.query("id_task == 'film-sentiment' and task == id_task and method == 'ft' and metric == 'accuracy'")
     assert tuned["published"].tolist() == [pytest.approx(0.923)]  # SST-2, 4096-shot; not the 64-shot 90.5
     assert frame.query("method == 'graft_random'")["published"].isna().all()  # table 2 prints none
     assert len(frame) == len(ours.query("split == 'test' and metric in ('accuracy', 'ece', 'agreement')"))
-    assert beside(EXPERIMENTS["table2"], {}).empty
+    assert beside(EXPERIMENTS["table2"].published, {}).empty
 
 
 def test_lora_stands_beside_the_published_value_of_its_rank() -> None:
@@ -245,7 +250,7 @@ def test_lora_stands_beside_the_published_value_of_its_rank() -> None:
 
     ours = check(fake_scores(("film-sentiment",), np.random.default_rng(0)), "scores").query("task == id_task")
     lora = ours.query("method == 'ft'").assign(method="lora")
-    frame = beside(EXPERIMENTS["table1"], {"scores": lora}).query("metric == 'accuracy'")
+    frame = beside(EXPERIMENTS["table1"].published, {"scores": lora}).query("metric == 'accuracy'")
     known = published("table6").query("method == 'lora' and id_task == 'sst2' and metric == 'accuracy'")
     assert set(frame["published"]) == set(known[known["config"] == "rank=8"]["value"]) and len(known) == 3
 
@@ -258,7 +263,7 @@ def test_experiments_are_planned_without_torch() -> None:
         f"[plan(StudySpec(**EXPERIMENTS[n].build(scale('demo')))) for n in {HERE!r}]; "
         "assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[3])
 
 
 def test_specs_are_runs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,23 @@ import yaml
 
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store
-from skillviz.studies.paper.experiment_request import folder_tasks
 from skillviz.studies.paper.experiments import EXPERIMENTS
-from skillviz.studies.paper.reproduce import Asked, refuse_absent, study_of, write_study
-from skillviz.studies.paper.scales import scale
-from skillviz.studies.paper.setting import setting_differences, setting_of
+from skillviz.studies.paper.request import (
+    folder_tasks,
+    is_as_requested,
+    refuse_absent,
+    setting_differences,
+    study_of,
+    write_study,
+)
+from skillviz.studies.paper.scales import SCALES, scale
 from skillviz.studies.plan import Plan, plan
-from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
+from skillviz.studies.step import name_of
 
 LABELS = {"cafe": ("bad", "good"), "bakery": ("Bad", "Good"), "hotel": ("bad", "good"), "place": ("hot", "wet")}
+TWO = ("film-sentiment", "news-topic")
+FILES = tuple(f"demo_world/tasks/{name}.yaml" for name in ("film-sentiment", "gadget-sentiment"))
 FEW = ("table1", "table8", "figure2", "figure3", "figure4", "figure5", "figure6", "sensitivity")
 """Experiments that take one or two tasks by themselves."""
 
@@ -45,7 +54,19 @@ def files(data: Path, *names: str) -> tuple[str, ...]:
 
 def study(folder: Path, name: str = "table2", at: str = "demo", **asked: Any) -> StudySpec:
     """The study that is asked for, with its folder under this one."""
-    return study_of(Asked(name, at, **asked), Store(folder / "runs"))[2]
+    return study_of(ExperimentRequest(name, at, **asked), Store(folder / "runs"))[2]
+
+
+def tasks_of(study: StudySpec) -> set[str]:
+    """The names of the tasks that its models are of."""
+    found = plan(study)
+    return {name_of(spec.task) for spec in (*found.runs, *found.scores)}
+
+
+def shifts_of(study: StudySpec) -> list[tuple[str, str]]:
+    """Each task with another one that its runs are scored on, once, in order."""
+    pairs = [(name_of(spec.task), name_of(other)) for spec in plan(study).runs for other in spec.others]
+    return list(dict.fromkeys(pairs))
 
 
 def given(found: Plan) -> set[str]:
@@ -84,9 +105,8 @@ def test_a_fine_tuned_model_of_the_user_stands_for_the_pair(data: Path) -> None:
 @pytest.mark.parametrize("name", FEW)
 def test_no_task_that_was_named_is_dropped(name: str, data: Path) -> None:
     found = study(data, name, base="org/mine", tasks=(",".join(files(data, "cafe", "bakery", "place")),))
-    assert set(setting_of(found).tasks) == {"cafe-verdict", "bakery-verdict", "place-verdict"}
-    usual = setting_of(StudySpec(**EXPERIMENTS[name].build(scale("demo"))))
-    assert len(usual.tasks) <= 3  # by itself it takes a few
+    assert tasks_of(found) == {"cafe-verdict", "bakery-verdict", "place-verdict"}
+    assert len(tasks_of(StudySpec(**EXPERIMENTS[name].build(scale("demo"))))) <= 3  # by itself it takes a few
 
 
 def test_a_sequence_has_all_tasks_in_the_order_of_the_words(data: Path) -> None:
@@ -97,10 +117,10 @@ def test_a_sequence_has_all_tasks_in_the_order_of_the_words(data: Path) -> None:
 
 def test_the_published_search_is_on_two_tasks_and_says_so(data: Path) -> None:
     found = study(data, at="small", base="org/mine", tasks=files(data, "cafe", "bakery", "place"))
-    assert setting_of(found).published == ("cafe-verdict", "bakery-verdict")
-    assert "The published search is run on cafe-verdict and bakery-verdict alone, as it costs most." in (
-        setting_differences(found)
-    )
+    learned = {name_of(spec.task) for spec in plan(found).runs if spec.localizer == "learned"}
+    assert learned == {"cafe-verdict", "bakery-verdict"}
+    here = {row.aspect: row.here for row in setting_differences(found)}
+    assert here["Learned mask"] == "on cafe-verdict and bakery-verdict alone, as it costs most"
 
 
 @pytest.mark.parametrize("name", ["table3", "figure7"])
@@ -116,7 +136,7 @@ def test_other_data_can_be_named(name: str, data: Path) -> None:
     found = study(data, name, tasks=(cafe,), also=(hotel,))
     assert {(spec.task, spec.others) for spec in plan(found).runs} == {(cafe, (hotel,))}
     assert found.name != study(data, name, tasks=(cafe, hotel)).name
-    assert "--also task.yaml" in (found.command or "")
+    assert found.request is not None and found.request.also == (hotel,)
     with pytest.raises(BadInput, match=rf"{name} scores models on other data .* none are known for cafe-verdict: name"):
         study(data, name, tasks=(cafe,))
     with pytest.raises(BadInput, match=r"bad, good\) by --also TASK"):
@@ -128,28 +148,28 @@ def test_other_data_can_be_named(name: str, data: Path) -> None:
 
 
 def test_other_data_of_the_scale_s_own_tasks(data: Path) -> None:
-    found = setting_of(study(data, "table2", also=("restaurant-sentiment",)))
-    assert ("gadget-sentiment", "restaurant-sentiment") in found.shifts
+    found = study(data, "table2", also=("restaurant-sentiment",))
+    assert ("gadget-sentiment", "restaurant-sentiment") in shifts_of(found)
     (also,) = files(data, "place")
     with pytest.raises(BadInput, match="which no task asked for"):
         study(data, "table2", also=(also,))
     with pytest.raises(BadInput, match="'imdb' is not a task of the scale demo"):
         study(data, "table2", also=("imdb",))
-    shifted = setting_of(study(data, "table2", "small", tasks=("cr",), also=("imdb",)))
-    assert shifted.shifts == (("cr", "yelp_reviews"), ("cr", "imdb"))
-    assert len(setting_of(study(data, "figure7", tasks=("all",))).tasks) == 5  # those that have other data
+    shifted = study(data, "table2", "small", tasks=("cr",), also=("imdb",))
+    assert shifts_of(shifted) == [("cr", "yelp_reviews"), ("cr", "imdb")]
+    assert len(tasks_of(study(data, "figure7", tasks=("all",)))) == 5  # those that have other data
 
 
 @pytest.mark.parametrize("at", ["demo", "small"])
 def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKILLVIZ_REAL", raising=False)
     store = Store(data / "runs")
-    _, own, found = study_of(Asked("table2", at, base="org/mine", data=str(data)), store)
-    assert set(setting_of(found).tasks) == {f"{name}-verdict" for name in LABELS}
+    _, own, found = study_of(ExperimentRequest("table2", at, base="org/mine", data=str(data)), store)
+    assert tasks_of(found) == {f"{name}-verdict" for name in LABELS}
     refuse_absent(own, found)
     for word in ("bakery", "bakery-verdict", *files(data, "bakery")):
         some = study(data, at=at, base="org/mine", data=str(data), tasks=(word,), also=("hotel",))
-        assert setting_of(some).shifts == (("bakery-verdict", "hotel-verdict"),)
+        assert shifts_of(some) == [("bakery-verdict", "hotel-verdict")]
         assert {spec.task for spec in plan(some).runs} == set(files(data, "bakery"))
     with pytest.raises(BadInput, match=r"'film' is not a task .* in the folder of --data: bakery, cafe, hotel, place"):
         study(data, at=at, data=str(data), tasks=("film",))
@@ -157,8 +177,8 @@ def test_a_folder_of_task_files_gives_the_tasks(at: str, data: Path, monkeypatch
 
 
 def test_of_a_whole_folder_those_with_other_data_are_taken(data: Path) -> None:
-    found = setting_of(study(data, "figure7", base="org/mine", data=str(data)))
-    assert set(found.tasks) == {"bakery-verdict", "cafe-verdict", "hotel-verdict"}
+    found = study(data, "figure7", base="org/mine", data=str(data))
+    assert tasks_of(found) == {"bakery-verdict", "cafe-verdict", "hotel-verdict"}
     for name in ("cafe", "hotel"):
         (data / name / "task.yaml").unlink()
     with pytest.raises(BadInput, match="none are known for bakery-verdict"):
@@ -182,10 +202,10 @@ def test_real_data_are_asked_for_only_where_they_are_needed(data: Path, monkeypa
     needed = ({**own, "base": None}, {**own, "tasks": ("cr",)}, {**own, "also": ("imdb",)})
     values = yaml.safe_load((data / "cafe" / "task.yaml").read_text())
     (data / "cafe" / "task.yaml").write_text(yaml.safe_dump({**values, "labels": ["negative", "positive"]}))
-    refuse_absent(*study_of(Asked("table2", "small", **own), Store(data / "runs"))[1:])
+    refuse_absent(*study_of(ExperimentRequest("table2", "small", **own), Store(data / "runs"))[1:])
     for asked in needed:
         with pytest.raises(BadInput, match="set SKILLVIZ_REAL"):
-            refuse_absent(*study_of(Asked("table2", "small", **asked), Store(data / "runs"))[1:])
+            refuse_absent(*study_of(ExperimentRequest("table2", "small", **asked), Store(data / "runs"))[1:])
 
 
 def test_a_task_file_that_cannot_be_read_is_named_with_its_folder(data: Path) -> None:
@@ -221,3 +241,68 @@ def test_a_study_file_is_taken_up_again_and_never_overwritten(name: str, tmp_pat
     path.unlink()
     write_study(study(tmp_path, name), store)
     assert not read_study(path).defaults
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_what_an_experiment_builds_is_as_requested(name: str, scale: str) -> None:
+    found = StudySpec(**EXPERIMENTS[name].build(SCALES[scale]))
+    assert is_as_requested(found)
+    assert not is_as_requested(found.model_copy(update={"request": None}))
+    changed = [{**found.runs[0], "base": "org/else"}, *found.runs[1:]]
+    assert not is_as_requested(found.model_copy(update={"runs": tuple(changed)}))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"base": "models/mine", "tasks": TWO, "seeds": 2},
+        {"base": "models/mine", "tasks": FILES},
+        {"readout": "head", "tasks": TWO},
+        {"tasks": TWO[:1], "finetuned": "models/tuned"},
+        {"tasks": TWO[:1], "also": ("gadget-sentiment",)},
+    ],
+)
+def test_it_may_be_asked_of_own_models_tasks_and_seeds(own: dict[str, Any], tmp_path: Path) -> None:
+    found = study_of(ExperimentRequest("table2", **own), Store(tmp_path))[2]
+    assert found.request is not None
+    assert is_as_requested(StudySpec(**found.model_dump(mode="json")))
+    assert not is_as_requested(found.model_copy(update={"request": replace(found.request, experiment="figure6")}))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_it_may_be_asked_of_several_fine_tuning_seeds(name: str, scale: str, tmp_path: Path) -> None:
+    request = ExperimentRequest(name, scale, seeds=3)
+    if name in ("table4", "figure8", "sensitivity"):
+        with pytest.raises(BadInput, match="leave --seeds 3 out; .*`python -m skillviz reproduce table2 --seeds 3`"):
+            study_of(request, Store(tmp_path))
+        assert is_as_requested(study_of(ExperimentRequest(name, scale, seeds=1), Store(tmp_path))[2])
+        return
+    found = study_of(request, Store(tmp_path))[2]
+    assert is_as_requested(found) and found.name.endswith("-3-seeds")
+    readout = SCALES[scale].readout
+    main = [model.seed for model in plan(found).finetuned if model.recipe == "sgd" and model.readout == readout]
+    assert set(main) == {0, 1, 2}
+    grafted = {run.finetuned for run in plan(found).runs if run.localizer == "stagewise"}
+    assert len(grafted) >= 3 and not any("pairs" in path for path in grafted)
+
+
+def test_the_device_is_no_part_of_what_is_asked() -> None:
+    found = StudySpec(**EXPERIMENTS["figure6"].build(SCALES["demo"]))
+    runs = tuple({**run, "device": "cuda"} for run in found.runs)
+    assert is_as_requested(found.model_copy(update={"runs": runs}))
+
+
+def test_common_fields_may_stand_once_as_defaults() -> None:
+    found = StudySpec(**EXPERIMENTS["table2"].build(SCALES["demo"]))
+    rest = tuple({name: value for name, value in run.items() if name != "base"} for run in found.runs)
+    same = found.model_copy(update={"defaults": {"base": found.runs[0]["base"]}, "runs": rest})
+    assert is_as_requested(same)
+    assert not is_as_requested(same.model_copy(update={"defaults": {"base": ["a", "b"]}}))
+
+
+def test_entries_that_are_nonsense_are_not_it() -> None:
+    for entry in ({}, {"base": {"a": 1}}, {"base": "b", "task": [{"x": 1}], "finetune": "no"}, {"base": [["b"]]}):
+        assert not is_as_requested(StudySpec(name="x", experiment="table2", scale="demo", runs=(entry,)))
+    assert not is_as_requested(StudySpec(name="x", experiment="table99", scale="demo", runs=({"base": "b"},)))

@@ -1,0 +1,64 @@
+"""What an experiment of the paper is: one row, which stands with all that it needs in experiments/<name>.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skillviz.studies.paper.scales import Entry, Scale
+from skillviz.studies.paper.setting import SettingRow, setting
+from skillviz.studies.paper.verdicts import Claim, Verdict, judged
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skillviz.studies.results import Results
+
+
+def _nothing(scale: Scale) -> Sequence[SettingRow]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published table or figure as a study.
+
+    `finding` is what the paper found, `published` names CSVs of `paper/published`, `makes` the tables of the study,
+    the main one first. `entries` are the runs of the study file at a scale, `tables` makes the tables of what is
+    finished, `claims` are the paper's. `differs` tells where the experiment itself differs from the paper, beyond what
+    every experiment of the scale does. `on_other_data`: it scores models on data that they were not tuned on.
+    """
+
+    name: str
+    title: str
+    question: str
+    finding: str
+    entries: Callable[[Scale], list[Entry]]
+    tables: Callable[[Results], dict[str, pd.DataFrame]]
+    makes: tuple[str, ...]
+    published: tuple[str, ...] = ("figures",)
+    claims: tuple[Claim, ...] = ()
+    differs: Callable[[Scale], Sequence[SettingRow]] = _nothing
+    on_other_data: bool = False
+
+    @property
+    def main(self) -> str:
+        """The name of the table that answers the question."""
+        return self.makes[0]
+
+    def build(self, scale: Scale) -> dict[str, Any]:
+        """The content of the study file at this scale."""
+        request = {"experiment": self.name, "scale": scale.name}
+        return {
+            "name": f"{self.name}-{scale.name}", "title": self.title, "request": request, "runs": self.entries(scale),
+        }  # fmt: skip
+
+    def differences(self, scale: Scale) -> tuple[SettingRow, ...]:
+        """Where the study at this scale differs from the paper, model first; one row an aspect."""
+        rows = {row.aspect: row for row in (*setting(scale), *self.differs(scale))}
+        return tuple(row for row in rows.values() if row.paper != row.here)
+
+    def verdicts(self, tables: Mapping[str, pd.DataFrame], scale: str | None) -> list[Verdict]:
+        """What these tables of a study say of each of the paper's claims."""
+        return judged(self.claims, tables, scale)

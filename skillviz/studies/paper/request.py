@@ -1,0 +1,331 @@
+"""An experiment of the paper as it is asked for: from the request to the study, and what stands against either.
+
+A study file keeps its request. The study is believed to be the experiment's where building the request gives its plan.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from skillviz.atomic import write_text
+from skillviz.errors import BadInput, SkillvizError
+from skillviz.runs.store import Store, written
+from skillviz.runs.transfer import label_mapping
+from skillviz.studies.check import check
+from skillviz.studies.finetuned_model import task_name
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.experiments import experiment
+from skillviz.studies.paper.scales import EVERY, Scale, is_file, scale
+from skillviz.studies.paper.setting import SettingRow
+from skillviz.studies.plan import plan
+from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
+from skillviz.studies.status import Snapshot
+from skillviz.studies.store import FILE, study_path
+from skillviz.tasks.project import located
+from skillviz.tasks.task import Task
+from skillviz.tasks.user_file import read_task
+
+REAL = "${SKILLVIZ_REAL}/data"
+VARIABLE = "SKILLVIZ_REAL"
+TASKS, TASK_FILE = "tasks", "task.yaml"
+NO_FILES: Mapping[str, str] = {}
+EDITED = SettingRow("Study file", "", "changed by hand: its entries are not those that were asked for")
+
+
+def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scale, StudySpec]:
+    """The experiment, its scale with what was asked for, and the study; task files for other copies go to its folder.
+
+    `data` is a folder with a task file for every task, which are then the tasks, or other copies of the scale's data.
+    Raises BadInput where a name is not known, something does not fit, or the study's file was changed by hand.
+    """
+    row, chosen = experiment(request.experiment), resolved(request)
+    name = f"{row.name}-{chosen.name}" + _suffix(chosen, request)
+    if request.data and not request.folder and not folder_tasks(Path(request.data)):
+        row.build(chosen)  # what it refuses leaves no files
+        folder = study_path(store.root, StudySpec(name=name, runs=({},))) / TASKS
+        request = replace(request, folder=write_tasks(chosen, Path(request.data), folder))
+        chosen = chosen.with_own(folder=request.folder)
+    study = StudySpec(**{**row.build(chosen), "name": name, "request": request})
+    plan(study)
+    refuse_edited(study, store)
+    return row, chosen, study
+
+
+def resolved(request: ExperimentRequest) -> Scale:
+    """The scale with what the request replaces; raises BadInput where a name is not known or something does not fit."""
+    row, usual = experiment(request.experiment), scale(request.scale)
+    files = folder_tasks(Path(request.data)) if request.data and not request.folder else NO_FILES
+    if request.data and not files and usual.stored:
+        raise BadInput(
+            f"the scale {usual.name} has data of its own, and {request.data} has no folder with a {TASK_FILE}: here "
+            "--data takes tasks of yours, each in such a folder."
+        )
+    names = _words(request.tasks) or ((EVERY,) if files else ())
+    tasks = requested_tasks(usual, names, files)
+    also = other_tasks(usual, _words(request.also), files)
+    chosen = usual.with_own(request.base, tasks, request.seeds, None, request.readout, request.finetuned)
+    chosen = with_others(chosen, also)
+    if row.on_other_data:
+        refuse_alone(row.name, chosen, EVERY not in names)
+    return chosen.with_own(folder=request.folder)
+
+
+def is_as_requested(study: StudySpec) -> bool:
+    """Whether the study's entries are those of its request; False where it has none, or one that cannot be built."""
+    if study.request is None:
+        return False
+    with suppress(BadInput):
+        row = experiment(study.request.experiment)
+        return _plan_key(StudySpec(**row.build(resolved(study.request)))) == _plan_key(study)
+    return False
+
+
+def _plan_key(study: StudySpec) -> str:
+    """The key of the study's plan on any device."""
+    defaults, *runs = ({n: v for n, v in entry.items() if n != "device"} for entry in (study.defaults, *study.runs))
+    return plan(study.model_copy(update={"defaults": defaults, "runs": tuple(runs)})).key
+
+
+def setting_differences(study: StudySpec) -> tuple[SettingRow, ...]:
+    """Where a study differs from the paper, model first; no rows for a study of no experiment.
+
+    Of a study that was changed by hand only that is told. Raises BadInput where it cannot be planned.
+    """
+    if study.request is None:
+        return ()
+    plan(study)
+    if not is_as_requested(study):
+        return (EDITED,)
+    return experiment(study.request.experiment).differences(resolved(study.request))
+
+
+def refuse_edited(study: StudySpec, store: Store) -> None:
+    """Raises BadInput where the study's folder has a file that asks for something else: somebody's own changes."""
+    path = study_path(store.root, study) / FILE
+    if not path.is_file():
+        return
+    with suppress(BadInput):
+        if _asks(read_study(path)) == _asks(study):
+            return
+    raise BadInput(
+        f"{path} is not what this command writes: it was changed by hand, or written by an earlier version; run it "
+        f"as it is with `python -m skillviz study run {shlex.quote(str(path))}`, or rename or delete it first."
+    )
+
+
+def _asks(study: StudySpec) -> tuple[Any, ...]:
+    """What of a study decides what it makes: its experiment, scale and entries."""
+    return study.experiment, study.scale, study.model_dump(mode="json", include={"name", "defaults", "runs"})
+
+
+def write_study(study: StudySpec, store: Store) -> Path:
+    """The study file in the study's folder, written if it says something else than what is there."""
+    folder = study_path(store.root, study)
+    path = folder / FILE
+    with written(store.root):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or read_study(path) != study:
+        write_text(path, study.yaml_text())
+    return path
+
+
+def refuse_absent(chosen: Scale, study: StudySpec) -> None:
+    """Raises BadInput with one sentence where what the study needs from outside is not there: models, data."""
+    usual = scale(chosen.name)
+    if usual.stored or Path(os.environ.get(VARIABLE) or os.devnull).is_dir():
+        return
+    steps = plan(study)
+    files = {task for spec in steps.runs for task in (str(spec.task), *spec.others)}
+    files |= {str(task) for spec in steps.scores for task in (spec.task, spec.on) if task}
+    files |= {task for spec in steps.finetuned for task in spec.tasks}
+    if "${" + VARIABLE + "}" in chosen.base or any(file.startswith(f"{usual.folder}/") for file in files):
+        raise BadInput(
+            f"the scale {chosen.name} needs real models and data: set {VARIABLE} to the folder that has models/ and "
+            "data/, or give --base and --data, or --base and task files with --tasks."
+        )
+
+
+def refuse_wrong(study: StudySpec, store: Store) -> None:
+    """Raises what `check` finds against the study; task files written for one that is not there go with it."""
+    try:
+        check(Snapshot(plan(study), store))
+    except SkillvizError:
+        folder = study_path(store.root, study)
+        if not (folder / FILE).exists():
+            shutil.rmtree(folder / TASKS, ignore_errors=True)
+            with suppress(OSError):  # what else is there stays
+                folder.rmdir()
+                folder.parent.rmdir()
+                store.root.rmdir()
+        raise
+
+
+def folder_tasks(data: Path) -> dict[str, str]:
+    """The task files of a folder that has a folder for every task, by that folder's name; empty where there are none.
+
+    In each it is `task.yaml`, or the only YAML file. Raises BadInput where `data` is no folder, or has several.
+    """
+    if not data.is_dir():
+        raise BadInput(f"{data} is not a folder; --data names one with a folder for every task.")
+    tasks = {}
+    for folder in sorted(path for path in data.absolute().iterdir() if path.is_dir()):
+        files = sorted(path for path in folder.iterdir() if is_file(path.name))
+        if len(files) > 1 and folder / TASK_FILE not in files:
+            raise BadInput(f"{folder} has several YAML files; call the one that describes the task {TASK_FILE}.")
+        if files:
+            tasks[folder.name] = str(folder / TASK_FILE if folder / TASK_FILE in files else files[0])
+    return tasks
+
+
+def requested_tasks(scale: Scale, names: Sequence[str], files: Mapping[str, str] = NO_FILES) -> tuple[str, ...]:
+    """The tasks of these names; raises BadInput for an unknown one.
+
+    `files` are the task files of the user's folder by name. `all` is every one of them, else every task of the scale.
+    A file of the scale's own is the task of that name.
+    """
+    every = scale.every()
+    named = [task for name in names for task in ((*files.values(),) or every if name == EVERY else (name,))]
+    return tuple(dict.fromkeys(_task_of(scale, name, every, files) for name in named))
+
+
+def other_tasks(scale: Scale, names: Sequence[str], files: Mapping[str, str] = NO_FILES) -> tuple[str, ...]:
+    """The same for tasks that models are scored on too: every task file of the scale's folder may be one."""
+    in_folder = tuple(name for name in names if not is_file(name) and located(scale.file(name)).is_file())
+    near = tuple(dict.fromkeys(other for others in scale.near.values() for other in others))
+    known = tuple(dict.fromkeys((*scale.every(), *near, *in_folder)))
+    return tuple(dict.fromkeys(_task_of(scale, name, known, files) for name in names))
+
+
+def with_others(scale: Scale, also: Sequence[str]) -> Scale:
+    """The scale with the other tasks that each task's models are scored on: those of `also` that fit its labels.
+
+    Tasks that were asked for and have the same labels are each other's, where one of them at least is a file of the
+    user's. Raises BadInput where one of `also` fits no task.
+    """
+    tasks = scale.chosen or scale.every()
+    if not also and not (len(tasks) > 1 and any(map(is_file, tasks))):
+        return scale
+    read = {name: _read(scale.file(name)) for name in dict.fromkeys((*tasks, *also))}
+    near = {name: tuple(others) for name, others in scale.near.items()}
+    for task in tasks:
+        peers = [other for other in tasks if is_file(task) or is_file(other)]
+        same = [other for other in peers if _fits(read[task], read[other]) and _fits(read[other], read[task])]
+        more = [other for other in also if _fits(read[task], read[other])]
+        near[task] = tuple(dict.fromkeys((*near.get(task, ()), *same, *more)))
+    for name in also:
+        if not any(name in near[task] for task in tasks):
+            other = read[name]
+            labels = dict.fromkeys(f"{read[task].name}: {', '.join(read[task].labels)}" for task in tasks)
+            raise BadInput(
+                f"--also names {other.name} ({', '.join(other.labels)}), which no task asked for can be scored on; it "
+                f"takes tasks of another name with the same labels and number of texts ({'; '.join(labels)})."
+            )
+    return replace(scale, near=near)
+
+
+def refuse_alone(name: str, scale: Scale, is_named: bool) -> None:
+    """Raises BadInput where a task that was named has no other data with its labels, which the experiment is about.
+
+    Of all tasks of a scale or folder (not `is_named`) one at least must have such data.
+    """
+    alone = [task for task in scale.chosen if not scale.near.get(task)]
+    if not alone or not (is_named or len(alone) == len(scale.chosen)):
+        return
+    task = _read(scale.file(alone[0]))
+    raise BadInput(
+        f"{name} scores models on other data with the same labels, and none are known for {task.name}: name a task "
+        f"with its labels ({', '.join(task.labels)}) by --also TASK, or leave {task.name} out."
+    )
+
+
+def write_tasks(scale: Scale, data: Path, folder: Path) -> str:
+    """The folder with copies of the scale's task files that read `data` in place of the real data; as a text.
+
+    Each task needs the folder of its name in `data`. Raises BadInput where one is missing.
+    """
+    named = dict.fromkeys([*scale.tasks, *(other for task in scale.tasks for other in scale.near.get(task, ()))])
+    roles = dict.fromkeys(task for tasks in scale.roles.values() for task in tasks) if not scale.chosen else {}
+    for task in [*named, *(task for task in roles if task not in named)]:
+        if is_file(task):
+            continue
+        text = located(f"{scale.folder}/{task}.yaml").read_text(encoding="utf-8")
+        source = re.search(re.escape(REAL) + r"/([^/\s]+)/", text)
+        if source and not (data / source[1]).is_dir():
+            if task in scale.tasks:
+                raise BadInput(
+                    f"{data} has no folder '{source[1]}' for the task {task}; leave the task out, or add it."
+                )
+            continue
+        with written(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / f"{task}.yaml", text.replace(REAL, str(data.absolute())))
+    return str(folder)
+
+
+def _words(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names with commas between them, one by one; the path of a file may hold commas and spaces."""
+    return tuple(
+        word
+        for words in names
+        for word in ([words] if located(words).is_file() else re.split(r"[,\s]+", words))
+        if word
+    )
+
+
+def _task_of(scale: Scale, name: str, known: Sequence[str], files: Mapping[str, str]) -> str:
+    """The task of a name: a task of the user's folder, one of the scale, or a YAML file."""
+    if name in files:
+        return files[name]
+    for file in files.values():
+        with suppress(BadInput):  # of a file that cannot be read: told when the study is checked
+            if name in (file, task_name(file)):
+                return file
+    if is_file(name):
+        return next((task for task in known if located(scale.file(task)).resolve() == located(name).resolve()), name)
+    if name not in known:
+        of = f"; in the folder of --data: {', '.join(files)}" if files else ""
+        raise BadInput(
+            f"'{name}' is not a task of the scale {scale.name}; known: {', '.join(known)}, all, or a YAML file{of}."
+        )
+    return name
+
+
+def _read(file: str) -> Task:
+    """The task of a file; raises BadInput that names the file with its folder."""
+    try:
+        return read_task(located(file))
+    except BadInput as error:
+        raise BadInput(f"{file}: {error.args[0]}") from error
+
+
+def _fits(task: Task, other: Task) -> bool:
+    """Whether a model of the task can be scored on the other one: another name, as many texts, no strange labels."""
+    if task.name == other.name:
+        return False
+    try:
+        label_mapping(task, other)
+    except BadInput:
+        return False
+    return True
+
+
+def _suffix(chosen: Scale, request: ExperimentRequest) -> str:
+    """What tells a study of other tasks, seeds or models from the scale's: short words, or nothing."""
+    words = [f"-{request.seeds}-seeds"] if request.seeds and request.seeds > 1 else []
+    every = chosen.chosen == chosen.roles.get(EVERY)
+    named = [request.base, request.data, request.readout, request.finetuned, *(() if every else chosen.chosen)]
+    named += [f"also {task}" for task in request.also]
+    if every:
+        words.insert(0, f"-{EVERY}")
+    if any(named):
+        words.append("-" + sha256("\0".join(map(str, named)).encode()).hexdigest()[:6])
+    return "".join(words)

@@ -1,0 +1,161 @@
+"""Where a study is told to differ from the paper: of a scale as it stands its own words, of a user's what it asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillviz.errors import BadInput
+from skillviz.runs.store import Store
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.request import EDITED, is_as_requested, setting_differences, study_of
+from skillviz.studies.paper.scales import SCALES, Scale, scale
+from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
+from skillviz.studies.subject import is_demo_world
+from tests.studies.tiny_studies import tiny_scale
+
+STORED = sorted(Path("cached_runs/studies").glob("*/study.yaml"))
+FALSE_ELSEWHERE = ("0.97 million", "wrong on purpose", "the stored pair", "film")
+
+
+def here(name: str, at: Scale) -> dict[str, str]:
+    """What the study has, by aspect."""
+    return {row.aspect: row.here for row in EXPERIMENTS[name].differences(at)}
+
+
+def requested(name: str = "table2", at: str = "demo", **replaced: Any) -> StudySpec:
+    """The study of an experiment where this is replaced."""
+    return StudySpec(**EXPERIMENTS[name].build(scale(at).with_own(**replaced)))
+
+
+@pytest.mark.parametrize("at", SCALES)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_each_aspect_is_one_row_with_the_model_first(name: str, at: str) -> None:
+    rows = EXPERIMENTS[name].differences(scale(at))
+    assert len({row.aspect for row in rows}) == len(rows) and all(row.here and row.here != row.paper for row in rows)
+    assert (rows[0].aspect, rows[0].here) == ("Model", scale(at).about_base)
+    assert here(name, scale(at))["Data"] == scale(at).about_data
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_nothing_of_the_demo_world_is_said_of_other_models_and_tasks(name: str, tmp_path: Path) -> None:
+    files = tuple(str(tmp_path / task / "task.yaml") for task in ("cafe", "bakery"))
+    for file in map(Path, files):  # models of several tasks are called by the names in their files
+        file.parent.mkdir()
+        file.write_text(f"name: {file.parent.name}\n")
+    seeds = None if name in ("table4", "figure8", "sensitivity") else 2
+    own = scale("demo").with_own(base="org/mine", tasks=files, readout="head", seeds=seeds)
+    own = replace(own, near={files[0]: (files[1],), files[1]: (files[0],)})
+    rows = here(name, own)
+    assert rows["Model"] == "org/mine" and rows["Data"].startswith("cafe and bakery")
+    assert not [words for words in FALSE_ELSEWHERE if words in " ".join(rows.values())]
+    assert not is_demo_world(StudySpec(**EXPERIMENTS[name].build(own)))
+
+
+def test_the_paper_s_own_base_and_readout_are_no_difference() -> None:
+    rows = here("table2", scale("demo").with_own(base="FacebookAI/roberta-base", readout="prompt"))
+    assert not {"Model", "Readout"} & set(rows)
+    assert here("table2", scale("demo").with_own(readout="head"))["Readout"].startswith("classification head")
+    causal = scale("small").with_own(readout="causal")
+    assert {row.aspect: row.paper for row in EXPERIMENTS["table2"].differences(causal)}[
+        "Region size"
+    ] == "0.05% (GPT-2)"
+
+
+def test_fine_tuning_tells_the_model_that_is_given_the_stored_pair_or_how_it_is_trained(tmp_path: Path) -> None:
+    file, demo = str(tmp_path / "mine.yaml"), scale("demo")
+    trained = "plain SGD, 800 steps of 16 examples at the rate 0.05"
+    assert here("table2", demo)["Fine-tuning"] == "the stored pair of each task; 1 seed"
+    assert here("table2", demo.with_own(tasks=(file,), seeds=2))["Fine-tuning"] == f"{trained}; 2 seeds"
+    given = here("table2", demo.with_own(finetuned="mine/tuned", tasks=(file,)))
+    assert given["Fine-tuning"] == "mine/tuned as given; 1 seed"
+    mixed = here("table2", demo.with_own(tasks=(file, "news-topic")))["Fine-tuning"]
+    assert mixed == f"the stored pair of news-topic, else {trained}; 1 seed"
+
+
+def test_what_an_experiment_does_otherwise_than_its_scale_is_told() -> None:
+    assert "on one task after the other" in here("table4", scale("demo"))["Fine-tuning"]
+    assert here("table4", scale("demo"))["Localizer"].endswith("; 1 mask seed")
+    assert here("figure3", scale("demo"))["Readout"].startswith("prompt and classification head")
+    assert here("figure7", scale("demo").with_own(tasks=("film-sentiment",)))["Shifts"] == (
+        "film-sentiment to restaurant-sentiment"
+    )
+    assert here("table8", scale("demo").with_own(tasks=("news-topic",)))["Tasks"] == "news-topic"
+    few = here("table1", scale("demo").with_own(base="org/mine"))["Training of few parameters"]
+    assert "BitFit at 0.6 and LoRA (rank 8) at 0.005; 600 steps" in few and "validation" not in few
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        (("0.001",), "0.1%"),
+        (("1e-3", "1%"), "0.1% to 1%"),
+        (("500",), "500 parameters"),
+        (("500", "0.02"), "500 parameters and 2%"),
+        (("much%",), "much% parameters"),
+    ],
+)
+def test_a_size_is_told_as_what_it_is(sizes: tuple[str, ...], words: str) -> None:
+    assert here("figure9", replace(scale("demo"), sizes=sizes))["Region size"] == words
+
+
+def test_of_a_study_that_was_changed_by_hand_only_that_is_told() -> None:
+    study = requested("figure6")
+    assert setting_differences(study) == EXPERIMENTS["figure6"].differences(scale("demo"))
+    changed = study.model_copy(update={"runs": tuple({**run, "seed": [0]} for run in study.runs)})
+    assert setting_differences(changed) == (EDITED,)
+    assert setting_differences(study.model_copy(update={"request": None})) == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"finetune": "fast"}, {"region": "key:abc"}, {"recipe": "bitfit", "finetune": {"lr": "x"}},
+     {"k_shot": ["few"]}, {"max_train": "most"}, {"task": [{"a": 1}]}],
+)  # fmt: skip
+def test_a_study_that_was_wrongly_edited_is_refused_in_a_sentence(wrong: dict[str, Any]) -> None:
+    content = requested("figure6", "small").model_dump()
+    study = StudySpec(**{**content, "runs": [{**run, **wrong} for run in content["runs"]]})
+    for ask in (setting_differences, is_demo_world):
+        with pytest.raises(BadInput, match="entry 1 of runs"):
+            ask(study)
+
+
+def test_a_scale_of_ones_own(tmp_path: Path) -> None:
+    rows = here("table3", tiny_scale(tmp_path))
+    assert rows["Shifts"].endswith(" to other") and rows["Model"] == str(tmp_path / "base")
+
+
+def test_the_demo_world_is_known_by_its_base_and_tasks(tmp_path: Path) -> None:
+    assert is_demo_world(requested()) and is_demo_world(requested(seeds=2)) and not is_demo_world(requested(at="small"))
+    assert is_demo_world(requested(tasks=("film-sentiment",), finetuned=str(tmp_path / "mine")))
+    assert not is_demo_world(requested(base="org/mine"))
+    assert not is_demo_world(requested(tasks=(str(tmp_path / "a.yaml"),)))
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_stored_studies_are_as_they_were_requested(path: Path, tmp_path: Path) -> None:
+    study = read_study(path)
+    assert is_demo_world(study) == (study.scale == "demo" or "base: demo_world/" in path.read_text())
+    assert is_as_requested(study) == (study.request is not None)
+    if study.request is not None:
+        assert setting_differences(study)[0].here == SCALES[study.request.scale].about_base
+        assert study_of(study.request, Store(tmp_path))[2] == study
+
+
+def test_there_are_stored_studies() -> None:
+    assert len(STORED) > 20
+
+
+def test_an_older_file_has_its_command_in_place_of_the_request() -> None:
+    older = {"name": "x", "experiment": "table2", "scale": "small", "runs": [{}]}
+    command = (
+        "python -m skillviz reproduce table2 --scale small --tasks all --tasks mine.yaml --seeds 3 --base 'my base'"
+    )
+    request = ExperimentRequest("table2", "small", base="my base", tasks=("all", "mine.yaml"), seeds=3)
+    assert StudySpec(**older, command=command).request == request
+    assert (
+        StudySpec(**older, command="it's").request == StudySpec(**older).request == ExperimentRequest("table2", "small")
+    )
