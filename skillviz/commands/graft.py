@@ -89,7 +89,7 @@ def apply(
     """
     from skillviz.core.graft import Graft  # this and what follows import torch
     from skillviz.models import applied as engine
-    from skillviz.runs.session import expanded
+    from skillviz.tasks.project import expanded
 
     loaded = Graft.load(graft)
     engine.refuse_full_folder(out, overwrite, expanded(base, "base"))

@@ -29,7 +29,6 @@ from skillviz.models.predict import predict
 from skillviz.runs.evaluate import scores
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
-from skillviz.runs.session import expanded
 from skillviz.runs.transfer import LabelMap, Other, other_examples, training_texts
 from skillviz.runs.wise import on_path, wise_tables
 from skillviz.studies.several import Scored, mean_relative_gain
@@ -37,6 +36,7 @@ from skillviz.studies.stages import Answers, estimate
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.leaks import unseen
+from skillviz.tasks.project import expanded
 from skillviz.tasks.sample import sampled
 from skillviz.tasks.stamp import task_stamp
 

@@ -12,10 +12,11 @@ import psutil
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import rest_of
-from skillviz.runs.session import Session, expanded
+from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
+from skillviz.tasks.project import expanded
 from skillviz.tasks.sample import sampled
 from skillviz.tasks.stamp import file_stamp, task_stamp
 

@@ -20,11 +20,11 @@ from skillviz.models.pair import ModelPair
 from skillviz.runs.library import library
 from skillviz.runs.region_expression import in_full, stored_in
 from skillviz.runs.run import Run
-from skillviz.runs.session import expanded
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.encode import encode
+from skillviz.tasks.project import expanded
 from skillviz.tasks.stamp import task_stamp
 from skillviz.tasks.task import SPLITS, Task
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path, PurePosixPath
 
 from skillviz.errors import ModelNotFound, UnsafeWeights
-from skillviz.tasks.project import located, project_root
+from skillviz.tasks.project import expanded, located, project_root
 
 # What is fetched: weights as safetensors, configuration and tokenizer; nothing that can carry code.
 ALLOWED = (
@@ -38,7 +37,7 @@ def resolve(source: str | Path) -> Path:
     name is looked for in the working folder and then in the project's.
     Raises ModelNotFound where there is none, UnsafeWeights where its weights are pickled only.
     """
-    text = os.path.expandvars(str(source))
+    text = expanded(str(source))
     folder = located(text)
     if not text or not folder.is_dir():
         folder = _from_hub(text)
@@ -48,7 +47,7 @@ def resolve(source: str | Path) -> Path:
 
 def at_hand(source: str) -> bool:
     """Whether `resolve` needs no hub: a folder, a model in the local cache, or what can be no model at all."""
-    text = os.path.expandvars(source)
+    text = expanded(source)
     name, _, revision = text.partition("@")
     if (text and located(text).is_dir()) or not may_be_hub_id(name):
         return True
@@ -65,7 +64,7 @@ def refuse_absent(source: str, was_folder: bool = False) -> None:
 
     `was_folder` where it is known to have been one, so that its name is not taken for a hub's.
     """
-    text = os.path.expandvars(source)
+    text = expanded(source)
     is_folder = bool(text) and located(text).is_dir()
     if is_folder or not may_be_hub_id(text.partition("@")[0]):
         resolve(text)
@@ -151,7 +150,7 @@ def may_be_hub_id(name: str) -> bool:
 
 def no_folder(source: str) -> str:
     """The sentence for a folder that is not here, with what brings it where that is known."""
-    text = os.path.expandvars(source)
+    text = expanded(source)
     if missing := VARIABLE.search(text):
         below = text[missing.end() :] or "it"
         return (

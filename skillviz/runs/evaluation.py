@@ -19,9 +19,9 @@ from skillviz.models.predict import predict
 from skillviz.runs.evaluate import scores, temperature_of
 from skillviz.runs.provenance import task_note
 from skillviz.runs.record import Scores
-from skillviz.runs.session import expanded
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
+from skillviz.tasks.project import expanded
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Task
 

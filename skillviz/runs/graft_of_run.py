@@ -11,9 +11,9 @@ from skillviz.errors import BadInput, PairMismatch, SkillvizError
 from skillviz.models.load import DTYPES
 from skillviz.models.pair import NO_GRAFT, ModelPair, load_pair
 from skillviz.runs.run import Run
-from skillviz.runs.session import expanded
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
+from skillviz.tasks.project import expanded
 
 
 def graft_of_run(run: Run, base: str | None = None, finetuned: str | None = None) -> tuple[Graft, list[str]]:

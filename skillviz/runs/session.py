@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +12,6 @@ import pandas as pd
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import rest_of
-from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.models.preflight import Preflight, preflight
@@ -26,6 +23,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.transfer import Other, other_examples, refuse_unfit, training_texts
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
+from skillviz.tasks.project import expanded
 from skillviz.tasks.sample import sampled
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import Task
@@ -169,14 +167,6 @@ class Session:
             self.kept.pop(name, None)
             self.kept[name] = (key, make())
         return self.kept[name][1]
-
-
-def expanded(text: str, field: str) -> str:
-    """The text with `${NAME}` replaced from the environment; raises BadInput where one is not set."""
-    found = os.path.expanduser(os.path.expandvars(text))
-    if missing := re.search(r"\$\{?(\w+)\}?", found):
-        raise BadInput(f"'{text}' ({field}) names the environment variable {missing[1]}, which is not set; set it.")
-    return found
 
 
 def _members(spec: RunSpec) -> tuple[str, str]:

@@ -70,14 +70,6 @@ def grid_logits(
             yield path, size, alpha, logits
 
 
-def wise_logits(
-    pair: ModelPair, encoded: Encoded, region: Region, grid: np.ndarray
-) -> Iterator[tuple[str, float, np.ndarray]]:
-    """Path, alpha and logits [n, label] of every point for one region; both ends are copied, not computed."""
-    for path, _, alpha, logits in grid_logits(pair, encoded, {region.size: region}, grid):
-        yield path, alpha, logits
-
-
 @contextmanager
 def on_path(pair: ModelPair, path: str, alpha: float, region: Region) -> Iterator[ModelPair]:
     """The pair's model at a point of wise-ft (every parameter moves) or wise-graft (the region's entries alone).

@@ -34,25 +34,18 @@ class Unseen:
         """What a table says of it; empty where nothing was left out."""
         if not self.seen:
             return ""
-        told = ", ".join(f"{count:,} of {name}" for name, count in self.by.items() if count)
+        counts = ", ".join(f"{count:,} of {name}" for name, count in self.by.items() if count)
         return (
             f"{self.task}: {len(self.seen):,} of {self.rows:,} test examples are left out: their text stands in the "
-            f"training data of another task ({told})."
+            f"training data of another task ({counts})."
         )
 
 
 def unseen(tasks: Sequence[Task]) -> dict[str, Unseen]:
     """For each task, by name, which of its test examples the others' whole training splits hold."""
     training = {task.name: _digests(task, "train")[1] for task in tasks}
-    held = {name: frozenset(digests) for name, digests in training.items()}
-    return {task.name: _unseen(task, {n: d for n, d in held.items() if n != task.name}) for task in tasks}
-
-
-def leaked_rows(source: Task, other: Task) -> list[int]:
-    """Line numbers (from 0) of the other task's test examples whose text is in the source's training split."""
-    training = frozenset(_digests(source, "train")[1])
-    ids, digests = _digests(other, "test")
-    return [int(name.rpartition("-")[2]) for name, digest in zip(ids, digests, strict=True) if digest in training]
+    texts = {name: frozenset(digests) for name, digests in training.items()}
+    return {task.name: _unseen(task, {n: d for n, d in texts.items() if n != task.name}) for task in tasks}
 
 
 def plain(text: Any) -> str:
@@ -61,8 +54,7 @@ def plain(text: Any) -> str:
     Other signs are left out, accented letters too, as sources write them in different ways. A text that has none of
     these letters is compared as it is.
     """
-    told = str(text)
-    return OTHER.sub("", told.lower()) or told
+    return OTHER.sub("", str(text).lower()) or str(text)
 
 
 def digests(frame: pd.DataFrame) -> list[bytes]:
@@ -73,10 +65,10 @@ def digests(frame: pd.DataFrame) -> list[bytes]:
 
 
 def _unseen(task: Task, training: Mapping[str, frozenset[bytes]]) -> Unseen:
-    ids, found = _digests(task, "test")
-    by = {name: sum(digest in held for digest in found) for name, held in training.items()}
+    ids, test = _digests(task, "test")
+    by = {name: sum(digest in texts for digest in test) for name, texts in training.items()}
     everyone = frozenset().union(*training.values())
-    seen = frozenset(name for name, digest in zip(ids, found, strict=True) if digest in everyone)
+    seen = frozenset(name for name, digest in zip(ids, test, strict=True) if digest in everyone)
     return Unseen(task.name, len(ids), seen, by)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+
+from skillviz.errors import BadInput
 
 NOWHERE = Path(os.devnull, "nowhere")
 FINETUNED_VARIABLE = "SKILLVIZ_MEMBERS"
@@ -24,15 +27,24 @@ def finetuned_root() -> Path:
     return Path(os.environ.setdefault(FINETUNED_VARIABLE, default)).expanduser()
 
 
+def expanded(text: str, field: str | None = None) -> str:
+    """The text with `${VAR}`, `$VAR` and `~` filled in. Where it names a `field`, raises BadInput for a variable that
+    is not set; without one, that stays as it is."""
+    path = os.path.expanduser(os.path.expandvars(text))
+    if field is not None and (missing := re.search(r"\$\{?(\w+)\}?", path)):
+        raise BadInput(f"'{text}' ({field}) names the environment variable {missing[1]}, which is not set; set it.")
+    return path
+
+
 def located(text: str) -> Path:
     """The path that a text names, `${VAR}` and `~` filled in: from the working folder, else from the project's root.
 
     What can name no file here (a home of nobody, a name that is too long) gives a path where nothing is.
     """
     try:
-        path = Path(os.path.expandvars(text)).expanduser()
+        path = Path(expanded(text))
         is_here = path.exists()
-    except (RuntimeError, OSError, ValueError):
+    except (OSError, ValueError):
         return NOWHERE
     if text and not path.is_absolute() and not is_here and (project_root() / path).exists():
         return project_root() / path

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from skillviz.errors import UnknownTask
 from skillviz.tasks.paper import TASKS
-from skillviz.tasks.project import located
+from skillviz.tasks.project import expanded, located
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.user_file import data_files, read_task
 
@@ -20,7 +19,7 @@ def task(name: str | Path | Task) -> Task:
     """The task of a registry name or of a YAML file, whose data files must be there; raises UnknownTask."""
     if isinstance(name, Task):
         return name
-    told, path = os.path.expandvars(str(name)), located(str(name))
+    told, path = expanded(str(name)), located(str(name))
     if told.lower().endswith(YAML):
         if not path.is_file():
             raise UnknownTask(f"there is no task file {told}; how to write one: docs/add-a-task.md.")

@@ -23,7 +23,7 @@ from skillviz.models.predict import predict
 from skillviz.runs.run import Run
 from skillviz.runs.spec import read_spec
 from skillviz.runs.store import Store
-from skillviz.runs.wise import wise_logits
+from skillviz.runs.wise import grid_logits
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.sample import sampled
@@ -121,7 +121,7 @@ def test_a_sample_is_drawn_in_order(worker: Worker, run: Run, pair: ModelPair, t
 @pytest.mark.parametrize("path", ["wise-ft", "wise-graft"])
 def test_wise_is_the_grids_own(worker: Worker, run: Run, pair: ModelPair, task: Task, path: str) -> None:
     encoded = encode(task, load(task).test, pair.tokenizer, "head")
-    grid = {(p, a): z for p, a, z in wise_logits(pair, encoded, run.region(), np.array([0.0, 0.35, 1.0]))}
+    grid = {(p, a): z for p, _, a, z in grid_logits(pair, encoded, {0: run.region()}, np.array([0.0, 0.35, 1.0]))}
     for alpha in (0, 0.35, 1):
         found = ask(worker, "wise", run, path=path, alpha=alpha)
         assert np.array_equal(found["logits"], grid[path, float(alpha)])

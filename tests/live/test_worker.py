@@ -18,7 +18,7 @@ from skillviz.errors import BadInput, LiveError, Superseded
 from skillviz.live.client import Client
 from skillviz.models.pair import load_pair
 from skillviz.runs.store import Store
-from skillviz.runs.wise import wise_logits
+from skillviz.runs.wise import grid_logits
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.splits import load
@@ -41,7 +41,7 @@ def test_a_slider_and_a_sentence(place: Path, lived: Path) -> None:
     task = registry.task(lived / "task.yaml")
     encoded = encode(task, load(task).test, pair.tokenizer, "head")
     alphas = [round(0.1 * n, 1) for n in range(10)]
-    wanted = {(p, a): z for p, a, z in wise_logits(pair, encoded, run.region(), np.array(alphas))}
+    wanted = {(p, a): z for p, _, a, z in grid_logits(pair, encoded, {0: run.region()}, np.array(alphas))}
     client, other, named = Client(place), Client(place), {"run": run.id}
     first = client.ask("ping")
     assert client.ask("open", pair=named)["d"] == pair.d

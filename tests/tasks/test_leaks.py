@@ -11,10 +11,15 @@ import pytest
 import yaml
 
 from skillviz.tasks import registry
-from skillviz.tasks.leaks import digests, leaked_rows, plain, unseen
+from skillviz.tasks.leaks import digests, plain, unseen
 from skillviz.tasks.task import Task
 
 TASKS = Path(__file__).resolve().parents[2] / "benchmarks" / "tasks"
+
+
+def leaked_rows(source: Task, other: Task) -> list[int]:
+    """Line numbers of the other task's test examples that stand in the source's training data."""
+    return sorted(int(name.rpartition("-")[2]) for name in unseen([source, other])[other.name].seen)
 
 
 def task(folder: Path, name: str, train: list[str], test: list[str]) -> Task:

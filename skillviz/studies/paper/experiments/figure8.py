@@ -124,7 +124,7 @@ def _setting(results: Results, run: Run) -> tuple[Any, ...]:
 
 def leaks_of(runs: Runs) -> dict[str, Unseen]:
     """Which test examples of each task the other tasks' training data hold."""
-    from skillviz.runs.session import expanded
+    from skillviz.tasks.project import expanded
 
     specs = [next(iter(own.values())).spec for own in runs.values()]
     return unseen([registry.task(expanded(spec.task, "task")) for spec in specs])

@@ -127,7 +127,7 @@ def order_of(scores: Sequence[Score]) -> list[str]:
 
 
 def _left(files: Sequence[str]) -> dict[str, Unseen]:
-    from skillviz.runs.session import expanded
+    from skillviz.tasks.project import expanded
 
     return unseen([registry.task(expanded(file, "task")) for file in dict.fromkeys(files)])
 

@@ -17,6 +17,7 @@ from skillviz.studies.paper.request import is_as_requested, refuse_edited
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.store import FILE, open_study, study_path
+from skillviz.tasks.project import expanded
 from skillviz.ui import cache, study_words
 
 VARIABLE = re.compile(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))")
@@ -27,7 +28,7 @@ OWN = "SKILLVIZ_"
 def typed(path: str) -> StudySpec:
     """The study of a file on the dashboard's machine; raises BadInput."""
     refuse_variables(path)
-    return _checked(read_study(Path(os.path.expandvars(path)).expanduser()))
+    return _checked(read_study(Path(expanded(path))))
 
 
 def uploaded(name: str, content: bytes) -> StudySpec:
