@@ -18,7 +18,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from docs import results_claims as headline_claims
-from docs import results_shown as shown
+from docs import results_tables
 from skillviz.core import formats
 from skillviz.errors import BadInput
 from skillviz.runs.library import Library
@@ -220,14 +220,14 @@ def told(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any]) -
     machine = record.device or _get(words, "machines", study.name) or _get(words, "machines", record.scale or "")
     title = SCALES[record.scale].title if record.scale in SCALES else "Own study"
     made = f"{formats.counted(localized, 'localization')}; {spent} on {machine or 'an unnamed device'}"
-    lines = shown.of_study(study)
+    lines = results_tables.of_study(study)
     caption = f" {lines.pop()}" if len(lines) > 1 and not lines[-1].startswith("|") else ""
     table = [line for place, line in enumerate(lines) if line or place < len(lines) - 1]
     yield from (f"**{title}.** `{command}`: {made}.{caption}", "", *table, *([""] if table else []))
     found = _verdicts(study)
     notes = study.table("note")["text"] if "note" in study.tables() else ()
     said_of = (f"- {note}" for note in notes if note not in SAID_ONCE)
-    lines = [*map(verdict_line, found), *shown.steady(study), *said_of]
+    lines = [*map(verdict_line, found), *results_tables.stability(study), *said_of]
     yield from ([*lines, ""] if lines else [])
     if said := _get(words, "studies", study.name):
         yield from (said, "")

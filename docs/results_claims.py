@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from docs.results_tables import MAIN_SEARCH, SEARCHED, markdown, percent
+from docs.results_tables import MAIN_SEARCH, SEARCHED, estimate
+from skillviz.analysis.readable_table import markdown
 from skillviz.core import formats
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.paper.verdicts import at_main, beyond, main_share, own_metric
@@ -32,23 +33,23 @@ class Count:
         return self.supporting + self.against + self.open
 
 
-def counted(said: Iterable[bool | None]) -> Count:
+def counts(comparisons: Iterable[bool | None]) -> Count:
     """What the comparisons say, counted."""
-    told = list(said)
-    return Count(*(sum(one is wanted for one in told) for wanted in (True, False, None)))
+    outcomes = list(comparisons)
+    return Count(*(sum(outcome is wanted for outcome in outcomes) for wanted in (True, False, None)))
 
 
 def joined(studies: Sequence[StudyFolder], name: str) -> pd.DataFrame:
     """One table of several studies, with the study's name and its scale's main size."""
-    held = [
+    tables = [
         study.table(name).assign(
             study=study.name, scale=study.record.scale, main=main_share(study.record.scale) or np.nan
         )
         for study in studies
         if name in study.tables()
     ]
-    held = [table for table in held if not table.empty]
-    return pd.concat(held, ignore_index=True) if held else pd.DataFrame()
+    tables = [table for table in tables if not table.empty]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
 def _rivals(studies: Sequence[StudyFolder]) -> pd.DataFrame:
@@ -59,8 +60,8 @@ def _rivals(studies: Sequence[StudyFolder]) -> pd.DataFrame:
     rows = rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
     rows = own_metric(rows[rows["localizer"].isin(SEARCHED)])
     rows = rows.assign(setting=_plain_setting(rows), recipe=rows["recipe"].replace("given", "sgd"))
-    rows = rows.assign(near=rows["share"].map("{:.3g}".format).where(rows["localizer"] != OWN_SIZE, OWN_SIZE))
-    return rows.drop_duplicates(["id_task", "setting", "recipe", "localizer", "near"])
+    rows = rows.assign(size_key=rows["share"].map("{:.3g}".format).where(rows["localizer"] != OWN_SIZE, OWN_SIZE))
+    return rows.drop_duplicates(["id_task", "setting", "recipe", "localizer", "size_key"])
 
 
 def _plain_setting(rows: pd.DataFrame) -> list[str]:
@@ -78,23 +79,23 @@ def _beyond(rows: pd.DataFrame) -> list[bool | None]:
 def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
     """Searched regions against top movement at equal size: how often which is better, by size."""
     rows = _rivals(studies)
-    made = []
-    for (localizer, _), own in sorted(
-        rows.groupby(["localizer", "near"]) if len(rows) else [], key=lambda g: (g[0][0], g[1]["share"].min())
+    lines = []
+    for (localizer, _), group in sorted(
+        rows.groupby(["localizer", "size_key"]) if len(rows) else [], key=lambda g: (g[0][0], g[1]["share"].min())
     ):
-        found = counted(_beyond(own))
-        ends = _range(formats.points(own["value"].min()), formats.points(own["value"].max()))
-        counts = (str(found.supporting), str(found.against), str(found.open))
-        made.append([str(localizer), _sizes(own["share"]), *counts, ends])
-    if not made:
+        count = counts(_beyond(group))
+        ends = _range(formats.points(group["value"].min()), formats.points(group["value"].max()))
+        numbers = (str(count.supporting), str(count.against), str(count.open))
+        lines.append([str(localizer), _sizes(group["share"]), *numbers, ends])
+    if not lines:
         return []
-    every = counted(_beyond(rows))
-    said = (
+    every = counts(_beyond(rows))
+    sentence = (
         f"Of {every.total} comparisons the search is better in {every.supporting}, top movement in {every.against}; "
         f"{every.open} stay open."
     )
     head = ("search", "size", "search better", "movement better", "open", "differences from task to task")
-    return [said, "", *markdown(head, made)]
+    return [sentence, "", *markdown(head, lines)]
 
 
 def _sizes(shares: pd.Series) -> str:
@@ -114,9 +115,9 @@ def _needed(studies: Sequence[StudyFolder]) -> pd.DataFrame:
     return rows.drop_duplicates(["id_task", "setting", "recipe", "localizer"])
 
 
-def _calmer(rows: pd.DataFrame, rival: str) -> Count:
+def _better_calibrated(rows: pd.DataFrame, rival: str) -> Count:
     ends = zip(rows[f"ece_less_{rival}_low"], rows[f"ece_less_{rival}_high"], strict=True)
-    return counted(beyond(low, high, 0.0, -1) for low, high in ends)
+    return counts(beyond(low, high, 0.0, -1) for low, high in ends)
 
 
 def calibration(studies: Sequence[StudyFolder]) -> list[str]:
@@ -125,13 +126,13 @@ def calibration(studies: Sequence[StudyFolder]) -> list[str]:
     if rows.empty:
         return []
     reached = rows[rows["reached"]]
-    said = []
+    outcomes = []
     for rival, name in (("ft", "the fine-tuned model"), ("scaled", "that model temperature-scaled")):
-        found = _calmer(reached, rival)
-        said.append(f"against {name} better in {found.supporting}, worse in {found.against}, open in {found.open}")
+        count = _better_calibrated(reached, rival)
+        outcomes.append(f"against {name} better in {count.supporting}, worse in {count.against}, open in {count.open}")
     on = reached["reached_on"].eq("validation").sum()
     return [
-        f"Grafts that reach it: {len(reached)} of {len(rows)}; ECE {'; '.join(said)}. {on} of these sizes were "
+        f"Grafts that reach it: {len(reached)} of {len(rows)}; ECE {'; '.join(outcomes)}. {on} of these sizes were "
         "found on validation, the others on test. Task by task: Table 2."
     ]
 
@@ -141,15 +142,15 @@ def relatives(studies: Sequence[StudyFolder]) -> list[str]:
     rows = joined(studies, "isolation")
     if rows.empty:
         return []
-    made = [
+    lines = [
         [
             r["study"], r["kind"], SAME if r["relation"] == "same" else r["relation"],
-            percent(r["value"], r["low"], r["high"]), percent(r["chance"]), str(r["pairs"]),
+            estimate(r), formats.percent_estimate(r["chance"]), str(r["pairs"]),
         ]
         for r in rows.to_dict("records")
         if r["kind"] == "overlap"
     ]  # fmt: skip
-    return markdown(("study", "kind", "tasks", "share, %", "by chance, %", "pairs"), made)
+    return markdown(("study", "kind", "tasks", "share, %", "by chance, %", "pairs"), lines)
 
 
 SAME = "one task, other mask seed"
@@ -176,10 +177,10 @@ def _movement_brief(studies: Sequence[StudyFolder]) -> str:
 
 
 def _versus(rows: pd.DataFrame) -> str:
-    found = counted(_beyond(rows))
+    count = counts(_beyond(rows))
     return (
-        f"at {_sizes(rows['share'])} better on {found.supporting} of {found.total} tasks, worse on {found.against}, "
-        f"open on {found.open}"
+        f"at {_sizes(rows['share'])} better on {count.supporting} of {count.total} tasks, worse on {count.against}, "
+        f"open on {count.open}"
     )
 
 
@@ -189,7 +190,7 @@ def _calibration_brief(studies: Sequence[StudyFolder]) -> str:
     if rows.empty:
         return ""
     reached = rows[rows["reached"]]
-    tuned, scaled = _calmer(reached, "ft"), _calmer(reached, "scaled")
+    tuned, scaled = _better_calibrated(reached, "ft"), _better_calibrated(reached, "scaled")
     return (
         f"{len(reached)} of {len(rows)} tasks have a graft with 95 % of the gain; its ECE is lower than the fine-tuned "
         f"model's on {tuned.supporting}, higher on {tuned.against}, undecided on {tuned.open}, and lower than after "
@@ -202,12 +203,10 @@ def _relatives_brief(studies: Sequence[StudyFolder]) -> str:
     if rows.empty:
         return ""
     rows = rows[rows["kind"] == "overlap"].drop_duplicates("relation").set_index("relation")
-    told = {
-        name: percent(*row) for name, row in zip(rows.index, rows[["value", "low", "high"]].to_numpy(), strict=True)
-    }
-    if not {"related", "unrelated", "related - unrelated"} <= set(told):
+    shares = {name: estimate(row) for name, row in rows.to_dict("index").items()}
+    if not {"related", "unrelated", "related - unrelated"} <= set(shares):
         return ""
     return (
-        f"regions of related tasks share {told['related']} % of their entries, those of unrelated ones "
-        f"{told['unrelated']} %: {told['related - unrelated']} points more"
+        f"regions of related tasks share {shares['related']} % of their entries, those of unrelated ones "
+        f"{shares['unrelated']} %: {shares['related - unrelated']} points more"
     )

@@ -1,64 +1,107 @@
-"""A study's tables as Markdown, for docs/results.md: of each experiment the rows that its claims rest on."""
+"""What docs/results.md shows of a study, as Markdown: of each experiment the rows that its claims rest on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skillviz.core import formats
+from skillviz.analysis.readable_table import markdown
+from skillviz.core.formats import MISSING, count, interval, number, percent, percent_estimate, share
+from skillviz.core.intervals import Interval, seeds_interval, wilson
+from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import RECIPES, method_style
-from skillviz.studies.paper.verdicts import at_main, beyond, own_metric
+from skillviz.studies.comparing_regions import SURE
+from skillviz.studies.family import family
+from skillviz.studies.paper.verdicts import at_main, beyond, main_share, own_metric
+from skillviz.studies.store import StudyFolder
 
 SEARCHED = ("stagewise", "learned", "learned-ranked", "frank-wolfe", "linearized")
 MAIN_SEARCH = SEARCHED[0]
-GIVEN = ("", "sgd", "given", "graft-retrain", "bitfit", "lora")
-# Of the experiments that are told method by method: which ones, and whether on other data alone.
+PLAIN = ("", "sgd", "given", "graft-retrain", "bitfit", "lora")
+"""Recipes that a method's name says, or that need no name."""
 METHODS: dict[str, tuple[tuple[str, ...], bool]] = {
     "table1": (("ft", "graft", "graft_retrain", "bitfit", "lora"), False),
     "table3": (("pretrained", "ft", "graft", "graft_retrain", "bitfit", "lora"), True),
     "table8": (("pretrained", "ft", "graft", "graft_fish", "graft_random"), False),
     "figure3": (("pretrained", "ft", "graft"), False),
 }
+"""Of the experiments that are shown method by method: which ones, and whether on other data alone."""
+KEYS = ["where", "method", "localizer", "recipe"]
+TUNED = ("ft", "adamw", "adamw_l1")
+DENSITY = "Times the fair share (1 is what chance gives), with 95 % intervals over mask seeds{}."
+
+Tables = Mapping[str, pd.DataFrame]
+Make = Callable[[Tables, float | None, str], list[str]]
+"""Lines of Markdown from a study's tables, the share of its main size, and its experiment's name."""
 
 
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a Markdown table; one line where there are no rows."""
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return [f"| {' | '.join(head)} |", "| --- " * len(head) + "|", *lines] if lines else ["No row."]
+def of_study(study: StudyFolder) -> list[str]:
+    """The study's main table, or several; no line where it has none of those that are shown."""
+    tables = {name: study.table(name) for name in study.tables()}
+    name = study.record.experiment or "other"
+    for table, make in (*BY_EXPERIMENT.get(name, ()), *BY_TABLE):
+        if table in tables:
+            return make(tables, main_share(study.record.scale), name)
+    return []
 
 
-def percent(value: float, low: float = np.nan, high: float = np.nan) -> str:
-    """`87.0 (85.1–88.9)`: shares in percent, without the sign."""
-    if not np.isfinite(value):
-        return formats.MISSING
-    ends = f" ({formats.percent_interval(low, high)})" if np.isfinite(low) and np.isfinite(high) else ""
-    return f"{formats.number(100 * value, 1)}{ends}"
+def stability(study: StudyFolder) -> list[str]:
+    """A line a search and source of luck: how much two regions of a task share, from the least stable task on."""
+    if "stability" not in study.tables():
+        return []
+    lines = []
+    for (source, localizer, _), rows in study.table("stability").groupby(["source", "localizer", "recipe"], sort=False):
+        ordered = rows.sort_values("iou")
+        ends = ordered if len(ordered) < 3 else ordered.iloc[[0, -1]]
+        sizes = {share(float(one)) for one in rows["share"]}
+        is_unique = rows["task"].is_unique
+        values = " to ".join(
+            f"{percent_estimate(row['iou'], row['low'], row['high'])} "
+            f"({row['task'] if is_unique else row['task'] + ' at ' + share(float(row['share']))})"
+            for row in ends.to_dict("records")
+        )
+        luck = "from bootstrap samples of the training data" if source == "bootstrap" else f"with different {source}"
+        at = f" at {sizes.pop()}" if len(sizes) == 1 else ""
+        chance = share(float(rows["chance"].max()))
+        lines.append(f"- Two regions of {localizer}{at} {luck}: IoU, %, {values}; by chance at most {chance}.")
+    return lines
 
 
-Held = dict[str, pd.DataFrame]
+def estimate(row: Mapping[Any, Any], column: str = "value") -> str:
+    """`87.0 (85.1–88.9)`: a column and its ends, in percent without the sign."""
+    low, high = ("low", "high") if column == "value" else (f"{column}_low", f"{column}_high")
+    return percent_estimate(row[column], row[low], row[high])
 
 
-def cell(rows: pd.DataFrame, metric: str = "") -> str:
+def crossed(
+    rows: pd.DataFrame, by: str | list[str], column: str, columns: Sequence[Any], cell: Callable[[dict[Any, Any]], str]
+) -> list[tuple[Any, list[str]]]:
+    """One line a group of `by`, in the order of the rows: its key, and a cell for each value of `column`."""
+    lines = []
+    for key, group in rows.groupby(by, sort=False, dropna=False):
+        cells = {row[column]: cell(row) for row in group.to_dict("records")}
+        lines.append((key, [cells.get(value, "") for value in columns]))
+    return lines
+
+
+def score(rows: pd.DataFrame, metric: str = "") -> str:
     """A metric's mean with its interval, of the first row; the task's own metric where none is named."""
     metric = metric or ("f1" if (rows["metric"] == "f1").any() else "accuracy")
-    own = rows[rows["metric"] == metric]
-    if own.empty:
+    of_metric = rows[rows["metric"] == metric]
+    if of_metric.empty:
         return ""
-    row = own.iloc[0]
-    pooled = np.isfinite(row["pooled_low"])
-    ends = (row["pooled_low"], row["pooled_high"]) if pooled else (row["low"], row["high"])
+    row = of_metric.iloc[0]
+    prefix = "pooled_" if np.isfinite(row["pooled_low"]) else ""
     # over few seeds that differ much the interval can pass what a share can be
-    return percent(row["mean"], *(np.clip(ends, 0, 1) if metric in BOUNDED else ends))
-
-
-BOUNDED = ("accuracy", "f1", "ece", "agreement")
+    ends = np.clip([row[f"{prefix}low"], row[f"{prefix}high"]], metric_row(metric).lowest, metric_row(metric).highest)
+    return percent_estimate(row["mean"], *ends)
 
 
 def tested(scores: pd.DataFrame) -> pd.DataFrame:
-    """The rows on test, with `where`: the task, or what was trained on and what is asked."""
+    """The rows on test, with `where`: the task, or what was trained on and what is scored."""
     rows = scores[scores["split"] == "test"]
     where = [
         (task if id_task == task else f"{id_task} to {task}") + ("" if setting == "all" else f" ({setting})")
@@ -72,195 +115,306 @@ def at_size(rows: pd.DataFrame, main: float | None) -> pd.DataFrame:
     return pd.concat([rows[rows["share"].isna()], at_main(rows[rows["share"].notna()], main)])
 
 
-def named(method: str, localizer: object, recipe: str) -> str:
+def method_name(method: str, localizer: object, recipe: str) -> str:
     """`graft, stagewise`; with the recipe where that is not plain SGD."""
     name = method_style(method).title
     name += f", {localizer}" if isinstance(localizer, str) and localizer and method == "graft" else ""
-    return name if recipe in GIVEN or method == recipe.replace("-", "_") else f"{name} ({RECIPES.get(recipe, recipe)})"
+    return name if recipe in PLAIN or method == recipe.replace("-", "_") else f"{name} ({RECIPES.get(recipe, recipe)})"
 
 
-def methods(held: Held, main: float | None, name: str) -> list[str]:
+def methods(tables: Tables, main: float | None, name: str) -> list[str]:
     """The experiment's methods at the main size, one a column: the task's metric and ECE with intervals."""
-    wanted, elsewhere = METHODS.get(name, (tuple(held["scores"]["method"].unique()), False))
-    rows = tested(held["scores"])
+    wanted, elsewhere = METHODS.get(name, (tuple(tables["scores"]["method"].unique()), False))
+    rows = tested(tables["scores"])
     rows = at_size(rows[rows["method"].isin(wanted)], main)
     rows = rows[rows["id_task"] != rows["task"]] if elsewhere and (rows["id_task"] != rows["task"]).any() else rows
-    made: dict[str, dict[str, str]] = {}
+    cells: dict[str, dict[str, str]] = {}
     columns: dict[str, int] = {}
-    for (where, method, localizer, recipe), own in rows.groupby(KEYS, sort=False, dropna=False):
-        told = named(str(method), localizer, "" if method == "pretrained" else str(recipe))
-        told += f", {formats.share(float(own['share'].iloc[0]))}" if own["share"].notna().any() else ""
-        columns.setdefault(told, wanted.index(method))
-        made.setdefault(f"{where}, n = {formats.count(int(own['n'].iloc[0]))}", {}).setdefault(
-            told, f"{cell(own)}; {cell(own, 'ece') or formats.MISSING}"
-        )
+    for (where, method, localizer, recipe), group in rows.groupby(KEYS, sort=False, dropna=False):
+        column = method_name(str(method), localizer, "" if method == "pretrained" else str(recipe))
+        column += f", {share(float(group['share'].iloc[0]))}" if group["share"].notna().any() else ""
+        columns.setdefault(column, wanted.index(method))
+        line = cells.setdefault(f"{where}, n = {count(int(group['n'].iloc[0]))}", {})
+        line.setdefault(column, f"{score(group)}; {score(group, 'ece') or MISSING}")
     heads = sorted(columns, key=columns.__getitem__)
-    lines = [[where, *(own.get(told, "") for told in heads)] for where, own in sorted(made.items())]
+    lines = [[where, *(line.get(column, "") for column in heads)] for where, line in sorted(cells.items())]
     return [*markdown(("task", *heads), lines), "", "Accuracy or F1; ECE, on test, %."]
 
 
-KEYS = ["where", "method", "localizer", "recipe"]
-
-
-def curves(held: Held, main: float | None, name: str) -> list[str]:
+def curves(tables: Tables, main: float | None, name: str) -> list[str]:
     """Accuracy or F1 of every kind of region by its size, beside the whole models."""
-    rows = tested(held["scores"])
+    rows = tested(tables["scores"])
     rows = rows[~rows["method"].isin(("complement", "ft_scaled"))]
     rows = rows if name == "figure7" else rows[rows["id_task"] == rows["task"]]
     whole = rows[rows["share"].isna()]
     rows = rows[rows["share"].notna()]
-    sizes = {f"{share:.2g}": share for share in sorted(rows[rows["localizer"] != "learned"]["share"])}
-    ends = {where: [cell(own[own["method"].isin(m)]) for m in WHOLE] for where, own in whole.groupby("where")}
-    made = []
-    for (where, method, localizer, recipe), own in rows.groupby(KEYS, sort=False, dropna=False):
-        told = named(str(method), localizer, str(recipe))
-        at = own["share"].map("{:.2g}".format)
-        values = [cell(own[at == one]) for one in sizes]
+    sizes = {f"{one:.2g}": one for one in sorted(rows[rows["localizer"] != "learned"]["share"])}
+    ends = {
+        where: [score(group[group["method"].isin(wanted)]) for wanted in (("pretrained",), TUNED)]
+        for where, group in whole.groupby("where")
+    }
+    lines = []
+    for (where, method, localizer, recipe), group in rows.groupby(KEYS, sort=False, dropna=False):
+        region = method_name(str(method), localizer, str(recipe))
+        at = group["share"].map("{:.2g}".format)
+        values = [score(group[at == size]) for size in sizes]
         if localizer == "learned":
-            values = [f"at {formats.share(float(own['share'].iloc[0]))}, its own: {cell(own)}", *["" for _ in sizes]][
-                :-1
-            ]
-        told += ", searched" if method == "graft_biases" and localizer != "biases" else ""
-        pre, tuned = ends.get(where, ["", ""])
-        made.append([str(where), told, pre, *values, tuned])
-    head = ("task", "region", "pre-trained", *(formats.share(share) for share in sizes.values()), "fine-tuned")
-    return [*markdown(head, sorted(made, key=lambda row: row[0])), "", "Accuracy or F1 on test, %."]
+            values = [f"at {share(float(group['share'].iloc[0]))}, its own: {score(group)}", *[""] * (len(sizes) - 1)]
+        region += ", searched" if method == "graft_biases" and localizer != "biases" else ""
+        pretrained, tuned = ends.get(where, ["", ""])
+        lines.append([str(where), region, pretrained, *values, tuned])
+    head = ("task", "region", "pre-trained", *(share(one) for one in sizes.values()), "fine-tuned")
+    return [*markdown(head, sorted(lines, key=lambda line: line[0])), "", "Accuracy or F1 on test, %."]
 
 
-WHOLE = (("pretrained",), ("ft", "adamw", "adamw_l1"))
-
-
-def less(held: Held, a: str, b: str, metric: str, main: float | None) -> dict[str, str]:
-    """By task, or trained on and asked of: a less b of the main search at the main size, in points."""
-    rows = held.get("differences", pd.DataFrame())
+def differences(tables: Tables, a: str, b: str, main: float | None) -> dict[str, str]:
+    """By task, or trained on and scored on: a less b of the main search at the main size, in points."""
+    rows = tables.get("differences", pd.DataFrame())
     if rows.empty:
         return {}
     rows = rows[(rows["a"] == a) & (rows["b"] == b) & rows["localizer"].eq(MAIN_SEARCH) & rows["setting"].eq("all")]
-    rows = at_main(own_metric(rows) if metric == "own" else rows[rows["metric"] == metric], main)
     return {
-        (r["task"] if r["id_task"] == r["task"] else f"{r['id_task']} to {r['task']}"): percent(
-            r["value"], r["low"], r["high"]
-        )
-        for r in rows.to_dict("records")
+        (row["task"] if row["id_task"] == row["task"] else f"{row['id_task']} to {row['task']}"): estimate(row)
+        for row in at_main(own_metric(rows), main).to_dict("records")
     }
 
 
-def needed(held: Held) -> dict[str, list[str]]:
+def needed(tables: Tables) -> dict[str, list[str]]:
     """By task: the smallest region of the main search with 95 % of the gain, what it gains on test, and its ECE."""
-    rows = held.get("recovered", pd.DataFrame())
+    rows = tables.get("recovered", pd.DataFrame())
     if rows.empty:
         return {}
     rows = rows[(rows["localizer"] == MAIN_SEARCH) & np.isclose(rows["gain_share"], 0.95)]
     return {
-        r["id_task"]: [size_at(r), *(percent(r[k], r[f"{k}_low"], r[f"{k}_high"]) for k in ("gain", "ece")),
-                       *(judged(r, f"ece_less_{rival}") for rival in ("ft", "scaled"))]
-        if r["reached"] else ["none", "", "", "", ""]
-        for r in rows.to_dict("records")
+        row["id_task"]: [
+            share(row["share"]) + ("" if row["reached_on"] == "validation" else f", by {row['reached_on']}"),
+            estimate(row, "gain"), estimate(row, "ece"), *(_ece_less(row, rival) for rival in ("ft", "scaled")),
+        ]
+        if row["reached"] else ["none", "", "", "", ""]
+        for row in rows.to_dict("records")
     }  # fmt: skip
 
 
-def judged(row: Mapping[Any, Any], name: str) -> str:
+def _ece_less(row: Mapping[Any, Any], rival: str) -> str:
     """`−5.0 (−6.5 to −3.5), better`: a difference of ECE."""
-    value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
-    if not np.isfinite(value):
-        return formats.MISSING
-    said = {True: "better", False: "worse", None: "open"}[beyond(low, high, 0.0, -1)]
-    return f"{percent(value, low, high)}, {said}"
+    name = f"ece_less_{rival}"
+    if not np.isfinite(row[name]):
+        return MISSING
+    verdict = metric_row("ece").verdict(row[f"{name}_low"], row[f"{name}_high"])
+    return f"{estimate(row, name)}, {'open' if verdict == 'undecided' else verdict}"
 
 
-def size_at(row: Mapping[Any, Any]) -> str:
-    """`3 %`, and `3 %, by test` where only the test score reaches the gain."""
-    return formats.share(row["share"]) + ("" if row["reached_on"] == "validation" else f", by {row['reached_on']}")
-
-
-def per_task(held: Held, main: float | None, name: str) -> list[str]:
+def per_task(tables: Tables, main: float | None, name: str) -> list[str]:
     """One row a task: score, agreement, complement and size needed; calibration; and the same on other data."""
-    rows = tested(held["scores"])
+    rows = tested(tables["scores"])
     localizer = rows["localizer"].fillna("")
     rows = at_size(rows[localizer.isin(("", MAIN_SEARCH, "movement"))], main)
-    size = rows[rows["localizer"].eq(MAIN_SEARCH)]["share"].median()
-    sizes, tuned = needed(held), less(held, "graft", "ft", "own", main)
-    over_top = less(held, "graft", "graft_movement", "own", main)
-    parts: tuple[list, list, list] = ([], [], [])
-    for where, own in rows.groupby("where", sort=False):
+    size = float(rows[rows["localizer"].eq(MAIN_SEARCH)]["share"].median())
+    sizes, over_tuned = needed(tables), differences(tables, "graft", "ft", main)
+    over_movement = differences(tables, "graft", "graft_movement", main)
+    scores: list[list[str]] = []
+    calibration: list[list[str]] = []
+    elsewhere: list[list[str]] = []
+    for where, group in rows.groupby("where", sort=False):
         by = {
-            method: own[own["method"].eq(method) & own["localizer"].fillna("").isin(("", search))]
+            method: group[group["method"].eq(method) & group["localizer"].fillna("").isin(("", search))]
             for method, search in PARTS.items()
         }
-        name = str(where) + (" (F1)" if (own["metric"] == "f1").any() else "")
-        first = [name, formats.count(int(own["n"].iloc[0])), *(cell(by[m]) for m in ("pretrained", "ft", "graft"))]
-        over = over_top.get(str(where), "")
+        task = str(where) + (" (F1)" if (group["metric"] == "f1").any() else "")
+        first = [task, count(int(group["n"].iloc[0])), *(score(by[m]) for m in ("pretrained", "ft", "graft"))]
         if " to " in str(where):
-            parts[2].append([*first, tuned.get(str(where), ""), cell(by["graft_movement"])])
+            elsewhere.append([*first, over_tuned.get(str(where), ""), score(by["graft_movement"])])
             continue
-        parts[0].append([*first, cell(by["complement"]), cell(by["graft"], "agreement"), over])
-        eces = [cell(by[method], "ece") for method in ("ft", "ft_scaled", "graft")]
-        parts[1].append([str(where), *eces, *sizes.get(str(where), [NO_GAIN, "", "", "", ""])])
-    return _per_task(parts, formats.share(float(size)) if np.isfinite(size) else "main size")
+        over = over_movement.get(str(where), "")
+        scores.append([*first, score(by["complement"]), score(by["graft"], "agreement"), over])
+        eces = [score(by[method], "ece") for method in ("ft", "ft_scaled", "graft")]
+        calibration.append([str(where), *eces, *sizes.get(str(where), ["no gain", "", "", "", ""])])
+    graft = f"graft, {share(size) if np.isfinite(size) else 'main size'}"
+    parts = (
+        (SCORES, ("task", "n", "pre-trained", "fine-tuned", graft, "its complement", "agreement",
+                  "graft less top movement, points"), scores),
+        (CALIBRATION, ("task", "fine-tuned", "temperature-scaled", graft, "size needed", "gain there, %", "ECE there",
+                       "less fine-tuned, points", "less temp.-scaled, points"), calibration),
+        (ELSEWHERE, ("trained on, asked of", "n", "pre-trained", "fine-tuned", graft,
+                     "graft less fine-tuned, points", "top movement"), elsewhere),
+    )  # fmt: skip
+    lines: list[str] = []
+    for words, head, cells in parts:
+        lines += [*([""] if lines else []), words, "", *markdown(head, cells)] if cells else []
+    return lines
 
 
 PARTS = {
     "pretrained": "", "ft": "", "ft_scaled": "", "graft": MAIN_SEARCH, "complement": MAIN_SEARCH,
     "graft_movement": "movement",
 }  # fmt: skip
-NO_GAIN = "no gain"
-SAID = (
-    "Accuracy, or F1 where said, on test, %:",
+SCORES = "Accuracy, or F1 where said, on test, %:"
+CALIBRATION = (
     "ECE, %, at the main size, and at the size needed for 95 % of the gain: the smallest whose validation score has "
     "it (`by test`: whose test score has it); none: not even the largest; no gain: fine-tuning gained nothing beyond "
-    "chance:",
-    "Accuracy on other data, without further training; test examples that training has seen are left out:",
+    "chance:"
 )
+ELSEWHERE = "Accuracy on other data, without further training; test examples that training has seen are left out:"
 
 
-def _per_task(parts: tuple[list, list, list], at: str) -> list[str]:
-    graft = f"graft, {at}"
-    heads = (
-        ("task", "n", "pre-trained", "fine-tuned", graft, "its complement", "agreement",
-         "graft less top movement, points"),
-        ("task", "fine-tuned", "temperature-scaled", graft, "size needed", "gain there, %", "ECE there",
-         "less fine-tuned, points", "less temp.-scaled, points"),
-        ("trained on, asked of", "n", "pre-trained", "fine-tuned", graft, "graft less fine-tuned, points",
-         "top movement"),
-    )  # fmt: skip
-    made: list[str] = []
-    for words, head, rows in zip(SAID, heads, parts, strict=True):
-        made += [*([""] if made else []), words, "", *markdown(head, rows)] if rows else []
-    return made
-
-
-def recipes(held: Held, main: float | None, name: str) -> list[str]:
+def recipes(tables: Tables, main: float | None, name: str) -> list[str]:
     """Figure 5: of each recipe its own model, what its graft gives back of its gain, and what the rest keeps."""
-    rows = tested(held["scores"])
-    made = []
-    for (where, recipe), own in rows[rows["id_task"] == rows["task"]].groupby(["where", "recipe"], sort=False):
-        own = at_size(own, main)
-        tuned = own[own["method"].isin(("ft", "adamw", "adamw_l1"))]
-        parts = [own[(own["method"] == m) & (own["localizer"] == s)] for m, s in SIDES]
-        told = [cell(tuned), cell(parts[0]), cell(parts[0], "recovered"), cell(parts[1], "recovered"), cell(parts[2])]
-        made.append([str(where), "SGD" if recipe in GIVEN else RECIPES.get(str(recipe), str(recipe)), *told])
+    rows = tested(tables["scores"])
+    lines = []
+    for (where, recipe), group in rows[rows["id_task"] == rows["task"]].groupby(["where", "recipe"], sort=False):
+        group = at_size(group, main)
+        graft, movement, complement = (
+            group[(group["method"] == method) & (group["localizer"] == localizer)]
+            for method, localizer in (("graft", MAIN_SEARCH), ("graft_movement", "movement"),
+                                      ("complement", MAIN_SEARCH))
+        )  # fmt: skip
+        tuned = group[group["method"].isin(TUNED)]
+        values = [score(tuned), score(graft), score(graft, "recovered"), score(movement, "recovered")]
+        title = "SGD" if recipe in PLAIN else RECIPES.get(str(recipe), str(recipe))
+        lines.append([str(where), title, *values, score(complement)])
     head = (
         "task", "recipe", "fine-tuned", "graft", "its share of the gain", "top movement's share of the gain",
         "complement of the graft",
     )  # fmt: skip
-    return [*markdown(head, made), "", "Accuracy or F1, and shares of the recipe's own gain, on test, %."]
+    return [*markdown(head, lines), "", "Accuracy or F1, and shares of the recipe's own gain, on test, %."]
 
 
-SIDES = (("graft", MAIN_SEARCH), ("graft_movement", "movement"), ("complement", MAIN_SEARCH))
-
-
-def stages(held: Held, main: float | None, name: str) -> list[str]:
+def stages(tables: Tables, main: float | None, name: str) -> list[str]:
     """Accuracy of every task after every stage, by mode."""
-    rows = own_metric(held["stages"])
+    rows = own_metric(tables["stages"]).sort_values(["mode", "stage"], kind="stable")
     tasks = list(dict.fromkeys(rows.sort_values("stage", kind="stable")["stage_task"]))
-    made = []
-    for (mode, _stage), own in rows[rows["mode"] != "independent"].groupby(["mode", "stage"], sort=True):
-        made.append([str(mode), str(own["stage_task"].iloc[0]), *_told(own, tasks)])
-    alone = rows[rows["mode"] == "independent"]
-    made += [["a model a task", "", *_told(alone, tasks)]] if len(alone) else []
-    return [*markdown(("mode", "learned last", *tasks), made), "", "Accuracy or F1 on test, %, by task."]
+    in_turn, alone = rows[rows["mode"] != "independent"], rows[rows["mode"] == "independent"]
+    keys = ["mode", "stage", "stage_task"]
+    lines = [[mode, last, *cells] for (mode, _, last), cells in crossed(in_turn, keys, "task", tasks, estimate)]
+    lines += [["a model a task", "", *cells] for _, cells in crossed(alone, "mode", "task", tasks, estimate)]
+    return [*markdown(("mode", "learned last", *tasks), lines), "", "Accuracy or F1 on test, %, by task."]
 
 
-def _told(rows: pd.DataFrame, tasks: Sequence[str]) -> list[str]:
-    found = {r["task"]: percent(r["value"], r["low"], r["high"]) for r in rows.to_dict("records")}
-    return [found.get(task, "") for task in tasks]
+def figure8(tables: Tables, main: float | None, name: str) -> list[str]:
+    """Figure 8: what every two regions share, and what regions and unions give every task."""
+    shared = overlap(tables, main, name) if "overlap" in tables else []
+    return [*shared, *([""] if shared else []), *gain(tables, main, name)]
+
+
+def overlap(tables: Tables, main: float | None, name: str) -> list[str]:
+    """What every two regions share, as a matrix."""
+    rows = tables["overlap"]
+    rows = rows[rows["kind"] == ("overlap" if (rows["kind"] == "overlap").any() else "iou")]
+    tasks = list(dict.fromkeys(rows["row"]))
+
+    def cell(row: Mapping[Any, Any]) -> str:
+        words = estimate(row) if row["column"] != row["row"] else ""
+        return f"**{words}**" if row["relation"] == "related" and words else words
+
+    lines = [[row, *cells] for row, cells in crossed(rows, "row", "column", tasks, cell)]
+    chance = share(float(rows["chance"].max()))
+    caption = f"Share of the column's region that the row's has too, %, over mask seeds; by chance {chance}."
+    return [*markdown(("region of", *tasks), lines), "", f"{caption} Bold: tasks of one family."]
+
+
+def gain(tables: Tables, main: float | None, name: str) -> list[str]:
+    """What regions, the unions of families and of all give every task."""
+    rows = tables["gain"]
+    tasks = list(dict.fromkeys(rows["task"]))
+    most = rows["of"].str.count("[+]").max() + 1
+    groups = rows["of"].astype(str).str.split("+")
+    rows = rows[[len({family(task) for task in group}) == 1 or len(group) == most for group in groups]]
+    keys = ["region", "of", "purified"]
+    lines = [
+        [f"{region}, purified" if purified else str(region), *cells]
+        for (region, _, purified), cells in crossed(rows, keys, "task", tasks, estimate)
+    ]
+    caption = "Relative gain on each task, %, over test examples and mask seeds; the other unions are in the study."
+    return [*markdown(("region of", *tasks), lines), "", caption]
+
+
+def layers(tables: Tables, main: float | None, name: str) -> list[str]:
+    """How dense the main search's regions are in each layer; below them top movement where the study has it."""
+    rows = _of_search(tables["makeup"]).dropna(subset=["layer"])
+    rows = rows.assign(layer=["layer " + str(int(layer) + 1) for layer in rows["layer"]])
+    return [*_densities(rows, "layer"), "", DENSITY.format("; layers counted from the input")]
+
+
+def kinds(tables: Tables, main: float | None, name: str) -> list[str]:
+    """How dense the main search's regions are in each kind of module."""
+    return [*_densities(_of_search(tables["makeup"]), "kind"), "", DENSITY.format("")]
+
+
+def _of_search(rows: pd.DataFrame) -> pd.DataFrame:
+    is_main = rows["localizer"] == MAIN_SEARCH
+    return rows[is_main] if is_main.any() else rows
+
+
+def _densities(rows: pd.DataFrame, by: str) -> list[str]:
+    ratios: dict[str, dict[Any, Interval]] = {}
+    for task, group in rows.groupby("task", sort=True):
+        part = group.groupby(["seed", by])[["selected", "total"]].sum()
+        whole = group.groupby("seed")[["selected", "total"]].sum()
+        ratio = ((part["selected"] / part["total"]) / (whole["selected"] / whole["total"])).unstack(by)
+        ratios[str(task)] = {one: Interval(*seeds_interval(list(ratio[one]))[:3]) for one in ratio}
+    lines = []
+    for one in dict.fromkeys(rows[by]):
+        order = sorted(ratios, key=lambda task: ratios[task][one].value)
+        mean = np.mean([ratios[task][one].value for task in order])
+        more = sum(beyond(ratios[task][one].low, ratios[task][one].high, 1.0) is True for task in order)
+        densest = [task for task in ratios if max(ratios[task], key=lambda part: ratios[task][part].value) == one]
+        ends = [f"{_times(ratios[task][one])}, {task}" for task in (order[0], order[-1])]
+        lines.append([str(one), number(mean, 2), *ends, f"{more} of {len(order)}", ", ".join(densest)])
+    return markdown((by, "mean over tasks", "lowest", "highest", "tasks with more than 1", "densest here"), lines)
+
+
+def _times(ratio: Interval) -> str:
+    ends = f" ({interval(ratio.low, ratio.high, 2)})" if np.isfinite(ratio.low) else ""
+    return number(ratio.value, 2) + ends
+
+
+def histogram(tables: Tables, main: float | None, name: str) -> list[str]:
+    """The share of test examples with a top probability near 1."""
+    lines = []
+    for (task, state), rows in tables["histogram"].groupby(["task", "state"], sort=True):
+        sure, n = float(rows[rows["low_edge"] >= SURE - 1e-9]["count"].sum()), max(float(rows["n"].max()), 1.0)
+        model = "fine-tuned" if state == "finetuned" else str(state).replace("grafted", "graft of")
+        lines.append([str(task), model, percent_estimate(sure / n, *wilson(sure, n)), count(int(n))])
+    return markdown(("task", "model", f"top probability above {percent(SURE, 0)}, % of examples", "n"), lines)
+
+
+def sensitivity(tables: Tables, main: float | None, name: str) -> list[str]:
+    """The searches' constants against size and the task's metric, over mask seeds; numbers of steps as columns."""
+    rows = own_metric(tables["sensitivity"])
+    steps = sorted(rows["steps"].dropna().unique())
+    lines = []
+    for key, group in rows.groupby(["task", "localizer", "lr", "bias", "batch_size"], sort=True, dropna=False):
+        task, localizer, *constants = key
+        values = ["" if pd.isna(value) else f"{value:g}" for value in constants]
+        lines.append(
+            [str(task), str(localizer), *values, *(_over_seeds(group[group["steps"] == one]) for one in steps)]
+        )
+    head = ("task", "search", "rate", "bias", "batch", *(f"{one:g} steps" for one in steps))
+    caption = "Size that came out or was asked for: accuracy or F1 on test, %, over mask seeds."
+    return [*markdown(head, lines), "", caption]
+
+
+def _over_seeds(rows: pd.DataFrame) -> str:
+    if rows.empty:
+        return ""
+    mean = seeds_interval(list(rows["value"]))
+    return f"{share(float(rows['share'].mean()))}: {percent_estimate(mean.value, mean.low, mean.high)}"
+
+
+BY_EXPERIMENT: dict[str, tuple[tuple[str, Make], ...]] = {
+    **{name: (("scores", methods),) for name in METHODS},
+    "table2": (("scores", per_task),),
+    "table4": (("stages", stages),),
+    **{name: (("scores", curves),) for name in ("figure2", "figure4", "figure7", "other")},
+    "figure5": (("scores", recipes),),
+    "figure6": (("histogram", histogram),),
+    "figure8": (("gain", figure8), ("overlap", overlap)),
+    "figure9": (("makeup", layers),),
+    "figure10": (("makeup", kinds),),
+    "sensitivity": (("sensitivity", sensitivity),),
+}
+BY_TABLE: tuple[tuple[str, Make], ...] = (
+    ("scores", methods), ("stages", stages), ("overlap", overlap), ("gain", gain), ("makeup", layers),
+    ("histogram", histogram), ("sensitivity", sensitivity),
+)  # fmt: skip
+"""What a study of one's own is shown by: its first table of these."""

@@ -8,6 +8,7 @@ import pytest
 
 from skillviz.commands.localize import read_options, spread
 from skillviz.commands.output import estimate_text, plain
+from skillviz.core.metrics import metric_row
 from skillviz.errors import BadInput
 from skillviz.runs.record import Estimate
 from skillviz.runs.store import Store
@@ -108,9 +109,9 @@ def test_read_options_takes_numbers_and_words():
 
 
 def test_numbers_are_said_with_their_interval():
-    assert estimate_text(Estimate(value=0.864, low=0.848, high=0.879), "accuracy") == "86.4 (84.8–87.9)"
-    assert estimate_text(Estimate(value=0.4321, low=0.4, high=0.5), "nll") == "0.432 (0.400–0.500)"
-    assert estimate_text(Estimate(value=None), "f1") == "n/a"
+    assert estimate_text(Estimate(value=0.864, low=0.848, high=0.879), metric_row("accuracy")) == "86.4 (84.8–87.9)"
+    assert estimate_text(Estimate(value=0.4321, low=0.4, high=0.5), metric_row("nll")) == "0.432 (0.400–0.500)"
+    assert estimate_text(Estimate(value=None), metric_row("f1")) == "n/a"
 
 
 def test_json_has_no_nan():
