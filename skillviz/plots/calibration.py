@@ -176,31 +176,3 @@ def _marks(name: str, style: Style, rows: pd.DataFrame, most: int) -> go.Scatter
         hovertext=hover,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )
-
-
-def calibration_gap(bins: pd.DataFrame, *, theme: str = "light", height: int = 300) -> go.Figure:
-    """Accuracy minus confidence by bin, in points: above zero under-confident, below it over-confident."""
-    y = "accuracy − confidence, points"
-    states = _states(bins)
-    if not states:
-        return blank(NOTHING, theme, height, CONFIDENCE, y)
-    figure = canvas(theme, height, CONFIDENCE, y)
-    for name, rows in states:
-        filled, style = rows[rows["count"] > 0], state_style(name)
-        gap = 100 * (filled["accuracy"] - filled["confidence"])
-        figure.add_trace(
-            go.Scatter(
-                x=100 * filled["confidence"],
-                y=gap,
-                mode="lines+markers",
-                name=style.title,
-                line=style.line(),
-                marker=style.marker(),
-                customdata=filled["count"],
-                hovertemplate=f"<b>{style.title}</b><br>%{{y:+.1f}} points at confidence %{{x:.1f}} %"
-                "<br>n = %{customdata:,}<extra></extra>",
-            )
-        )
-    figure.add_hline(y=0, line={"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}, layer="below")
-    figure.update_xaxes(range=[_first_edge(states) - 1, 102])
-    return figure

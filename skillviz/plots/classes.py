@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.plots.cells import printed, shades, shown
-from skillviz.plots.figure import blank, canvas, ordered, require
+from skillviz.plots.figure import blank, canvas, error_bars, ordered, require
 from skillviz.plots.theme import INK, STATES, state_style
 
 COUNTS = ("true", "predicted", "count")
@@ -116,14 +116,7 @@ def _marks(rows: pd.DataFrame, state: str, shift: float, labels: Sequence[str]) 
         mode="markers",
         name=style.title,
         marker=style.marker(9),
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": high - value,
-            "arrayminus": value - low,
-            "thickness": 1.5,
-            "width": 3,
-        },
+        error_x=error_bars(value, low, high, 1.5, 3),
         hovertext=hover,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )

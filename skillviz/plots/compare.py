@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
-from skillviz.plots.figure import blank, require
+from skillviz.plots.figure import blank, error_bars, require
 from skillviz.plots.theme import INK, LOCALIZERS, Style, localizer_style, spare_style, template
 
 COLUMNS = ("run", "metric", "value", "low", "high")
@@ -22,7 +22,7 @@ ROW, PANEL, HEAD = 26, 92, 48  # pixels of a run's row, of a panel's axis, of on
 
 
 def run_styles(runs: Sequence[tuple[str, str, str]]) -> dict[str, Style]:
-    """The style of each run, given as (key, localizer, name): its localizer's colour, and marks of its own.
+    """The style of each run, given as (key, localizer, name): its localizer's colour, and marks of its base.
 
     The first run of a localizer has the localizer's marker and dash, the next ones those of localizers that are not
     there, so that no two runs are told apart by colour alone.
@@ -31,9 +31,9 @@ def run_styles(runs: Sequence[tuple[str, str, str]]) -> dict[str, Style]:
     absent = (style for name, style in LOCALIZERS.items() if name not in first)
     styles = {}
     for key, localizer, name in runs:
-        own = localizer_style(localizer)
-        marks = own if first[localizer] == key else next(absent, spare_style(key))
-        styles[key] = Style(name, own.color, marks.symbol, marks.dash)
+        base = localizer_style(localizer)
+        marks = base if first[localizer] == key else next(absent, spare_style(key))
+        styles[key] = Style(name, base.color, marks.symbol, marks.dash)
     return styles
 
 
@@ -92,7 +92,10 @@ def _panels(
         order = {"type": "category", "categoryorder": "array", "categoryarray": keys[::-1], "dtick": 1}
         figure.update_yaxes(title_text="run", showgrid=False, row=row, col=1, **order)
     if baseline:
-        _zero(figure, styles[baseline], theme)
+        line = {"color": INK[theme], "width": 1.5, "dash": "2px,3px"}
+        name = f"{styles[baseline].title} (baseline)"
+        figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=name), row=1, col=1)
+        figure.add_vline(x=0, line=line, layer="below", row="all", col=1)
     return figure
 
 
@@ -120,14 +123,7 @@ def _dot(key: str, style: Style, rows: pd.DataFrame, words: Metric, baseline: st
         legendgroup=key,
         showlegend=is_named,
         marker=style.marker(11),
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": high - value,
-            "arrayminus": value - low,
-            "thickness": 2,
-            "width": 4,
-        },
+        error_x=error_bars(value, low, high, 2, 4),
         hovertext=[_hover(*ends, words, baseline) for ends in zip(value, low, high, strict=True)],
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )
@@ -137,17 +133,9 @@ def _hover(value: float, low: float, high: float, words: Metric, baseline: str) 
     """Value and interval in the panel's own unit; a difference with its sign."""
     sign = "+" if baseline else ""
     unit = words.difference_unit if baseline else words.unit
-    said = f"{words.title} {value:{sign}.{words.digits}f} {unit}".rstrip() + (
+    text = f"{words.title} {value:{sign}.{words.digits}f} {unit}".rstrip() + (
         f" against {baseline}" if baseline else ""
     )
     if np.isnan(low) or np.isnan(high):
-        return f"{said}<br>no interval"
-    return f"{said}<br>95 %: {low:{sign}.{words.digits}f} to {high:{sign}.{words.digits}f} {unit}".rstrip()
-
-
-def _zero(figure: go.Figure, style: Style, theme: str) -> None:
-    """The baseline as an upright line in every panel, with one entry in the legend."""
-    line = {"color": INK[theme], "width": 1.5, "dash": "2px,3px"}
-    name = f"{style.title} (baseline)"
-    figure.add_trace(go.Scatter(x=[None], y=[None], mode="lines", line=line, name=name), row=1, col=1)
-    figure.add_vline(x=0, line=line, layer="below", row="all", col=1)
+        return f"{text}<br>no interval"
+    return f"{text}<br>95 %: {low:{sign}.{words.digits}f} to {high:{sign}.{words.digits}f} {unit}".rstrip()

@@ -112,8 +112,8 @@ def movement_by_layer(layers: pd.DataFrame, *, theme: str = "light", height: int
     whole = sums["movement_l2"]
     panels = [(np.sqrt(whole), "movement, L2 norm", "%{y:.3g}")]
     if len(known) == 2:
-        held = 100 * sums["movement_l2_selected"] / whole.where(whole > 0)
-        panels.append((held, "held by region, %", "%{y:.1f} %"))
+        inside = 100 * sums["movement_l2_selected"] / whole.where(whole > 0)
+        panels.append((inside, "held by region, %", "%{y:.1f} %"))
     figure = make_subplots(rows=len(panels), cols=1, shared_xaxes=True, vertical_spacing=0.1)
     figure.update_layout(template=template(theme), height=height if len(panels) == 2 else height // 2 + 30)
     figure.update_layout(showlegend=False)

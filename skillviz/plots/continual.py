@@ -52,16 +52,16 @@ def by_stage(
     figure.update_annotations(font_size=13)
     last = int(rows["stage"].max())
     for place, task in enumerate(tasks, start=1):
-        own = rows[rows["task"] == task]
+        of_task = rows[rows["task"] == task]
         for mode, style in STYLES.items():
-            found = own[own["mode"] == mode].sort_values("stage")
-            if len(found):
-                figure.add_trace(_line(found, style, words, mode, place == 1), row=1, col=place)
-        alone = own[own["mode"] == "independent"]
+            series = of_task[of_task["mode"] == mode].sort_values("stage")
+            if len(series):
+                figure.add_trace(_line(series, style, words, mode, place == 1), row=1, col=place)
+        alone = of_task[of_task["mode"] == "independent"]
         if len(alone):
             row = alone.iloc[0]
-            said = f"{words.text(row['value'])}<br>{words.interval_text(row['low'], row['high'])}"
-            _level(figure, row["value"], said, ALONE, words, place, last, theme)
+            hover = f"{words.text(row['value'])}<br>{words.interval_text(row['low'], row['high'])}"
+            _level(figure, row["value"], hover, ALONE, words, place, last, theme)
         if start and np.isfinite(start.get(task, np.nan)):
             _level(figure, start[task], words.text(start[task]), PRETRAINED, words, place, last, theme)
     ticks = {"tickvals": list(range(1, last + 1)), "range": [0.7, last + 0.3]}
@@ -73,10 +73,9 @@ def by_stage(
 
 def order_of(stages: pd.DataFrame) -> list[str]:
     """The tasks in the order they were learned."""
-    told = stages[stages["mode"] != "independent"] if (stages["mode"] != "independent").any() else stages
-    pairs = sorted({(int(s), str(t)) for s, t in zip(told["stage"], told["stage_task"], strict=True)})
-    found = [task for _, task in pairs]
-    return [task for task in dict.fromkeys(found) if (stages["task"] == task).any()]
+    learned = stages[stages["mode"] != "independent"] if (stages["mode"] != "independent").any() else stages
+    pairs = sorted({(int(s), str(t)) for s, t in zip(learned["stage"], learned["stage_task"], strict=True)})
+    return [task for task in dict.fromkeys(task for _, task in pairs) if (stages["task"] == task).any()]
 
 
 def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str, first: bool) -> go.Scatter:
@@ -98,13 +97,13 @@ def _line(rows: pd.DataFrame, style: Style, words: Metric, mode: str, first: boo
 
 
 def _level(
-    figure: go.Figure, value: float, said: str, name: str, words: Metric, place: int, last: int, theme: str
+    figure: go.Figure, value: float, hover: str, name: str, words: Metric, place: int, last: int, theme: str
 ) -> None:
     """A line across a task's panel: the model of this task alone, or the pre-trained one."""
     figure.add_trace(
         go.Scatter(
             x=[0.7, last + 0.3], y=[words.scale * value] * 2, mode="lines", name=name, legendgroup=name,
-            showlegend=place == 1, hovertemplate=f"<b>{name}</b>: {said}<extra></extra>",
+            showlegend=place == 1, hovertemplate=f"<b>{name}</b>: {hover}<extra></extra>",
             line={"color": SOFT_INK[theme], "width": 2, "dash": "dot"} if name == ALONE else LOW,
         ),
         row=1,

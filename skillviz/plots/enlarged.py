@@ -24,17 +24,17 @@ PIXELS: dict[str, tuple[str, ...]] = {
 
 def enlarged(figure: go.Figure, factor: float) -> go.Figure:
     """A copy whose pixels are `factor` times as many; the figure itself and its data's values stay as they are."""
-    told = figure.to_dict()
-    layout = _scaled(told["layout"], "", factor)
-    traces = [_scaled(trace, "trace", factor) for trace in told["data"]]
+    parts = figure.to_dict()
+    layout = _scaled(parts["layout"], "", factor)
+    traces = [_scaled(trace, "trace", factor) for trace in parts["data"]]
     return go.Figure(data=traces, layout=layout)
 
 
 def _scaled(value: Any, name: str, factor: float) -> Any:
     """A part with its pixels multiplied; `name` is the part's own."""
     if isinstance(value, dict):
-        own = PIXELS.get(name, ())
-        return {key: _times(item, factor) if key in own else _scaled(item, key, factor) for key, item in value.items()}
+        px = PIXELS.get(name, ())
+        return {key: _times(item, factor) if key in px else _scaled(item, key, factor) for key, item in value.items()}
     if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
         return [_scaled(item, name, factor) for item in value]
     return value

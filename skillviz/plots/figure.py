@@ -108,6 +108,19 @@ def ordered(names: Iterable[str], known: Iterable[str]) -> list[str]:
     return [n for n in order if n in present] + sorted(present - set(order))
 
 
+def error_bars(value: np.ndarray, low: np.ndarray, high: np.ndarray, thickness: float, width: float) -> dict:
+    """`error_x` or `error_y` of a trace: the interval from low to high about each value."""
+    ends = {"array": high - value, "arrayminus": value - low}
+    return {"type": "data", "symmetric": False, **ends, "thickness": thickness, "width": width}
+
+
+def range_around_zero(values: np.ndarray) -> list[float]:
+    """An axis' ends about zero and these values, with a little air."""
+    known = np.append(values[np.isfinite(values)], 0.0)
+    air = 0.08 * float(np.ptp(known)) or 1.0
+    return [float(known.min()) - air, float(known.max()) + air]
+
+
 def log_ticks(low: float, high: float) -> dict:
     """Ticks of an axis from 10**low to 10**high: powers of ten, where few numbers between; no exponents."""
     powers = range(floor(low) - 1, ceil(high) + 1)

@@ -83,8 +83,8 @@ def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, flo
     values = np.concatenate([*(one[axis].to_numpy(float) for one in rows), *ends])
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     levels = [value * words.scale for value in references.values()]
-    near = [level for level in levels if 2 * low - high <= level <= 2 * high - low]
-    low, high = min([low, *near]), max([high, *near])
+    close = [level for level in levels if 2 * low - high <= level <= 2 * high - low]
+    low, high = min([low, *close]), max([high, *close])
     air = 0.04 * (high - low) or 1.0
     return [low - air, high + air]
 
@@ -92,7 +92,7 @@ def _range(rows: Sequence[pd.DataFrame], axis: str, references: Mapping[str, flo
 def _sides(points: pd.DataFrame, inside: str, outside: str, metric: str) -> dict[str, pd.DataFrame]:
     """By path one row an alpha that is known on both data sets, in order, in the metric's unit: alpha, x, y, ends."""
     scale, named = metric_row(metric).scale, ["value", "low", "high"]
-    found: dict[str, pd.DataFrame] = {}
+    sides_by_path: dict[str, pd.DataFrame] = {}
     for path in ordered(points["path"], PATHS):
         rows = points[(points["path"] == path) & (points["metric"] == metric)]
         sides = []
@@ -100,8 +100,8 @@ def _sides(points: pd.DataFrame, inside: str, outside: str, metric: str) -> dict
             one = rows[rows["dataset"] == dataset].drop_duplicates("alpha").set_index("alpha")
             sides.append((one[named].astype(float) * scale).set_axis([axis, f"{axis}_low", f"{axis}_high"], axis=1))
         both = sides[0].join(sides[1], how="inner").sort_index().reset_index()
-        found |= {path: both} if len(both) else {}
-    return found
+        sides_by_path |= {path: both} if len(both) else {}
+    return sides_by_path
 
 
 def _way(path: str, rows: pd.DataFrame, x: Metric, y: Metric) -> go.Scatter:
@@ -120,11 +120,11 @@ def _way(path: str, rows: pd.DataFrame, x: Metric, y: Metric) -> go.Scatter:
 
 
 def _hover(row: Mapping[Any, float], x: Metric, y: Metric) -> str:
-    said = [f"alpha {row['alpha']:.2f}"]
+    lines = [f"alpha {row['alpha']:.2f}"]
     for axis, words in (("x", x), ("y", y)):
         value, low, high = (row[name] / words.scale for name in (axis, f"{axis}_low", f"{axis}_high"))
-        said += [f"{words.text(value)} {words.title}", words.interval_text(low, high)]
-    return "<br>".join(said)
+        lines += [f"{words.text(value)} {words.title}", words.interval_text(low, high)]
+    return "<br>".join(lines)
 
 
 def _ends(lines: Mapping[str, pd.DataFrame], x: Metric, y: Metric) -> list[go.Scatter]:

@@ -47,10 +47,11 @@ def along_paths(
     for number, dataset in enumerate(shown, start=1):
         here = rows[rows["dataset"] == dataset]
         for path in ordered(here["path"], PATHS):
-            own = here[here["path"] == path].drop_duplicates("alpha").sort_values("alpha")
-            figure.add_traces(_band(path, own, on(metric, dataset), number == 1), rows=number, cols=1)
+            on_path = here[here["path"] == path].drop_duplicates("alpha").sort_values("alpha")
+            figure.add_traces(_band(path, on_path, on(metric, dataset), number == 1), rows=number, cols=1)
             figure.add_trace(_ring(path, chosen[chosen["dataset"] == dataset], on(metric, dataset)), row=number, col=1)
-        figure.update_yaxes(title_text=_two_lines(on(metric, dataset).axis), row=number, col=1)
+        title = on(metric, dataset).axis.replace(" on ", " on<br>", 1)  # it fits beside a low panel
+        figure.update_yaxes(title_text=title, row=number, col=1)
     for alpha in sorted(set(chosen["alpha"])):
         figure.add_vline(x=100 * alpha, line={"color": SOFT_INK[theme], "width": 1.5}, layer="below")
     for name, value in (references or {}).items():
@@ -81,8 +82,8 @@ def confidence_at(
     figure = _panels(len(shown), theme, tall)
     for number, dataset in enumerate(shown, start=1):
         for path in ordered(bins.loc[bins["dataset"] == dataset, "path"], PATHS):
-            own = bins[(bins["path"] == path) & (bins["dataset"] == dataset)].sort_values("bin")
-            figure.add_traces(_outline(path, own, number == 1), rows=number, cols=1)
+            on_path = bins[(bins["path"] == path) & (bins["dataset"] == dataset)].sort_values("bin")
+            figure.add_traces(_outline(path, on_path, number == 1), rows=number, cols=1)
         figure.update_yaxes(title_text=f"share of<br>{dataset}, %", rangemode="tozero", row=number, col=1)
     figure.update_xaxes(title_text=CONFIDENCE, row=len(shown), col=1)
     filled = bins[bins["count"] > 0]
@@ -194,8 +195,3 @@ def _faint(style: Style, opacity: float) -> str:
     """The style's colour, seen through."""
     red, green, blue = (int(style.color[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
-
-
-def _two_lines(title: str) -> str:
-    """`accuracy on<br>sst2, %`: an axis title that fits beside a low panel."""
-    return title.replace(" on ", " on<br>", 1)

@@ -15,7 +15,17 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, log_ticks, ordered, require, value_range, wrapped
+from skillviz.plots.figure import (
+    blank,
+    canvas,
+    error_bars,
+    log_ticks,
+    ordered,
+    range_around_zero,
+    require,
+    value_range,
+    wrapped,
+)
 from skillviz.plots.references import add_references
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
@@ -54,13 +64,13 @@ RECIPES = {"adamw": "AdamW", "adamw-l1": "AdamW + L1", "multi-task": "several ta
 
 
 def method_style(method: str) -> Style:
-    """Style of a method; of "graft@adamw" the method's colour with marks of its own."""
+    """Style of a method; of "graft@adamw" the method's colour with marks of its style."""
     name, _, recipe = method.partition("@")
-    own = STYLES.get(name) or spare_style(name)
+    style = STYLES.get(name) or spare_style(name)
     if not recipe:
-        return own
+        return style
     marks = spare_style(method)
-    return Style(f"{own.title} of {RECIPES.get(recipe, recipe)}", own.color, marks.symbol, marks.dash)
+    return Style(f"{style.title} of {RECIPES.get(recipe, recipe)}", style.color, marks.symbol, marks.dash)
 
 
 def against_touched(
@@ -88,7 +98,8 @@ def against_touched(
     low, high = float(np.log10(100 * placed["at"].min())), float(np.log10(100 * placed["at"].max()))
     air = max(0.06 * (high - low), 0.12)
     figure.update_xaxes(type="log", range=[low - air, high + air], **log_ticks(low, high))
-    figure.update_yaxes(range=_range(shown, references or {}, words))
+    ends = np.append(shown[["value", "low", "high"]].to_numpy(float), list((references or {}).values()))
+    figure.update_yaxes(range=value_range(words.scale * ends, words))
     if references:
         add_references(figure, references, words, theme)
     return figure
@@ -120,7 +131,8 @@ def rivals(
     for method in rows:
         figure.add_trace(_difference(method, shown[shown["method"] == method], words, unit))
     titles = [method_style(method).title for method in rows]
-    figure.update_xaxes(showgrid=True, range=_around_zero(shown, words))
+    ends = words.scale * shown[["value", "low", "high"]].to_numpy(float).ravel()
+    figure.update_xaxes(showgrid=True, range=range_around_zero(ends))
     figure.update_yaxes(
         type="category", categoryorder="array", categoryarray=titles[::-1], showgrid=False,
         tickvals=titles, ticktext=[wrapped(title, SIDE) for title in titles],
@@ -135,11 +147,11 @@ def rivals(
 def _placed(rows: pd.DataFrame) -> pd.DataFrame:
     """With `at`: where each mark stands. Marks of one place are put side by side, in the order of the styles."""
     order = {name: number for number, name in enumerate(ordered(rows["method"].astype(str), STYLES))}
-    found = rows.assign(rank=rows["method"].map(order), place=np.round(np.log10(rows["touched"]) / 0.08))
-    found = found.sort_values(["place", "rank"])
-    number = found.groupby("place").cumcount()
-    several = found.groupby("place")["rank"].transform("size")
-    return found.assign(at=found["touched"] * APART ** (number - (several - 1) / 2))
+    placed = rows.assign(rank=rows["method"].map(order), place=np.round(np.log10(rows["touched"]) / 0.08))
+    placed = placed.sort_values(["place", "rank"])
+    number = placed.groupby("place").cumcount()
+    several = placed.groupby("place")["rank"].transform("size")
+    return placed.assign(at=placed["touched"] * APART ** (number - (several - 1) / 2))
 
 
 def _marks(method: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
@@ -158,7 +170,7 @@ def _marks(method: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
         line=style.line(1.5),
         marker=style.marker(11),
         cliponaxis=False,  # a mark at 0 or 100 % is seen whole
-        error_y=_bars(value, low, high),
+        error_y=error_bars(value, low, high, 1.5, 4),
         hovertext=hover,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )
@@ -178,25 +190,7 @@ def _difference(method: str, rows: pd.DataFrame, words: Metric, unit: str) -> go
         mode="markers",
         name=style.title,
         marker=style.marker(11),
-        error_x=_bars(value, low, high),
+        error_x=error_bars(value, low, high, 1.5, 4),
         hovertext=hover,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )
-
-
-def _bars(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict:
-    ends = {"array": high - value, "arrayminus": value - low}
-    return {"type": "data", "symmetric": False, **ends, "thickness": 1.5, "width": 4}
-
-
-def _range(rows: pd.DataFrame, references: Mapping[str, float], words: Metric) -> list[float]:
-    """The y axis' ends: all values, intervals and levels."""
-    ends = rows[["value", "low", "high"]].to_numpy(float).ravel()
-    return value_range(words.scale * np.append(ends, list(references.values())), words)
-
-
-def _around_zero(rows: pd.DataFrame, words: Metric) -> list[float]:
-    ends = rows[["value", "low", "high"]].to_numpy(float).ravel() * words.scale
-    known = np.append(ends[np.isfinite(ends)], 0.0)
-    air = 0.08 * float(np.ptp(known)) or 1.0
-    return [float(known.min()) - air, float(known.max()) + air]

@@ -49,7 +49,7 @@ def overlap_map(
         return blank(NOTHING, theme, height or 300, x, y)
     many = len(columns) > FEW
     figure = canvas(theme, height or FRAME + (LOW_CELL if many else CELL) * len(names), x, y)
-    value, chance = (_square(shares, names, columns, held) for held in ("value", "chance"))
+    value, chance = (_square(shares, names, columns, values) for values in ("value", "chance"))
     figure.add_trace(
         go.Heatmap(
             z=100 * value,
@@ -69,16 +69,17 @@ def overlap_map(
     texts = [[_cell(v, c, many) for v, c in zip(*rows, strict=True)] for rows in zip(value, chance, strict=True)]
     size = 10 if many else 12
     figure.add_trace(numbers(100 * value, texts, CIVIDIS, (0, 100), theme, columns=columns, rows=names, size=size))
-    for axis, held in ((figure.layout.xaxis, columns), (figure.layout.yaxis, names)):
-        axis.update(type="category", categoryorder="array", categoryarray=held, showgrid=False, dtick=1, tickvals=held)
-        axis.ticktext = [broken(name) if len(held) > 3 else name for name in held]
+    for axis, labels in ((figure.layout.xaxis, columns), (figure.layout.yaxis, names)):
+        order = {"type": "category", "categoryorder": "array", "categoryarray": labels}
+        axis.update(**order, showgrid=False, dtick=1, tickvals=labels)
+        axis.ticktext = [broken(name) if len(labels) > 3 else name for name in labels]
     figure.update_xaxes(showline=False)
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=OFF)
     return figure
 
 
-def _square(shares: pd.DataFrame, rows: list[str], columns: list[str], held: str) -> np.ndarray:
-    table = shares.pivot(index="row", columns="column", values=held)
+def _square(shares: pd.DataFrame, rows: list[str], columns: list[str], values: str) -> np.ndarray:
+    table = shares.pivot(index="row", columns="column", values=values)
     return table.reindex(index=rows, columns=columns).to_numpy(float)
 
 
@@ -86,20 +87,19 @@ def _cell(value: float, chance: float, many: bool) -> str:
     """`62.1` and `(0.1)` below it, in percent; of many `62` alone."""
     if np.isnan(value):
         return ""
-    return f"{100 * value:.0f}" if many else f"{100 * value:.1f}<br>({_short(chance)})"
-
-
-def _short(share: float) -> str:
-    return f"{100 * share:.1f}" if share >= 0.001 else f"{100 * share:.2g}"
+    if many:
+        return f"{100 * value:.0f}"
+    by_chance = f"{100 * chance:.1f}" if chance >= 0.001 else f"{100 * chance:.2g}"
+    return f"{100 * value:.1f}<br>({by_chance})"
 
 
 def _hovers(value: np.ndarray, chance: np.ndarray, names: list[str], columns: list[str], kind: str) -> list[list[str]]:
-    said = "of {b}'s entries, {v} are in {a} too" if kind == "overlap" else "{a} and {b} share {v} of their entries"
+    words = "of {b}'s entries, {v} are in {a} too" if kind == "overlap" else "{a} and {b} share {v} of their entries"
     return [
         [
             ""
             if np.isnan(value[i, j])
-            else f"{said.format(a=a, b=b, v=formats.share(value[i, j]))}<br>by chance: {formats.share(chance[i, j])}"
+            else f"{words.format(a=a, b=b, v=formats.share(value[i, j]))}<br>by chance: {formats.share(chance[i, j])}"
             for j, b in enumerate(columns)
         ]
         for i, a in enumerate(names)

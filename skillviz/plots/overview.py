@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
-from skillviz.plots.figure import blank, ordered, require
+from skillviz.plots.figure import blank, error_bars, ordered, require
 from skillviz.plots.references import reference_style
 from skillviz.plots.theme import STATES, state_style, template
 
@@ -85,14 +85,7 @@ def _dot(state: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
         name=style.title,
         showlegend=False,
         marker=style.marker(11),
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": high - value,
-            "arrayminus": value - low,
-            "thickness": 2,
-            "width": 4,
-        },
+        error_x=error_bars(value, low, high, 2, 4),
         hovertext=text,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, ordered, require, value_range
+from skillviz.plots.figure import blank, canvas, error_bars, ordered, require, value_range
 from skillviz.plots.methods import STYLES, method_style
 
 COLUMNS = ("task", "method", "source", "value", "low", "high")
@@ -33,13 +33,13 @@ def beside(
     """
     require(rows, COLUMNS, "rows")
     words = metric_row(metric)
-    held = rows[rows["value"].notna()]
-    shown = [t for t in tasks if t in set(held["task"])] if tasks else sorted(set(held["task"]))
+    known = rows[rows["value"].notna()]
+    shown = [t for t in tasks if t in set(known["task"])] if tasks else sorted(set(known["task"]))
     sides = [
         (method, source)
-        for method in ordered(held["method"].astype(str), STYLES)
+        for method in ordered(known["method"].astype(str), STYLES)
         for source in SOURCES
-        if ((held["method"] == method) & (held["source"] == source)).any()
+        if ((known["method"] == method) & (known["source"] == source)).any()
     ]
     tall = height or HEAD + 22 * ((len(sides) + 1) // 2) + len(shown) * max(LEAST, LINE * (len(sides) + 1))
     if not shown:
@@ -47,10 +47,10 @@ def beside(
     figure = canvas(theme, tall, words.axis, "task")
     for number, (method, source) in enumerate(sides):
         offset = ((len(sides) - 1) / 2 - number) * 0.8 / len(sides)
-        own = held[(held["method"] == method) & (held["source"] == source) & held["task"].isin(shown)]
-        figure.add_trace(_marks(method, source, own, shown, offset, words))
+        side = known[(known["method"] == method) & (known["source"] == source) & known["task"].isin(shown)]
+        figure.add_trace(_marks(method, source, side, shown, offset, words))
     _bands(figure, shown)
-    ends = held.loc[held["task"].isin(shown), ["value", "low", "high"]].to_numpy(float).ravel()
+    ends = known.loc[known["task"].isin(shown), ["value", "low", "high"]].to_numpy(float).ravel()
     figure.update_xaxes(range=value_range(words.scale * ends, words))
     return figure
 
@@ -74,14 +74,7 @@ def _marks(
         cliponaxis=False,  # a mark at 0 or 100 % is seen whole
         name=f"{style.title}, {source}",
         marker=marker if is_ours else {**marker, "color": style.color},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": high - value,
-            "arrayminus": value - low,
-            "thickness": 2 if is_ours else 1,
-            "width": 4 if is_ours else 2,
-        },
+        error_x=error_bars(value, low, high, 2 if is_ours else 1, 4 if is_ours else 2),
         hovertext=hover,
         hovertemplate=f"<b>{style.title}, {source}</b><br>%{{hovertext}}<extra></extra>",
     )

@@ -36,9 +36,10 @@ def add_references(figure: go.Figure, levels: Mapping[str, float], words: Metric
     pixels = [LEAST_PLOT * (value - bottom) / (top - bottom) for value in shown.values()]
     for (name, value), at, moved in zip(shown.items(), pixels, spread(pixels, LABEL_PIXELS), strict=True):
         style = reference_style(name, theme)
+        title, number = style.title, f"{value:.{words.digits}f}"
         figure.add_hline(y=value, line={"color": style.color, "dash": style.dash, "width": 1.5}, layer="below")
         figure.add_annotation(
-            text=_label(style.title, f"{value:.{words.digits}f}"),
+            text=title + ("<br>" if len(title) + len(number) >= 13 else " ") + number,
             x=1,
             xref="paper",
             y=value,
@@ -56,8 +57,3 @@ def add_references(figure: go.Figure, levels: Mapping[str, float], words: Metric
     # Left of 0 by a hair, plotly lets the legend be wider than the plot: it may use the margin above the labels,
     # which gives a narrow page two columns instead of one.
     figure.update_layout(margin_r=18 + round(5.8 * 13), legend={"x": -0.001, "font": {"size": 11}})
-
-
-def _label(title: str, value: str) -> str:
-    """On one line where that is short enough for the margin, else on two."""
-    return f"{title} {value}" if len(title) + len(value) < 13 else f"{title}<br>{value}"

@@ -75,7 +75,9 @@ def density_map(
         x=[kinds.index(k) for k in table["kind"]], y=[names.index(layer_name(v)) for v in table["layer"]]
     )
     filled, empty = table[table["selected"] > 0], table[table["selected"] == 0]
-    _fill(figure, filled, len(names), len(kinds))
+    density = np.full((len(names), len(kinds)), np.nan)
+    density[filled["y"], filled["x"]] = np.log2(filled["enrichment"])
+    figure.add_trace(go.Heatmap(z=density, coloraxis="coloraxis", xgap=2, ygap=2, hoverinfo="skip", name="density"))
     size = min(22, cell - 6)
     coloured = {"symbol": "square", "size": size, "color": np.log2(filled["enrichment"]), "coloraxis": "coloraxis"}
     unseen = {"symbol": "square", "size": size, "color": "rgba(0,0,0,0)"}
@@ -87,12 +89,6 @@ def density_map(
     if chosen is not None:
         _frame(figure, table, chosen, theme)
     return figure
-
-
-def _fill(figure: go.Figure, filled: pd.DataFrame, rows: int, columns: int) -> None:
-    density = np.full((rows, columns), np.nan)
-    density[filled["y"], filled["x"]] = np.log2(filled["enrichment"])
-    figure.add_trace(go.Heatmap(z=density, coloraxis="coloraxis", xgap=2, ygap=2, hoverinfo="skip", name="density"))
 
 
 def _outlines(empty: pd.DataFrame, theme: str) -> go.Scatter:

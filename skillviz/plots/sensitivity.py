@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, log_ticks, ordered, require
+from skillviz.plots.figure import blank, canvas, error_bars, log_ticks, ordered, require
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, Style, localizer_style
 
 SETTINGS = ("localizer", "lr", "steps", "bias", "batch_size", "metric", "value", "low", "high")
@@ -26,9 +26,9 @@ PLOT, LEGEND = 300, 19  # pixels of the plot, and of a series in the legend of a
 WIDTH = 0.7  # of the room between two places, taken by marks side by side
 
 FREE = ("#0085AD", "#C8143F", "#7A7D00", "#8B3FD9")  # by bias
-TOLD = ("#1D5FD1", "#A14500", "#7D5F3A", "#D6247F")  # by batch
+SIZED = ("#1D5FD1", "#A14500", "#7D5F3A", "#D6247F")  # by batch
 FREE_MARKS = (("circle", "solid"), ("diamond", "dash"), ("square", "dot"), ("triangle-up", "dashdot"))  # by steps
-TOLD_MARKS = ("x", "star", "cross", "triangle-down")
+SIZED_MARKS = ("x", "star", "cross", "triangle-down")
 
 
 def by_setting(
@@ -45,13 +45,13 @@ def by_setting(
     shown = settings[(settings["metric"] == metric) & settings["value"].notna()]
     if metric == SIZE:
         shown = shown[shown["value"] > 0]
-    found = _series(shown)
-    tall = height or PLOT + LEGEND * len(found)
-    if not found:
+    series = _series(shown)
+    tall = height or PLOT + LEGEND * len(series)
+    if not series:
         return blank(NOTHING, theme, tall, PLACES, title)
     figure = canvas(theme, tall, PLACES, title)
     places = _places(shown)
-    for style, rows, aside in found:
+    for style, rows, aside in series:
         figure.add_trace(_marks(style, rows, places, aside, words))
     figure.update_xaxes(
         tickmode="array", tickvals=list(range(len(places))), ticktext=list(places.values()),
@@ -85,26 +85,22 @@ def _power(rate: float) -> str:
 def _series(rows: pd.DataFrame) -> list[tuple[Style, pd.DataFrame, float]]:
     """What is drawn in one style, and how far aside of its place: of a learned mask by steps and bias, else by steps
     and batch."""
-    found = []
-    for own, other, words, colors in (
+    series = []
+    for half, other, words, colors in (
         (rows[rows["lr"].notna()], "bias", "bias", FREE),
-        (rows[rows["lr"].isna()], "batch_size", "batch", TOLD),
+        (rows[rows["lr"].isna()], "batch_size", "batch", SIZED),
     ):
-        steps, values = sorted(set(own["steps"])), sorted(set(own[other].fillna(0.0)))
-        parts = list(own.groupby([own[other].fillna(0.0), "steps"]))
+        steps, values = sorted(set(half["steps"])), sorted(set(half[other].fillna(0.0)))
+        parts = list(half.groupby([half[other].fillna(0.0), "steps"]))
         for number, ((value, step), part) in enumerate(parts):
             symbol, dash = FREE_MARKS[steps.index(step) % len(FREE_MARKS)]
-            if colors is TOLD:
-                symbol = TOLD_MARKS[steps.index(step) % len(TOLD_MARKS)]
+            if colors is SIZED:
+                symbol = SIZED_MARKS[steps.index(step) % len(SIZED_MARKS)]
             name = f"{step:g} steps, {words} {value:g}" if value else f"{step:g} steps"
             style = Style(name, colors[values.index(value) % len(colors)], symbol, dash)
-            found.append((style, part.sort_values(["lr", "localizer"]), _aside(number, len(parts))))
-    return found
-
-
-def _aside(number: int, count: int) -> float:
-    """How far a series' marks stand from the middle of a place."""
-    return 0.0 if count < 2 else WIDTH * (number / (count - 1) - 0.5)
+            aside = 0.0 if len(parts) < 2 else WIDTH * (number / (len(parts) - 1) - 0.5)
+            series.append((style, part.sort_values(["lr", "localizer"]), aside))
+    return series
 
 
 def _marks(style: Style, rows: pd.DataFrame, places: dict[float | str, str], aside: float, words: Metric) -> go.Scatter:
@@ -120,10 +116,7 @@ def _marks(style: Style, rows: pd.DataFrame, places: dict[float | str, str], asi
         name=style.title,
         line=style.line(1.5),
         marker=style.marker(9),
-        error_y={
-            "type": "data", "symmetric": False, "array": high - value, "arrayminus": value - low,
-            "thickness": 1.5, "width": 3,
-        },
+        error_y=error_bars(value, low, high, 1.5, 3),
         hovertext=hover,
         hovertemplate="%{hovertext}<extra></extra>",
     )  # fmt: skip
@@ -132,6 +125,6 @@ def _marks(style: Style, rows: pd.DataFrame, places: dict[float | str, str], asi
 def _hover(style: Style, row: dict, words: Metric) -> str:
     rate = f", rate {_power(row['lr'])}" if row["lr"] == row["lr"] else ""
     place = f"<b>{localizer_style(str(row['localizer'])).title}{rate}, {style.title}</b>"
-    told = formats.share if row["metric"] == SIZE else words.text
+    shown = formats.share if row["metric"] == SIZE else words.text
     what = "of the graftable parameters" if row["metric"] == SIZE else words.title
-    return f"{place}<br>{told(row['value'])} {what}<br>{told(row['low'])} to {told(row['high'])}"
+    return f"{place}<br>{shown(row['value'])} {what}<br>{shown(row['low'])} to {shown(row['high'])}"

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, ordered, require
+from skillviz.plots.figure import blank, canvas, error_bars, ordered, require
 from skillviz.plots.references import add_references
 from skillviz.plots.theme import LOCALIZERS, Style, localizer_style
 
@@ -34,12 +34,12 @@ def by_size(curve: pd.DataFrame, metric: str, own_size: Collection[str] = ("lear
     for column in ("dataset", "split"):
         if column in rows and rows[column].nunique() > 1:
             raise ValueError(f"curve: choose one {column}; given: {', '.join(sorted(set(rows[column])))}")
-    found = []
+    pooled = []
     for name in ordered(rows["localizer"], LOCALIZERS):
         one = rows[rows["localizer"] == name]
         keys = ["size", "seed"] if name in own_size else ["size"]
-        found += [_pooled(name, group) for _, group in one.groupby(keys, sort=True)]
-    return pd.DataFrame(found, columns=["localizer", "size", "share", "value", "low", "high", "seeds", "over"])
+        pooled += [_pooled(name, group) for _, group in one.groupby(keys, sort=True)]
+    return pd.DataFrame(pooled, columns=["localizer", "size", "share", "value", "low", "high", "seeds", "over"])
 
 
 def _pooled(name: str, group: pd.DataFrame) -> dict:
@@ -101,14 +101,7 @@ def _line(points: pd.DataFrame, style: Style, metric: str, shift: float, alone: 
         mode="markers" if alone else "lines+markers",
         line=style.line(),
         marker=style.marker(9 if alone else 8),
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": high - value,
-            "arrayminus": value - low,
-            "thickness": 1.5,
-            "width": 3,
-        },
+        error_y=error_bars(value, low, high, 1.5, 3),
         hovertext=[_hover(row, words) for row in points.to_dict("records")],
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )

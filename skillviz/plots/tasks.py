@@ -99,7 +99,7 @@ def gain_of_regions(
         c: table.pivot_table(index="of", columns="task", values=c, dropna=False) for c in ("value", "low", "high")
     }
     value, low, high = (square[c].reindex(index=regions, columns=tasks).to_numpy(float) for c in square)
-    own = [[task in of.split("+") for task in tasks] for of in regions]
+    bold = [[task in of.split("+") for task in tasks] for of in regions]
     hover = [
         [_gain_words(of, task, value[i, j], low[i, j], high[i, j]) for j, task in enumerate(tasks)]
         for i, of in enumerate(regions)
@@ -107,7 +107,7 @@ def gain_of_regions(
     names = [region_name(of.rstrip("+"), of.endswith("+")) for of in regions]
     tall = _frame(tasks) + len(names) * max(_tall(tasks), *(LINE * (name.count("<br>") + 1) + 8 for name in names))
     figure = canvas(theme, height or tall, x, y)
-    _cells(figure, value, low, high, hover, names, tasks, (0, 100), GAIN_TITLE, theme, own)
+    _cells(figure, value, low, high, hover, names, tasks, (0, 100), GAIN_TITLE, theme, bold)
     return figure
 
 
@@ -210,16 +210,16 @@ def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: s
     tasks, groups = ordered(frame["task"].astype(str), ()), ordered(frame["group"].astype(str), styles)
     figure = canvas(theme, height or 150 + 54 * len(tasks), title, "task")
     for number, group in enumerate(groups):
-        own = frame[frame["group"] == group]
-        own = own.assign(place=own["task"].map(tasks.index)).sort_values("place", kind="stable")
+        marks = frame[frame["group"] == group]
+        marks = marks.assign(place=marks["task"].map(tasks.index)).sort_values("place", kind="stable")
         offset = 0.22 * (number - (len(groups) - 1) / 2)
         style = styles[group] if group in styles else Style(group, INK[theme], "circle", "solid")
-        value, low, high = (100 * own[c].to_numpy(float) for c in ("value", "low", "high"))
+        value, low, high = (100 * marks[c].to_numpy(float) for c in ("value", "low", "high"))
         bars = {"array": np.nan_to_num(high - value), "arrayminus": np.nan_to_num(value - low)}
         figure.add_trace(
             go.Scatter(
-                x=value, y=own["place"] + offset, mode="markers", name=style.title,
-                marker=style.marker(9), customdata=np.column_stack([low, high]), text=own["task"],
+                x=value, y=marks["place"] + offset, mode="markers", name=style.title,
+                marker=style.marker(9), customdata=np.column_stack([low, high]), text=marks["task"],
                 error_x={"type": "data", "symmetric": False, "color": style.color, "thickness": 1.5, **bars},
                 hovertemplate=f"<b>%{{text}}</b>, {style.title}<br>%{{x:.1f}} % "
                 "(95 %: %{customdata[0]:.1f} to %{customdata[1]:.1f})<extra></extra>",
@@ -272,12 +272,12 @@ def _shares_words(kind: str, a: str, b: str, value: float, low: float, high: flo
     if np.isnan(value):
         return ""
     if a == b:
-        said = f"two regions of {a}, found with other mask seeds, share {formats.share(value)}"
+        sentence = f"two regions of {a}, found with other mask seeds, share {formats.share(value)}"
     elif kind == "overlap":
-        said = f"of the entries of {b}'s region, {formats.share(value)} are in that of {a} too"
+        sentence = f"of the entries of {b}'s region, {formats.share(value)} are in that of {a} too"
     else:
-        said = f"the regions of {a} and {b} share {formats.share(value)} of their entries"
-    return f"{said}<br>{_ends(low, high)}<br>by chance: {formats.share(chance)}"
+        sentence = f"the regions of {a} and {b} share {formats.share(value)} of their entries"
+    return f"{sentence}<br>{_ends(low, high)}<br>by chance: {formats.share(chance)}"
 
 
 def _gain_words(of: str, task: str, value: float, low: float, high: float) -> str:

@@ -19,10 +19,6 @@ MOST_BLOCKS = 96
 NOTHING = "No entry of this tensor is in the region."
 
 
-def _titles(rows: int, cols: int) -> tuple[str, str]:
-    return f"column, index (of {cols:,})", f"row, index (of {rows:,})"
-
-
 def _check(entries: pd.DataFrame, rows: int, cols: int) -> None:
     require(entries, ("row", "col"), "entries")
     outside = (entries["row"] < 0) | (entries["row"] >= rows) | (entries["col"] < 0) | (entries["col"] >= cols)
@@ -44,7 +40,7 @@ def tensor_map(entries: pd.DataFrame, rows: int, cols: int, *, theme: str = "lig
     number of entries. Row 0 is at the top.
     """
     _check(entries, rows, cols)
-    x, y = _titles(rows, cols)
+    x, y = f"column, index (of {cols:,})", f"row, index (of {rows:,})"
     height = 170 if rows == 1 else height
     if entries.empty:
         return blank(NOTHING, theme, height, x, y)

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, ordered, require
+from skillviz.plots.figure import blank, canvas, error_bars, ordered, range_around_zero, require
 from skillviz.plots.references import reference_style
 from skillviz.plots.theme import INK, SOFT_INK, STATES, state_style
 
@@ -65,40 +65,33 @@ def graft_minus_finetuned(
     if not shown:
         return blank(NOTHING, theme, tall, x, "task")
     figure = canvas(theme, tall, x, "task")
-    own = rows[rows["dataset"].isin(shown)]
-    value, low, high = (own[c].to_numpy(float, na_value=np.nan) * words.scale for c in ("value", "low", "high"))
+    marks = rows[rows["dataset"].isin(shown)]
+    value, low, high = (marks[c].to_numpy(float, na_value=np.nan) * words.scale for c in ("value", "low", "high"))
     figure.add_vline(x=0, line={"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}, layer="below")
     figure.add_trace(
         go.Scatter(
             x=value,
-            y=_places(own["dataset"], shown),
+            y=_places(marks["dataset"], shown),
             mode="markers",
             name="graft − fine-tuned, paired",
             marker={"color": INK[theme], "symbol": "diamond-tall", "size": 12},
-            error_x=_bars(value, low, high),
+            error_x=error_bars(value, low, high, 2, 4),
             hovertext=[
                 f"{v:+.{words.digits}f} {unit}<br>{_interval(a, b, words.digits, unit)}"
                 for v, a, b in zip(value, low, high, strict=True)
             ],
-            customdata=own["dataset"],
+            customdata=marks["dataset"],
             hovertemplate="<b>%{customdata}</b><br>%{hovertext}<extra></extra>",
         )
     )
     _bands(figure, shown)
-    figure.update_xaxes(range=_around_zero(np.concatenate([value, low, high])))
+    figure.update_xaxes(range=range_around_zero(np.concatenate([value, low, high])))
     return figure
 
 
-def _around_zero(ends: np.ndarray) -> list[float] | None:
-    """A range with zero and all ends well inside; None where nothing is known."""
-    known = np.append(ends[np.isfinite(ends)], 0.0)
-    margin = 0.08 * float(np.ptp(known))
-    return [float(known.min()) - margin, float(known.max()) + margin] if margin else None
-
-
 def _shown(rows: pd.DataFrame, datasets: Sequence[str]) -> list[str]:
-    held = set(rows["dataset"])
-    return [name for name in datasets if name in held] if datasets else sorted(held)
+    known = set(rows["dataset"])
+    return [name for name in datasets if name in known] if datasets else sorted(known)
 
 
 def _places(names: pd.Series, shown: Sequence[str]) -> np.ndarray:
@@ -127,7 +120,7 @@ def _dots(state: str, rows: pd.DataFrame, shown: Sequence[str], offset: float, w
         mode="markers",
         name=style.title,
         marker=style.marker(10),
-        error_x=_bars(value, low, high),
+        error_x=error_bars(value, low, high, 2, 4),
         hovertext=[
             f"{words.text(row['value'])} {words.title} on {row['dataset']}<br>"
             f"{words.interval_text(row['low'], row['high'])}"
@@ -140,20 +133,15 @@ def _dots(state: str, rows: pd.DataFrame, shown: Sequence[str], offset: float, w
 def _ticks(name: str, levels: Mapping[str, float], shown: Sequence[str], words: Metric, theme: str) -> go.Scatter:
     """A level of each task as a vertical line through its band."""
     style, nothing = reference_style(name, theme), [None]
-    held = [(shown.index(task), level * words.scale) for task, level in levels.items() if task in shown]
+    lines = [(shown.index(task), level * words.scale) for task, level in levels.items() if task in shown]
     return go.Scatter(
-        x=[x for _, level in held for x in (level, level, None)] or nothing,
-        y=[y for number, _ in held for y in (-number - 0.42, -number + 0.42, None)] or nothing,
+        x=[x for _, level in lines for x in (level, level, None)] or nothing,
+        y=[y for number, _ in lines for y in (-number - 0.42, -number + 0.42, None)] or nothing,
         mode="lines",
         name=style.title,
         line={"color": style.color, "dash": style.dash, "width": 1.5},
         hoverinfo="skip",
     )
-
-
-def _bars(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict:
-    ends = {"array": high - value, "arrayminus": value - low}
-    return {"type": "data", "symmetric": False, **ends, "thickness": 2, "width": 4}
 
 
 def _interval(low: float, high: float, digits: int, unit: str) -> str:

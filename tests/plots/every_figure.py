@@ -53,7 +53,6 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "confidence_histogram": (calibration.confidence_histogram, frames.reliability, {}),
     "bin_counts": (calibration.bin_counts, frames.reliability, {}),
     "reliability_diagram": (calibration.reliability_diagram, frames.reliability, {}),
-    "calibration_gap": (calibration.calibration_gap, frames.reliability, {}),
     "density_map": (region.density_map, frames.layers, {"chosen": (3, "value")}),
     "density_map_24": (region.density_map, lambda: frames.layers(24), {}),
     "shares_by_layer": (composition.shares_by_layer, frames.layers, {}),

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.plots.calibration import bin_counts, calibration_gap, confidence_histogram, reliability_diagram
+from skillviz.plots.calibration import bin_counts, confidence_histogram, reliability_diagram
 from skillviz.plots.theme import STATES
 from tests.plots import frames
 
@@ -96,11 +96,6 @@ def test_the_diagonal_is_named() -> None:
 def test_every_interval_is_inside_the_axis() -> None:
     low, high = reliability_diagram(two_bins()).layout.yaxis.range
     assert low < 25 and high > 100
-
-
-def test_the_gap_by_bin_is_signed() -> None:
-    (trace,) = calibration_gap(two_bins()).data
-    assert list(trace.y) == pytest.approx([-20, 10]) and list(trace.customdata) == [30, 10]
 
 
 def test_empty_bins_make_no_mark() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skillviz.plots.sensitivity import FREE, TOLD, by_setting
+from skillviz.plots.sensitivity import FREE, SIZED, by_setting
 from skillviz.plots.theme import GROUND
 from tests.plots import study_frames as frames
 from tests.plots.test_theme import contrast
@@ -52,4 +52,4 @@ def test_searches_told_their_size_alone_have_no_line_between() -> None:
 
 
 def test_colours_are_seen_on_both_grounds() -> None:
-    assert all(contrast(color, ground) >= 3 for color in (*FREE, *TOLD) for ground in GROUND.values())
+    assert all(contrast(color, ground) >= 3 for color in (*FREE, *SIZED) for ground in GROUND.values())
