@@ -15,7 +15,7 @@ from skillviz.commands.output import command_line, print_finetuned, print_json, 
 from skillviz.commands.region_source import GivenRegion, check_bases, given_region
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
-from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES
+from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES, default_rates
 from skillviz.models.finetune.training_config import BATCH_SIZE, DataSettings, TrainingConfig
 from skillviz.runs.library import open_run
 from skillviz.runs.spec import RunSpec
@@ -152,8 +152,7 @@ def finetune(
             "--lr",
             metavar="X",
             rich_help_panel=options.SEARCH,
-            help="Learning rate. Default: 0.005 (prompt, causal) or 0.01 (head) for SGD, five times that for bitfit, "
-            "0.00002 for adamw, 0.0005 for lora; small models want larger ones.",
+            help=f"Learning rate. Default: {default_rates()}; small models want larger ones.",
         ),
     ] = None,
     seed: Annotated[
@@ -301,7 +300,7 @@ def _train_into_folder(
             command=command_line(), on_step=_shown(advance, choice.metric),
         )  # fmt: skip
     if without_frozen:
-        for folder in done.members.values() or [out]:
+        for folder in done.folders.values() or [out]:
             left = strip(folder, choice.base)
             say(f"{len(left.names)} tensors that equal the base's were left out ({left.bytes / 1e6:.1f} MB).")
     print_finetuned(done.scores, choice.metric)
@@ -311,13 +310,13 @@ def _train_into_folder(
         value = "no number" if point["value"] is None else f"{point['value']:.4f}"
         chosen = ", kept" if point["chosen"] else ""
         say(f"Grid: batch {point['batch_size']}, rate {point['lr']:g}: validation {value}{chosen}.")
-    where = f"the models are in {done.path}" if done.members else f"the model is in {done.path}"
+    where = f"the models are in {done.path}" if done.folders else f"the model is in {done.path}"
     say(f"Kept step {done.best_step:,} of {len(done.history):,}; {where} ({done.seconds:.0f} s).")
     if as_json:
-        members = {"members": {name: str(path) for name, path in done.members.items()}} if done.members else {}
+        folders = {"members": {name: str(path) for name, path in done.folders.items()}} if done.folders else {}
         print_json({
             "path": str(done.path), "best_step": done.best_step, "steps": len(done.history), "touched": done.touched,
-            "trained": done.trained, **members, "seconds": round(done.seconds, 3), "metrics": done.scores,
+            "trained": done.trained, **folders, "seconds": round(done.seconds, 3), "metrics": done.scores,
         })  # fmt: skip
 
 

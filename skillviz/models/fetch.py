@@ -51,7 +51,7 @@ def at_hand(source: str) -> bool:
     name, _, revision = text.partition("@")
     if (text and located(text).is_dir()) or not may_be_hub_id(name):
         return True
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import snapshot_download  # heavy; a folder needs no hub
 
     try:
         return has_weights(Path(snapshot_download(name, revision=revision or None, local_files_only=True)))
@@ -103,7 +103,7 @@ def _from_hub(source: str) -> Path:
     name, _, revision = source.partition("@")
     if not may_be_hub_id(name):
         raise ModelNotFound(no_folder(source))
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import snapshot_download  # heavy; a folder needs no hub
 
     patterns = list(ALLOWED)
     try:

@@ -79,7 +79,7 @@ def note(info: ModelInfo, base: ModelInfo) -> str | None:
 
 def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
     """Every tensor of a filled model, by name, as its files have it."""
-    from safetensors.torch import load_file
+    from safetensors.torch import load_file  # torch
 
     tensors = load_file(info.folder / SINGLE)
     of_base: dict[Path, dict[str, torch.Tensor]] = {}
@@ -92,7 +92,7 @@ def state_dict(info: ModelInfo) -> dict[str, torch.Tensor]:
 
 def strip(folder: Path | str, base: str | Path) -> Stripped:
     """Leaves out of a fine-tuned folder every tensor whose bytes equal the base's; raises BadInput where none does."""
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file, save_file  # torch
 
     folder, first = Path(folder), read_info(resolve(base))
     info = read_info(folder)
@@ -108,7 +108,7 @@ def strip(folder: Path | str, base: str | Path) -> Stripped:
 
 def fill(folder: Path | str, base: str | Path) -> None:
     """Puts the tensors that were left out back into the folder's own file; raises WrongBase."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save_file  # torch
 
     folder = Path(folder)
     info = filled(read_info(folder), read_info(resolve(base)))

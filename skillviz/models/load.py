@@ -47,7 +47,7 @@ def load_model(
     is allowed. Only local safetensors are read, no code of the folder is run, and the global random
     state stays as it was. Raises BadModel where transformers cannot make the model.
     """
-    from transformers import AutoConfig
+    from transformers import AutoConfig  # seconds to import, so only when a model is loaded
 
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **(changes or {}))
@@ -74,7 +74,7 @@ def load_model(
 
 def auto_class(readout: str, linear: bool = False) -> Any:
     """The transformers class that opens a model with this readout's head."""
-    import transformers
+    import transformers  # see load_model
 
     classes = {
         "head": transformers.AutoModelForTokenClassification if linear
@@ -88,7 +88,7 @@ def auto_class(readout: str, linear: bool = False) -> Any:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Inside, transformers shows neither its load reports nor its bars: what matters is said by us."""
-    from transformers.utils import logging as transformers_logging
+    from transformers.utils import logging as transformers_logging  # see load_model
 
     level, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity(logging.CRITICAL)

@@ -71,6 +71,7 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
 
 def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.dtype) -> Any:
     """The base with the adapter merged into its weights (in float32) and the adapter's head, as `dtype`."""
+    # torch, which reading headers does not need
     import torch
     from peft import PeftModel
 

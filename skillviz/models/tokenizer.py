@@ -62,7 +62,7 @@ def load_tokenizer(folder: Path) -> Any:
     """
     if not has_tokenizer(folder):
         raise ModelNotFound(f"'{folder}' has no tokenizer (tokenizer.json or vocab.txt); copy its model's files there.")
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer  # seconds to import; reading the files needs none of it
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

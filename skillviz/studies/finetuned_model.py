@@ -66,13 +66,11 @@ class FineTunedSpec(BaseModel):
             twice = next(task for task in self.tasks if self.tasks.count(task) > 1)
             raise ValueError(f"the task '{twice}' is given twice; each task is named once")
         try:
-            self.settings()[0].check(len(self.tasks), len(self.regions))
+            config, _ = self.settings()
+            config.check(len(self.tasks), len(self.regions))
+            config.settings()
         except BadInput as error:
             raise ValueError(str(error.args[0]).removesuffix(".")) from error
-        if self.head == "linear" and self.readout != "head":
-            raise ValueError(
-                f"the {self.readout} readout has no classification head; head: linear goes with readout: head"
-            )
         return self
 
     def settings(self) -> tuple[TrainingConfig, DataSettings]:
@@ -106,9 +104,8 @@ class FineTunedSpec(BaseModel):
         parts = [f"${{{FINETUNED_VARIABLE}}}", self.name()]
         row = recipe_row(self.recipe)
         if row.several_tasks:
-            chosen = task or self.tasks[-1]
             parts += [str(stage or len(self.tasks))] if row.tasks == "in turn" else []
-            parts += [task_name(chosen)]
+            parts += [task_name(task or self.tasks[-1])]
         return "/".join(parts)
 
 
@@ -120,11 +117,13 @@ def read_finetuned(values: dict[str, Any]) -> FineTunedSpec:
     try:
         return FineTunedSpec(**values)
     except ValidationError as error:
-        field, said = refused(error)
+        field, sentence = refused(error)
         if error.errors()[0]["type"] == "extra_forbidden":
             known = ", ".join(name for name in FineTunedSpec.model_fields if name not in ("tasks", "regions"))
             raise BadInput(f"'{field}' is not a field of a fine-tuned model; known: {known}.") from error
-        raise BadInput(f"'{field}' of the fine-tuned model cannot be used: {said}." if field else f"{said}.") from error
+        raise BadInput(
+            f"'{field}' of the fine-tuned model cannot be used: {sentence}." if field else f"{sentence}."
+        ) from error
 
 
 def folder_of(spec: FineTunedSpec) -> Path:

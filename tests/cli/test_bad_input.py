@@ -281,7 +281,7 @@ def test_a_bug_shows_as_one(monkeypatch, pair, task_file):
         (["evaluate", "--base", ".", "--finetuned", ".", "--region", ".", "--task", "sst2"], "is a folder"),
         (
             ["finetune", "--base", "gpt2", "--task", "sst2", "--readout", "causal", "--head", "linear", "--out", "o"],
-            "--head linear goes with --readout head",
+            "a linear head goes with the readout head",
         ),
         (["study", "run", "no.yaml"], "no.yaml"),
     ],

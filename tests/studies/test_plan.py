@@ -228,7 +228,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"recipe": "graft-retrain"}, "needs `region`"),
     ({"recipe": "sgd", "finetune": {"rank": 2}}, "rank goes with the recipe lora"),
     ({"recipe": "sgd", "finetune": {"optimizer": "adamw"}}, "an optimizer goes with multi-task and continual"),
-    ({"recipe": "sgd", "readout": "prompt", "finetune": {"head": "linear"}}, "readout: head"),
+    ({"recipe": "sgd", "readout": "prompt", "finetune": {"head": "linear"}}, "goes with the readout head"),
     ({"recipe": "sgd", "finetune": {"lr": -1}}, "'lr' of the fine-tuned model"),
     ({"recipe": "sgd", "seed": []}, "the list of 'seed' is empty"),
     ({"recipe": "sgd", "task": 3}, "'task' names tasks"),

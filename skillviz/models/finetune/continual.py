@@ -94,7 +94,7 @@ class TaskSequence:
         return Finetuned(
             out, history, self.attempts[-1].best_step, self.scores, tuple(self.notes),
             time.perf_counter() - self.request.started, self.touched, self.trained,
-            members={f"{stage}/{name}": out / str(stage) / name for stage, name in stages},
+            folders={f"{stage}/{name}": out / str(stage) / name for stage, name in stages},
         )  # fmt: skip
 
     @property

@@ -43,7 +43,7 @@ def search(
     records: list[dict[str, Any]] = []
     error: Diverged | None = None
     for number, point in enumerate(points):
-        record = {"batch_size": point.batch_size, "lr": point.lr, "steps": point.steps}
+        record: dict[str, Any] = {"batch_size": point.batch_size, "lr": point.lr, "steps": point.steps}
         records.append(record)
         try:
             current = attempt(point, shifted(on_step, number * point.steps, len(points) * point.steps))

@@ -37,6 +37,7 @@ class Adapter:
     """The low-rank pairs in a model: `parameters` are trained, `merge` adds them to the matrices and takes them out."""
 
     def __init__(self, model: Any, table: ParameterTable, rank: int, seed: int) -> None:
+        # seconds to import, and only this recipe needs it
         from peft import LoraConfig
         from peft.tuners.lora import LoraModel
 

@@ -182,6 +182,24 @@ def recipe_row(name: str) -> RecipeRow:
     return RECIPES[name]
 
 
+def default_rates() -> str:
+    """The default learning rates in words: `0.01 (head) or 0.005 (prompt, causal) for sgd; 0.00002 for adamw`."""
+    by_rates: dict[tuple[tuple[str, float], ...], list[str]] = {}
+    for row in _ROWS:
+        by_rates.setdefault(tuple(row.rates.items()), []).append(row.name)
+    parts = []
+    for rates, names in by_rates.items():
+        by_rate: dict[float, list[str]] = {}
+        for readout, rate in rates:
+            by_rate.setdefault(rate, []).append(readout)
+        words = [
+            f"{rate:.6f}".rstrip("0") + (f" ({', '.join(readouts)})" if len(by_rate) > 1 else "")
+            for rate, readouts in by_rate.items()
+        ]
+        parts.append(f"{' or '.join(words)} for {', '.join(names)}")
+    return "; ".join(parts)
+
+
 def paper_steps(labels: int, k_shot: int) -> int:
     """The paper's 16 * n * k steps of k-shot training; k counts as 512 from k = 4096 on."""
     return STEPS_A_SHOT * labels * (k_shot if k_shot < 4096 else K_CAP)

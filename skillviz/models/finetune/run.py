@@ -40,7 +40,7 @@ class Finetuned:
     trained: int = 0
     """Entries that could move, the classification head aside."""
     grid: tuple[dict[str, Any], ...] = ()
-    members: Mapping[str, Path] = field(default_factory=dict)
+    folders: Mapping[str, Path] = field(default_factory=dict)
     """Of several tasks: the folder of each model, by task, or "<stage>/<task>"."""
 
 

@@ -107,7 +107,7 @@ class TrainingConfig:
             raise BadInput(f"'{self.head}' is not a kind of head; known: {', '.join(HEADS)}.")
         if self.head == "linear" and self.readout != "head":
             raise BadInput(
-                f"the {self.readout} readout has no classification head; --head linear goes with --readout head."
+                f"the {self.readout} readout has no classification head; a linear head goes with the readout head."
             )
         return TrainingSettings(
             self.readout, steps, self.batch_size, lr, self.seed, train_embeddings=self.train_embeddings,

@@ -108,7 +108,7 @@ def test_folders_of_a_multi_task_model_share_the_body_exactly(bare, tasks, tmp_p
     assert not torch.equal(
         before["encoder.layer.1.output.dense.weight"], one["bert.encoder.layer.1.output.dense.weight"]
     )
-    assert set(found.members) == {"one", "two"} and len(found.history) == 40
+    assert set(found.folders) == {"one", "two"} and len(found.history) == 40
     record = told(tmp_path / "m" / "two")
     assert (record["recipe"], record["tasks"]) == ("multi-task", ["one", "two"])
     mean = np.mean([found.scores[f"{name} validation"]["accuracy"] for name in ("one", "two")])
