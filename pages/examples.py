@@ -4,16 +4,15 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import page
-from skillviz.ui.pages.examples import classes, detail, view
-from skillviz.ui.pages.examples import linked as examples_linked
+from skillviz.ui.pages.examples import detail, view
 
 run = page.begin("examples")
-found = view.found(run)
+found = view.run_examples(run)
 
 st.markdown(view.sentence(run, found), help=about("agreement", "mcnemar", "graft"))
 found = view.with_texts(run, found)
-chosen = examples_linked.linked(run, found, view.filters(run, found))
+chosen = view.linked(run, found, view.filters(run, found))
 closer = st.container()
-classes.by_class(run, found)
+view.by_class(run, found)
 with closer:  # the last to be filled: it may wait for the models
-    detail.near(run, found, chosen)
+    detail.look_closer(run, found, chosen)

@@ -8,7 +8,7 @@ from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.interpolation import view
-from skillviz.ui.pages.interpolation.controls import controls_of
+from skillviz.ui.pages.interpolation.view import controls_of
 
 run = page.begin("interpolation")
 sentence = st.empty()

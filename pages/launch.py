@@ -4,7 +4,7 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import jobs_view, page
-from skillviz.ui.pages.launch import choices as launch_choices
+from skillviz.ui.pages.launch import models as launch_choices
 from skillviz.ui.pages.launch import search as launch_search
 from skillviz.ui.pages.launch import task as launch_task
 from skillviz.ui.pages.launch import view, words

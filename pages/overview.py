@@ -9,9 +9,9 @@ from skillviz.show import overview as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.show.report.page import report
-from skillviz.ui import page
+from skillviz.ui import cards, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.overview import cards, provenance
+from skillviz.ui.pages.overview import provenance
 from skillviz.ui.pages.sparsity import sweep
 
 run = page.begin("overview")

@@ -12,7 +12,7 @@ import streamlit as st
 from skillviz.show import table_words
 from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import about
-from skillviz.ui import exports, pictures, presenter
+from skillviz.ui import exports, presenter
 
 # how a table's columns are shown; what is not here is shown as it is
 COLUMNS: dict[str, Any] = {
@@ -116,7 +116,7 @@ def downloads(figure: go.Figure, *, name: str, title: str, table: pd.DataFrame, 
             key=f"html.{name}",
             on_click="ignore",
         )
-        pictures.buttons(_key(name), file=stem, ground=exports.ground(figure))
+        exports.buttons(_key(name), file=stem, ground=exports.ground(figure))
 
 
 def _key(name: str) -> str:

@@ -11,6 +11,24 @@ from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
+import streamlit as st
+
+NAME = "skillviz_pictures"
+HTML = """
+<div class="pictures">
+  <button type="button" value="png">Picture (PNG)</button>
+  <button type="button" value="svg">Picture (SVG)</button>
+</div>
+<p role="status"></p>
+"""
+HERE = Path(__file__)
+
+_buttons = st.components.v2.component(
+    NAME,
+    html=HTML,
+    css=HERE.with_name("pictures.css").read_text(encoding="utf-8"),
+    js=HERE.with_name("pictures.js").read_text(encoding="utf-8"),
+)
 
 
 def csv(table: pd.DataFrame) -> bytes:
@@ -50,3 +68,16 @@ def plotly_config(name: str) -> dict[str, Any]:
 def read(path: Path) -> bytes:
     """A stored file's bytes."""
     return path.read_bytes()
+
+
+def buttons(chart: str, *, file: str, ground: str) -> None:
+    """Draws the two buttons for the chart of this widget key; `file` is the picture's name without its ending.
+
+    `ground` is the picture's background, a hex colour: the chart itself has none.
+    """
+    _buttons(key=f"pictures.{chart}", data={"chart": class_of(chart), "file": file, "ground": ground})
+
+
+def class_of(key: str) -> str:
+    """The class that Streamlit gives to the element of a widget's key."""
+    return "st-key-" + re.sub(r"[^a-zA-Z0-9_-]", "-", key.strip())

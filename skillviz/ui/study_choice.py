@@ -13,11 +13,19 @@ import streamlit as st
 from skillviz.show import text
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, controls, page_table, study_words
+from skillviz.ui import address, cache, controls, page_table, study_choice, study_words
+from skillviz.ui import page_table as pages
 from skillviz.ui.picker import width_of
 
 STUDY = "study"
 SCALE_ORDER = ("small", "demo")
+# the page that shows an experiment's tables best, beside Paper and Studies
+PAGES = {
+    "table1": "methods", "table3": "methods", "table8": "methods", "figure4": "methods", "figure5": "methods",
+    "figure8": "tasks", "table4": "continual",
+}  # fmt: skip
+ICONS = {"paper": ":material/menu_book:", "studies": ":material/table_view:"}
+LABELS = {"paper": "Beside the paper", "studies": "Its tables and pictures"}
 
 
 def offered(experiments: Sequence[str] | None) -> list[StudyFolder]:
@@ -118,3 +126,15 @@ def notes(studies: Sequence[StudyFolder]) -> None:
         return
     with st.expander("What the study says of itself" if len(studies) == 1 else "What the studies say of themselves"):
         st.markdown("\n".join(f"- {line}" for line in dict.fromkeys(lines)))
+
+
+def links(study: StudyFolder, here: str) -> None:
+    """The pages that show this study, but for the one that it is shown on."""
+    name = study.record.experiment or ""
+    own = [PAGES[name]] if name in PAGES else []
+    with st.container(horizontal=True):
+        for target in [page for page in ("paper", "studies", *own) if page != here and (name or page == "studies")]:
+            entry = pages.PAGES[target]
+            told = {study_choice.STUDY: study.name, **({"item": name} if target == "paper" else {})}
+            label = LABELS.get(target, f"On the page {entry.title}")
+            st.page_link(entry.link(), label=label, icon=ICONS.get(target, ":material/bar_chart:"), query_params=told)

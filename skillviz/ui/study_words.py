@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from skillviz.core import formats
@@ -161,3 +161,9 @@ def unfinished(studies: Sequence[StudyFolder]) -> str:
     said = [f"`{study.name}` ({state(study)})" for study in studies]
     verb = "has" if len(said) == 1 else "have"
     return f"{formats.listed(said, 4)} {verb} no tables yet."
+
+
+def task_titles(tasks: Iterable[str]) -> str:
+    """A line a task with its title, in Markdown; empty where no title is known."""
+    known = {task: cache.task_title(task) for task in dict.fromkeys(tasks)}
+    return "\n\n".join(f"**{text.plain(task)}**: {text.plain(said)}." for task, said in known.items() if said)

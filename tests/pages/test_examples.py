@@ -137,22 +137,22 @@ def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> N
 def clicking() -> None:
     import streamlit as st
 
-    from skillviz.ui.pages.examples import linked as examples_linked
+    from skillviz.ui.pages.examples import view as examples_view
 
     st.session_state["chart.scatter"] = {"selection": {"points": [{"customdata": "test-3"}]}}
-    examples_linked._pointed()
+    examples_view._pointed()
     st.write(st.session_state["control.example"])
     st.session_state["examples.table"] = {"selection": {"rows": [1]}}
-    examples_linked._marked(["test-9", "test-4"])
+    examples_view._mark_area(["test-9", "test-4"])
     st.write(st.session_state["control.example"])
     st.session_state["chart.scatter"] = {"selection": {"points": [], "box": [{"x": [90, 40], "y": [0, 50]}]}}
-    examples_linked._dragged("confidence")
+    examples_view._dragged("confidence")
     st.session_state["chart.scatter"] = {"selection": {"points": [], "box": []}}
-    examples_linked._dragged("confidence")
+    examples_view._dragged("confidence")
     st.write(st.query_params["area"])
     st.session_state["examples.table"] = {"selection": {"rows": []}}
-    examples_linked._pointed()
-    examples_linked._marked(["test-9", "test-4"])
+    examples_view._pointed()
+    examples_view._mark_area(["test-9", "test-4"])
     st.write(st.session_state["control.example"])
 
 

@@ -21,7 +21,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study
-from skillviz.ui.cache import checked
+from skillviz.ui import cache
 from skillviz.ui.pages.studies import own_models
 from skillviz.ui.pages.studies import start as study_start
 from tests.pages.test_pages import opened, words
@@ -314,7 +314,7 @@ def test_a_study_that_cannot_be_made_leaves_no_file(
         raise BadInput("the base is not there.")
 
     test = given(file_named(tmp_path, "mine"))
-    monkeypatch.setattr(checked, "refuse", refuse)
+    monkeypatch.setattr(cache, "refuse_study", refuse)
     test.button(key="study.start").click().run()
     assert "the base is not there" in test.error[0].value and not started
     assert not (empty / "studies" / "mine").exists()

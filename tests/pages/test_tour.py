@@ -271,7 +271,7 @@ def test_every_live_control_asks_the_models(demo: Run) -> None:
 
 
 def _sizes(run: Run) -> list[int]:
-    from skillviz.ui.pages.tour.region import options
+    from skillviz.ui.pages.tour.steps import options
 
     return options(sorted(run.record.sizes), True)
 

@@ -57,7 +57,7 @@ def test_downloads_are_table_page_and_pictures() -> None:
 
 def cards_script() -> None:
     from skillviz.runs.record import Estimate
-    from skillviz.ui.pages.overview import cards
+    from skillviz.ui import cards
 
     cards.estimate("accuracy", Estimate(value=0.801, low=0.774, high=0.826))
     cards.estimate("nll", Estimate(value=None))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from skillviz.show.entries import Entry
-from skillviz.ui.pages.compare import words
-from skillviz.ui.pages.compare.compared import MOST, sides
+from skillviz.ui.pages.compare import view
+from skillviz.ui.pages.compare.comparison import MOST, sides
 from skillviz.ui.pages.compare.controls import full_names, localizers_at, seeds_of, to_begin_with
 from tests.ui import test_entries
 
@@ -39,7 +39,7 @@ def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
         ("B", "ece", 0.03, 0.01, 0.05, 100, None, None, None),
         ("C", "ece", -0.03, -0.05, -0.01, 100, None, None, None),
     )
-    said = words.summary(rows, some()[0], ("accuracy", "ece", "nll"), "grafts")
+    said = view.summary_words(rows, some()[0], ("accuracy", "ece", "nll"), "grafts")
     first, _, accuracy, ece = said.split("\n")
     assert first.startswith("The grafts, against **A") and accuracy.startswith("- In accuracy")
     assert "**B** is better, +3.0 points" in accuracy and "**C** cannot be told from it" in accuracy
@@ -47,17 +47,17 @@ def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
 
 
 def test_without_a_shared_example_nothing_is_claimed() -> None:
-    assert "No other run here" in words.summary(table(), some()[0], ("accuracy", "ece", "nll"), "grafts")
+    assert "No other run here" in view.summary_words(table(), some()[0], ("accuracy", "ece", "nll"), "grafts")
 
 
 def test_mcnemar_in_words() -> None:
     rows = table(("B", "accuracy", 0.03, 0.01, 0.05, 1821, 0.0000001, 90, 10))
-    assert words.mcnemar(rows, "A") == ["**B**: p below 0.001; of 1,821 examples, 90 only B gets right, 10 only A."]
-    assert words.mcnemar(table(("B", "f1", 0.0, 0.0, 0.0, 9, None, None, None)), "A") == []
+    assert view.mcnemar(rows, "A") == ["**B**: p below 0.001; of 1,821 examples, 90 only B gets right, 10 only A."]
+    assert view.mcnemar(table(("B", "f1", 0.0, 0.0, 0.0, 9, None, None, None)), "A") == []
 
 
 def test_unknown_ids_are_shown_as_they_are() -> None:
-    said = words.unknown(["no-such_run"])
+    said = view.unknown(["no-such_run"])
     assert "1 run that" in said and r"no-such\_run" in said
 
 

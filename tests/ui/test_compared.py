@@ -15,15 +15,14 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.show.entries import entry_of
-from skillviz.ui.pages.compare import compared, paired
-from skillviz.ui.pages.compare.compared import Side
-from skillviz.ui.pages.compare.spec_differences import spec_differences
+from skillviz.ui.pages.compare import comparison
+from skillviz.ui.pages.compare.comparison import Side, spec_differences
 from tests.fake_run import fake_run
 from tests.ui.shared_store import SMALL
 
 
 def sides_of(*runs: Run) -> tuple[Side, ...]:
-    return compared.sides([entry_of(run, is_own=True) for run in runs], runs)
+    return comparison.sides([entry_of(run, is_own=True) for run in runs], runs)
 
 
 def few(store: Store, **changed) -> Run:
@@ -68,36 +67,36 @@ def test_other_pairs_are_named(three: tuple[Side, ...], elsewhere: Run) -> None:
 
 def test_runs_of_other_data_are_not_paired_and_the_reason_is_said(three: tuple[Side, ...], elsewhere: Run) -> None:
     here, there = sides_of(three[0].run, elsewhere)
-    assert compared.unlike(three[1], three[0]) == ""
-    assert compared.unlike(there, here) == "it was scored on another task (mrpc, not sst2)"
+    assert comparison.unlike(three[1], three[0]) == ""
+    assert comparison.unlike(there, here) == "it was scored on another task (mrpc, not sst2)"
     note = here.record.task.model_copy(update={"fingerprint": "d" * 64})
     changed = Side("B", "B", here.entry, Run(here.run.path, here.record.model_copy(update={"task": note})))
-    assert "sha256" in compared.unlike(changed, here)
+    assert "sha256" in comparison.unlike(changed, here)
     untold = Side("B", "B", here.entry, Run(here.run.path, here.record.model_copy(update={"task": None})))
-    assert "does not say" in compared.unlike(untold, here)
+    assert "does not say" in comparison.unlike(untold, here)
 
 
 def test_values_are_the_stored_ones_and_a_shared_finetuned_model_is_one_row(three: tuple[Side, ...]) -> None:
-    table = compared.values(three, "grafted", ("accuracy", "ece"))
+    table = comparison.values(three, "grafted", ("accuracy", "ece"))
     assert list(dict.fromkeys(table["run"])) == ["A", "B", "C", "tuned"]
     stored = three[1].record.metrics["test"].states["grafted"]["ece"]
     row = table[(table["run"] == "B") & (table["metric"] == "ece")].iloc[0]
     assert (row["value"], row["low"], row["high"]) == (stored.value, stored.low, stored.high)
-    assert "tuned" not in set(compared.values(three, "finetuned", ("accuracy",))["run"])
+    assert "tuned" not in set(comparison.values(three, "finetuned", ("accuracy",))["run"])
 
 
 def test_finetuned_models_of_several_pairs_are_named_by_their_runs(three: tuple[Side, ...], elsewhere: Run) -> None:
     found = sides_of(three[0].run, elsewhere, three[1].run)
-    assert list(compared.tuned(found)) == ["tuned A, C", "tuned B"]
+    assert list(comparison.tuned(found)) == ["tuned A, C", "tuned B"]
 
 
-def examples_of(found: tuple[Side, ...], state: str = "grafted") -> dict[str, paired.Examples]:
-    return {side.key: paired.examples(side.run, side.run.predictions(), state) for side in found}
+def examples_of(found: tuple[Side, ...], state: str = "grafted") -> dict[str, comparison.Examples]:
+    return {side.key: comparison.examples(side.run, side.run.predictions(), state) for side in found}
 
 
 def test_differences_are_those_of_the_paired_bootstrap(three: tuple[Side, ...]) -> None:
     found = examples_of(three)
-    table = paired.differences(found, "A", ("accuracy", "nll"), 1).set_index(["run", "metric"])
+    table = comparison.differences(found, "A", ("accuracy", "nll"), 1).set_index(["run", "metric"])
     for key in "BC":
         for metric in ("accuracy", "nll"):
             wanted = paired_bootstrap(found[key].logits, found["A"].logits, found["A"].labels, metric)
@@ -114,35 +113,35 @@ def test_only_shared_examples_count_whatever_their_order(three: tuple[Side, ...]
     found = examples_of(three)
     kept = np.arange(0, 120, 2)
     one = found["B"]
-    part = paired.Examples(one.ids[kept], one.labels[kept], one.logits[kept])
-    table = paired.differences({"A": found["A"], "B": part}, "A", ("accuracy",), 1)
+    part = comparison.Examples(one.ids[kept], one.labels[kept], one.logits[kept])
+    table = comparison.differences({"A": found["A"], "B": part}, "A", ("accuracy",), 1)
     base = found["A"]
     wanted = paired_bootstrap(part.logits, base.logits[kept], part.labels, "accuracy")
     assert (table["n"].item(), table["value"].item()) == (60, pytest.approx(wanted.value))
-    apart = paired.Examples(np.array(["elsewhere-1"]), one.labels[:1], one.logits[:1])
-    assert paired.differences({"A": base, "B": apart}, "A", ("accuracy",), 1).empty
-    assert paired.differences({"A": base}, "A", ("accuracy",), 1).empty
+    apart = comparison.Examples(np.array(["elsewhere-1"]), one.labels[:1], one.logits[:1])
+    assert comparison.differences({"A": base, "B": apart}, "A", ("accuracy",), 1).empty
+    assert comparison.differences({"A": base}, "A", ("accuracy",), 1).empty
 
 
 def test_the_finetuned_model_of_one_pair_does_not_differ_from_itself(three: tuple[Side, ...]) -> None:
-    table = paired.differences(examples_of(three, "finetuned"), "A", ("accuracy", "ece"), 1)
+    table = comparison.differences(examples_of(three, "finetuned"), "A", ("accuracy", "ece"), 1)
     assert (table[["value", "low", "high"]] == 0).all(axis=None)
 
 
 def test_curves_and_bins_go_under_the_letters(three: tuple[Side, ...]) -> None:
     tables = {side.key: side.run.curve() for side in three}
-    curve = compared.curves(three, tables, "test")
+    curve = comparison.curves(three, tables, "test")
     assert set(curve["localizer"]) == {"A", "B", "C"} and set(curve["split"]) == {"test"}
-    bins = paired.bins(examples_of(three))
+    bins = comparison.bins(examples_of(three))
     assert bins.groupby("state")["count"].sum().tolist() == [120] * 3
 
 
 def test_shares_have_their_chance_beside_them() -> None:
     shapes = {"w": (10, 10)}
     regions = {"A": Region.from_flat(np.arange(10), shapes), "B": Region.from_flat(np.arange(5, 25), shapes)}
-    iou = compared.shares(regions, "iou").set_index(["row", "column"])
+    iou = comparison.shares(regions, "iou").set_index(["row", "column"])
     assert iou.loc[("A", "B"), "value"] == 5 / 25 and iou.loc[("A", "A"), "value"] == 1
-    one_way = compared.shares(regions, "overlap").set_index(["row", "column"])
+    one_way = comparison.shares(regions, "overlap").set_index(["row", "column"])
     assert one_way.loc[("A", "B"), "value"] == 0.25 and one_way.loc[("B", "A"), "value"] == 0.5
     assert one_way.loc[("A", "B"), "chance"] == 0.1 and 0 < iou.loc[("A", "B"), "chance"] < 0.1
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillviz.ui.pages.continual import words
+from skillviz.ui.pages.continual import view
 from tests.ui.test_interpolation_words import plain
 
 ORDER = ("a", "b")
@@ -26,7 +26,7 @@ NONE = pd.DataFrame(columns=["a", "b", "metric", "task", "value", "low", "high"]
 
 def summary(*given: Any) -> str:
     """The page's sentence with ordinary spaces."""
-    return plain(words.summary(*given))
+    return plain(view.summary_words(*given))
 
 
 def test_a_loss_is_told_with_its_interval_and_grafting_as_unchanged() -> None:

@@ -18,11 +18,12 @@ from skillviz.ui.pages.surgery.region_form import (
     Hand,
     expression_of,
     hand_of,
+    meaning,
     rows_of,
     rows_text,
+    sentence,
     sizes_offered,
 )
-from skillviz.ui.pages.surgery.region_words import meaning, sentence
 from tests.core.test_region_expression import TABLES, expressions, stored_in
 
 TABLE = TABLES["bert"]

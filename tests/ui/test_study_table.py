@@ -8,7 +8,7 @@ import pytest
 
 from skillviz.analysis.readable_table import not_in_percent
 from skillviz.studies.tables import TABLES, check, empty
-from skillviz.ui import task_titles
+from skillviz.ui import study_words
 from skillviz.ui.pages.studies import table as study_table
 from tests.studies.fake_tables import MADE, TASKS
 
@@ -99,6 +99,6 @@ def test_sizes_have_two_figures_and_counts_are_whole(tables: dict[str, pd.DataFr
 
 
 def test_tasks_are_told_by_the_titles_of_their_files() -> None:
-    said = task_titles.told(["cr", "film-sentiment", "unknown", "../cr", "cr"])
+    said = study_words.task_titles(["cr", "film-sentiment", "unknown", "../cr", "cr"])
     assert said.count("**cr**: Customer reviews") == 1 and "**film-sentiment**: Films\\: praise or blame." in said
-    assert "unknown" not in said and task_titles.told(["unknown"]) == ""
+    assert "unknown" not in said and study_words.task_titles(["unknown"]) == ""

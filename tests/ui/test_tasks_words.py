@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.plots.tasks import CHOSEN, SINGLE, UNION_OF
-from skillviz.ui.pages.tasks import words
+from skillviz.ui.pages.tasks import view
 from tests.ui.test_interpolation_words import plain
 
 
@@ -19,21 +19,21 @@ def isolation(gap: tuple[float, float, float] | None, **changes: float) -> pd.Da
 
 
 def test_more_less_or_open_is_read_off_the_interval() -> None:
-    more = plain(words.isolation(isolation((0.2, 0.1, 0.3)), "overlap"))
+    more = plain(view.isolation(isolation((0.2, 0.1, 0.3)), "overlap"))
     assert (
         "**related** tasks **30.0 % (25.0–35.0)**" in more and "random regions of these sizes would share 3 %" in more
     )
     assert "Related tasks share more: +20.0 points (95 %: 10.0–30.0) over 3 mask seeds." in more
-    assert "share less, other than in the paper" in plain(words.isolation(isolation((-0.2, -0.3, -0.1)), "overlap"))
-    assert "cannot be told" in plain(words.isolation(isolation((0.2, -0.1, 0.5)), "overlap"))
+    assert "share less, other than in the paper" in plain(view.isolation(isolation((-0.2, -0.3, -0.1)), "overlap"))
+    assert "cannot be told" in plain(view.isolation(isolation((0.2, -0.1, 0.5)), "overlap"))
 
 
 def test_one_seed_or_no_kin_decides_nothing() -> None:
-    assert "one mask seed" in plain(words.isolation(isolation((0.2, np.nan, np.nan)), "overlap"))
+    assert "one mask seed" in plain(view.isolation(isolation((0.2, np.nan, np.nan)), "overlap"))
     alone = isolation(None)
-    said = plain(words.isolation(alone[alone["relation"] == "unrelated"], "overlap"))
+    said = plain(view.isolation(alone[alone["relation"] == "unrelated"], "overlap"))
     assert "not related **10.0 %" in said and "No two of these tasks are of one family" in said
-    assert plain(words.isolation(alone, "iou")) == "No two regions were compared."
+    assert plain(view.isolation(alone, "iou")) == "No two regions were compared."
 
 
 GAIN = pd.DataFrame(
@@ -47,11 +47,11 @@ GAIN = pd.DataFrame(
 
 def test_transfer_counts_what_leaves_out_nought() -> None:
     kin = {("a", "b"): "related", ("b", "a"): "related", ("a", "c"): "unrelated"}
-    said = plain(words.transfer(GAIN, kin))
+    said = plain(view.transfer(GAIN, kin))
     assert "brings back **60.0 %** to **90.0 %** of the multi-task model's gain on its own task" in said
     assert "of 2 pairs of related tasks the region of one helps the other beyond chance in 1 and harms it in 0" in said
     assert "of 1 pair of unrelated tasks the region of one helps the other beyond chance in 0 and harms it in 1" in said
-    assert plain(words.transfer(GAIN.iloc[:0], kin)) == ""
+    assert plain(view.transfer(GAIN.iloc[:0], kin)) == ""
 
 
 def test_a_union_is_told_inside_and_outside() -> None:
@@ -59,11 +59,13 @@ def test_a_union_is_told_inside_and_outside() -> None:
         [("a", UNION_OF, 0.9, 0.8, 1.0), ("b", UNION_OF, 0.2, -0.1, 0.5), ("c", UNION_OF, 0.3, 0.1, 0.5)],
         columns=["task", "what", "value", "low", "high"],
     )
-    said = plain(words.union(rows, ("a", "b")))
+    said = plain(view.union_words(rows, ("a", "b")))
     assert "The union of a and b brings back **90 %** (80–100) on a and **20 %** (−10 to 50) on b" in said
     assert said.endswith("of tasks outside it, **30 %** (10–50) on c.")
     single = pd.concat([rows.assign(what=CHOSEN), rows[rows["task"] == "b"].assign(what=SINGLE)])
-    assert plain(words.union(single, ("a",))).startswith("The region of a brings back **90 %** (80–100) on a; of tasks")
+    assert plain(view.union_words(single, ("a",))).startswith(
+        "The region of a brings back **90 %** (80–100) on a; of tasks"
+    )
 
 
 def test_tasks_without_a_gain_are_named_once_and_never_given_a_number() -> None:
@@ -71,20 +73,20 @@ def test_tasks_without_a_gain_are_named_once_and_never_given_a_number() -> None:
         [("a", UNION_OF, 0.9, 0.8, 1.0), ("c", UNION_OF, 0.3, 0.1, 0.5)],
         columns=["task", "what", "value", "low", "high"],
     )
-    one = plain(words.union(rows, ("a", "b"), ("b",)))
+    one = plain(view.union_words(rows, ("a", "b"), ("b",)))
     assert one == (
         "The union of a and b brings back **90 %** (80–100) on a; of tasks outside it, **30 %** (10–50) on c. "
         "On b the multi-task model gains nothing."
     )
-    outside = plain(words.union(rows[1:], ("a", "b"), ("a", "b")))
+    outside = plain(view.union_words(rows[1:], ("a", "b"), ("a", "b")))
     assert outside.startswith("Of tasks outside it, the union of a and b brings back **30 %** (10–50) on c.")
-    none = plain(words.union(rows[:0], ("a", "b"), ("a", "b")))
+    none = plain(view.union_words(rows[:0], ("a", "b"), ("a", "b")))
     assert none.endswith("brings back, no share can be told. On a and b the multi-task model gains nothing.")
     assert "n/a" not in one + outside + none
 
 
 def test_that_no_task_has_a_gain_is_said() -> None:
-    assert words.without_gain((), False) == ""
-    assert "**No task has a gain**: on a and b the multi-task model does no better" in words.without_gain("ab", True)
-    some = words.without_gain(("a",), False)
+    assert view.without_gain((), False) == ""
+    assert "**No task has a gain**: on a and b the multi-task model does no better" in view.without_gain("ab", True)
+    some = view.without_gain(("a",), False)
     assert some.startswith("Left out of the gains") and some.endswith(": a.")

@@ -9,7 +9,6 @@ import pytest
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.ui import cache
-from skillviz.ui.cache import library
 from tests.runs.test_texts import run_of
 from tests.tiny import tiny_task
 
@@ -22,13 +21,13 @@ def run(tmp_path: Path) -> Run:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The splits that were read."""
     read: list[str] = []
-    original = library.example_texts
+    original = cache.example_texts
 
     def reading(run: Run, split: str):  # type: ignore[no-untyped-def]
         read.append(split)
         return original(run, split)
 
-    monkeypatch.setattr(library, "example_texts", reading)
+    monkeypatch.setattr(cache, "example_texts", reading)
     return read
 
 

@@ -10,7 +10,7 @@ import pytest
 from skillviz.runs.run import Run
 from skillviz.show.glossary import GLOSSARY
 from skillviz.tasks.demo_world import World, words
-from skillviz.ui.pages.tour import words as tour_words
+from skillviz.ui.pages.tour import steps as tour_words
 from skillviz.ui.pages.tour.lesson import Lesson
 from skillviz.ui.pages.tour.view import STEPS
 from tests.demo_world.miniature import skilled, skilled_runs
@@ -40,17 +40,20 @@ def test_there_are_seven_steps_at_most() -> None:
 
 def test_the_toy_is_called_a_toy(lesson: Lesson) -> None:
     world = World(seed=0, vocabulary=1190, parameters={"base": 972_198})
-    said = tour_words.toy(Lesson(lesson.run, world))
-    assert "A toy: 1.0 million parameters, 1,190 words, sentences" in said and "A toy: sentences" in tour_words.toy(
-        lesson
+    said = tour_words.toy_caption(Lesson(lesson.run, world))
+    assert (
+        "A toy: 1.0 million parameters, 1,190 words, sentences" in said
+        and "A toy: sentences" in tour_words.toy_caption(lesson)
     )
     assert f"{lesson.record.d:,}" in tour_words.larger_share(lesson) and "85 million" in tour_words.larger_share(lesson)
 
 
 def test_words_that_are_not_known_are_named() -> None:
-    assert tour_words.unknown([]) == ""
-    assert "“a\\*b”: the models read it as" in tour_words.unknown(["a*b"])
-    assert "“a”, “b” and 2 more" not in tour_words.unknown(["a", "b"]) and "read them" in tour_words.unknown(["a", "b"])
+    assert tour_words.unknown_words([]) == ""
+    assert "“a\\*b”: the models read it as" in tour_words.unknown_words(["a*b"])
+    assert "“a”, “b” and 2 more" not in tour_words.unknown_words(
+        ["a", "b"]
+    ) and "read them" in tour_words.unknown_words(["a", "b"])
 
 
 def test_a_tokenizer_that_cannot_be_read_knows_nothing(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from skillviz.show import text
 from skillviz.show.entries import Entry, first_choice, pair_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, controls, page, page_table
-from skillviz.ui.pages.compare import words
-from skillviz.ui.pages.compare.compared import FEWEST, MOST, Side, sides
+from skillviz.ui.pages.compare import view
+from skillviz.ui.pages.compare.comparison import FEWEST, MOST, Side, sides
 
 RUNS, BASELINE = "runs", "baseline"
 KEY = "compare.runs"
@@ -46,7 +46,7 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
     with left:
         _buttons(entries, by_id[_pinned(ids, entries)])
     if len(ids) < FEWEST:
-        st.info(words.too_few(len(ids)), icon=":material/compare_arrows:")
+        st.info(view.too_few(len(ids)), icon=":material/compare_arrows:")
         st.stop()
     with page.explained():
         found = sides([by_id[run_id] for run_id in ids], cache.runs(ids))
@@ -127,9 +127,9 @@ def _seed(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
     found = dict.fromkeys(resolved for name in wanted if (resolved := _resolved(name, by_id)))
     missing = [name for name in wanted if not _resolved(name, by_id)]
     if missing:
-        st.warning(words.unknown(missing), icon=":material/search_off:")
+        st.warning(view.unknown(missing), icon=":material/search_off:")
     if len(found) > MOST:
-        st.warning(words.too_many(len(found)))
+        st.warning(view.too_many(len(found)))
     st.session_state[KEY] = list(found)[:MOST]
 
 

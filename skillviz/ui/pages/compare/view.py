@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
 
-from skillviz.core.metrics import metric_heading
+from skillviz.core import formats
+from skillviz.core.metrics import metric_heading, metric_row
 from skillviz.core.region import Region
+from skillviz.runs.record import Estimate
 from skillviz.show import compare as exhibits
-from skillviz.show import measures, small_world
+from skillviz.show import measures, small_world, text
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
+from skillviz.show.sentences import metric_difference, verdict
 from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.compare import compared, paired, words
-from skillviz.ui.pages.compare.compared import Side
-from skillviz.ui.pages.compare.spec_differences import DIFFERS, spec_differences
+from skillviz.ui.pages.compare import comparison as compare_comparison
+from skillviz.ui.pages.compare.comparison import DIFFERS, MOST, Side, spec_differences, unlike
+
+SMALL_P = 0.001
 
 
 @dataclass(frozen=True)
@@ -28,33 +32,33 @@ class Comparison:
     sides: tuple[Side, ...]
     baseline: Side
     state: str
-    examples: dict[str, paired.Examples]
+    examples: dict[str, compare_comparison.Examples]
     differences: pd.DataFrame
     regions: dict[str, Region]
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that are compared, the task's own first."""
-        return compared.metrics_of(self.baseline)
+        return compare_comparison.metrics_of(self.baseline)
 
     @property
     def alike(self) -> tuple[Side, ...]:
         """The runs that were scored on the baseline's task and data, itself among them."""
-        return tuple(side for side in self.sides if not compared.unlike(side, self.baseline))
+        return tuple(side for side in self.sides if not compare_comparison.unlike(side, self.baseline))
 
 
 def comparison(sides: tuple[Side, ...], baseline: Side) -> Comparison:
     """Reads predictions and regions and takes the differences; explains and stops where a file cannot be read."""
     state = _state(sides)
     with page.explained():
-        examples = {s.key: paired.examples(s.run, cache.table(s.run, "predictions"), state) for s in sides}
+        examples = {s.key: compare_comparison.examples(s.run, cache.table(s.run, "predictions"), state) for s in sides}
         regions = {side.key: cache.region(side.run) for side in sides}
     own = dict(regions[baseline.key].shapes)
-    like = [side.key for side in sides if not compared.unlike(side, baseline)]
+    like = [side.key for side in sides if not compare_comparison.unlike(side, baseline)]
     task = baseline.record.task
     positive = 1 if task is None or task.positive is None else task.positive
-    differences = paired.differences(
-        {key: examples[key] for key in like}, baseline.key, compared.metrics_of(baseline), positive
+    differences = compare_comparison.differences(
+        {key: examples[key] for key in like}, baseline.key, compare_comparison.metrics_of(baseline), positive
     )
     fitting = {key: region for key, region in regions.items() if dict(region.shapes) == own}
     return Comparison(sides, baseline, state, examples, differences, fitting)
@@ -78,20 +82,20 @@ def who_is_who(found: Comparison) -> None:
         st.caption(toys)
     tested = {str(row["run"]): int(row["n"]) for row in found.differences.to_dict("records")}
     whole = len(found.examples[found.baseline.key].ids)
-    for sentence in words.limits(found.sides, found.baseline, tested, list(found.regions), whole):
+    for sentence in limits(found.sides, found.baseline, tested, list(found.regions), whole):
         st.info(sentence, icon=":material/info:")
 
 
 def summary(found: Comparison) -> str:
     """The page's sentence."""
     what = exhibits.STATES[found.state]
-    return words.summary(found.differences, found.baseline, found.metrics, what)
+    return summary_words(found.differences, found.baseline, found.metrics, what)
 
 
 def scores(found: Comparison) -> None:
     """Values beside differences, and McNemar's test."""
-    table = compared.values(found.sides, found.state, found.metrics)
-    marks = compared.styles(found.sides, [key for key in table["run"].unique() if key.startswith("tuned")])
+    table = compare_comparison.values(found.sides, found.state, found.metrics)
+    marks = compare_comparison.styles(found.sides, [key for key in table["run"].unique() if key.startswith("tuned")])
     left, right = st.columns(2)
     with left:
         show(exhibits.values(table, marks, found.metrics, found.state, theme()), found.baseline.run.id)
@@ -103,10 +107,10 @@ def _differences(found: Comparison) -> None:
     if found.differences.empty:
         st.info("There is no difference to show: no other run was scored on the baseline's examples.")
         return
-    marks = compared.styles(found.sides)
+    marks = compare_comparison.styles(found.sides)
     key = found.baseline.key
     show(exhibits.differences(found.differences, marks, key, found.metrics, theme()), found.baseline.run.id)
-    lines = words.mcnemar(found.differences, key)
+    lines = mcnemar(found.differences, key)
     if lines:
         with st.expander("McNemar's exact test of equal accuracy"):
             st.markdown("\n".join(f"- {line}" for line in lines), help=about("mcnemar"))
@@ -114,10 +118,14 @@ def _differences(found: Comparison) -> None:
 
 def curves(found: Comparison) -> None:
     """The curves of runs on the baseline's data, and everyone's reliability."""
-    record, split, marks = found.baseline.record, headline_split(found.baseline.record), compared.styles(found.sides)
+    record, split, marks = (
+        found.baseline.record,
+        headline_split(found.baseline.record),
+        compare_comparison.styles(found.sides),
+    )
     with page.explained():
         tables = {side.key: cache.table(side.run, "curve") for side in found.alike}
-    curve = compared.curves(found.alike, tables, split)
+    curve = compare_comparison.curves(found.alike, tables, split)
     offered = measures.offered(curve, record)
     metric = controls.select("metric", "Metric by size", offered, offered[0], shown=metric_heading, width=320)
     is_one_pair = len({side.entry.pair for side in found.alike}) == 1
@@ -126,17 +134,20 @@ def curves(found: Comparison) -> None:
     with left:
         show(exhibits.sizes(curve, marks, metric, levels, theme()), found.baseline.run.id)
     with right:
-        show(exhibits.reliability(paired.bins(found.examples), marks, found.state, theme()), found.baseline.run.id)
+        show(
+            exhibits.reliability(compare_comparison.bins(found.examples), marks, found.state, theme()),
+            found.baseline.run.id,
+        )
 
 
 def shared(found: Comparison) -> None:
     """How much the regions have in common, both ways."""
-    if len(found.regions) < compared.FEWEST:
+    if len(found.regions) < compare_comparison.FEWEST:
         st.info("No other region lies in a model of the baseline's parameters, so none can be laid over its region.")
         return
     for place, kind in zip(st.columns(2), ("iou", "overlap"), strict=True):
         with place:
-            show(exhibits.shared(compared.shares(found.regions, kind), kind, theme()), found.baseline.run.id)
+            show(exhibits.shared(compare_comparison.shares(found.regions, kind), kind, theme()), found.baseline.run.id)
 
 
 def _highlighted(value: object) -> str:
@@ -157,3 +168,98 @@ def specs(found: Comparison) -> None:
             f"≠ marks what differs from {found.baseline.key}, the baseline. Fields that are the same everywhere are "
             "left out; a default is named as one."
         )
+
+
+def summary_words(differences: pd.DataFrame, baseline: Side, metrics: Sequence[str], what: str) -> str:
+    """For the task's metric and ECE: who is better or worse than the baseline, and for whom nothing can be told."""
+    if differences.empty:
+        return f"No other run here was scored on the examples of **{text.plain(baseline.name)}**."
+    said = [_one(differences[differences["metric"] == metric], metric) for metric in metrics[:2]]
+    lines = [f"- {sentence}." for sentence in said if sentence]
+    return "\n".join([f"The {what}, against **{text.plain(baseline.name)}**:\n", *lines])
+
+
+def _one(rows: pd.DataFrame, metric: str) -> str:
+    """`In accuracy **B** is better, +1.2 points (95 %: 0.1–2.0); C and D cannot be told from it`."""
+    rows = rows.dropna(subset=["value"])
+    if rows.empty:
+        return ""
+    decided, open_ones = [], []
+    for row in rows.to_dict("records"):
+        found = Estimate(value=row["value"], low=row["low"], high=row["high"])
+        judged = verdict(metric, found)
+        if judged == "undecided":
+            open_ones.append(f"**{row['run']}**")
+        else:
+            decided.append(f"**{row['run']}** is {judged}, {metric_difference(metric, found)}")
+    parts = [*decided, *([f"{formats.listed(open_ones, len(open_ones))} cannot be told from it"] if open_ones else [])]
+    return f"In {metric_row(metric).title} {'; '.join(parts)}"
+
+
+def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:
+    """One line a run: McNemar's exact test of equal accuracy, and the examples that decide it."""
+    rows = differences[(differences["metric"] == "accuracy") & differences["p"].notna()]
+    return [
+        f"**{row['run']}**: p {_p(row['p'])}; of {formats.counted(int(row['n']), 'example')}, "
+        f"{int(row['only_run_right'])} only {row['run']} gets right, "
+        f"{int(row['only_baseline_right'])} only {baseline}."
+        for row in rows.to_dict("records")
+    ]
+
+
+def _p(value: float) -> str:
+    return f"below {SMALL_P}" if value < SMALL_P else f"= {value:.3f}"
+
+
+def limits(
+    found: Sequence[Side], baseline: Side, tested: Mapping[str, int], fitting: Sequence[str], n: int
+) -> list[str]:
+    """One sentence for each thing that cannot be compared, and why.
+
+    `tested` are the examples shared with the baseline's `n` by run, `fitting` the runs whose regions can be laid over
+    the baseline's.
+    """
+    said = []
+    for side in found:
+        if side.key == baseline.key:
+            continue
+        reason = unlike(side, baseline)
+        if reason:
+            said.append(
+                f"**{side.key}** has values of its own but no difference from {baseline.key}, and no curve beside it: "
+                f"{text.plain(reason)}."
+            )
+        elif not tested.get(side.key):
+            said.append(f"**{side.key}** has no difference from {baseline.key}: they were scored on no common example.")
+        elif tested[side.key] < n:
+            shared = f"{formats.count(tested[side.key])} of {baseline.key}'s {formats.counted(n, 'example')}"
+            said.append(f"**{side.key}** is compared on the {shared} that it was scored on too.")
+        if side.key not in fitting:
+            said.append(
+                f"**{side.key}**'s region cannot be laid over {baseline.key}'s: the models' parameters differ "
+                f"({formats.count(side.entry.d)} and {formats.count(baseline.entry.d)} graftable entries)."
+            )
+    return said
+
+
+def unknown(names: Sequence[str]) -> str:
+    """That the address names runs that are not here."""
+    told = ", ".join(text.plain(name) for name in names)
+    return (
+        f"This address names {formats.counted(len(names), 'run')} that cannot be found here: {told}. "
+        "Deleted, or kept in another folder of runs (`SKILLVIZ_RUNS`); the others are shown."
+    )
+
+
+def too_many(count: int) -> str:
+    """That more runs were asked for than can be told apart."""
+    return f"This address names {count} runs; the first {MOST} are shown, as more cannot be told apart."
+
+
+def too_few(count: int) -> str:
+    """What to do with fewer than two runs."""
+    have = "One run is chosen" if count else "No run is chosen"
+    return (
+        f"{have}. A comparison needs two to {MOST}: choose more above, or press one of the two buttons. The first "
+        "takes every localizer of a pair at one region size, the second every seed of one localizer."
+    )

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from skillviz.core.metrics import metric_heading
+from skillviz.core import formats
+from skillviz.core.metrics import metric_heading, metric_row
+from skillviz.plots.continual import order_of
+from skillviz.runs.record import Estimate
 from skillviz.show import continual as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
+from skillviz.show.sentences import metric_difference, metric_value, verdict
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import cache, controls, page, study_words, task_titles
+from skillviz.ui import cache, controls, page, study_words
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.continual import words
 
 EXPERIMENTS = ("table4",)
 TABLES = ("stages", "scores", "differences", "note")
+NAMES = {"naive": "naive training", "grafting": "training within regions"}
+METHODS = {"naive": "continual_naive", "grafting": "continual_graft"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ def metric_of(found: Found) -> str:
 
 def summary(found: Found, metric: str) -> str:
     """The page's sentence."""
-    return words.summary(found.stages, found.differences, metric)
+    return summary_words(found.stages, found.differences, metric)
 
 
 def stages(found: Found, metric: str) -> None:
@@ -61,7 +67,7 @@ def stages(found: Found, metric: str) -> None:
     rows = found.scores[(found.scores["method"] == "pretrained") & (found.scores["metric"] == metric)]
     start = {str(row["task"]): float(row["mean"]) for row in rows.to_dict("records")}
     show(exhibits.stages(found.stages, metric, start, theme()), found.study.name)
-    if said := task_titles.told(found.stages["task"]):
+    if said := study_words.task_titles(found.stages["task"]):
         with st.expander("What the tasks are"):
             st.markdown(said)
 
@@ -71,3 +77,76 @@ def notes(found: Found) -> None:
     if len(found.note):
         with st.expander("What this study says of itself"):
             st.markdown("\n".join(f"- {text.with_code(note)}" for note in found.note["text"]))
+
+
+def summary_words(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str:
+    """One line a mode: what later training did to the earlier tasks, then the distance to a model a task."""
+    rows = stages[stages["metric"] == metric]
+    order = order_of(rows)
+    if len(order) < 2:
+        return "Fewer than two stages are finished: nothing can have been forgotten yet."
+    lines = [_mode(rows, differences, metric, mode, order) for mode in NAMES if (rows["mode"] == mode).any()]
+    head = f"After {len(order)} tasks, in {metric_row(metric).title}; changes are since a task was learned:\n"
+    return "\n".join([head, *lines])
+
+
+def _mode(rows: pd.DataFrame, differences: pd.DataFrame, metric: str, mode: str, order: list[str]) -> str:
+    """`- **Naive training** lost 5.2 points on qnli (95 %: ...) ...`."""
+    own = rows[rows["mode"] == mode]
+    last = int(own["stage"].max())
+    ends = own[own["stage"] == last].set_index("task")
+    earlier = [task for task in order[: last - 1] if task in ends.index]
+    said = [_change(task, ends.loc[task], metric) for task in earlier]
+    name = NAMES[mode]
+    line = f"- **{name[:1].upper()}{name[1:]}**: {'; '.join(said)}"
+    rivals = _against(differences, metric, METHODS[mode])
+    return f"{line}. {rivals}" if rivals else f"{line}."
+
+
+def _change(task: str, row: Any, metric: str) -> str:
+    """What training after a task's own stage did to it."""
+    name, change, low, high = text.plain(task), row["change"], row["change_low"], row["change_high"]
+    if formats.missing(change):
+        return f"{name} ends at {metric_value(metric, row['value'])}"
+    if change == low == high == 0:
+        return f"{name} is answered as before, example by example"
+    interval = f"{_points(metric, change)} (95{formats.SPACE}%: {_ends(metric, low, high)})"
+    if low <= 0 <= high:
+        return f"{name} changed by {interval}, which may be none"
+    if metric_row(metric).better == "lower":
+        return f"{name} {'**rose**' if change > 0 else '**fell**'} by {interval}"
+    return f"{name} **{'lost' if change < 0 else 'gained'}** {_size(change, low, high)}"
+
+
+def _against(differences: pd.DataFrame, metric: str, method: str) -> str:
+    """On which tasks it ends worse or better than a model of that task alone, and on which that stays open."""
+    rows = differences[(differences["a"] == method) & (differences["b"] == "independent")]
+    rows = rows[rows["metric"] == metric].drop_duplicates("task")
+    judged: dict[str, list[str]] = {"worse": [], "better": [], "undecided": []}
+    for row in rows.to_dict("records"):
+        found = Estimate(value=row["value"], low=formats.known(row["low"]), high=formats.known(row["high"]))
+        judged[verdict(metric, found)].append(f"{text.plain(row['task'])} ({_told(metric, found)})")
+    said = [f"**{word}** on {formats.listed(judged[word], 20)}" for word in ("worse", "better") if judged[word]]
+    if judged["undecided"]:
+        said.append(f"no difference is shown on {formats.listed(judged['undecided'], 20)}")
+    return f"Beside a model trained on one task alone: {'; '.join(said)}." if said else ""
+
+
+def _told(metric: str, found: Estimate) -> str:
+    """`−21.6 points, 95 %: −24.1 to −19.2`."""
+    return metric_difference(metric, found).replace(" (", ", ", 1).removesuffix(")")
+
+
+def _points(metric: str, value: float) -> str:
+    return formats.number(value, 3) if metric == "nll" else formats.points(value)
+
+
+def _size(change: float, low: float, high: float) -> str:
+    """`16.0 points (95 %: 14.0–18.0)`: how much, whichever way."""
+    small, large = sorted((abs(low), abs(high)))
+    value = formats.points(abs(change)).removeprefix("+")
+    return f"{value} (95{formats.SPACE}%: {formats.percent_interval(small, large)})"
+
+
+def _ends(metric: str, low: float, high: float) -> str:
+    return formats.interval(low, high) if metric == "nll" else formats.percent_interval(low, high)

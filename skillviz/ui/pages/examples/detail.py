@@ -1,34 +1,50 @@
-"""The examples page from near: one stored example or a typed sentence, what the models say, and why."""
+"""One example in detail: a stored one or a typed sentence, what the models say to it, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.scores import probabilities
 from skillviz.errors import SkillvizError
+from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
+from skillviz.show import attribution as attribution_exhibits
+from skillviz.show import attributions, text
 from skillviz.show import example_table as examples
-from skillviz.show import examples as exhibits
-from skillviz.show import text
+from skillviz.show import examples as examples_exhibits
+from skillviz.show.attributions import Answer
+from skillviz.show.glossary import about
 from skillviz.tasks.task import Task
 from skillviz.ui import controls, live
+from skillviz.ui.cards import STATES
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.examples.explanation import explanation
-from skillviz.ui.pages.examples.view import Found
-from skillviz.ui.pages.overview.cards import STATES
+from skillviz.ui.pages.examples.view import RunExamples
 
 LOOKS = {"example": "the chosen example", "typed": "a sentence of my own"}
 MOST = 2000  # characters of a typed text; the models' own limit is in tokens, and shorter
 
 Text = str | list[str]
+TOKENS, LAYERS = "integrated-gradients", "layer-conductance"
+METHODS = {TOKENS: "tokens", LAYERS: "layers"}
+BASELINES = {"pad": "padding", "mask": "the mask token", "zero": "zeros"}
+PREDICTED = -1
+STEPS, USUAL_STEPS = (20, 50, 100, 200), 50
+READOUTS = {
+    "prompt": "The sentence stands in the task's template, whose words have their part too; the answer is read at the "
+    "mask, which is the same in the baseline.",
+    "causal": "The sentence stands in the task's template, whose words have their part too. A class's score is the "
+    "likelihood of its answer behind that prompt. A causal model has no mask token, so that baseline is not offered.",
+}
 
 
-def near(run: Run, found: Found, example: str | None) -> None:
+def look_closer(run: Run, found: RunExamples, example: str | None) -> None:
     """The predictions and the explanation of one example: the chosen one, or one that is typed."""
     st.markdown("## Look closer")
     look = controls.segments("look", "At", tuple(LOOKS), "example", shown=LOOKS.get)
@@ -40,18 +56,18 @@ def near(run: Run, found: Found, example: str | None) -> None:
         _stored(run, found, example)
 
 
-def _stored(run: Run, found: Found, example: str) -> None:
+def _stored(run: Run, found: RunExamples, example: str) -> None:
     """An example of the run: its stored predictions at once, its explanation where its text is at hand."""
     row = found.table[found.table["example_id"] == example].iloc[0]
     texts = [row[name] for name in ("text_a", "text_b") if name in row]
     shares = {state: probabilities(z[None])[0] for state, z in found.logits_of(run, example).items()}
-    exhibit = exhibits.probabilities(shares, run.labels, int(row["label"]), theme())
+    exhibit = examples_exhibits.probabilities(shares, run.labels, int(row["label"]), theme())
     left, right = st.columns([2, 3])
     with left:
         st.markdown(f"**{text.plain(example)}** · true class **{text.plain(row['true'])}**")
         for words in texts:
             st.markdown(f"> {text.plain(words) or '(no text)'}")
-        _said(shares, run.labels, int(row["label"]))
+        _show_predictions(shares, run.labels, int(row["label"]))
         wanted = bool(texts) and controls.switch("explain", "Explain it: ask the models what counts", False)
         if not texts:
             st.info(
@@ -84,9 +100,9 @@ def _typed(run: Run) -> None:
     shares = {state: probabilities(told["logits"][state])[0] for state in examples.STATES}
     left, right = st.columns([2, 3])
     with left:
-        _said(shares, told["labels"], None)
+        _show_predictions(shares, told["labels"], None)
     with right:
-        show(exhibits.probabilities(shares, told["labels"], None, theme()), run.id)
+        show(examples_exhibits.probabilities(shares, told["labels"], None, theme()), run.id)
     explanation(run, _as_text(texts))
 
 
@@ -110,7 +126,7 @@ def _as_text(texts: Sequence[str]) -> Text:
     return texts[0] if len(texts) == 1 else list(texts)
 
 
-def _said(shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None) -> None:
+def _show_predictions(shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None) -> None:
     """What each model predicts, and how sure it is."""
     with st.container(horizontal=True):
         for state, values in shares.items():
@@ -126,3 +142,132 @@ def _right(said: int, true: int | None) -> str:
     if true is None:
         return ""
     return " (right)" if said == true else " (wrong)"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the reader asks the models: how, against which baseline, about which class (None: what fine-tuned says)."""
+
+    method: str
+    baseline: str
+    target: int | None
+    steps: int
+
+
+def explanation(run: Run, sentence: str | list[str]) -> None:
+    """What the tokens or the layers add to a class in each model, and whether that adds up."""
+    asked = _controls(run)
+    if note := READOUTS.get(run.record.readout or ""):
+        st.caption(note)
+    if asked is None:
+        return
+    answer = live.ask(
+        run, "attribute", topic="attribute", text=sentence, states=list(examples.STATES), method=asked.method,
+        baseline=asked.baseline, target=asked.target, steps=asked.steps,
+    )  # fmt: skip
+    if answer is None:
+        return
+    left, right = st.columns([2, 3])
+    with left:
+        _completeness(answer, asked)
+    with right:
+        _tokens(run, answer) if asked.method == TOKENS else _parts(run, answer)
+    if asked.method == LAYERS:
+        _layers(run, answer)
+
+
+def _controls(run: Run) -> Asked | None:
+    """The choices in one row; None where the chosen method cannot be had, which is then said."""
+    places = st.columns([2, 2, 3, 2], vertical_alignment="bottom")
+    with places[0]:
+        method = controls.segments(
+            "method", "Explain by", tuple(METHODS), TOKENS, shown=METHODS.get, help=about("attribution", "conductance")
+        )
+    is_causal = run.record.readout == "causal"
+    offered = [name for name in BASELINES if not (is_causal and name == "mask")]
+    with places[1]:
+        baseline = controls.select(
+            "baseline", "Against", offered, "zero" if is_causal else "pad", shown=BASELINES.get, help=about("baseline")
+        )
+    with places[2]:
+        target = controls.select(
+            "target", "For the class", (PREDICTED, *range(len(run.labels))), PREDICTED,
+            shown=lambda c: "that fine-tuned predicts" if c == PREDICTED else run.labels[c],
+            written=lambda c: "predicted" if c == PREDICTED else str(c), help=about("logodds"),
+        )  # fmt: skip
+    with places[3]:
+        steps = controls.select("steps", "Steps", STEPS, USUAL_STEPS, help=about("completeness"))
+    if method == LAYERS and _has_no_blocks(run):
+        st.info(
+            "Layer conductance is not applicable here: this architecture is not in skillviz's table of families, and "
+            "no blocks can be told apart in it. Explain by tokens instead.",
+            icon=":material/layers_clear:",
+        )
+        return None
+    return Asked(method, baseline, None if target == PREDICTED else target, steps)
+
+
+def _has_no_blocks(run: Run) -> bool:
+    return run.record.architecture is not None and run.record.architecture.layers == 0
+
+
+def _tokens(run: Run, answer: Answer) -> None:
+    st.markdown(attributions.tokens_words(attributions.token_rows(answer), answer["label"]))
+    show(attribution_exhibits.tokens(answer, theme()), run.id)
+
+
+def _parts(run: Run, answer: Answer) -> None:
+    rows = attributions.part_rows(answer)
+    if rows.empty:
+        st.info(
+            "Attention and MLP cannot be told apart in this architecture, which is not in skillviz's table of "
+            "families: only where the evidence lies after each block is shown.",
+            icon=":material/layers:",
+        )
+        return
+    st.markdown(attributions.parts_words(rows, answer["label"]))
+    show(attribution_exhibits.parts(answer, theme()), run.id)
+
+
+def _layers(run: Run, answer: Answer) -> None:
+    state = controls.segments(
+        "of", "Where the evidence lies in", examples.STATES, "grafted", shown=lambda s: state_style(s).title
+    )
+    show(attribution_exhibits.layers(answer, state, theme()), run.id)
+
+
+def _completeness(answer: Answer, asked: Asked) -> None:
+    """How much of the change the values explain, and a warning where they do not."""
+    found = attributions.completeness(answer)
+    with st.container(border=True):
+        st.markdown("### Does it add up?", help=about("completeness"))
+        st.markdown(attributions.completeness_words(found))
+        large = attributions.large_gaps(found)
+        if large:
+            names = formats.listed([state_style(state).title for state in large], most=3)
+            more = "More steps" if asked.steps < STEPS[-1] else "Another baseline"
+            st.warning(
+                f"The gap is large for {names}: single values there may be off by as much. {more} may make it smaller.",
+                icon=":material/difference:",
+            )
+        st.dataframe(_shown(found), hide_index=True, column_config=COLUMNS, alt="Completeness by model, in nats")
+        st.caption("All in nats. The gap is what the numerical integral misses of the change.")
+
+
+COLUMNS = {
+    **{name: st.column_config.NumberColumn(format="%.3f") for name in ("sentence", "baseline", "change", "gap")},
+    "gap, %": st.column_config.NumberColumn(format="%.1f"),
+}
+
+
+def _shown(found: pd.DataFrame) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "model": [state_style(state).title for state in found["state"]],
+            "sentence": found["score"],
+            "baseline": found["reference"],
+            "change": found["change"],
+            "gap": found["gap"].round(4) + 0.0,  # no minus before a zero
+            "gap, %": 100 * found["share"],
+        }
+    )

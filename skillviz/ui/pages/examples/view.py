@@ -1,32 +1,49 @@
-"""The examples page's upper half: the examples of the run, their texts where these are at hand, and the filters."""
+"""The examples page: filters, scatter and table that select together, and the models class by class."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
+from skillviz.core.confusion import class_results, confusion
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
 from skillviz.show import example_area as area
 from skillviz.show import example_table as examples
 from skillviz.show import example_words as examples_words
+from skillviz.show import example_words as words
+from skillviz.show import examples as exhibits
 from skillviz.show import measures, text
 from skillviz.show.entries import headline_split
-from skillviz.show.example_table import Filters
+from skillviz.show.example_table import STATES, Filters
+from skillviz.show.glossary import about
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, controls, page
+from skillviz.ui import address, cache, controls, exports, page
+from skillviz.ui.chart import below, selectable, show, theme
 
 EVERY = "every class"
 MOST_SEARCHED = 80  # characters of the words looked for
+EXAMPLE, TABLE, SCATTER, MEASURE = "example", "examples.table", "chart.scatter", "measure"
+BY_ROW = "examples.by_row"  # the example that was chosen by its row
+MARKS = {"example": "an example", "area": "an area"}
+MOST_LISTED = 2000
+HEIGHT, IN_SIGHT = 560, 14  # pixels, and the rows that these show
+CLICK = {
+    "example": "Click a mark to look closer at that example, or choose it in the table or the box.",
+    "area": "Drag over the figure: the table then holds the examples inside.",
+}
+WIDE = 8  # classes from which on a matrix needs the page's whole width
 
 
 @dataclass(frozen=True)
-class Found:
+class RunExamples:
     """The run's examples of one split: the table of `examples.scored`, with texts where these are at hand."""
 
     split: str
@@ -44,19 +61,19 @@ class Found:
         return {state: z[0] for state, z in found.items()}
 
 
-def found(run: Run) -> Found:
+def run_examples(run: Run) -> RunExamples:
     """The examples with what each model says to them; says where their texts are missing."""
     predictions, split = page.table(run, "predictions"), headline_split(run.record)
-    return Found(split, examples.scored(predictions, run.record, split), predictions)
+    return RunExamples(split, examples.scored(predictions, run.record, split), predictions)
 
 
-def sentence(run: Run, shown: Found) -> str:
+def sentence(run: Run, shown: RunExamples) -> str:
     """How often graft and fine-tuned model disagree, and who is right there."""
     logits, labels = shown.logits(run, ("grafted", "finetuned"))
     return examples_words.disagreement(logits["grafted"], logits["finetuned"], labels, shown.split)
 
 
-def with_texts(run: Run, without: Found) -> Found:
+def with_texts(run: Run, without: RunExamples) -> RunExamples:
     """The examples with their texts; as they were, and a sentence on what would bring the texts, where it cannot be."""
     try:
         if isinstance(task_of(run).data, Hub) and not controls.switch(
@@ -72,10 +89,10 @@ def with_texts(run: Run, without: Found) -> Found:
             icon=":material/notes:",
         )
         return without
-    return Found(without.split, examples.with_texts(without.table, texts), without.predictions)
+    return RunExamples(without.split, examples.with_texts(without.table, texts), without.predictions)
 
 
-def filters(run: Run, shown: Found) -> Filters:
+def filters(run: Run, shown: RunExamples) -> Filters:
     """Draws the filters in one row and returns what they say."""
     table, can_read = shown.table, examples.has_texts(shown.table)
     places = st.columns([3, 2, 3, 3, 3] if can_read else [3, 2, 3], vertical_alignment="bottom")
@@ -116,3 +133,152 @@ def _length(table: pd.DataFrame) -> tuple[int, int] | None:
     """The lengths that are shown, None where all texts are equally long."""
     low, high = int(table["length"].min()), int(table["length"].max())
     return controls.span("length", "Length in words", low, high) if low < high else None
+
+
+def linked(run: Run, shown: RunExamples, wanted: Filters) -> str | None:
+    """Box, scatter and table of the examples that pass; returns the one chosen in any of them, None of none."""
+    kept = examples.passing(shown.table, wanted)
+    listed = examples.ordered(shown.table[kept], wanted.sort)
+    left, right = st.columns([2, 3], vertical_alignment="center")
+    with left:
+        _passing(len(listed), len(shown.table), wanted)
+    with right:
+        chosen = _box(listed) if len(listed) else None
+    left, right = st.columns([2, 3])
+    with left.container(border=True, height="stretch"):
+        _scatter(run, shown.table, kept, chosen, wanted.area)
+    with right.container(border=True, height="stretch"):
+        _table(listed, chosen, run.id)
+    return chosen
+
+
+def _passing(count: int, n: int, wanted: Filters) -> None:
+    """How many pass, and the way out of a marked area."""
+    st.markdown(examples_words.passing(count, n, wanted.area.words() if wanted.area else ""))
+    if wanted.area is not None:
+        st.button("Show what lies outside too", icon=":material/close:", on_click=address.forget, args=(area.AREA,))
+
+
+def _box(listed: pd.DataFrame) -> str:
+    """The box that chooses an example; it offers the first ones, and the one that is chosen already."""
+    ids = listed["example_id"].tolist()
+    options, asked = ids[:MOST_LISTED], st.session_state.get(f"control.{EXAMPLE}") or address.current(EXAMPLE)
+    if asked in ids and asked not in options:
+        options.append(asked)
+    texts = dict(zip(ids, examples.whole_text(listed), strict=True)) if examples.has_texts(listed) else {}
+    return controls.select(EXAMPLE, "Look closer at", options, options[0], shown=lambda i: _one_line(i, texts))
+
+
+def _one_line(example: str, texts: dict[str, str]) -> str:
+    return f"{example}: {examples.brief(texts[example])}" if example in texts else example
+
+
+def _scatter(run: Run, table: pd.DataFrame, kept: pd.Series, chosen: str | None, marked: area.Area | None) -> None:
+    st.markdown("### Fine-tuned against grafted", help=about("confidence", "margin"))
+    with st.container(horizontal=True):
+        measure = controls.segments(MEASURE, "By", tuple(exhibits.MEASURES), "confidence", shown=exhibits.BRIEF.get)
+        marks = controls.segments("marks", "The mouse marks", tuple(MARKS), "example", shown=MARKS.get)
+    exhibit = exhibits.scatter(examples.points(table, kept, measure), measure, chosen, theme(), marked, marks == "area")
+    selectable(
+        exhibit.figure, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
+        on_select=_pointed if marks == "example" else partial(_dragged, measure),
+        by="points" if marks == "example" else "box",
+    )  # fmt: skip
+    below(
+        exhibit.figure,
+        name=exhibit.name,
+        title=exhibit.title,
+        reads=f"{exhibit.reads} {CLICK[marks]}",
+        table=exhibit.table,
+        run_id=run.id,
+    )
+
+
+def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
+    """The examples one under the other; the chosen one's row is marked, and marking a row chooses its example."""
+    st.markdown("### The examples one by one")
+    listed, is_moved = _chosen_in_sight(listed, chosen)
+    ids = listed["example_id"].head(MOST_LISTED).tolist()
+    rows = [ids.index(chosen)] if chosen in ids else []
+    st.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+    every = examples.listing(listed)
+    shown = every.head(MOST_LISTED)
+    percents = shown.select_dtypes("float64").columns.tolist()
+    st.dataframe(
+        shown,
+        key=TABLE,
+        height=HEIGHT,
+        hide_index=True,
+        column_config={name: st.column_config.NumberColumn(format="%.1f") for name in percents},
+        on_select=partial(_mark_area, ids),
+        selection_mode="single-row",
+        alt="The examples with the true class, what each model says, and its probability of the true class",
+    )
+    more = " The chosen example stands first." if is_moved else ""
+    more += "" if len(ids) == len(listed) else f" The first {formats.count(len(ids))} are listed; filter to see others."
+    st.caption(
+        f"Probabilities of the true class in percent, their difference in points. Mark a row to look closer.{more}"
+    )
+    st.download_button(
+        f"All {formats.counted(len(every), 'row')} (CSV)",
+        partial(exports.csv, every),
+        f"{exports.file_name(run_id, 'examples')}.csv",
+        "text/csv",
+        on_click="ignore",
+        icon=":material/download:",
+    )
+
+
+def _chosen_in_sight(listed: pd.DataFrame, chosen: str | None) -> tuple[pd.DataFrame, bool]:
+    """The rows with the chosen one on top, where it was chosen elsewhere and would be out of sight; whether it was."""
+    is_chosen = listed["example_id"] == chosen
+    if chosen == st.session_state.get(BY_ROW) or not is_chosen.iloc[IN_SIGHT:].any():
+        return listed, False
+    return pd.concat([listed[is_chosen], listed[~is_chosen]]), True
+
+
+def _pointed() -> None:
+    """Takes a click in the scatter over into the box."""
+    points = st.session_state[SCATTER]["selection"]["points"]
+    if points:
+        controls.assign(EXAMPLE, points[0]["customdata"])
+
+
+def _dragged(measure: str) -> None:
+    """Keeps the area over which the mouse was dragged; the examples inside it stay in the table."""
+    boxes = st.session_state[SCATTER]["selection"]["box"]
+    found = area.of_box(boxes[0], measure) if boxes else None
+    if found is not None:
+        address.keep(area.AREA, found.written())
+
+
+def _mark_area(ids: list[str]) -> None:
+    """Takes the marked row over into the box."""
+    rows = st.session_state[TABLE]["selection"]["rows"]
+    if rows:
+        st.session_state[BY_ROW] = ids[rows[0]]
+        controls.assign(EXAMPLE, ids[rows[0]])
+
+
+def by_class(run: Run, found: RunExamples) -> None:
+    """Confusion matrices of the models, then precision, recall or F1 of every class."""
+    st.markdown("## Class by class", help=about("confusion", "precision", "recall"))
+    more = controls.switch("complement", "Show the complement too", False, help=about("complement"))
+    states = (*STATES, "complement") if more else STATES
+    logits, labels = found.logits(run, states)
+    resamples = exhibits.resamples(len(labels))
+    results = class_results(logits, labels, resamples)
+    st.markdown(words.classes(results, run.labels))
+    for place, (state, z) in zip(_places(len(states), len(run.labels)), logits.items(), strict=True):
+        with place:
+            show(exhibits.confusion(confusion(z, labels), run.labels, state, theme()), run.id)
+    metric = controls.segments("result", "Of every class", tuple(exhibits.RESULTS), "f1", shown=exhibits.RESULTS.get)
+    show(exhibits.by_class(results, run.labels, metric, resamples, theme()), run.id)
+
+
+def _places(states: int, classes: int) -> list[DeltaGenerator]:
+    """A place for each matrix: side by side, or two a row where there are many classes."""
+    if classes <= WIDE and states <= 3:
+        return list(st.columns(states))
+    rows = [st.columns(2) for _ in range(0, states, 2)]
+    return [place for row in rows for place in row][:states]

@@ -17,7 +17,7 @@ from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, form
 from skillviz.ui.pages.launch import words as launch_words
-from skillviz.ui.pages.launch.choices import Choices
+from skillviz.ui.pages.launch.models import Choices
 
 SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
 SMALL = "3%"  # in the demo world's small models a region needs a larger share

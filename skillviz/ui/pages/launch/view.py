@@ -19,7 +19,7 @@ from skillviz.show import text
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, terminal
 from skillviz.ui.pages.launch import words
-from skillviz.ui.pages.launch.choices import Choices
+from skillviz.ui.pages.launch.models import Choices
 
 STARTED = "jobs"  # in the address: what was started here
 READ = "new.read"  # in the session: tasks of the hub whose data were asked for

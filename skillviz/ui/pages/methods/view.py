@@ -15,7 +15,7 @@ from skillviz.show.glossary import about
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.paper.verdicts import main_share
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import cache, controls, page, study_choice, study_words, task_titles
+from skillviz.ui import cache, controls, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.methods import tables as method_tables
 from skillviz.ui.pages.methods import words
@@ -103,7 +103,9 @@ def on_other_data(found: Found) -> None:
         st.info(words.no_transfer(found.asked.task, is_whole))
         st.code(command, language="bash", wrap_lines=True)
         return
-    task = controls.select("other", "Scored on", tasks, tasks[0], width=260, help=task_titles.told(tasks) or None)
+    task = controls.select(
+        "other", "Scored on", tasks, tasks[0], width=260, help=study_words.task_titles(tasks) or None
+    )
     left, right = st.columns(2)
     with left:
         _by_touched(found, task, found.metric, "other")
@@ -137,7 +139,7 @@ def choose_base(bases: Sequence[str]) -> str:
 
 def _asked(scores: pd.DataFrame) -> Asked:
     tasks = list(dict.fromkeys(scores["id_task"]))
-    said = task_titles.told(tasks)
+    said = study_words.task_titles(tasks)
     help = f"The task that the models were tuned on.\n\n{said}"
     task = controls.select("task", "Task", tasks, tasks[0], width=260, help=help)
     own = scores[scores["id_task"] == task]

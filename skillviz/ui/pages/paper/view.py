@@ -18,7 +18,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
 from skillviz.studies.paper.published_values import TABLES, numbers, slips
 from skillviz.studies.paper.verdicts import Verdict, main_share
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import cache, controls, exports, page, study_choice, study_links, study_words
+from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.methods import tables as method_tables
 from skillviz.ui.pages.methods import view
@@ -87,7 +87,7 @@ def study(found: Found) -> None:
         st.caption(study_words.caption(found.study))
         if study_words.is_demo(found.study):
             st.caption(study_words.caution())
-        study_links.links(found.study, "paper")
+        study_choice.links(found.study, "paper")
     elif found.experiment is None:
         st.info(f"There is no experiment of this here. {words.WITHOUT[found.name][1]}")
     else:

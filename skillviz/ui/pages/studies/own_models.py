@@ -12,7 +12,7 @@ from skillviz.show.glossary import about
 from skillviz.studies.paper.scales import SCALES, Scale
 from skillviz.studies.spec import ExperimentRequest
 from skillviz.ui import address, controls, form
-from skillviz.ui.pages.launch import model_boxes
+from skillviz.ui.pages.launch import models
 from skillviz.ui.pages.launch import words as launch_words
 from skillviz.ui.pages.studies import study_file
 
@@ -42,13 +42,13 @@ def request(name: str, scale: str) -> ExperimentRequest:
     with st.expander(TITLE, expanded=_is_set()):
         left, right = st.columns(2)
         with left:
-            base = model_boxes.base(BASE, "Base model", placeholder=f"{usual.base}, or choose or type")
+            base = models.base_box(BASE, "Base model", placeholder=f"{usual.base}, or choose or type")
             tasks = form.several(TASKS, "Tasks", usual.every(), (), help=TASKS_HELP,
                                  placeholder="the experiment's, or choose or type")  # fmt: skip
             also = form.several(ALSO, "Scored on too", _others(usual), (), help=ALSO_HELP)
         with right:
             readout = _readout(usual)
-            finetuned = model_boxes.finetuned(FINETUNED, "Fine-tuned model, of one task", base, help=_FINETUNED_HELP,
+            finetuned = models.finetuned_box(FINETUNED, "Fine-tuned model, of one task", base, help=_FINETUNED_HELP,
                                               placeholder="the experiment's own")  # fmt: skip
             seeds = form.number(SEEDS, "Fine-tuning seeds", None, high=MOST_SEEDS, placeholder="1", help=_SEEDS_HELP)
         for text in (base, finetuned, *tasks, *also):
@@ -90,6 +90,6 @@ def _readout(own: Scale) -> str | None:
 def _refuse_absent(sources: Sequence[str]) -> None:
     """A model of the hub is fetched only when asked for."""
     for source in sources:
-        if why := model_boxes.absent(source):
-            model_boxes.fetch_button(source)
+        if why := models.absent_models(source):
+            models.fetch_button(source)
             raise ModelNotFound(why)

@@ -17,7 +17,6 @@ from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
 from skillviz.ui import cache, controls, study_choice, terminal
-from skillviz.ui.cache import checked
 from skillviz.ui.pages.studies import own_models, running, study_file, words
 
 SOURCES = {"experiment": "An experiment of the paper", "file": "A study file of my own"}
@@ -58,7 +57,7 @@ def _experiment() -> tuple[StudySpec, str]:
     refuse_absent(chosen, study)
     if request != ExperimentRequest(name, scale):
         with st.spinner("Looking at the models and tasks."):
-            checked.refuse(study, cache.own_store())
+            cache.refuse_study(study, cache.own_store())
         st.caption(f"The study will be kept as `{study.name}`.")
     return study, request.command()
 
@@ -126,7 +125,7 @@ def _start(study: StudySpec, workers: int) -> None:
     """A process of its own, which goes on without this page."""
     try:
         with st.spinner("Starting."):
-            checked.refuse(study, cache.own_store())  # so that one that cannot be made leaves no file
+            cache.refuse_study(study, cache.own_store())  # so that one that cannot be made leaves no file
             path = write_study(study, cache.own_store())
             running.start(path, workers)
     except SkillvizError as error:

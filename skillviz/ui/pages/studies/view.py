@@ -18,7 +18,7 @@ from skillviz.show.glossary import about
 from skillviz.studies.paper.experiments import verdicts
 from skillviz.studies.store import StudyFolder
 from skillviz.studies.tables import TABLES
-from skillviz.ui import cache, controls, exports, page, study_choice, study_links, study_words, task_titles
+from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.methods.tables import every_point, own_metric
 from skillviz.ui.pages.paper import words as paper_words
@@ -98,7 +98,7 @@ def _verdicts(study: StudyFolder) -> None:
     found = verdicts(name, {table: cache.study_table(study, table) for table in study.tables()}, study.record.scale)
     if found:
         st.markdown(paper_words.counted(found), help=about("verdict"))
-    study_links.links(study, "studies")
+    study_choice.links(study, "studies")
 
 
 def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
@@ -146,7 +146,7 @@ def _makeup(study: StudyFolder, table: pd.DataFrame) -> None:
 def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:
     pairs = list(dict.fromkeys(zip(scores["id_task"], scores["task"], strict=True)))
     names = {f"{a} to {b}" if a != b else a: (a, b) for a, b in pairs}
-    told = task_titles.told(task for pair in pairs for task in pair)
+    told = study_words.task_titles(task for pair in pairs for task in pair)
     name = controls.select(
         "pair", "Task", list(names), next(iter(names)), shown=_pair, width=width_of(["Task", *map(_pair, names)]),
         help=told or None,

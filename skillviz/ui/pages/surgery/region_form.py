@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
+from urllib.parse import quote_plus
 
+import streamlit as st
+
+from skillviz.core import formats
+from skillviz.core.parameters import KINDS, ParameterTable
 from skillviz.core.region_expression import ALGEBRA, CONDITIONS, canonical, checked, parsed
 from skillviz.errors import BadInput
+from skillviz.runs.run import RANKING, Run
+from skillviz.show import text
+from skillviz.show.glossary import about
+from skillviz.ui import address, cache
 
 HOW = {
     "stored": "a stored region",
@@ -26,6 +35,18 @@ JOINS = {
 }
 BIASES: dict[str, bool | None] = {"all": None, "without": False, "only": True}
 ROW = re.compile(r"(\d{1,9})(?:\s*[-\N{EN DASH}]\s*(\d{1,9}))?", re.ASCII)
+BIAS_WORDS = {"all": "weights and biases", "without": "weights, no biases", "only": "biases only"}
+ROWS_HELP = (
+    "Which rows of each matrix, counted from 0: numbers and ranges, such as `0-7, 12`. A row of a weight is an output "
+    "of its module (an input in GPT-2); a bias or a norm is one row, number 0. Empty: all rows."
+)
+JSON_HELP = 'Conditions, `{"run": id, "size": n}`, and lists in `union`, `intersection` and `difference`.'
+RECIPE = "recipe"
+LINKED = 7000  # characters of an expression, as an address writes them, that still go into it; servers take 8 KB
+HAND, PAST, OF_RUN = "surgery.now", "surgery.past", "surgery.of"
+MOST = 50
+FLAT = ("LayerNorm", "other")  # kinds whose weights are not all matrices
+NAMED = 4  # so many names are listed; of more, the rest are counted
 
 
 @dataclass(frozen=True)
@@ -64,10 +85,10 @@ def expression_of(hand: Hand) -> dict[str, Any]:
     if hand.has_stored and not hand.runs:
         raise BadInput("choose a stored region, or build the region from parts alone.")
     if not hand.has_parts:
-        return checked(_stored(hand))
+        return checked(_stored_expression(hand))
     if not hand.has_stored:
-        return checked(_parts(hand))
-    pair = [_stored(hand), _parts(hand)]
+        return checked(_parts_expression(hand))
+    pair = [_stored_expression(hand), _parts_expression(hand)]
     algebra = {"without": "difference", "rest": "difference"}.get(hand.how, hand.how)
     return checked({algebra: pair[::-1] if hand.how == "rest" else pair})
 
@@ -103,13 +124,13 @@ def sizes_offered(sizes: Sequence[int]) -> list[int]:
     return sorted({step for step in steps if step < most} | {size for size in sizes if size})
 
 
-def _stored(hand: Hand) -> dict[str, Any]:
+def _stored_expression(hand: Hand) -> dict[str, Any]:
     if len(hand.runs) > 1:
         return {hand.join: [{"run": run} for run in hand.runs]}
     return {"run": hand.runs[0]} if hand.size is None else {"run": hand.runs[0], "size": hand.size}
 
 
-def _parts(hand: Hand) -> dict[str, Any]:
+def _parts_expression(hand: Hand) -> dict[str, Any]:
     said = {
         "layers": list(hand.layers), "kinds": list(hand.kinds), "parameters": list(hand.tensors),
         "rows": rows_of(hand.rows),
@@ -161,3 +182,311 @@ def _part_fields(expression: Mapping[str, Any]) -> dict[str, Any] | None:
         "rows": rows_text(expression.get("rows", ())),
         "biases": next(name for name, value in BIASES.items() if value is expression.get("biases")),
     }
+
+
+def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[str, Any]:
+    """Draws the form and returns its recipe; explains and stops where it cannot be read. `names`: the pair's runs."""
+    hand = current(run)
+    with st.container(border=True):
+        head = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+        head.markdown("### Build a region", help=about("region", "graftable"), width="content")
+        hand = _filled(hand, run, table, names)
+        try:
+            expression = expression_of(hand)
+        except BadInput as error:
+            st.warning(text.plain(str(error.args[0])), icon=":material/edit:")
+            with head:
+                _buttons(run, hand, None)
+            st.stop()
+        with head:
+            _buttons(run, hand, canonical(expression))
+    said = canonical(expression)
+    remember(hand, said)
+    if not is_linked(said):
+        st.caption(
+            f"A region of more than {LINKED:,} characters is not part of the address: links leave it out and "
+            "open the run's own region. Saved as a run it can be linked."
+        )
+    return expression
+
+
+def _filled(hand: Hand, run: Run, table: ParameterTable, names: Mapping[str, str]) -> Hand:
+    """What the fields say: in one row with how they are put together, where they are few."""
+    how = st.session_state[seeded("how", hand.how)]
+    left, right = st.columns([2, 5]) if how in ("stored", "parts") else (st.container(), st.container())
+    with left:
+        hand = _put_together(hand, run)
+    with right:
+        return _fields(hand, table, names)
+
+
+def _put_together(hand: Hand, run: Run) -> Hand:
+    how: str = st.selectbox(
+        "The region is", tuple(HOW), key=seeded("how", hand.how), format_func=HOW.__getitem__, width=420
+    )
+    if how == "typed" and hand.how != "typed":
+        forget("typed")
+        hand = replace(hand, typed=canonical(expression_of(hand)))
+    return replace(hand, how=how, runs=hand.runs or (run.id,))
+
+
+def _fields(hand: Hand, table: ParameterTable, names: Mapping[str, str]) -> Hand:
+    if hand.how == "typed":
+        value = st.text_area("Region (JSON)", key=seeded("typed", hand.typed), help=JSON_HELP, height=100)
+        return replace(hand, typed=value)
+    places = iter(st.columns(2) if hand.has_stored and hand.has_parts else [st.container()])
+    if hand.has_stored:
+        with next(places):
+            hand = _stored(hand, names)
+    if hand.has_parts:
+        with next(places):
+            hand = _parts(hand, table)
+    return hand
+
+
+def _stored(hand: Hand, names: Mapping[str, str]) -> Hand:
+    several = st.session_state[seeded("runs", list(hand.runs))]
+    left, right = (st.container(), st.container()) if hand.has_parts or len(several) > 1 else st.columns(2)
+    with left:
+        runs = _several("runs", "Stored regions of this pair", hand.runs, list(names), names, "choose a run")
+    with right:
+        return _cut(hand, runs, names)
+
+
+def _cut(hand: Hand, runs: tuple[str, ...], names: Mapping[str, str]) -> Hand:
+    """How several stored regions are put together, or the size at which a single one is cut."""
+    join, size = hand.join, hand.size if len(runs) == 1 else None
+    if len(runs) > 1:
+        key = seeded("join", hand.join)
+        chosen_join: str | None = st.segmented_control(
+            "Taken from them", tuple(JOINS), key=key, format_func=JOINS.__getitem__, required=True
+        )
+        join = chosen_join or hand.join
+        if join != "difference":  # the order says nothing there, and equal regions should be equal expressions
+            runs = tuple(sorted(runs, key=[*names, *runs].index))
+    elif runs and runs[0] in names:  # one that is gone, or of another pair, is judged with the expression
+        size = _size(cache.run(runs[0]), hand.size if runs == hand.runs else None)
+    return replace(hand, runs=runs, join=join, size=size)
+
+
+def _size(run: Run, size: int | None) -> int | None:
+    """A place on the run's ranking; None for the run's own size."""
+    sizes = sizes_offered([s for s in run.record.sizes if s] if RANKING in run.files else [])
+    main, d = run.record.size or 0, run.record.d or 1
+    if len(sizes) < 2:
+        return None
+    places = sorted({*sizes, main, *([size] if size else [])})
+    value = st.select_slider(
+        "Its size", places, key=seeded("size", size or main, places),
+        format_func=lambda s: f"{formats.count(s)} ({formats.share(s / d)})",
+        help="How many entries are taken from the beginning of the run's ranking, in steps of a log scale. "
+        + about("size"),
+    )  # fmt: skip
+    return None if value == main else value
+
+
+def _parts(hand: Hand, table: ParameterTable) -> Hand:
+    layers = sorted({p.layer for p in table.parameters if p.layer is not None})
+    names = {layer: f"layer {layer}" for layer in layers}
+    left, right = st.columns(2)
+    with left:
+        chosen_layers = _several("layers", "Layers", hand.layers, layers, names, "all layers")
+    with right:
+        if table.known:
+            there = {kind for p in table.parameters for kind in p.kinds}
+            kinds = [kind for kind in KINDS if kind in there]
+            hand = replace(hand, kinds=_several("kinds", "Module kinds", hand.kinds, kinds, {}, "all kinds"))
+    left, right = st.columns(2)
+    with left:
+        rows = st.text_input(
+            "Rows", key=seeded("rows", hand.rows), placeholder="all rows, or 0-7, 12", help=ROWS_HELP, max_chars=300
+        )
+    with right:
+        biases: str = st.selectbox(
+            "Weights or biases",
+            tuple(BIASES),
+            key=seeded("biases", hand.biases),
+            format_func=BIAS_WORDS.__getitem__,
+        )
+    tensors = hand.tensors
+    if not table.known or hand.tensors:
+        tensors = _several("tensors", "Tensors by name", hand.tensors, list(table.names), {}, "all tensors")
+    return replace(hand, layers=chosen_layers, rows=rows, biases=biases, tensors=tensors)
+
+
+def _several(
+    field: str, label: str, value: Sequence[Any], options: Sequence[Any], shown: Mapping[Any, str], empty: str
+) -> tuple[Any, ...]:
+    """The options chosen in a list, runs in the order of choice; one that is not offered, as the address may name it,
+    is offered too."""
+    offered = [*options, *(one for one in value if one not in options)]
+    key = seeded(field, list(value))
+    found = st.multiselect(label, offered, key=key, format_func=lambda one: shown.get(one, str(one)), placeholder=empty)
+    return tuple(found) if field == "runs" else tuple(sorted(found, key=offered.index))
+
+
+def _buttons(run: Run, hand: Hand, said: str | None) -> None:
+    earlier = before(said)
+    with st.container(horizontal=True, width="content"):
+        st.button("Undo", icon=":material/undo:", disabled=not earlier, on_click=undo, args=(earlier,))
+        st.button(
+            "Back to the run's own region", icon=":material/restart_alt:", disabled=hand == own(run),
+            on_click=fill, args=(own(run),),
+        )  # fmt: skip
+
+
+def own(run: Run) -> Hand:
+    """The form of the run's own region."""
+    return Hand(runs=(run.id,))
+
+
+def current(run: Run) -> Hand:
+    """What the address asks for, else what this session has built for the run, else the run's own region."""
+    asked = address.asked(RECIPE)
+    if asked is None and st.session_state.get(OF_RUN) == run.id:
+        return st.session_state[HAND]
+    if st.session_state.get(OF_RUN) != run.id:
+        st.session_state[OF_RUN], st.session_state[PAST] = run.id, []
+    hand = own(run)
+    if asked is not None:
+        try:
+            hand = hand_of(parsed(asked))
+        except BadInput as error:
+            said = text.plain(str(error.args[0]))
+            st.error(f"The address asks for a region that cannot be read: {said} The run's own region is shown.")
+    fill(hand)
+    return hand
+
+
+def remember(hand: Hand, said: str) -> None:
+    """Keeps the form, and its expression, which is `said` as canonical JSON, in the address."""
+    st.session_state[HAND] = hand
+    past = st.session_state[PAST]
+    if not past or past[-1] != said:
+        st.session_state[PAST] = [*past, said][-MOST:]
+    if is_linked(said):
+        address.keep(RECIPE, said)
+    else:
+        address.remember(RECIPE, said)
+
+
+def is_linked(said: str) -> bool:
+    """Whether a region expression is short enough for the address."""
+    return len(quote_plus(said)) <= LINKED
+
+
+def before(said: str | None) -> list[str]:
+    """The expressions before the one that is shown; `said` is None where the form says none."""
+    past = st.session_state[PAST]
+    return past[:-1] if past and past[-1] == said else past
+
+
+def undo(kept: Sequence[str]) -> None:
+    """Goes back to the last of these expressions; for a callback."""
+    fill(hand_of(parsed(kept[-1])))
+    st.session_state[PAST] = list(kept)
+
+
+def fill(hand: Hand) -> None:
+    """Has every field drawn anew from these values."""
+    st.session_state[HAND] = hand
+    for field in fields(hand):
+        forget(field.name)
+
+
+def forget(field: str) -> None:
+    """Has one field drawn anew."""
+    st.session_state.pop(_key(field), None)
+
+
+def seeded(field: str, value: Any, options: Sequence[Any] | None = None) -> str:
+    """The key of a field's widget, its value set where the widget does not know better."""
+    key = _key(field)
+    if key not in st.session_state or (options is not None and st.session_state[key] not in options):
+        st.session_state[key] = value
+    return key
+
+
+def _key(field: str) -> str:
+    return f"surgery.field.{field}"
+
+
+def meaning(expression: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The expression in words, in Markdown; `names` are those of runs, by id."""
+    if "run" in expression:
+        name = names.get(expression["run"], f"run `{expression['run']}`")
+        if "size" not in expression:
+            return f"the region of {name}"
+        return f"the first {formats.counted(expression['size'], 'entry')} of the ranking of {name}"
+    for algebra in ALGEBRA:
+        if algebra in expression:
+            return _combined_words(algebra, [_inner(part, names) for part in expression[algebra]])
+    return _parts_words(expression)
+
+
+def sentence(expression: Mapping[str, Any], names: Mapping[str, str], size: int, d: int) -> str:
+    """The meaning as a sentence with its size."""
+    said = meaning(expression, names)
+    return (
+        f"{said[:1].upper()}{said[1:]}: **{formats.counted(size, 'entry')}**, **{formats.share(size / d)}** of the "
+        f"{formats.count(d)} that can be grafted."
+    )
+
+
+def _inner(expression: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The meaning of a part; in brackets where it is put together of others itself."""
+    said = meaning(expression, names)
+    return f"({said})" if any(len(expression.get(algebra, ())) > 1 for algebra in ALGEBRA) else said
+
+
+def _combined_words(algebra: str, said: list[str]) -> str:
+    if len(said) == 1:
+        return said[0]
+    if algebra == "union":
+        return " together with ".join(said)
+    if algebra == "difference":
+        return f"{said[0]} without {formats.listed(said[1:], NAMED)}"
+    return f"what {formats.listed(said, NAMED)} share"
+
+
+def _parts_words(expression: Mapping[str, Any]) -> str:
+    """Conditions: rows, kinds, weights or biases, tensors, layers."""
+    if not expression:
+        return "everything that can be grafted"
+    if any(value == [] for value in expression.values()):
+        return "nothing at all"
+    where = [_layers(expression["layers"])] if "layers" in expression else []
+    where += [_tensors(expression["parameters"])] if "parameters" in expression else []
+    rows = f"{_spans('row', expression['rows'])} of " if "rows" in expression else ""
+    what = rows + _things(expression.get("kinds", ()), expression.get("biases"))
+    return f"{what} {'' if not where else 'of '}{' in '.join(where)}".strip()
+
+
+def _things(kinds: Sequence[str], biases: bool | None) -> str:
+    flat = not kinds or any(kind in FLAT for kind in kinds)
+    noun = "weights" if flat else "matrices"
+    what = {None: f"{noun} and biases", False: noun, True: "biases"}[biases]
+    return f"the {formats.listed(list(kinds), len(kinds))} {what}" if kinds else f"the {what}"
+
+
+def _layers(layers: Sequence[int]) -> str:
+    spans: list[list[int]] = []
+    for layer in layers:
+        if spans and layer == spans[-1][1] + 1:
+            spans[-1][1] = layer
+        else:
+            spans.append([layer, layer])
+    return _spans("layer", spans)
+
+
+def _spans(noun: str, spans: Sequence[Sequence[int]]) -> str:
+    """`layer 3`, `layers 2 to 4 and 7`."""
+    said = [str(first) if first == last else f"{first} to {last}" for first, last in spans]
+    several = len(spans) > 1 or spans[0][0] != spans[0][1]
+    return f"{noun}{'s' if several else ''} {formats.listed(said, NAMED + 2)}"
+
+
+def _tensors(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"the tensor `{names[0]}`"
+    return f"{len(names)} tensors chosen by name"

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from skillviz import jobs
 from skillviz.core import formats
-from skillviz.errors import SkillvizError
+from skillviz.core.localizers.table import BY_HAND
+from skillviz.core.region_expression import canonical, parsed
+from skillviz.errors import SkillvizError, StoreError
+from skillviz.jobs.job import Job
 from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.texts import task_of
-from skillviz.show import grafted, measures
+from skillviz.show import grafted, measures, text
 from skillviz.show import surgery as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.show.grafted import REGION, Grafted
-from skillviz.ui import cache, controls, live, page
+from skillviz.ui import address, cache, cards, controls, jobs_view, live, page, page_table
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.overview import cards
 from skillviz.ui.pages.sparsity.sweep import pair_entries
-from skillviz.ui.pages.surgery import form as surgery_form
-from skillviz.ui.pages.surgery import hand_region, region_words
-from skillviz.ui.pages.surgery import save as surgery_save
+from skillviz.ui.pages.surgery import hand_region
+from skillviz.ui.pages.surgery import region_form as surgery_form
 from skillviz.ui.pages.surgery.hand_region import Made
 
 SAMPLES = (50, 100, 200, 500, 1000)
@@ -32,6 +38,7 @@ CARDS = {
     REGION: "This run's region",
     "complement": "Complement, by hand",
 }
+JOB = "job"
 
 
 def built(run: Run) -> Made:
@@ -47,7 +54,7 @@ def meaning(run: Run, found: Made) -> None:
     """What the selection means, in a sentence, and what is special where it is nothing, all, or the run's own."""
     names = hand_region.names(pair_entries(run))
     st.markdown(
-        region_words.sentence(found.expression, names, found.size, found.d), help=about("region", "graft", "size")
+        surgery_form.sentence(found.expression, names, found.size, found.d), help=about("region", "graft", "size")
     )
     if not found.size:
         st.info("Nothing is chosen, so the graft is the pre-trained model itself. Choose layers, kinds or rows below.")
@@ -100,14 +107,14 @@ def graft(run: Run, found: Made, answer: DeltaGenerator) -> Grafted | None:
 def beside(run: Run, found: Made, told: Grafted | None) -> None:
     """The figure of the graft, and beside it what can be done with it: try a sentence, save it."""
     if told is None:
-        surgery_save.save(run, found)
+        save(run, found)
         return
     left, right = st.columns(2)
     with left:
         show(exhibits.states(told, run.record, headline_split(run.record), theme()), run.id)
     with right:
         sentence(run, found)
-        surgery_save.save(run, found)
+        save(run, found)
 
 
 def sentence(run: Run, found: Made) -> None:
@@ -186,3 +193,91 @@ def _typed(run: Run) -> list[str]:
         is_pair = False
     labels = {"sentence": "First text" if is_pair else "Sentence"} | ({"second": "Second text"} if is_pair else {})
     return [controls.typed(name, label, most=LONGEST) for name, label in labels.items()]
+
+
+def save(run: Run, made: Made) -> None:
+    """The card that starts the job, with the command that does the same, and the job that was started last."""
+    spec = spec_of(run, made)
+    stored = same(run, made.expression)
+    with st.container(border=True):
+        st.markdown("### Save it as a run")
+        st.markdown(
+            "A run scores this region on the whole validation and test sets, checks itself, and can be compared with "
+            "the others on every page."
+        )
+        note = st.text_input("Note", key="surgery.note", max_chars=300, placeholder="What was the idea?")
+        reason = _reason(made, stored)
+        if st.button("Save as a run", type="primary", icon=":material/save:", disabled=bool(reason)):
+            _start(spec, note)
+        if reason:
+            st.caption(reason)
+        if stored:
+            st.page_link(page_table.PAGES["overview"].link(), label="Open it", query_params={address.RUN: stored})
+        with st.expander("The same as a command"):
+            st.code(spec.command(), language="bash", wrap_lines=True)
+    _follow()
+
+
+def spec_of(run: Run, made: Made) -> RunSpec:
+    """The run's own spec with the expression in place of its localizer; its size is that of the region."""
+    own: dict[str, Any] = {
+        "localizer": BY_HAND, "options": {BY_HAND: dict(made.expression)}, "sizes": (str(max(made.size, 1)),),
+        "seed": 0, "steps": None, "batch_size": None, "autocast": None, "device": "auto",
+    }  # fmt: skip
+    return run.spec.model_copy(update=own)
+
+
+def same(run: Run, expression: Mapping[str, Any]) -> str | None:
+    """The id of a finished run of this expression and pair, None where there is none."""
+    made = [entry.id for entry in pair_entries(run) if entry.localizer == BY_HAND]
+    return next((one.id for one in cache.runs(made) if _is_of(one.spec, expression)), None)
+
+
+def _is_of(spec: RunSpec, expression: Mapping[str, Any]) -> bool:
+    """Whether a run makes the region of this expression."""
+    return BY_HAND in spec.options and canonical(parsed(spec.options[BY_HAND])) == canonical(expression)
+
+
+def _reason(made: Made, stored: str | None) -> str:
+    """Why there is nothing to save; empty where there is."""
+    if not made.size:
+        return "A region without entries cannot be saved."
+    if made.is_own:
+        return "This is the region of the run that is shown, which is stored already."
+    if stored:
+        return f"It is stored already, as run `{stored}`."
+    job = _started()
+    return "It is being made." if job is not None and job.is_open and _is_of(job.spec, made.expression) else ""
+
+
+def _start(spec: RunSpec, note: str) -> None:
+    store = cache.own_store()
+    try:
+        with st.spinner("Checking models, task and region."):
+            job = jobs.start(spec, store)
+        if note.strip():
+            store.set_note(job.run_id, note)
+    except SkillvizError as error:
+        st.error(text.plain(str(error.args[0])), icon=":material/error:")
+        return
+    address.keep(JOB, job.run_id)
+    st.rerun()
+
+
+def _started() -> Job | None:
+    """The job that the address names, or that was started last; None where its folder is gone."""
+    name = address.current(JOB)
+    try:
+        return None if name is None else jobs.status(cache.own_store(), name)
+    except StoreError:
+        return None
+
+
+def _follow() -> None:
+    """That job, as long as there is one."""
+    job = _started()
+    if job is None:
+        address.forget(JOB)
+    else:
+        address.keep(JOB, job.run_id)
+        jobs_view.follow(job.run_id)

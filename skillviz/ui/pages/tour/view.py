@@ -5,24 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.show.glossary import about
 from skillviz.ui import address, controls, presenter
-from skillviz.ui.pages.tour import confidence as tour_sure
-from skillviz.ui.pages.tour import interpolation, sentence, to_top
 from skillviz.ui.pages.tour import job as tour_job
 from skillviz.ui.pages.tour import lesson as tour_lesson
-from skillviz.ui.pages.tour import place as tour_place
-from skillviz.ui.pages.tour import question as tour_asked
-from skillviz.ui.pages.tour import region as tour_region
-from skillviz.ui.pages.tour import words as tour_words
+from skillviz.ui.pages.tour import questions as tour_asked
+from skillviz.ui.pages.tour import steps
 from skillviz.ui.pages.tour.lesson import Lesson
 from skillviz.ui.pages.tour.questions import Question
 
 STEP = "step"
+NAME = "skillviz_to_top"
+
+_mount = st.components.v2.component(
+    NAME, html="<span></span>", js=Path(__file__).with_name("to_top.js").read_text(encoding="utf-8")
+)
 
 
 @dataclass(frozen=True)
@@ -36,16 +38,16 @@ class Step:
 
 
 STEPS = (
-    Step("Two models, one difference", ("pretrained",), tour_words.two_models, sentence.draw),
-    Step("The way from one to the other", ("wise", "movement"), tour_words.the_way, interpolation.home),
-    Step("How small a region carries the skill?", ("region", "graft"), tour_words.region, tour_region.draw),
-    Step("Where the region lies", ("region", "enrichment"), tour_words.place, tour_place.draw),
-    Step("Is it rightly sure?", ("ece", "confidence"), tour_words.sureness, tour_sure.draw),
-    Step("In another domain", ("ood", "wise"), tour_words.elsewhere, interpolation.abroad),
-    Step("Do it yourself", ("localizer", "seed"), tour_words.yourself, tour_job.draw),
+    Step("Two models, one difference", ("pretrained",), steps.text_two_models, steps.draw_sentence),
+    Step("The way from one to the other", ("wise", "movement"), steps.text_path, steps.draw_wise_ft),
+    Step("How small a region carries the skill?", ("region", "graft"), steps.text_region, steps.draw_region),
+    Step("Where the region lies", ("region", "enrichment"), steps.text_place, steps.draw_place),
+    Step("Is it rightly sure?", ("ece", "confidence"), steps.text_confidence, steps.draw_confidence),
+    Step("In another domain", ("ood", "wise"), steps.text_shift, steps.draw_wise_graft),
+    Step("Do it yourself", ("localizer", "seed"), steps.text_yourself, tour_job.draw),
 )
 CONTROLS = (
-    sentence.SENTENCE, interpolation.WAY, tour_region.SIZE, tour_place.KEEP, tour_sure.SURE, interpolation.SHIFT,
+    steps.SENTENCE, steps.WAY, steps.SIZE, steps.KEEP, steps.SURE, steps.SHIFT,
     tour_job.PAIR, tour_job.JOB,
 )  # fmt: skip
 
@@ -78,9 +80,9 @@ def draw(number: int, shown: Lesson) -> None:
         st.markdown(step.says(shown))
     question = step.draw(shown, left, right)
     if question is not None:
-        tour_asked.ask(str(number), question)
+        tour_asked.ask_question(str(number), question)
     if number == 1:
-        st.caption(tour_words.toy(shown))
+        st.caption(steps.toy_caption(shown))
     if number == len(STEPS):
         tour_job.further(shown)
 
@@ -97,15 +99,20 @@ def buttons(number: int) -> None:
         st.space("stretch")
         presenter.button()
         st.button("Begin anew", on_click=reset, icon=":material/restart_alt:", help="Forgets answers and choices.")
-    to_top.when_changed(str(number))
+    when_changed(str(number))
 
 
 def reset() -> None:
     """Forgets the answers, the controls' values and the step; a job that was started goes on."""
-    tour_asked.forget()
+    tour_asked.forget_answers()
     for name in (*CONTROLS, STEP):
         controls.forget(name)
 
 
 def _go(number: int) -> None:
     address.keep(STEP, str(number))
+
+
+def when_changed(content: str) -> None:
+    """Scrolls up once each time that `content`, a name for what is shown, is another than before."""
+    _mount(key=NAME, data={"content": content}, height=1)

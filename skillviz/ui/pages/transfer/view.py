@@ -15,7 +15,7 @@ from skillviz.show.glossary import about
 from skillviz.tasks import registry
 from skillviz.ui import controls, form, live, page
 from skillviz.ui.other_tasks import Offered, as_offered, found, offered
-from skillviz.ui.pages.interpolation.controls import metrics
+from skillviz.ui.pages.interpolation.view import metrics
 
 LEFT_OUT = "left out"
 

@@ -1,4 +1,4 @@
-"""Several runs side by side: what tells them apart and keeps them apart; their scores, curves and regions as tables."""
+"""Several runs side by side: names, scores, curves and regions as tables, differences on the examples they share."""
 
 from __future__ import annotations
 
@@ -6,21 +6,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.agreement import mcnemar
+from skillviz.core.bins import BINS
+from skillviz.core.calibration import reliability
+from skillviz.core.intervals import paired_differences
 from skillviz.core.metrics import panels
 from skillviz.core.overlap import chance_iou_matrix, chance_overlap_matrix, iou_matrix, overlap_matrix
 from skillviz.core.region import Region
+from skillviz.plots.calibration import COLUMNS
 from skillviz.plots.compare import run_styles
 from skillviz.plots.theme import Style, localizer_style, state_style
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.tables import logit_columns
 from skillviz.show import text
 from skillviz.show.entries import Entry, headline_split
 
 LETTERS = "ABCDEF"
 FEWEST, MOST = 2, len(LETTERS)
+NOT_GIVEN, DEFAULT, DIFFERS = "not given", " (default)", "≠ "
+WITHOUT_DEFAULT = ("base", "finetuned", "task")
 
 
 @dataclass(frozen=True)
@@ -126,3 +136,111 @@ def shares(regions: Mapping[str, Region], kind: str) -> pd.DataFrame:
     value, chance = of(regions), by_chance(regions)
     rows = [(a, b, value.loc[a, b], chance.loc[a, b]) for a in regions for b in regions]
     return pd.DataFrame(rows, columns=["row", "column", "value", "chance"])
+
+
+@dataclass(frozen=True)
+class Examples:
+    """One state's logits [n, label] on a split, with ids and true classes [n], in the order of the ids."""
+
+    ids: np.ndarray
+    labels: np.ndarray
+    logits: np.ndarray
+
+
+def examples(run: Run, predictions: pd.DataFrame, state: str) -> Examples:
+    """The logits of one state on the run's headline split."""
+    split = headline_split(run.record)
+    rows = predictions[(predictions["state"] == state) & (predictions["split"] == split)]
+    rows = rows.sort_values("example_id", kind="stable")
+    logits = rows[logit_columns(run.labels)].to_numpy(dtype=np.float64)
+    return Examples(rows["example_id"].to_numpy(dtype=str), rows["label"].to_numpy(), logits)
+
+
+def differences(found: Mapping[str, Examples], baseline: str, metrics: Sequence[str], positive: int) -> pd.DataFrame:
+    """Each run less the baseline on the examples that both were scored on, with paired intervals.
+
+    run, metric, value, low, high, n; for accuracy also McNemar's exact p and the examples that one of the two
+    alone gets right. Runs that share the same examples with the baseline are resampled together.
+    """
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for key, other in found.items():
+        if key != baseline:
+            groups.setdefault(tuple(np.flatnonzero(np.isin(found[baseline].ids, other.ids))), []).append(key)
+    rows = [
+        row
+        for place, keys in groups.items()
+        if place
+        for row in _paired(found, baseline, np.array(place), keys, metrics, positive)
+    ]
+    columns = ["run", "metric", "value", "low", "high", "n", "p", "only_run_right", "only_baseline_right"]
+    frame = pd.DataFrame(rows, columns=columns).astype({"value": "float64", "low": "float64", "high": "float64"})
+    counts = {name: "Int64" for name in ("n", "only_run_right", "only_baseline_right")}
+    return frame.astype({**counts, "p": "float64"}).sort_values("run", kind="stable", ignore_index=True)
+
+
+def _paired(
+    found: Mapping[str, Examples],
+    baseline: str,
+    place: np.ndarray,
+    keys: Sequence[str],
+    metrics: Sequence[str],
+    positive: int,
+) -> list[dict[str, Any]]:
+    """The rows of runs whose common examples with the baseline stand at `place` among the baseline's."""
+    own = found[baseline]
+    ids, labels, logits = own.ids[place], own.labels[place], own.logits[place]
+    others = [found[key].logits[np.isin(found[key].ids, ids)] for key in keys]
+    rows = []
+    for key, other, row in zip(
+        keys, others, paired_differences(logits, others, labels, metrics, positive=positive), strict=True
+    ):
+        test = mcnemar(other, logits, labels)
+        for metric, interval in row.items():
+            told = {"p": test.p, "only_run_right": test.n10, "only_baseline_right": test.n01}
+            rows.append(
+                {"run": key, "metric": metric, **interval._asdict(), "n": len(ids)}
+                | (told if metric == "accuracy" else {})
+            )
+    return rows
+
+
+def bins(found: Mapping[str, Examples]) -> pd.DataFrame:
+    """The reliability tables of the runs, each under its letter in the column `state`."""
+    parts = [reliability(one.logits, one.labels, BINS).assign(state=key) for key, one in found.items() if len(one.ids)]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
+
+
+def spec_differences(found: Sequence[Side], baseline: Side) -> pd.DataFrame:
+    """One row a field in which the specs differ, one column a run; what differs from the baseline begins with ≠."""
+    asked = {side.key: _fields(side.run.spec) for side in found}
+    usual = _fields(RunSpec(base="-", finetuned="-", task="-"))
+    rows = []
+    for field in dict.fromkeys(name for fields in asked.values() for name in fields):
+        given = {key: fields.get(field) for key, fields in asked.items()}
+        if len(set(given.values())) > 1:
+            own = given[baseline.key]
+            said = {
+                key: (DIFFERS if value != own else "") + _written(value, field, usual) for key, value in given.items()
+            }
+            rows.append({"field": field, **said})
+    return pd.DataFrame(rows, columns=["field", *asked])
+
+
+def _fields(spec: RunSpec) -> dict[str, str | None]:
+    """The spec's fields as texts, its options each on its own; None where nothing was given."""
+    values = spec.model_dump(mode="json")
+    options = {f"option {name}": value for name, value in values.pop("options").items()}
+    return {name: _text(value) for name, value in {**values, **options}.items()}
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return (", ".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
+
+
+def _written(value: str | None, field: str, usual: Mapping[str, str | None]) -> str:
+    is_default = value == usual.get(field) and field not in WITHOUT_DEFAULT
+    return (NOT_GIVEN if value is None else value) + (DEFAULT if is_default else "")

@@ -1,0 +1,504 @@
+"""The tour's first six steps: each draws one control and what follows it, and gives the question that belongs to it.
+
+The text of every step is here too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from skillviz.core import formats
+from skillviz.core.bins import BINS
+from skillviz.core.intervals import recovered_gain, wilson
+from skillviz.core.scores import confidence, correct, probabilities
+from skillviz.runs.evaluate import estimate as defined
+from skillviz.runs.evaluate import positive
+from skillviz.runs.record import Estimate
+from skillviz.runs.run import RANKING
+from skillviz.show import grafted, interpolation_words, measures, small_world, text
+from skillviz.show import interpolation as interpolation_exhibits
+from skillviz.show import surgery as layouts
+from skillviz.show import tour as tour_exhibits
+from skillviz.show.glossary import about
+from skillviz.show.grafted import Grafted
+from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate, point_of
+from skillviz.show.interpolation_words import EXACT, NEAREST, STORED
+from skillviz.ui import address, cache, cards, controls, live, page
+from skillviz.ui.cards import STATES as MARKS
+from skillviz.ui.chart import show, theme
+from skillviz.ui.pages.interpolation import view
+from skillviz.ui.pages.sparsity.sweep import pair_entries
+from skillviz.ui.pages.surgery import hand_region
+from skillviz.ui.pages.tour import questions
+from skillviz.ui.pages.tour.lesson import Lesson, Sample, samples
+from skillviz.ui.pages.tour.questions import Question
+
+SENTENCE = "tour.sentence"
+LONGEST = 200
+ENDS = ("pretrained", "finetuned")
+WORD = re.compile(r"\w+")
+WAY, SHIFT = "tour.way", "tour.shift"
+GRID = range(0, 101, 5)  # percent of the way
+TITLES = {"pretrained": "Pre-trained", "grafted": "Graft", "finetuned": "Fine-tuned"}
+NUMBER = 104  # pixels
+SIZE = "tour.size"
+BETWEEN = 2  # sizes offered between two stored ones, where the models are asked
+KEEP = "tour.keep"
+WHOLE = "all"
+GROUPS = {
+    "attention": ("all attention modules", ("query", "key", "value", "attention output")),
+    "mlp": ("all MLP modules", ("MLP in", "MLP out")),
+    "norms": ("all LayerNorms", ("LayerNorm",)),
+}
+SURE = "tour.sure"
+COMPARED = ("grafted", "finetuned")
+MOST = 99  # percent
+
+
+def draw_sentence(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
+    """The sentence on the left, the two models on the right."""
+    found = samples(lesson)
+    with left:
+        words = _sentence_box(found)
+        sample = next((one for one in found if one.text == words), None)
+        logits = _sentence_logits(lesson, words, sample)
+        if logits is not None:
+            _show_answers(lesson, words, sample, logits)
+    if logits is not None:
+        with right:
+            true = sample.label if sample else None
+            show(tour_exhibits.said(grafted.typed(logits, ENDS), lesson.run.labels, true, theme()), lesson.run.id)
+    stored, labels = lesson.logits(*ENDS)
+    return questions.more_often(stored["pretrained"], stored["finetuned"], labels, lesson.task)
+
+
+def _sentence_box(found: Sequence[Sample]) -> str:
+    """The control: an example of the task to begin with, which can be changed or typed over."""
+    if found and address.current(SENTENCE) is None:
+        address.remember(SENTENCE, found[0].text)
+    words = controls.typed(SENTENCE, "Sentence (change it, then press Enter)", most=LONGEST, placeholder="Type one")
+    if found:
+        texts = [one.text for one in found]
+        following = texts[(texts.index(words) + 1) % len(texts) if words in texts else 0]
+        again = "Another example" if words in texts else "Back to the examples"
+        st.button(again, on_click=controls.assign, args=(SENTENCE, following), icon=":material/shuffle:")
+    return words
+
+
+def _sentence_logits(lesson: Lesson, words: str, sample: Sample | None) -> dict[str, np.ndarray] | None:
+    """Logits [1, label] of both models: stored for an example, asked of the models for any other sentence."""
+    if sample is not None:
+        return {state: sample.logits[state][None] for state in ENDS}
+    if not words:
+        st.caption("Type a sentence and press Enter.")
+        return None
+    told = live.ask(lesson.run, "score_text", topic=SENTENCE, texts=[words], states=list(ENDS))
+    return None if told is None else {state: told["logits"][state] for state in ENDS}
+
+
+def _show_answers(lesson: Lesson, words: str, sample: Sample | None, logits: dict[str, np.ndarray]) -> None:
+    """Both answers in words, what the label says, and which words the world does not know."""
+    st.markdown(f"{grafted.predicted(grafted.typed(logits, ENDS), lesson.run.labels)}.")
+    label = text.plain(lesson.run.labels[sample.label]) if sample else ""
+    st.caption(f"A test sentence; its label says: {label}. Scores as stored." if sample else "Asked of the models.")
+    known = cache.vocabulary(lesson.run.spec.base)
+    strange = [word for word in WORD.findall(words) if known and word.lower() not in known]
+    if note := unknown_words(list(dict.fromkeys(strange))):
+        st.caption(note)
+
+
+def draw_wise_ft(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+    """WiSE-FT on the task's own examples; None where the run has stored nothing of the way."""
+    grid, own = view.grid_of(lesson.run), lesson.task.name
+    with left:
+        alpha = _alpha_slider(WAY, "Way from the pre-trained to the fine-tuned model")
+        points = _chosen_point(lesson, grid, {own: None}, FINETUNED, alpha, WAY)
+    exhibit = interpolation_exhibits.along(points, [own], lesson.task.metric, _levels(lesson), theme())
+    reads = "0 % is the pre-trained model, 100 % the fine-tuned one. The band is the 95 % interval over sentences."
+    with right:
+        show(replace(exhibit, reads=reads), lesson.run.id)
+    return questions.half_way(grid.at("points", own, FINETUNED, None), lesson.task.metric)
+
+
+def draw_wise_graft(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+    """WiSE-Graft on the task's own examples and on those of the other task; None where there is no other."""
+    if lesson.other is None:
+        return None
+    grid, own, other = view.grid_of(lesson.run), lesson.task.name, lesson.other.name
+    with left:
+        alpha = _alpha_slider(SHIFT, "Way from the pre-trained model to the graft")
+        points = _chosen_point(lesson, grid, {own: None, other: lesson.other.named}, GRAFT, alpha, SHIFT)
+        st.caption(small_shift(lesson))
+    size = lesson.record.size or 1
+    lines = [points]
+    for dataset in (own, other):
+        if grid.nearest(dataset, FINETUNED, size, 0.0) is not None:
+            lines.append(grid.at("points", dataset, FINETUNED, None).assign(current=False))
+    shown = pd.concat(lines, ignore_index=True)
+    with right:
+        show(
+            interpolation_exhibits.along(shown, [own, other], lesson.task.metric, _levels(lesson), theme()),
+            lesson.run.id,
+        )
+    return questions.elsewhere(lesson.other.scores, lesson.task.metric, lesson.title(other))
+
+
+def _alpha_slider(name: str, label: str) -> float:
+    """The point of the way, 0..1."""
+    return controls.steps(name, label, GRID, 50, shown=lambda a: f"{a} %") / 100
+
+
+def _chosen_point(
+    lesson: Lesson, grid: Grid, datasets: dict[str, str | None], path: str, alpha: float, topic: str
+) -> pd.DataFrame:
+    """The path's line and its chosen point on each data set, drawn as numbers too: stored, asked live, or the nearest.
+
+    `datasets` by name: how another task is asked for, None for the run's own.
+    """
+    parts, size, metric, asks = [], lesson.record.size or 1, lesson.task.metric, True
+    for place, (dataset, named) in zip(st.columns(len(datasets)), datasets.items(), strict=True):
+        near = grid.nearest(dataset, path, size, alpha)
+        if near is None:
+            continue
+        line = grid.at("points", dataset, path, near[0])
+        rows, kind, at = grid.at("points", dataset, path, *near), STORED, near[1]
+        if abs(at - alpha) > 1e-9:
+            asked = _live_point(lesson, dataset, named, path, alpha, topic) if asks else None
+            rows, kind, at = (rows, NEAREST, at) if asked is None else (asked, EXACT, alpha)
+            asks = asked is not None  # what stands in the way is said once
+        parts += [line.assign(current=False), rows.assign(current=True)]
+        with place:
+            st.markdown(f"**{lesson.title(dataset)}**")
+            cards.estimate(metric, estimate(rows, metric))
+            st.caption(interpolation_words.source(kind, path, near[0], at, lesson.record.d))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _live_point(
+    lesson: Lesson, dataset: str, named: str | None, path: str, alpha: float, topic: str
+) -> pd.DataFrame | None:
+    """The worker's answer for a point that is not stored."""
+    told: dict[str, Any] = {"path": path, "alpha": alpha} | ({"task": named} if named else {})
+    answer = live.ask(lesson.run, "wise", topic=f"{topic}.{dataset}", **told)
+    size = lesson.record.size if path == GRAFT else None
+    return None if answer is None else point_of(answer, dataset, path, size, alpha)[0]
+
+
+def _levels(lesson: Lesson) -> dict[str, float]:
+    """Chance."""
+    return view.levels(lesson.run, lesson.task.metric)
+
+
+def ask_graft(lesson: Lesson, expression: Mapping[str, Any], topic: str) -> Grafted | None:
+    """The graft of a region on all test examples, in the task's metric; None where no model answers."""
+    told: dict[str, Any] = {"region": dict(expression), "split": lesson.split, "states": ["grafted"]}
+    answer = live.ask(lesson.run, "evaluate_region", topic=topic, **told)
+    if answer is None:
+        return None
+    return grafted.grafted_of(answer, lesson.predictions, lesson.split, lesson.task, (lesson.task.metric,))
+
+
+def show_between_ends(lesson: Lesson, graft: Mapping[str, Estimate]) -> None:
+    """The task's metric of pre-trained model, this graft and fine-tuned model, side by side."""
+    metric = lesson.task.metric
+    with st.container(horizontal=True):
+        for state, title in TITLES.items():
+            found = graft if state == "grafted" else lesson.scores.states.get(state, {})
+            with st.container(width=NUMBER, gap=None):
+                cards.estimate(metric, found.get(metric), title=title, helps=state == "pretrained")
+
+
+def draw_region(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
+    """The slider over region sizes and the graft of the chosen one on the left, all stored sizes on the right."""
+    curve = page.table(lesson.run, "curve")
+    own = curve[curve["split"] == lesson.split]
+    stored = sorted(int(size) for size in own["size"].unique())
+    with left:
+        size = _size(lesson, stored)
+        row, kind = (_stored(own, size), "Stored") if size in stored else (_cut(lesson, size), "Asked of the models")
+        _recovered(lesson, size, row, kind)
+        st.caption(larger_share(lesson))
+    with right:
+        by_chance = _random(lesson)
+        lines = pd.concat([own, by_chance], ignore_index=True) if len(by_chance) else own
+        show(tour_exhibits.sizes(lines, lesson.record, lesson.split, size, row, theme()), lesson.run.id)
+    return questions.smallest(own, lesson.record.d or 1)
+
+
+def options(stored: list[int], has_ranking: bool) -> list[int]:
+    """The stored sizes, and between each two of them some further ones where there is a ranking to cut."""
+    if not has_ranking or len(stored) < 2:
+        return stored
+    steps = [np.geomspace(a, b, BETWEEN + 2).round() for a, b in zip(stored, stored[1:], strict=False)]
+    return sorted({int(size) for step in steps for size in step})
+
+
+def _size(lesson: Lesson, stored: list[int]) -> int:
+    """The size chosen; the run's main one to begin with."""
+    offered, d = options(stored, RANKING in lesson.run.files), lesson.record.d or 1
+    main = lesson.record.size or stored[0]
+    if len(offered) < 2:
+        return offered[0]
+    return controls.steps(
+        SIZE, "Region size, of all graftable entries", offered, main if main in offered else offered[-1],
+        shown=lambda s: formats.share(s / d) + (", stored" if s in stored else ""), help=about("size"),
+    )  # fmt: skip
+
+
+def _stored(curve: pd.DataFrame, size: int) -> dict[str, Estimate]:
+    """The curve's metrics at a stored size."""
+    rows = curve[curve["size"] == size]
+    found = {str(metric): estimate(rows, str(metric)) for metric in rows["metric"]}
+    return {metric: one for metric, one in found.items() if one is not None}
+
+
+def _cut(lesson: Lesson, size: int) -> dict[str, Estimate] | None:
+    """The same of the graft of the ranking's first entries, asked of the models; of the metrics only the task's own."""
+    told = ask_graft(lesson, {"run": lesson.run.id, "size": size}, SIZE)
+    if told is None:
+        return None
+    found, metric = dict(told.scores["grafted"]), lesson.task.metric
+    if {"pretrained", "finetuned"} <= told.logits.keys():
+        grafted, *ends = (told.logits[state] for state in ("grafted", "pretrained", "finetuned"))
+        gain = recovered_gain(grafted, ends[0], ends[1], told.labels, metric, positive=positive(lesson.task))
+        found["recovered"] = defined(gain)
+    return found
+
+
+def _recovered(lesson: Lesson, size: int, row: Mapping[str, Estimate] | None, kind: str) -> None:
+    """The graft between the two ends, and how much of the gain it gives back."""
+    if row is None:
+        st.caption("The marked sizes are stored; choose one of them.")
+        return
+    show_between_ends(lesson, row)
+    gain = row.get("recovered")
+    d = lesson.record.d or 1
+    if gain is not None and gain.value is not None:
+        interval = f"95{formats.SPACE}%: {formats.percent_interval(gain.low, gain.high, 0)}"
+        st.markdown(
+            f"{formats.counted(size, 'entry')}, {formats.share(size / d)}, give back "
+            f"**{formats.percent(gain.value, 0)}** "
+            f"({interval}) of the gain.",
+            help=about("recovered"),
+        )
+    st.caption(f"{kind}; {formats.counted(lesson.scores.n, 'sentence')} of the {lesson.split} set.")
+
+
+def _random(lesson: Lesson) -> pd.DataFrame:
+    """The curves of random regions of the same pair, to compare with."""
+    drawn = [entry for entry in pair_entries(lesson.run) if entry.localizer == "random"]
+    with page.explained():
+        curves = [cache.table(run, "curve") for run in cache.runs(entry.id for entry in drawn)]
+    return measures.pair_curve(drawn, curves, lesson.split)
+
+
+def draw_place(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
+    """A part of the region, grafted alone: counted at once, scored by the models."""
+    with left:
+        part = _part(lesson)
+        with page.explained():
+            table = hand_region.table_of(lesson.run)
+            whole = {"run": lesson.run.id}
+            expression = whole if part is None else {"intersection": [whole, part]}
+            kept = hand_region.made_of(lesson.run, expression, table)
+        _part_numbers(lesson, expression, kept.size)
+    with right:
+        show(layouts.layout(kept.layers, theme()), lesson.run.id)
+    return questions.fullest_layer(lesson.layers)
+
+
+def parts(layers: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
+    """What can be kept, by its name in the address: every layer, and the kinds of GROUPS that are there."""
+    numbers = sorted(int(n) for n in layers["layer"].dropna().unique())
+    there = set(layers["kind"])
+    found: dict[str, Mapping[str, Any]] = {f"layer-{n}": {"layers": [n]} for n in numbers}
+    kinds = {name: [kind for kind in members if kind in there] for name, (_, members) in GROUPS.items()}
+    return found | {name: {"kinds": members} for name, members in kinds.items() if members}
+
+
+def part_title(name: str) -> str:
+    """`only layer 2`; `the whole region`."""
+    if name == WHOLE:
+        return "the whole region"
+    return f"only {GROUPS[name][0] if name in GROUPS else name.replace('-', ' ')}"
+
+
+def _part(lesson: Lesson) -> Mapping[str, Any] | None:
+    """The conditions of the part that is kept; None for all of the region."""
+    found = parts(lesson.layers)
+    chosen = controls.select(KEEP, "Part of the region to keep", [WHOLE, *found], WHOLE, shown=part_title)
+    return found.get(chosen)
+
+
+def _part_numbers(lesson: Lesson, expression: Mapping[str, Any], size: int) -> None:
+    """How the part does alone, beside the whole region; what is stored where the whole is kept."""
+    whole = lesson.record.size or 1
+    if size in (0, whole):
+        show_between_ends(lesson, lesson.scores.states.get("grafted" if size else "pretrained", {}))
+        st.caption(
+            "The whole region, as stored." if size else "Nothing of the region lies there: the graft is the base."
+        )
+        return
+    st.caption(f"Kept: {formats.count(size)} of {formats.counted(whole, 'entry')} ({formats.percent(size / whole)}).")
+    told = ask_graft(lesson, expression, KEEP)
+    if told is None:
+        return
+    show_between_ends(lesson, told.scores["grafted"])
+    if grafted.REGION in told.logits:
+        st.markdown(grafted.compared(told, lesson.task, lesson.task.metric), help=about("paired"))
+    st.caption(f"Asked of the models; {formats.counted(told.n, 'sentence')} of the {lesson.split} set.")
+
+
+def draw_confidence(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
+    """The slider and what it leaves on the left, the histogram of confidence on the right."""
+    logits, labels = lesson.logits(*COMPARED)
+    bins = measures.reliability_bins(logits, labels, BINS, False)
+    with left:
+        lowest = round(100 / max(len(lesson.run.labels), 1))
+        least = controls.whole(SURE, "At least so sure, %", lowest, MOST, 90, help=about("confidence")) / 100
+        table = sure_answers(logits, labels, least)
+        _show_claims(table, len(labels))
+    with right:
+        show(tour_exhibits.sureness(bins, least, theme()), lesson.run.id)
+    return questions.calibrated(lesson.scores)
+
+
+def sure_answers(logits: Mapping[str, np.ndarray], labels: np.ndarray, least: float) -> pd.DataFrame:
+    """state, answers, claimed, right, low, high: of the answers with at least so much confidence (0..1).
+
+    `claimed` is their mean confidence, `right` the share of right ones with Wilson's interval; missing for none.
+    """
+    rows = []
+    for state, z in logits.items():
+        sure = confidence(probabilities(z))
+        here = sure >= least
+        n, hits = int(here.sum()), int((correct(z, labels) & here).sum())
+        low, high = wilson(hits, n) if n else (np.nan, np.nan)
+        claimed, right = (float(sure[here].mean()), hits / n) if n else (np.nan, np.nan)
+        rows.append((state, n, claimed, right, low, high))
+    return pd.DataFrame(rows, columns=["state", "answers", "claimed", "right", "low", "high"])
+
+
+def _show_claims(table: pd.DataFrame, n: int) -> None:
+    """Claim and truth of each model."""
+    for place, row in zip(st.columns(len(table)), table.to_dict("records"), strict=True):
+        colour, mark, title = MARKS[str(row["state"])]
+        with place.container(border=True, height="stretch"):
+            st.markdown(f"#### :{colour}[{mark} {title}]")
+            st.markdown(f"{formats.count(int(row['answers']))} of {formats.counted(n, 'answer')}")
+            with st.container(horizontal=True, gap="small"):
+                for label, value in (("Claimed", row["claimed"]), ("Right", row["right"])):
+                    st.metric(label, formats.percent(value), width="content")
+            if row["answers"]:
+                st.caption(f"Right, 95{formats.SPACE}%: {formats.percent_interval(row['low'], row['high'])}")
+
+
+def text_two_models(lesson: Lesson) -> str:
+    """Step 1."""
+    entry = lesson.entry(lesson.task.name)
+    task = f"*{text.plain(entry.asks)}*" if entry else lesson.title(lesson.task.name)
+    return (
+        "The **pre-trained** model has read many sentences and learned to guess missing words. **Fine-tuning** showed "
+        f"a copy of it {lesson.task.counts.get('train', 0):,} sentences with their answers, for one task: {task} "
+        "The two models differ in nothing but the values of their parameters. Change the sentence and see what each "
+        "says."
+    )
+
+
+def text_path(lesson: Lesson) -> str:
+    """Step 2."""
+    return (
+        f"Fine-tuning moved the parameters, by {lesson.moved:.2g} on average. The slider walks that way: at 0 % "
+        "all of them have their pre-trained values, at 100 % their fine-tuned ones. Every point between is a "
+        "model too, made without any training (**WiSE-FT**). Look for where the skill appears."
+    )
+
+
+def text_region(lesson: Lesson) -> str:
+    """Step 3."""
+    return (
+        "Now we copy the fine-tuned values of *some* parameters into the pre-trained model and leave all others alone. "
+        "That model is a **graft**, the copied entries are its **region**, and nothing is trained. "
+        "The slider sets how many entries are copied, chosen by a search. How few are enough?"
+    )
+
+
+def text_place(lesson: Lesson) -> str:
+    """Step 4."""
+    return (
+        f"The map shows where the region's {formats.count(lesson.record.size)} entries lie. "
+        "Keep only those in one part of the model, and graft nothing else. The numbers show what that part can do. "
+        "Does one part carry the skill alone?"
+    )
+
+
+def text_confidence(lesson: Lesson) -> str:
+    """Step 5."""
+    return (
+        "A model also says how sure it is. It is **calibrated** when, of all answers that it is 90 % sure of, 90 % are "
+        "right. The slider keeps only the answers that are at least so sure. Compare how sure they claim to be with "
+        "how often they are right."
+    )
+
+
+def text_shift(lesson: Lesson) -> str:
+    """Step 6."""
+    if lesson.other is None:
+        return "This run was scored on its own task alone, so there is nothing to show of another domain."
+    return (
+        f"The models learned from *{lesson.title(lesson.task.name)}*. Now they read "
+        f"*{lesson.title(lesson.other.name)}*, on which they were never trained. The slider goes from the "
+        "pre-trained model to the graft: only the region's entries move (**WiSE-Graft**). "
+        "Does what helps at home help abroad?"
+    )
+
+
+def text_yourself(lesson: Lesson) -> str:
+    """Step 7."""
+    return (
+        "Choose one of the small pairs and let a search find the region of its skill, on this machine. "
+        "It is a job of its own: you may close this tab, and it goes on. Make your guess while it runs."
+    )
+
+
+def toy_caption(lesson: Lesson) -> str:
+    """What the demo world is, and what its numbers do not say."""
+    world, size = lesson.world, ""
+    if world is not None and world.vocabulary and "base" in world.parameters:
+        size = f"{world.parameters['base'] / 1e6:.1f} million parameters, {formats.count(world.vocabulary)} words, "
+    return (
+        f"A toy: {size}sentences written by a grammar, some labelled wrongly on purpose. It shows how grafting works, "
+        "not how good a language model is."
+    )
+
+
+def larger_share(lesson: Lesson) -> str:
+    """Why its region sizes say nothing about large models."""
+    return (
+        f"Not to be carried over: this small model has {formats.count(lesson.record.d)} graftable entries and needs a "
+        f"larger share of them. {small_world.papers()}"
+    )
+
+
+def unknown_words(words: list[str]) -> str:
+    """Which typed words the small world has not; empty where it knows all."""
+    if not words:
+        return ""
+    told = formats.listed([f"“{text.plain(word)}”" for word in words], 5)
+    return f"The small world does not know {told}: the models read {'it' if len(words) == 1 else 'them'} as a blank."
+
+
+def small_shift(lesson: Lesson) -> str:
+    """What the other domain of the demo world is, and is not."""
+    return (
+        "Both domains come from one grammar, with other words and without one misleading cue: a mild shift. Real ones "
+        "may behave differently."
+    )
