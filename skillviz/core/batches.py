@@ -98,8 +98,8 @@ class Batches:
     def _sequence_lengths(self) -> np.ndarray:
         if self.encoded.answers is None:
             return self.lengths
-        own = np.array([len(row) for row in self.encoded.input_ids], dtype=np.int64)
-        return own[:, None] + np.array([[len(a) for a in row] for row in self.encoded.answers], dtype=np.int64)
+        prompts = np.array([len(row) for row in self.encoded.input_ids], dtype=np.int64)
+        return prompts[:, None] + np.array([[len(a) for a in row] for row in self.encoded.answers], dtype=np.int64)
 
 
 def _padded(rows: list[np.ndarray], length: int, fill: int) -> np.ndarray:

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from skillviz.core.intervals import percentile_interval, wilson
+from skillviz.core.intervals import percentile_interval, resampled_values, wilson
 from skillviz.core.metrics import statistic
-from skillviz.core.resample import resampled_values
 from skillviz.core.scores import Floats, Integers, checked, f1_of
 
 COLUMNS = ("state", "class", "n", "predicted", "right", "metric", "value", "low", "high")
@@ -48,13 +47,13 @@ def _rows(state: str, c: int, counts: Integers, drawn: Floats) -> list[dict[str,
     right, n, predicted = (int(x) for x in (counts[c, c], counts[c].sum(), counts[:, c].sum()))
     common = {"state": state, "class": c, "n": n, "predicted": predicted, "right": right}
     f1 = float(f1_of(np.array([right, predicted - right, n - right], dtype=np.float64)))
-    found = [
+    shares = [
         {"metric": name, "value": right / of if of else float("nan"), **_ends(*wilson(right, of))}
         for name, of in (("precision", predicted), ("recall", n))
     ]
     _, low, high = percentile_interval(f1, drawn)
     low, high = (low, high) if high > low else (float("nan"), float("nan"))
-    return [{**common, **row} for row in (*found, {"metric": "f1", "value": f1, **_ends(low, high)})]
+    return [{**common, **row} for row in (*shares, {"metric": "f1", "value": f1, **_ends(low, high)})]
 
 
 def _ends(low: float, high: float) -> dict[str, float]:

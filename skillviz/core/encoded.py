@@ -34,10 +34,10 @@ class Encoded:
     @property
     def lengths(self) -> np.ndarray:
         """Tokens of each example, the longest answer included, int64 [n]."""
-        own = np.array([len(row) for row in self.input_ids], dtype=np.int64)
+        prompts = np.array([len(row) for row in self.input_ids], dtype=np.int64)
         if self.answers is None:
-            return own
-        return own + np.array([max(len(a) for a in row) for row in self.answers], dtype=np.int64)
+            return prompts
+        return prompts + np.array([max(len(a) for a in row) for row in self.answers], dtype=np.int64)
 
     def take(self, rows: Sequence[int] | np.ndarray) -> Encoded:
         """The examples at these row numbers, in that order."""

@@ -27,10 +27,10 @@ def iou_matrix(regions: Regions) -> pd.DataFrame:
 
 def shared_entries(regions: Regions) -> np.ndarray:
     """|g_i and g_j| in row i, column j, int64; each pair is counted once. Raises BadInput for unlike models."""
-    found = list(regions.values())
-    if any(dict(region.shapes) != dict(found[0].shapes) for region in found[1:]):
+    several = list(regions.values())
+    if any(dict(region.shapes) != dict(several[0].shapes) for region in several[1:]):
         raise BadInput("regions of two different architectures cannot be compared: their parameters differ.")
-    flat = [region.flat() for region in found]
+    flat = [region.flat() for region in several]
     common = np.zeros((len(flat), len(flat)), dtype=np.int64)
     for i, one in enumerate(flat):
         for j in range(i + 1):

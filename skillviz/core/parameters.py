@@ -131,11 +131,11 @@ def graftable(
     config = config or {}
     family = FAMILIES.get(model_type, UNKNOWN)
     heads = config.get(family.heads_key, config.get("num_attention_heads"))
-    found = [_parameter(family, name, tuple(shape), heads) for name, shape in shapes.items()]
-    parameters = tuple(p for p in found if p is not None)
+    read = [_parameter(family, name, tuple(shape), heads) for name, shape in shapes.items()]
+    parameters = tuple(p for p in read if p is not None)
     if not parameters:
         raise BadModel(
-            f"no numbered transformer block was found among the {len(shapes)} tensors of this "
+            f"no numbered transformer block is among the {len(shapes)} tensors of this "
             f"'{model_type}' model, so nothing can be grafted; known families: {', '.join(FAMILIES)}."
         )
     return ParameterTable(parameters, model_type, model_type in FAMILIES, heads)

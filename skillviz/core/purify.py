@@ -94,8 +94,8 @@ class Joint(Problem):
     def backward(self, rows: Sequence[np.ndarray]) -> float:
         """The sum of the tasks' mean losses over their rows; its gradient is then in `flat.grad`."""
         summed, loss = torch.zeros_like(self.flat.grad), 0.0
-        for task, own in zip(self.tasks, rows, strict=True):
-            loss += task.train.backward(own)
+        for task, batch in zip(self.tasks, rows, strict=True):
+            loss += task.train.backward(batch)
             summed += task.flat.grad.to(summed.device)
         self.flat.grad.copy_(summed)
         return loss
@@ -124,7 +124,7 @@ def purification(
     chosen, begun = options or PurifyOptions(), perf_counter()
     joint = Joint.of(tasks)
     if dict(union.shapes) != joint.table.shapes:
-        raise BadInput("the region was made for another architecture than these tasks' models.")
+        raise BadInput("the region belongs to another architecture than these models.")
     if not union.size:
         raise BadInput("there is nothing to purify: the region has no entries.")
     base = torch.from_numpy(union.flat()).to(joint.flat.device)
@@ -140,9 +140,9 @@ def purification(
             loss = joint.backward(rows)
             mask.descend(lr)
             after = mask.region()
-            kept = int(torch.isin(after, before, assume_unique=True).sum())
+            common = int(torch.isin(after, before, assume_unique=True).sum())
             seconds = perf_counter() - begun
-            yield Step(step, loss, len(after), len(after) - kept, len(before) - kept, seconds, chosen.steps)
+            yield Step(step, loss, len(after), len(after) - common, len(before) - common, seconds, chosen.steps)
             before = after
     return Region.from_flat(before.cpu().numpy(), union.shapes), lr
 

@@ -50,11 +50,11 @@ def parts(
     expression: RegionExpression, table: ParameterTable, stored: Stored | None = None
 ) -> Iterator[tuple[Parameter, np.ndarray]]:
     """The same, tensor by tensor: each with its chosen flat indices, sorted, int64; one tensor's at a time."""
-    found = checked(expression)
-    _refuse_unknown(found, table)
-    regions = {(run, size): _stored(run, size, table, stored) for run, size in _named(found)}
+    expression = checked(expression)
+    _refuse_unknown(expression, table)
+    regions = {(run, size): _stored(run, size, table, stored) for run, size in _named(expression)}
     for parameter in table.parameters:
-        yield parameter, _inside(found, parameter, regions)
+        yield parameter, _inside(expression, parameter, regions)
 
 
 def checked(expression: RegionExpression, depth: int = 0) -> dict[str, Any]:
@@ -103,15 +103,21 @@ def canonical(expression: RegionExpression) -> str:
 
 def runs_in(expression: RegionExpression) -> tuple[str, ...]:
     """The ids of the runs that the expression needs, each once, in order."""
-    found = checked(expression)
-    own = [found["run"]] if "run" in found else []
-    return tuple(dict.fromkeys([*own, *(run for part in _nested(found) for run in runs_in(part))]))
+    return tuple(dict.fromkeys(_run_ids(checked(expression))))
+
+
+def _run_ids(expression: RegionExpression) -> Iterator[str]:
+    """The ids in a checked expression, in order, repeats included."""
+    if "run" in expression:
+        yield expression["run"]
+    for part in _nested(expression):
+        yield from _run_ids(part)
 
 
 def _named(expression: RegionExpression) -> set[tuple[str, int | None]]:
     """The stored regions that a checked expression needs."""
-    own = {(expression["run"], expression.get("size"))} if "run" in expression else set()
-    return own.union(*(_named(part) for part in _nested(expression)))
+    named = {(expression["run"], expression.get("size"))} if "run" in expression else set()
+    return named.union(*(_named(part) for part in _nested(expression)))
 
 
 def _nested(expression: RegionExpression) -> list[Any]:

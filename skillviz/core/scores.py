@@ -114,8 +114,8 @@ def outcomes(logits: ArrayLike, labels: ArrayLike, positive: int = 1) -> Floats:
     z, y = checked(logits, labels)
     if not 0 <= positive < z.shape[1]:
         raise BadInput(f"the positive class must be 0..{z.shape[1] - 1}; got {positive}.")
-    said, true = z.argmax(axis=1) == positive, y == positive
-    return np.stack([said & true, said & ~true, ~said & true], axis=1).astype(np.float64)
+    predicted, true = z.argmax(axis=1) == positive, y == positive
+    return np.stack([predicted & true, predicted & ~true, ~predicted & true], axis=1).astype(np.float64)
 
 
 def f1_of(outcome_counts: Floats) -> Floats:
@@ -126,5 +126,5 @@ def f1_of(outcome_counts: Floats) -> Floats:
 
 
 def f1(logits: ArrayLike, labels: ArrayLike, positive: int = 1) -> float:
-    """F1 of the positive class: harmonic mean of precision and recall; NaN where it is never seen or said."""
+    """F1 of the positive class: harmonic mean of precision and recall; NaN where it is neither seen nor predicted."""
     return float(f1_of(outcomes(logits, labels, positive).sum(axis=0)))

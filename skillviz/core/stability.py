@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skillviz.core.intervals import LEVEL
+from skillviz.core.intervals import LEVEL, draws
 from skillviz.core.overlap import chance_iou, iou_matrix
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
@@ -96,22 +96,20 @@ def bootstrap_regions(
     solved again from the whole's solution, to the same tolerance. An example is in both of two samples with chance
     0.4, so their regions agree more than those of two data sets would.
     """
-    from skillviz.core.localizers.linearized import linearization
+    from skillviz.core.localizers.linearized import linearization  # imports torch
     from skillviz.core.localizers.table import LinearizedOptions
 
     begun = perf_counter()
     chosen = options or LinearizedOptions()
     if chosen.rounds != 1:
         raise BadInput(f"the bootstrap takes one Jacobian, at the base: rounds must be 1; got {chosen.rounds}.")
-    table, found = problem.table, linearization(problem, size, seed=seed, options=chosen)
-    whole, prepared = Region.from_flat(found.order(), table.shapes), perf_counter()
-    drawn = [Region.from_flat(found.order(w), table.shapes) for w in _weights(found.examples, resamples, seed)]
-    return Resampled(whole, tuple(drawn), found.examples, (prepared - begun, perf_counter() - prepared))
+    table, solved = problem.table, linearization(problem, size, seed=seed, options=chosen)
+    whole, prepared = Region.from_flat(solved.order(), table.shapes), perf_counter()
+    drawn = [Region.from_flat(solved.order(w), table.shapes) for w in _weights(solved.examples, resamples, seed)]
+    return Resampled(whole, tuple(drawn), solved.examples, (prepared - begun, perf_counter() - prepared))
 
 
 def _weights(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
     """How often each resample draws each example, float64 [n], one resample after the other."""
-    from skillviz.core.resample import draws
-
     for block in draws(n, resamples, seed):
         yield from block

@@ -17,8 +17,7 @@ import pandas as pd
 from safetensors.numpy import save_file
 
 from skillviz.atomic import TEMPORARY, disk_errors, sha256, write_file, write_text
-from skillviz.core.compact import index_dtype
-from skillviz.core.region import Region
+from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
 from skillviz.runs.alive import PROCESS, is_alive, name_process

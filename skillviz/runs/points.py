@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.calibration import reliability
-from skillviz.core.intervals import percentile_interval
+from skillviz.core.intervals import percentile_interval, resampled_values
 from skillviz.core.metrics import METRICS, score, statistic, with_own
-from skillviz.core.resample import resampled_values
 from skillviz.core.scores import checked
 from skillviz.runs.evaluate import estimate, metrics, positive
 from skillviz.runs.record import Estimate, TaskNote

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skillviz.core.intervals import Interval, percentile_interval
+from skillviz.core.intervals import Interval, percentile_interval, resampled_values
 from skillviz.core.metrics import statistic
-from skillviz.core.resample import resampled_values
 from skillviz.errors import BadInput
 from skillviz.runs.evaluate import positive
 from skillviz.runs.run import Run

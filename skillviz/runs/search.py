@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.localizers.record import Found, State, Step
+from skillviz.core.localizers.record import Selection, State, Step
 from skillviz.core.localizers.table import Localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
@@ -95,7 +95,7 @@ def _one(
     on_step: OnStep,
     found: Searched,
     state: State | None,
-) -> Found:
+) -> Selection:
     if state is None:
         found.history[:] = [told for told in found.history if told["target"] != size]
     before = max((told["seconds"] for told in found.history if told["target"] == size), default=0.0)
@@ -104,12 +104,12 @@ def _one(
         try:
             step = next(steps)
         except StopIteration as end:
-            result: Found = end.value
+            result: Selection = end.value
             break
         found.history.append(_history_row(row.name, size, step, before))
         on_step(size, step)
     _add_notes(found, result.notes)
-    return Found(np.asarray(result.order, dtype=np.int64), result.notes)
+    return Selection(np.asarray(result.order, dtype=np.int64), result.notes)
 
 
 def _history_row(name: str, target: int, step: Step, before: float) -> dict[str, Any]:

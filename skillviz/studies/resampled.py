@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from skillviz.core.intervals import resampled_values
 from skillviz.core.metrics import Statistic, statistic, with_own
-from skillviz.core.resample import resampled_values
 from skillviz.studies.observations import Observed
 
 RESAMPLES = 1000

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from skillviz.core.intervals import percentile_interval, wilson
+from skillviz.core.intervals import percentile_interval, resampled_values, wilson
 from skillviz.core.metrics import METRICS, statistic, with_own
-from skillviz.core.resample import resampled_values
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote
 from skillviz.studies.means import cut, over_seeds

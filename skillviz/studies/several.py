@@ -20,10 +20,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from skillviz.atomic import write_file
-from skillviz.core.intervals import Interval, percentile_interval, relative_gain
+from skillviz.core.intervals import Interval, percentile_interval, relative_gain, resampled_values
 from skillviz.core.metrics import statistic
 from skillviz.core.region import Region
-from skillviz.core.resample import resampled_values
 from skillviz.errors import BadInput
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote

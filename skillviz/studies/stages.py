@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.intervals import Interval, paired_bootstrap, percentile_interval, wilson
+from skillviz.core.intervals import Interval, paired_bootstrap, percentile_interval, resampled_values, wilson
 from skillviz.core.metrics import METRICS, statistic, with_own
-from skillviz.core.resample import resampled_values
 from skillviz.errors import BadData
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from skillviz.core.compact import index_dtype
-from skillviz.core.region import Region
+from skillviz.core.region import Region, index_dtype
 from skillviz.errors import BadInput, CorruptFile
 
 SHAPES = {"a": (3, 4), "b": (5,), "c": (2, 2, 3), "empty": (1,)}

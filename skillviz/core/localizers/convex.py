@@ -30,13 +30,13 @@ class Linear:
         logits = self.logits.clone()
         logits[:, 1:] += change
         log_p = logits.log_softmax(1)
-        own = log_p.gather(1, self.labels.unsqueeze(1)).squeeze(1)
+        likelihood = log_p.gather(1, self.labels.unsqueeze(1)).squeeze(1)
         residual = log_p.exp()
         residual[torch.arange(n, device=residual.device), self.labels] -= 1
         if self.weights is not None:
-            own = own * self.weights
+            likelihood = likelihood * self.weights
             residual *= self.weights.unsqueeze(1)
-        loss = -own.mean()
+        loss = -likelihood.mean()
         return float(loss), self.jacobian.view(-1, c).T @ residual[:, 1:].reshape(-1) / n
 
 

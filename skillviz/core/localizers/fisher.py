@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skillviz.core.localizers.record import Found, Search, State, Step, done, number
+from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
 from skillviz.core.localizers.simple import unmoved_note
 from skillviz.core.localizers.table import FisherOptions
 from skillviz.core.objective import Objective
@@ -44,7 +44,7 @@ def fisher(problem: Problem, size: int, *, seed: int, options: FisherOptions, re
     order = top(summed, size)
     moved = int((problem.tau[order] != 0).sum())
     note = f"Fisher information of the base on {len(rows):,} examples, expected over the classes."
-    return Found(order.cpu().numpy(), (note, *unmoved_note(moved, size)))
+    return Selection(order.cpu().numpy(), (note, *unmoved_note(moved, size)))
 
 
 def add_information(objective: Objective, row: int, summed: Tensor) -> float:

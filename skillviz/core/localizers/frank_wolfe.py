@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.record import Found, Search, State, Step, done, number
+from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
 from skillviz.core.localizers.table import FrankWolfeOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top, top_of_two
@@ -48,7 +48,7 @@ def frank_wolfe(
             changed = int((region & ~before).sum())
             seconds, state = perf_counter() - begun, partial(fraction.state, step)
             yield Step(step, loss, size, changed, changed, seconds, options.steps, state)
-    return Found(candidates.index[torch.cat(fraction.order)].cpu().numpy())
+    return Selection(candidates.index[torch.cat(fraction.order)].cpu().numpy())
 
 
 class Fraction:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import allowed
-from skillviz.core.localizers.record import Found, Search, State, Step, done, number
+from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
 from skillviz.core.localizers.table import SCORED_EXAMPLES, LearnedOptions, RankedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
@@ -44,10 +44,10 @@ class Mask:
     def soften(self) -> None:
         """Put the model at the soft graft: base * (1 - u) + (1 - base) * u of the movement."""
         torch.sub(self.scores, self.bias, out=self.u).sigmoid_()
-        kept = self.u[self.base]
-        self.u[self.base] = 1 - kept
+        inside = self.u[self.base]
+        self.u[self.base] = 1 - inside
         self.problem.set_soft(self.u)
-        self.u[self.base] = kept
+        self.u[self.base] = inside
 
     def descend(self, lr: float) -> None:
         """S - lr * dL/dS, with dL/dS = (1 - 2 base) * tau * dL/dtheta * u * (1 - u) at the soft graft."""
@@ -89,7 +89,7 @@ def learned(problem: Problem, size: int, *, seed: int, options: LearnedOptions, 
         )
     order = region[top(mask.evidence()[region], len(region))]
     note = f"Learned mask: {len(mask.base):,} entries at the start, {len(region):,} kept"
-    return Found(order.cpu().numpy(), (f"{note}, from step {best.step} of {options.steps}.",))
+    return Selection(order.cpu().numpy(), (f"{note}, from step {best.step} of {options.steps}.",))
 
 
 def learned_ranked(
@@ -111,7 +111,7 @@ def descended(
         lr = float(resume["lr"]) if resume else options.lr or _calibrated(problem, mask, size, options, seed)
         yield from _descend(mask, options, lr, seed, None, resume)
     note = f"Learning rate of the mask: {lr:.3g}." if lr else "No entry gains anything at the base: a random order."
-    return Found(top(mask.evidence(), size).cpu().numpy(), (note,))
+    return Selection(top(mask.evidence(), size).cpu().numpy(), (note,))
 
 
 def _descend(
@@ -129,8 +129,8 @@ def _descend(
         before, region = region, mask.region()
         if best and (step % options.score_every == 0 or step == options.steps):
             best.judge(step, region)
-        kept = len(np.intersect1d(before.cpu().numpy(), region.cpu().numpy(), assume_unique=True))
-        seconds, added, removed = perf_counter() - begun, len(region) - kept, len(before) - kept
+        common = len(np.intersect1d(before.cpu().numpy(), region.cpu().numpy(), assume_unique=True))
+        seconds, added, removed = perf_counter() - begun, len(region) - common, len(before) - common
         state = partial(_state, step, lr, mask, best)
         yield Step(step, loss, len(region), added, removed, seconds, options.steps, state)
 
@@ -160,12 +160,12 @@ class _Best:
             self.step, self.score, self.region, self.judged = step, score, region, True
 
     def state(self) -> State:
-        """What was kept so far."""
+        """What is kept so far."""
         numbers = {"best_step": self.step, "best_score": self.score, "judged": int(self.judged)}
         return {**{name: number(value) for name, value in numbers.items()}, "best_region": self.region}
 
     def restore(self, state: State) -> None:
-        """Keep what was kept."""
+        """Go on from what was kept."""
         self.step, self.score, self.judged = (
             int(state["best_step"]), float(state["best_score"]), bool(state["judged"]),
         )  # fmt: skip

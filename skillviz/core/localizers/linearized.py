@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.convex import Linear, minimise
-from skillviz.core.localizers.record import Found, Search, State, Step, done, number
+from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
 from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top, top_of_two
@@ -53,10 +53,10 @@ def linearized(
             gamma, loss = minimise(linear, inside, options.iterations)
             before, chosen = chosen, rounded(gamma, linear, inside)
             gamma = torch.zeros_like(gamma).index_fill_(0, chosen, 1.0)
-            kept = len(np.intersect1d(before.cpu().numpy(), chosen.cpu().numpy(), assume_unique=True))
+            common = len(np.intersect1d(before.cpu().numpy(), chosen.cpu().numpy(), assume_unique=True))
             seconds, state = perf_counter() - begun, partial(_state, (round_ + 1) * steps, round_ + 1, chosen)
             step, total = (round_ + 1) * steps, options.rounds * steps
-            yield Step(step, loss, inside, inside - kept, len(before) - kept, seconds, total, state)
+            yield Step(step, loss, inside, inside - common, len(before) - common, seconds, total, state)
     return filled(problem, candidates, chosen, size, len(rows))
 
 
@@ -76,7 +76,7 @@ def rows_of(problem: Problem, count: int, options: LinearizedOptions, seed: int)
 
 @dataclass(frozen=True)
 class Reports:
-    """The steps within one round's Jacobian; those `behind` a resumed search are not told again."""
+    """The steps within one round's Jacobian; those `behind` a resumed search are not repeated."""
 
     round: int
     steps: int
@@ -121,7 +121,7 @@ def rounded(gamma: Tensor, linear: Linear, size: int) -> Tensor:
     return top_of_two(gamma, -linear.gradient(gamma)[1], size)
 
 
-def filled(problem: Problem, candidates: Candidates, chosen: Tensor, size: int, examples: int) -> Found:
+def filled(problem: Problem, candidates: Candidates, chosen: Tensor, size: int, examples: int) -> Selection:
     """The chosen places as entries, best first; beyond the candidates filled by movement."""
     order = candidates.index[chosen]
     notes = [f"Linearized on {examples:,} examples and {len(candidates):,} candidate entries."]
@@ -130,7 +130,7 @@ def filled(problem: Problem, candidates: Candidates, chosen: Tensor, size: int, 
         distance[order] = -1
         order = torch.cat([order, top(distance, size - len(order))])
         notes.append(f"{size - len(chosen):,} entries beyond the candidates were filled by movement.")
-    return Found(order.cpu().numpy(), tuple(notes))
+    return Selection(order.cpu().numpy(), tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Linearization:
     def order(self, weights: np.ndarray | None = None) -> np.ndarray:
         """The region's entries as global flat indices, best first, int64 [size].
 
-        With `weights` [examples], how often a sample draws each example, the problem is solved anew for the sample,
+        With `weights` [examples], how often a sample draws each example, the problem is solved again for the sample,
         beginning at the solution for all and to the same tolerance.
         """
         inside, linear, gamma = min(self.size, len(self.candidates)), self.linear, self.gamma

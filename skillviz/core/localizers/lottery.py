@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.learned import descended
-from skillviz.core.localizers.record import Found, Search, State
+from skillviz.core.localizers.record import Search, Selection, State
 from skillviz.core.localizers.simple import only_step
 from skillviz.core.localizers.table import LotteryOptions, RankedOptions
 from skillviz.core.problem import Problem
@@ -29,11 +29,11 @@ def lottery(problem: Problem, size: int, *, seed: int, options: LotteryOptions, 
     with problem.at_base_afterwards():
         if options.by == "learned":
             ranked = RankedOptions(options.steps, options.batch_size, options.lr, options.bias)
-            found = yield from descended(zeroed, largest, size, seed, ranked, resume)
-            return Found(found.order, (NOTE, *found.notes))
+            selection = yield from descended(zeroed, largest, size, seed, ranked, resume)
+            return Selection(selection.order, (NOTE, *selection.notes))
         if resume is None:
             yield only_step(size, float("nan"), 0.0, largest)
-    return Found(largest.cpu().numpy(), (NOTE,))
+    return Selection(largest.cpu().numpy(), (NOTE,))
 
 
 def _largest(problem: Problem, size: int) -> Tensor:

@@ -22,7 +22,7 @@ class Step:
     the entries switched on and off, seconds since the search began, and how many steps there will be.
 
     `state` gives what the localizer takes as `resume` to go on after this step, bit for bit. Its tensors are
-    those of the search: they hold until the next step is asked for. None: it can only begin anew.
+    those of the search: they hold until the next step is asked for. None: it can only start over.
     """
 
     step: int
@@ -36,7 +36,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Found:
+class Selection:
     """The chosen entries as global flat indices, best first, int64 [size]; and remarks for the reader."""
 
     order: np.ndarray
@@ -47,7 +47,7 @@ class Found:
         return Region.from_flat(self.order[:size], table.shapes)
 
 
-Search = Generator[Step, None, Found]
+Search = Generator[Step, None, Selection]
 
 
 def number(value: float) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import allowed
-from skillviz.core.localizers.record import Found, Search, State, Step, number
+from skillviz.core.localizers.record import Search, Selection, State, Step, number
 from skillviz.core.localizers.table import FirstOrderOptions, MovementOptions, NoOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
@@ -29,7 +29,7 @@ def movement(
     moved = int((distance[order] > 0).sum())
     if resume is None:
         yield only_step(size, float("nan"), begun, order)
-    return Found(order.cpu().numpy(), unmoved_note(moved, size))
+    return Selection(order.cpu().numpy(), unmoved_note(moved, size))
 
 
 def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
@@ -39,7 +39,7 @@ def random(problem: Problem, size: int, *, seed: int, options: NoOptions, resume
     order = np.random.default_rng(seed).permutation(np.arange(problem.d, dtype=np.int64))[:size]
     if resume is None:
         yield only_step(size, float("nan"), begun, torch.from_numpy(order))
-    return Found(order.copy())
+    return Selection(order.copy())
 
 
 def first_order(
@@ -52,13 +52,13 @@ def first_order(
     """
     begun = perf_counter()
     if resume is not None:
-        return Found(resume["order"].cpu().numpy())
+        return Selection(resume["order"].cpu().numpy())
     with problem.at_base_afterwards():
         problem.reset()
         loss = problem.train.backward(next(problem.draws(options.examples, seed)))
     order = top(-(problem.flat.grad * problem.tau), size)
     yield only_step(size, loss, begun, order)
-    return Found(order.cpu().numpy())
+    return Selection(order.cpu().numpy())
 
 
 def only_step(size: int, loss: float, begun: float, order: Tensor) -> Step:

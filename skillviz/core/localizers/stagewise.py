@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.localizers.candidates import Candidates
-from skillviz.core.localizers.record import Found, Search, State, Step, done, number
+from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
 from skillviz.core.localizers.table import StagewiseOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
@@ -48,7 +48,7 @@ def stagewise(
             yield Step(step, loss, int(member.sum()), added, removed, seconds, options.steps, state)
     members = member.nonzero().squeeze(1)
     order = members[top(score[members], len(members))]
-    return Found(candidates.index[order].cpu().numpy())
+    return Selection(candidates.index[order].cpu().numpy())
 
 
 def _state(step: int, score: Tensor, member: Tensor) -> State:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.core.localizers.record import Found
+from skillviz.core.localizers.record import Selection
 from skillviz.core.localizers.table import ExpressionOptions, localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
@@ -28,7 +28,7 @@ EXPRESSIONS: list[dict[str, Any]] = [
 ]
 
 
-def found(problem: Problem, expression: Any, stored: Any = None) -> Found:
+def found(problem: Problem, expression: Any, stored: Any = None) -> Selection:
     row = localizer("recipe")
     options = row.make_options({"recipe": expression})
     search = row.search(problem, 1, seed=0, options=ExpressionOptions(options.recipe, stored))

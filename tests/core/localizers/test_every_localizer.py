@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from skillviz.core.encoded import Encoded
-from skillviz.core.localizers.record import Found, Search, Step
+from skillviz.core.localizers.record import Search, Selection, Step
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, localizer
 from skillviz.core.problem import Problem
 from skillviz.errors import BadInput, BadModel, UnknownLocalizer
@@ -40,7 +40,7 @@ def start(name: str, problem: Problem, size: int, seed: int = 0, **options: Any)
     return row.search(problem, size, seed=seed, options=row.make_options({**QUICK.get(name, {}), **options}))
 
 
-def finish(search: Search) -> tuple[list[Step], Found]:
+def finish(search: Search) -> tuple[list[Step], Selection]:
     steps = []
     while True:
         try:

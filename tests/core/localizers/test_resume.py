@@ -11,7 +11,7 @@ from torch import Tensor
 
 from skillviz.core.localizers import fisher as fisher_module
 from skillviz.core.localizers import linearized as linearized_module
-from skillviz.core.localizers.record import Found, State, Step
+from skillviz.core.localizers.record import Selection, State, Step
 from skillviz.core.localizers.table import LOCALIZERS, localizer
 from skillviz.core.problem import Problem
 from tests.core.problems import examples, tiny_problem
@@ -49,7 +49,7 @@ def run(problem: Problem, name: str, size: int, resume: State | None = None) -> 
     return row.search(problem, size, seed=3, options=row.make_options(OPTIONS.get(name, {})), resume=resume)
 
 
-def whole(problem: Problem, name: str, size: int, resume: State | None = None) -> tuple[list[Step], Found]:
+def whole(problem: Problem, name: str, size: int, resume: State | None = None) -> tuple[list[Step], Selection]:
     search, steps = run(problem, name, size, resume), []
     while True:
         try:
@@ -128,7 +128,7 @@ def test_the_best_mask_of_before_the_cut_is_kept() -> None:
     options = row.make_options({**OPTIONS["learned"], "lr": 1e9, "selection": "train+validation"})
     problem = problem_for()
 
-    def steps_and_found(resume: State | None = None) -> tuple[list[State], Found]:
+    def steps_and_found(resume: State | None = None) -> tuple[list[State], Selection]:
         search, states = row.search(problem, 1, seed=0, options=options, resume=resume), []
         while True:
             try:

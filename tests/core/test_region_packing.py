@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.core.compact import packed, unpacked
-from skillviz.core.region import Region
+from skillviz.core.region import Region, packed, unpacked
 from skillviz.errors import BadInput, CorruptFile
 
 
