@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.core import intervals, metrics, resample, scores
+from skillviz.core import intervals, metrics, scores
 from skillviz.errors import BadInput
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
@@ -42,7 +42,7 @@ def test_every_metric_of_every_resample_equals_its_slow_twin(metric: str) -> Non
     @given(predictions())
     def equal(drawn: tuple) -> None:
         logits, labels = scores.checked(*drawn)
-        weights = next(resample.draws(len(labels), 5, seed=len(labels)))
+        weights = next(intervals.draws(len(labels), 5, seed=len(labels)))
         fast = metrics.statistic(metric, logits, labels)(weights)
         expected = slow_intervals.resampled(TWINS[metric], weights, logits, labels)
         np.testing.assert_allclose(fast, expected, rtol=1e-9, atol=1e-12)
@@ -53,7 +53,7 @@ def test_every_metric_of_every_resample_equals_its_slow_twin(metric: str) -> Non
 @pytest.mark.parametrize("metric", metrics.SCORED)
 def test_bootstrap_and_paired_bootstrap_equal_slow_ones(metric: str) -> None:
     a, b, labels = some(30)
-    weights = np.concatenate(list(resample.draws(30, 40, seed=5)))
+    weights = np.concatenate(list(intervals.draws(30, 40, seed=5)))
     twin = TWINS[metric]
     slow_a, slow_b = (slow_intervals.resampled(twin, weights, z, labels) for z in (a, b))
     alone = slow_intervals.interval(twin(a, labels), slow_a)
@@ -82,16 +82,16 @@ def test_many_differences_to_one_baseline_are_those_of_each_pair() -> None:
 
 
 def test_resamples_depend_on_the_seed_alone_not_on_the_blocks() -> None:
-    whole = np.concatenate(list(resample.draws(7, 23, seed=1)))
+    whole = np.concatenate(list(intervals.draws(7, 23, seed=1)))
     assert whole.shape == (23, 7) and (whole.sum(axis=1) == 7).all() and whole.dtype == np.float64
-    blocks = list(resample.draws(7, 23, seed=1, cells=7 * 4))
+    blocks = list(intervals.draws(7, 23, seed=1, cells=7 * 4))
     assert [len(b) for b in blocks] == [4, 4, 4, 4, 4, 3]
     assert np.array_equal(np.concatenate(blocks), whole)
-    assert not np.array_equal(np.concatenate(list(resample.draws(7, 23, seed=2))), whole)
+    assert not np.array_equal(np.concatenate(list(intervals.draws(7, 23, seed=2))), whole)
 
 
 def test_every_example_is_drawn_equally_often() -> None:
-    drawn = np.concatenate(list(resample.draws(5, 20_000, seed=0)))
+    drawn = np.concatenate(list(intervals.draws(5, 20_000, seed=0)))
     np.testing.assert_allclose(drawn.mean(axis=0), 1.0, atol=0.03)  # sd of a mean is 0.0063
     np.testing.assert_allclose(drawn.var(axis=0), 0.8, atol=0.05)  # 5 throws, chance 1/5
 
@@ -214,7 +214,7 @@ def test_two_thousand_resamples_of_two_thousand_examples_take_no_loop() -> None:
         calls.append(weights.shape)
         return ece(weights)
 
-    (values,) = resample.resampled_values([counted], 2000, 2000, seed=0)
+    (values,) = intervals.resampled_values([counted], 2000, 2000, seed=0)
     assert len(values) == 2000 and calls == [(2000, 2000)]
 
 
