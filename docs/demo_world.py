@@ -22,51 +22,51 @@ from skillviz.tasks.demo_world import Share, World, read_world
 PAGE = PROJECT / "docs" / "demo-world.md"
 
 
-def tasks(world: World) -> Iterator[str]:
+def tasks(world: World) -> list[str]:
     """A line for each task."""
-    yield "| task | family | what is asked | labels | examples (train, validation, test) | shifted partner |"
-    yield "| --- | --- | --- | --- | --- | --- |"
-    for row in world.tasks:
-        counts = ", ".join(formats.count(row.examples[split]) for split in row.examples)
-        yield f"| {row.name} | {row.family} | {row.asks} | {', '.join(row.labels)} | {counts} | {row.partner or ''} |"
+    head = ("task", "family", "what is asked", "labels", "examples (train, validation, test)", "shifted partner")
+    rows = [
+        [
+            row.name, row.family, row.asks, ", ".join(row.labels),
+            ", ".join(map(formats.count, row.examples.values())), row.partner or "",
+        ]
+        for row in world.tasks
+    ]  # fmt: skip
+    return formats.markdown_table(head, rows)
 
 
-def pairs(world: World) -> Iterator[str]:
+def pairs(world: World) -> list[str]:
     """A line for each pair and data set: the two models that a run lies between."""
-    yield "| pair | test set of | pre-trained, % | fine-tuned, % |"
-    yield "| --- | --- | --- | --- |"
-    for pair in world.pairs:
-        for name, states in pair.accuracy.items():
-            yield f"| {pair.name} | {name} | {share(states['pretrained'])} | {share(states['finetuned'])} |"
+    rows = [
+        [pair.name, name, *(percent(states[state]) for state in ("pretrained", "finetuned"))]
+        for pair in world.pairs
+        for name, states in pair.accuracy.items()
+    ]
+    return formats.markdown_table(("pair", "test set of", "pre-trained, %", "fine-tuned, %"), rows)
 
 
-def grafts(world: World, runs: list[Run]) -> Iterator[str]:
+def grafts(world: World, runs: list[Run]) -> list[str]:
     """A line for each run's main region: how much of the gain it brings back, and how sure it is."""
-    yield "| pair | localizer | size | accuracy, % | share of the gain, % | ECE, % | ECE minus fine-tuned, points |"
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    head = (
+        "pair", "localizer", "size", "accuracy, %", "share of the gain, %", "ECE, %", "ECE minus fine-tuned, points"
+    )  # fmt: skip
     names = {(pair.finetuned, pair.base): pair.name for pair in world.pairs}
     order = list(names.values())
+    rows = []
     for run in sorted(runs, key=lambda r: (order.index(names[r.spec.finetuned, r.spec.base]), r.spec.localizer)):
         scores, size = run.record.metrics["test"], run.record.size
         graft = scores.states["grafted"]
-        cells = [
+        rows.append([
             names[run.spec.finetuned, run.spec.base], run.spec.localizer,
             f"{formats.count(size)} ({formats.share(run.record.share)})", percent(graft["accuracy"]),
             percent(scores.recovered), percent(graft["ece"]), percent(scores.differences.get("ece")),
-        ]  # fmt: skip
-        yield f"| {' | '.join(cells)} |"
+        ])  # fmt: skip
+    return formats.markdown_table(head, rows)
 
 
-def share(found: Share) -> str:
-    """A share with its interval, in percent."""
-    return percent(Estimate(value=found.value, low=found.low, high=found.high))
-
-
-def percent(found: Estimate | None) -> str:
+def percent(estimate: Estimate | Share | None) -> str:
     """An estimate with its interval, in percent without the sign."""
-    if found is None or found.value is None:
-        return formats.MISSING
-    return f"{formats.number(100 * found.value, 1)} ({formats.percent_interval(found.low, found.high)})"
+    return formats.percent_estimate(estimate.value, estimate.low, estimate.high) if estimate else formats.MISSING
 
 
 def making(world: World) -> Iterator[str]:

@@ -173,11 +173,14 @@ def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Itera
 
 def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
     """Every experiment in one line: how many of the paper's claims agree at each scale."""
-    yield from ("## All experiments", "", f"| experiment | {' | '.join(s.title for s in SCALES.values())} |")
-    yield "| --- " * (1 + len(SCALES)) + "|"
-    for row in EXPERIMENTS.values():
-        told = [" and ".join(_agree(study) for study in of(studies, row, scale)) or "not stored" for scale in SCALES]
-        yield f"| {row.title} | {' | '.join(told)} |"
+    yield from ("## All experiments", "")
+    yield from formats.markdown_table(
+        ("experiment", *(scale.title for scale in SCALES.values())),
+        [
+            [row.title, *(" and ".join(_agree(s) for s in of(studies, row, name)) or "not stored" for name in SCALES)]
+            for row in EXPERIMENTS.values()
+        ],
+    )
     yield ""
 
 

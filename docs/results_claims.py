@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from docs.results_tables import MAIN_SEARCH, SEARCHED, estimate
-from skillviz.analysis.readable_table import markdown
 from skillviz.core import formats
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.paper.verdicts import at_main, beyond, main_share, own_metric
@@ -95,7 +94,7 @@ def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
         f"{every.open} stay open."
     )
     head = ("search", "size", "search better", "movement better", "open", "differences from task to task")
-    return [sentence, "", *markdown(head, lines)]
+    return [sentence, "", *formats.markdown_table(head, lines)]
 
 
 def _sizes(shares: pd.Series) -> str:
@@ -150,7 +149,7 @@ def relatives(studies: Sequence[StudyFolder]) -> list[str]:
         for r in rows.to_dict("records")
         if r["kind"] == "overlap"
     ]  # fmt: skip
-    return markdown(("study", "kind", "tasks", "share, %", "by chance, %", "pairs"), lines)
+    return formats.markdown_table(("study", "kind", "tasks", "share, %", "by chance, %", "pairs"), lines)
 
 
 SAME = "one task, other mask seed"

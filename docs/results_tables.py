@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.readable_table import markdown
-from skillviz.core.formats import MISSING, count, interval, number, percent, percent_estimate, share
+from skillviz.core.formats import MISSING, count, interval, markdown_table, number, percent, percent_estimate, share
 from skillviz.core.intervals import Interval, seeds_interval, wilson
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import RECIPES, method_style
@@ -138,7 +137,7 @@ def methods(tables: Tables, main: float | None, name: str) -> list[str]:
         line.setdefault(column, f"{score(group)}; {score(group, 'ece') or MISSING}")
     heads = sorted(columns, key=columns.__getitem__)
     lines = [[where, *(line.get(column, "") for column in heads)] for where, line in sorted(cells.items())]
-    return [*markdown(("task", *heads), lines), "", "Accuracy or F1; ECE, on test, %."]
+    return [*markdown_table(("task", *heads), lines), "", "Accuracy or F1; ECE, on test, %."]
 
 
 def curves(tables: Tables, main: float | None, name: str) -> list[str]:
@@ -164,7 +163,7 @@ def curves(tables: Tables, main: float | None, name: str) -> list[str]:
         pretrained, tuned = ends.get(where, ["", ""])
         lines.append([str(where), region, pretrained, *values, tuned])
     head = ("task", "region", "pre-trained", *(share(one) for one in sizes.values()), "fine-tuned")
-    return [*markdown(head, sorted(lines, key=lambda line: line[0])), "", "Accuracy or F1 on test, %."]
+    return [*markdown_table(head, sorted(lines, key=lambda line: line[0])), "", "Accuracy or F1 on test, %."]
 
 
 def differences(tables: Tables, a: str, b: str, main: float | None) -> dict[str, str]:
@@ -240,7 +239,7 @@ def per_task(tables: Tables, main: float | None, name: str) -> list[str]:
     )  # fmt: skip
     lines: list[str] = []
     for words, head, cells in parts:
-        lines += [*([""] if lines else []), words, "", *markdown(head, cells)] if cells else []
+        lines += [*([""] if lines else []), words, "", *markdown_table(head, cells)] if cells else []
     return lines
 
 
@@ -276,7 +275,7 @@ def recipes(tables: Tables, main: float | None, name: str) -> list[str]:
         "task", "recipe", "fine-tuned", "graft", "its share of the gain", "top movement's share of the gain",
         "complement of the graft",
     )  # fmt: skip
-    return [*markdown(head, lines), "", "Accuracy or F1, and shares of the recipe's own gain, on test, %."]
+    return [*markdown_table(head, lines), "", "Accuracy or F1, and shares of the recipe's own gain, on test, %."]
 
 
 def stages(tables: Tables, main: float | None, name: str) -> list[str]:
@@ -287,7 +286,7 @@ def stages(tables: Tables, main: float | None, name: str) -> list[str]:
     keys = ["mode", "stage", "stage_task"]
     lines = [[mode, last, *cells] for (mode, _, last), cells in crossed(in_turn, keys, "task", tasks, estimate)]
     lines += [["a model a task", "", *cells] for _, cells in crossed(alone, "mode", "task", tasks, estimate)]
-    return [*markdown(("mode", "learned last", *tasks), lines), "", "Accuracy or F1 on test, %, by task."]
+    return [*markdown_table(("mode", "learned last", *tasks), lines), "", "Accuracy or F1 on test, %, by task."]
 
 
 def figure8(tables: Tables, main: float | None, name: str) -> list[str]:
@@ -309,7 +308,7 @@ def overlap(tables: Tables, main: float | None, name: str) -> list[str]:
     lines = [[row, *cells] for row, cells in crossed(rows, "row", "column", tasks, cell)]
     chance = share(float(rows["chance"].max()))
     caption = f"Share of the column's region that the row's has too, %, over mask seeds; by chance {chance}."
-    return [*markdown(("region of", *tasks), lines), "", f"{caption} Bold: tasks of one family."]
+    return [*markdown_table(("region of", *tasks), lines), "", f"{caption} Bold: tasks of one family."]
 
 
 def gain(tables: Tables, main: float | None, name: str) -> list[str]:
@@ -325,7 +324,7 @@ def gain(tables: Tables, main: float | None, name: str) -> list[str]:
         for (region, _, purified), cells in crossed(rows, keys, "task", tasks, estimate)
     ]
     caption = "Relative gain on each task, %, over test examples and mask seeds; the other unions are in the study."
-    return [*markdown(("region of", *tasks), lines), "", caption]
+    return [*markdown_table(("region of", *tasks), lines), "", caption]
 
 
 def layers(tables: Tables, main: float | None, name: str) -> list[str]:
@@ -360,7 +359,7 @@ def _densities(rows: pd.DataFrame, by: str) -> list[str]:
         densest = [task for task in ratios if max(ratios[task], key=lambda part: ratios[task][part].value) == one]
         ends = [f"{_times(ratios[task][one])}, {task}" for task in (order[0], order[-1])]
         lines.append([str(one), number(mean, 2), *ends, f"{more} of {len(order)}", ", ".join(densest)])
-    return markdown((by, "mean over tasks", "lowest", "highest", "tasks with more than 1", "densest here"), lines)
+    return markdown_table((by, "mean over tasks", "lowest", "highest", "tasks with more than 1", "densest here"), lines)
 
 
 def _times(ratio: Interval) -> str:
@@ -375,7 +374,7 @@ def histogram(tables: Tables, main: float | None, name: str) -> list[str]:
         sure, n = float(rows[rows["low_edge"] >= SURE - 1e-9]["count"].sum()), max(float(rows["n"].max()), 1.0)
         model = "fine-tuned" if state == "finetuned" else str(state).replace("grafted", "graft of")
         lines.append([str(task), model, percent_estimate(sure / n, *wilson(sure, n)), count(int(n))])
-    return markdown(("task", "model", f"top probability above {percent(SURE, 0)}, % of examples", "n"), lines)
+    return markdown_table(("task", "model", f"top probability above {percent(SURE, 0)}, % of examples", "n"), lines)
 
 
 def sensitivity(tables: Tables, main: float | None, name: str) -> list[str]:
@@ -391,7 +390,7 @@ def sensitivity(tables: Tables, main: float | None, name: str) -> list[str]:
         )
     head = ("task", "search", "rate", "bias", "batch", *(f"{one:g} steps" for one in steps))
     caption = "Size that came out or was asked for: accuracy or F1 on test, %, over mask seeds."
-    return [*markdown(head, lines), "", caption]
+    return [*markdown_table(head, lines), "", caption]
 
 
 def _over_seeds(rows: pd.DataFrame) -> str:

@@ -7,7 +7,7 @@ write it as Markdown, HTML, LaTeX or tab-separated text. The terminal and the pa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.formats import markdown_table
 from skillviz.core.metrics import METRICS, metric_row
 
 Kind = Literal["", "metric", "share", "points", "entries", "examples", "seconds"]
@@ -292,10 +293,9 @@ def _four_figures(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a Markdown table; one line where there are no rows."""
-    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    return [f"| {' | '.join(headings)} |", "| --- " * len(headings) + "|", *lines] if lines else ["No row."]
+def markdown(table: ReadableTable) -> str:
+    """A Markdown table under what all its rows share."""
+    return "\n".join([*([table.shared, ""] if table.shared else []), *markdown_table(table.headings, table.rows), ""])
 
 
 def html(table: ReadableTable, caption: str) -> str:

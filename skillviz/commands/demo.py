@@ -11,9 +11,9 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.commands.output import print_json, print_rows, progress_bar, say
+from skillviz.core.formats import percent_estimate, seconds
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
-from skillviz.tasks.demo_world import Share
 from skillviz.tasks.project import project_root
 
 app = typer.Typer(help="Build the demo world: corpus, tiny bases, pairs and runs.", no_args_is_help=True)
@@ -59,16 +59,16 @@ def build(
     with progress_bar("demo world") as advance:
         world = engine.build(out, runs_dir, seed=seed, only=only.value if only else None, advance=advance)
     rows = [
-        [pair.name, name, *(_percent(shares[state]) for state in ("pretrained", "finetuned"))]
+        [
+            pair.name,
+            name,
+            *(percent_estimate(s.value, s.low, s.high) for s in (shares["pretrained"], shares["finetuned"])),
+        ]
         for pair in world.pairs
         for name, shares in pair.accuracy.items()
     ]
-    print_rows("accuracy %", ["pair", "task", "pre-trained", "fine-tuned"], rows)
-    seconds = sum(world.seconds.values())
-    say(f"{len(world.tasks)} tasks, {len(world.pairs)} pairs, {len(world.runs)} runs; {seconds:.0f} s.")
+    print_rows("accuracy, %", ["pair", "task", "pre-trained", "fine-tuned"], rows)
+    duration = seconds(sum(world.seconds.values()))
+    say(f"{len(world.tasks)} tasks, {len(world.pairs)} pairs, {len(world.runs)} runs; {duration}.")
     if as_json:
         print_json({"path": str(out), "stages": list(world.stages), "seconds": world.seconds})
-
-
-def _percent(share: Share) -> str:
-    return f"{100 * share.value:.1f} ({100 * share.low:.1f}–{100 * share.high:.1f})"

@@ -267,7 +267,7 @@ def _write(frame: pd.DataFrame, out: Path) -> None:
         raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
     table = readable(frame)
     texts = {
-        ".md": lambda: "\n".join([table.shared, "", *markdown(table.headings, table.rows), ""]),
+        ".md": lambda: markdown(table),
         ".html": lambda: html(table, out.stem),
         ".tex": lambda: latex(table, out.stem),
     }

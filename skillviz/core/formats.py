@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 SPACE = "\N{NO-BREAK SPACE}"  # between a number and its unit
@@ -147,3 +147,9 @@ def day(stamp: str | None) -> str:
         return stamp
     time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     return f"{time.day} {time:%b %Y, %H:%M} UTC"
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a Markdown table; one line where there are no rows."""
+    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return [f"| {' | '.join(headings)} |", "| --- " * len(headings) + "|", *lines] if lines else ["No row."]

@@ -240,12 +240,13 @@ def _square(rows: pd.DataFrame, names: list[str], column: str) -> np.ndarray:
 def _cell(value: float, low: float, high: float, bold: bool, many: bool) -> str:
     if np.isnan(value):
         return "n/a"
-    number = _number(value, 0 if many else 1)
+    number = formats.number(100 * value, 0 if many else 1)
     number = f"<b>{number}</b>" if bold else number
     if many or np.isnan(low) or np.isnan(high):
         return number
-    joint = "<br>to " if low < 0 or high < 0 else "\N{EN DASH}"  # "−12 to 20" is wider than a cell of 40 pixels
-    return f'{number}<br><span style="font-size:{SMALL}px">{_number(low, 0)}{joint}{_number(high, 0)}</span>'
+    joint = "<br>to " if low < 0 or high < 0 else formats.TO  # "−12 to 20" is wider than a cell of 40 pixels
+    ends = joint.join(formats.number(100 * end, 0) for end in (low, high))
+    return f'{number}<br><span style="font-size:{SMALL}px">{ends}</span>'
 
 
 def _frame(columns: Sequence[str]) -> int:
@@ -258,14 +259,10 @@ def _tall(columns: Sequence[str]) -> int:
     return CELL if len(columns) <= FEW else LOW_CELL
 
 
-def _number(share: float, digits: int) -> str:
-    """A share in percent without its sign, with a true minus and no minus nought."""
-    rounded = round(100 * share, digits) + 0.0
-    return f"{rounded:.{digits}f}".replace("-", "\N{MINUS SIGN}")
-
-
 def _ends(low: float, high: float) -> str:
-    return "no interval" if np.isnan(low) or np.isnan(high) else f"95 %: {_number(low, 1)} to {_number(high, 1)} %"
+    if np.isnan(low) or np.isnan(high):
+        return formats.NO_INTERVAL
+    return f"95 %: {formats.number(100 * low, 1)} to {formats.number(100 * high, 1)} %"
 
 
 def _shares_words(kind: str, a: str, b: str, value: float, low: float, high: float, chance: float) -> str:
@@ -285,4 +282,4 @@ def _gain_words(of: str, task: str, value: float, low: float, high: float) -> st
     named = what + ", ".join(of.rstrip("+").split("+"))
     if np.isnan(value):
         return f"{named} on {task}: n/a, as the multi-task model gains nothing there"
-    return f"{named} on {task}: {_number(value, 1)} % of the multi-task model's gain<br>{_ends(low, high)}"
+    return f"{named} on {task}: {formats.number(100 * value, 1)} % of the multi-task model's gain<br>{_ends(low, high)}"

@@ -92,3 +92,8 @@ def test_estimates_have_their_interval_in_brackets() -> None:
     assert formats.percent_estimate(-0.05, -0.065, 0.01) == "−5.0 (−6.5 to 1.0)"
     assert formats.estimate(0.43, math.nan, math.nan) == "0.430" and formats.estimate(None, 0, 1) == "n/a"
     assert [formats.signed(value, 1) for value in (0.26, -0.26, 0.01, None)] == ["+0.3", "−0.3", "0.0", "n/a"]
+
+
+def test_a_markdown_table_without_rows_says_so() -> None:
+    assert formats.markdown_table(("a", "b"), [("1", "x|y")])[1:] == ["| --- | --- |", "| 1 | x\\|y |"]
+    assert formats.markdown_table(("a",), []) == ["No row."]

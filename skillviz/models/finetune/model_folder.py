@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from skillviz.core.formats import markdown_table
 from skillviz.models.applied import write_files
 from skillviz.models.finetune.recipes import recipe_row
 from skillviz.models.finetune.trainable_model import TrainableModel
@@ -92,9 +93,9 @@ def card(report: Report) -> str:
         f"Fine-tuned on `{report.task}` ({', '.join(report.labels)}) by {recipe_row(settings.name).phrase}, read by "
         f"{_read_by(settings)}: the fine-tuned half of a pair for skill localization.",
         "",
-        *_table(_facts(report)),
+        *markdown_table(("what", "value"), _facts(report)),
         "",
-        *_table([("split", "examples", *_metric_names(report)), *_score_rows(report)]),
+        *markdown_table(("split", "examples", *_metric_names(report)), _score_rows(report)),
         "",
         *(f"- {note}" for note in report.notes),
     ]
@@ -121,7 +122,6 @@ def _facts(report: Report) -> list[tuple[str, ...]]:
     settings = report.settings
     shots = "all" if report.k_shot is None else f"{report.k_shot} a class, drawn with seed {report.data_seed}"
     return [
-        ("what", "value"),
         ("base", f"`{report.base['id']}`, revision `{report.base['revision'] or 'a local folder'}`"),
         ("base fingerprint (sha256)", f"`{report.base['fingerprint']}`"),
         ("data fingerprint (sha256)", f"`{report.data_fingerprint}`"),
@@ -148,12 +148,6 @@ def _score_rows(report: Report) -> list[tuple[str, ...]]:
         (split, f"{report.examples[split]:,}", *(f"{values[name]:.4f}" for name in names))
         for split, values in report.scores.items()
     ]
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table; the first row is its head."""
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return [lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]]
 
 
 def _joined(values: dict[str, str]) -> str:
