@@ -66,12 +66,12 @@ def answer(worker: Worker, operation: str, arguments: Mapping[str, Any]) -> Answ
     request = PairRequest(worker, rest.pop("pair", None))
     bound = _bound(function, operation, request, rest)
     key = None if operation in NOT_STORED else request.key(operation, bound)
-    value = worker.results.get(request.run.id, key) if request.run and key else None
+    value = worker.results.get(key, request.run.id) if request.run and key else None
     stored = value is not None
     if value is None:
         value = function(request, **bound)
         if request.run and key:
-            worker.results.put(request.run.id, key, value)
+            worker.results.put(key, value, request.run.id)
     return {**value, "stored": stored, "seconds": time.monotonic() - start}
 
 

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from skillviz.errors import BUG, LiveError, SkillvizError, error_class
+from skillviz.runs.disk_cache import ARRAY, DTYPES
 
 VERSION = 2
-ARRAY = "__array__"
-DTYPES = ("float32", "float64", "int64", "bool")
 LONGEST = 256 * 2**20  # bytes of a message
+ANSWERS = ".live"  # the folder beside the runs with the answers that are stored
 
 Message = dict[str, Any]
 

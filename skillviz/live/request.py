@@ -15,8 +15,9 @@ from skillviz.core.region import Region
 from skillviz.core.region_expression import checked, region_of
 from skillviz.errors import BadData, BadInput, PairMismatch
 from skillviz.live.pair_cache import LoadedPair, PairCache
-from skillviz.live.results import Results, request_key
+from skillviz.live.protocol import ANSWERS
 from skillviz.models.pair import ModelPair
+from skillviz.runs.disk_cache import DiskCache, cache_key
 from skillviz.runs.library import library
 from skillviz.runs.region_expression import in_full, stored_in
 from skillviz.runs.run import Run
@@ -33,7 +34,7 @@ class Worker:
     """What one worker has: the runs that a store shows, the pairs in memory, the answers stored on disk."""
 
     def __init__(self, store: Path | str) -> None:
-        self.library, self.pairs, self.results = library(store), PairCache(), Results(store)
+        self.library, self.pairs, self.results = library(store), PairCache(), DiskCache(Path(store) / ANSWERS)
 
 
 class PairRequest:
@@ -135,4 +136,4 @@ class PairRequest:
         record = self.run.record
         members = [note.fingerprint for note in (record.base, record.finetuned) if note]
         run = {"run": self.run.id, "spec": record.key, "members": members, "version": __version__}
-        return request_key({"operation": operation, "arguments": full, "stamps": stamps, **run})
+        return cache_key({"operation": operation, "arguments": full, "stamps": stamps, **run})

@@ -11,7 +11,7 @@ import numpy as np
 
 from skillviz.core.region import Region
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.several import digest, kept, members_of
+from skillviz.studies.several import cached, digest, members_of
 
 if TYPE_CHECKING:
     from skillviz.core.problem import Problem
@@ -44,7 +44,7 @@ class Joint:
         def make() -> np.ndarray:
             return purify([self._problem(task) for task in tasks], union, seed=seed, options=options).region.flat()
 
-        return Region.from_flat(kept(self.store, which, make, "int64"), union.shapes)
+        return Region.from_flat(cached(self.store, which, make, "int64"), union.shapes)
 
     def _problem(self, task: str) -> Problem:
         session, spec = self._session(task), self.specs[task]

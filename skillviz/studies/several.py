@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
-from skillviz.atomic import write_file
 from skillviz.core.intervals import Interval, percentile_interval, relative_gain, resampled_values
 from skillviz.core.metrics import statistic
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
+from skillviz.runs.disk_cache import DiskCache
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
@@ -33,7 +30,7 @@ from skillviz.tasks.definition import definition
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
 
-KEPT, ARRAY = ".several", "values"
+FOLDER, MOST_BYTES = ".several", 2**30
 RESAMPLES = 1000
 BASE, MEMBER = "pretrained", "finetuned"
 
@@ -86,7 +83,7 @@ def scored(
         from skillviz.models.predict import predict
 
         which = {**common, "state": state, "region": None if region is None else digest(region)}
-        return kept(store, which, lambda: predict(session.pair(spec), encoded, state, region))[rows]
+        return cached(store, which, lambda: predict(session.pair(spec), encoded, state, region))[rows]
 
     base, member = logits(BASE), logits(MEMBER)
     grafts = {}
@@ -143,18 +140,8 @@ def members_of(session: Session, spec: RunSpec) -> dict[str, object]:
     }  # fmt: skip
 
 
-def kept(
+def cached(
     store: Path, which: Mapping[str, object], make: Callable[[], np.ndarray], dtype: str = "float32"
 ) -> np.ndarray:
-    """The array kept under what it depends on; made and kept where there is none that can be read."""
-    key = hashlib.sha256(json.dumps(which, sort_keys=True).encode()).hexdigest()
-    path = store / KEPT / f"{key[:24]}.safetensors"
-    if path.is_file():
-        try:
-            return load_file(path)[ARRAY]
-        except (OSError, KeyError, ValueError, SafetensorError):
-            path.unlink(missing_ok=True)
-    found = np.ascontiguousarray(make(), dtype=dtype)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, lambda part: save_file({ARRAY: found}, part))
-    return found
+    """The array for what it depends on, from the cache beside the runs; made where it is not there."""
+    return DiskCache(store / FOLDER, MOST_BYTES).array(which, make, dtype)

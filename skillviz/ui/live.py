@@ -12,7 +12,7 @@ import streamlit as st
 
 from skillviz.errors import BadModel, LiveError, ModelNotFound, SkillvizError, Superseded
 from skillviz.live.client import Client
-from skillviz.live.results import FOLDER
+from skillviz.live.protocol import ANSWERS
 from skillviz.models.fetch import refuse_absent
 from skillviz.runs.run import Run
 from skillviz.show import text
@@ -40,7 +40,7 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
 
 def _refuse_absent(run: Run) -> None:
     """Raises ModelNotFound where only models could answer and they are not here: no worker is started to find out."""
-    if not (cache.own_store().root / FOLDER / run.id).is_dir():  # kept answers need no model
+    if not (cache.own_store().root / ANSWERS / run.id).is_dir():  # kept answers need no model
         for source, was_folder in _members(run).values():
             refuse_absent(source, was_folder)
 

@@ -180,11 +180,11 @@ def test_passes_are_counted_before_the_tables_are_made(
 
     def heard(store: Path, which: dict[str, Any], make: Any, dtype: str = "float32") -> np.ndarray:
         asked.append(which)
-        return several_kept(store, which, make, dtype)
+        return several_cached(store, which, make, dtype)
 
-    several_kept = several.kept
-    monkeypatch.setattr(several, "kept", heard)
-    monkeypatch.setattr("skillviz.studies.purified.kept", heard)
+    several_cached = several.cached
+    monkeypatch.setattr(several, "cached", heard)
+    monkeypatch.setattr("skillviz.studies.purified.cached", heard)
     figure8.tables(SimpleNamespace(**{**vars(results), "store": Store(tmp_path)}))  # type: ignore[arg-type]
     steps = [SimpleNamespace(spec=run.spec) for run in results.runs()]
     told = list(passes(SimpleNamespace(of=lambda kind, recipe: steps)))  # type: ignore[arg-type]

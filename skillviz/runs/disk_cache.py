@@ -1,6 +1,7 @@
-"""Answers kept beside the runs, as `.live/<run id>/<hash of the request>.parquet`; the one used longest ago goes first.
+"""The one cache on disk: values beside the runs, each under the hash of what it depends on.
 
-One row an array (name, dtype, shape, bytes); the rest of the answer is JSON in the file's metadata.
+A file has one row an array (dtype, shape, bytes); the rest of the value is JSON in its metadata.
+Of a full cache the values used longest ago go first.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,34 +19,33 @@ import pyarrow.parquet as pq
 
 from skillviz.atomic import write_file
 from skillviz.errors import DiskFull
-from skillviz.live.protocol import ARRAY, DTYPES
 
-FOLDER = ".live"
 MOST_BYTES = 256 * 2**20
+ARRAY = "__array__"  # stands in JSON for an array that is kept beside it
+DTYPES = ("float32", "float64", "int64", "bool")
 META = b"skillviz"
 FORMAT = 1
 
 
-class Results:
-    """The kept answers of one store."""
+class DiskCache:
+    """Values in one folder, of `most_bytes` in all; `group` is a folder within it."""
 
-    def __init__(self, store: Path | str, most_bytes: int = MOST_BYTES) -> None:
-        self.root, self.most_bytes = Path(store) / FOLDER, most_bytes
+    def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
+        self.folder, self.most_bytes = folder, most_bytes
 
-    def get(self, run_id: str, key: str) -> dict[str, Any] | None:
-        """The answer kept under this key, exactly as it was; None where there is none that can be read."""
-        path = self._path(run_id, key)
+    def get(self, key: str, group: str = "") -> dict[str, Any] | None:
+        """The value under this key, exactly as it was; None where there is none that can be read."""
+        path = self._path(key, group)
         try:
-            table = pq.read_table(path)
-            found = _joined(table)
+            value = _joined(pq.read_table(path))
             os.utime(path)
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return found
+        return value
 
-    def put(self, run_id: str, key: str, value: Mapping[str, Any]) -> bool:
-        """Keeps an answer, and says whether it could: a folder that cannot be written to costs time, not answers."""
-        path = self._path(run_id, key)
+    def put(self, key: str, value: Mapping[str, Any], group: str = "") -> bool:
+        """Stores a value, and says whether it could: a folder that cannot be written to costs time, not values."""
+        path = self._path(key, group)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_file(path, lambda part: pq.write_table(_table(value), part, compression="zstd"))
@@ -54,14 +54,24 @@ class Results:
             return False
         return True
 
-    def _path(self, run_id: str, key: str) -> Path:
-        return self.root / Path(run_id).name / f"{key}.parquet"
+    def array(self, parts: Mapping[str, Any], make: Callable[[], np.ndarray], dtype: str) -> np.ndarray:
+        """The array that depends on these parts; made and stored where it is not there."""
+        key = cache_key(parts)
+        value = self.get(key)
+        if value is None:
+            value = {"values": np.ascontiguousarray(make(), dtype=dtype)}
+            self.put(key, value)
+        array: np.ndarray = value["values"]
+        return array
+
+    def _path(self, key: str, group: str) -> Path:
+        return self.folder / Path(group).name / f"{key}.parquet"
 
     def _shrink(self, newest: Path) -> None:
         """Removes files, those used longest ago first, until the rest fits; the newest stays."""
-        found = [(path.stat(), path) for path in self.root.glob("*/*.parquet")]
-        total = sum(stat.st_size for stat, _ in found)
-        for stat, path in sorted(found, key=lambda entry: entry[0].st_mtime_ns):
+        files = [(path.stat(), path) for path in self.folder.rglob("*.parquet")]
+        total = sum(stat.st_size for stat, _ in files)
+        for stat, path in sorted(files, key=lambda entry: entry[0].st_mtime_ns):
             if total <= self.most_bytes:
                 return
             if path != newest:
@@ -69,8 +79,8 @@ class Results:
                 total -= stat.st_size
 
 
-def request_key(parts: Mapping[str, Any]) -> str:
-    """sha256 of a request's canonical JSON and of the format that answers are kept in."""
+def cache_key(parts: Mapping[str, Any]) -> str:
+    """sha256 of the canonical JSON of what a value depends on, and of the format that values are stored in."""
     text = json.dumps({"format": FORMAT, **parts}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -90,7 +100,7 @@ def _without_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
     """The value with each array moved to `arrays` and its number in its place."""
     if isinstance(value, np.ndarray):
         if value.dtype.name not in DTYPES:
-            raise TypeError(f"an array of {value.dtype} cannot be kept; known: {', '.join(DTYPES)}.")
+            raise TypeError(f"an array of {value.dtype} cannot be stored; known: {', '.join(DTYPES)}.")
         arrays.append(value)
         return {ARRAY: len(arrays) - 1}
     if isinstance(value, Mapping):
@@ -108,5 +118,5 @@ def _joined(table: pa.Table) -> dict[str, Any]:
     def restored(value: dict[str, Any]) -> Any:
         return arrays[value[ARRAY]] if value.keys() == {ARRAY} else value
 
-    found: dict[str, Any] = json.loads(table.schema.metadata[META], object_hook=restored)
-    return found
+    value: dict[str, Any] = json.loads(table.schema.metadata[META], object_hook=restored)
+    return value
