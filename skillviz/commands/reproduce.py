@@ -9,7 +9,6 @@ import typer
 from skillviz.commands import options as given
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_table, say
-from skillviz.commands.side_by_side import default_for, time_left
 from skillviz.runs.store import Store, store_root
 
 if TYPE_CHECKING:
@@ -112,8 +111,12 @@ def reproduce(
 
     Started again, it goes on where it stopped. The file can be changed and run with [bold]study run[/bold].
     """
+    from skillviz.studies.cores import workers_for
+    from skillviz.studies.estimate import time_left
     from skillviz.studies.paper.request import refuse_absent, refuse_wrong, study_of, write_study
+    from skillviz.studies.plan import plan
     from skillviz.studies.spec import ExperimentRequest
+    from skillviz.studies.status import Snapshot
 
     store = Store(store_root(runs_dir))
     kind = readout.value if readout else None
@@ -126,23 +129,14 @@ def reproduce(
     for aspect, paper, here in row.differences(chosen):
         note(f"{aspect}: {here} (the paper: {paper})")
     say(f"The study file is {path}.")
-    count = workers or default_for(study)
-    _say_how_long(study, store, count)
+    count = workers or workers_for(study)
+    say(f"{study.name}: {time_left(Snapshot(plan(study), store), count)}.")
     outcome = None if write_only else _run(study, store, count)
     tables = {} if outcome is None else _tables(row, study, store)
     if as_json:
         print_json({"name": study.name, "file": str(path), **_counts(outcome), "rows": _records(tables)})
     if outcome is not None and not outcome.is_whole:
         raise typer.Exit(BAD_USE)
-
-
-def _say_how_long(study: StudySpec, store: Store, workers: int) -> None:
-    from skillviz.studies.plan import plan
-    from skillviz.studies.status import Snapshot
-
-    at = Snapshot(plan(study), store)
-    left, told = time_left(at, workers)
-    say(f"{len(at.plan.steps)} steps, {len(left)} to do: {told}.")
 
 
 def _run(study: StudySpec, store: Store, workers: int) -> Outcome:

@@ -59,10 +59,10 @@ def run(
     A study that ships is made anew in your own folder of runs.
     """
     from skillviz.commands.find_study import named
-    from skillviz.commands.side_by_side import default_for
+    from skillviz.studies.cores import workers_for
 
     found, store = named(study, runs_dir, "own")
-    count = workers or default_for(found)
+    count = workers or workers_for(found)
     if dry_run:
         _dry(found, store, count, as_json)
         return
@@ -71,11 +71,11 @@ def run(
 
 def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = False) -> Outcome:
     """What came of a study, run in this process (and its workers) with a bar on stderr; its devices are taken."""
-    from skillviz.commands.side_by_side import left_in_words
     from skillviz.jobs.slots import devices_for_study, slot_of
     from skillviz.runs.stopping import gently
     from skillviz.studies.check import check
     from skillviz.studies.engine import run_study
+    from skillviz.studies.estimate import time_left
     from skillviz.studies.plan import plan
     from skillviz.studies.status import Snapshot
     from skillviz.studies.step import TABLE
@@ -83,7 +83,7 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
     at = Snapshot(plan(study), store)
     check(at)
     missing = [step for step in at.plan.steps if not at.is_there(step)]
-    note(f"{study.name}: {left_in_words(at, workers)}")
+    note(f"{study.name}: {time_left(at, workers)}")
     slots, said = {slot_of(step.device) for step in missing if step.kind != TABLE}, set[str]()
     with progress_bar("study") as advance, gently(lambda p: advance(p.done, p.total, p.text)) as told:
 
@@ -155,23 +155,24 @@ def status(
 
     A step that is "not here" was finished, but what it made is not in this store: fine-tuned models do not ship.
     """
-    from skillviz.commands import stored_study
+    from skillviz.commands import find_study
     from skillviz.commands.find_study import named, ships
-    from skillviz.commands.side_by_side import last_of, left_in_words
+    from skillviz.studies.cores import workers_for
+    from skillviz.studies.estimate import time_left
     from skillviz.studies.plan import plan
     from skillviz.studies.status import Snapshot
 
     found, store = named(study, runs_dir, "begun")
     at = Snapshot(plan(found), store)
     is_packed = ships(store, runs_dir)
-    frame = stored_study.steps(at, is_packed)
+    frame = find_study.steps(at, is_packed)
     own = Snapshot(at.plan, Store(store_root(runs_dir))) if is_packed else at
-    count = workers or last_of(own)
-    left = left_in_words(own, count)
+    count = workers or (own.folder.record.workers if own.folder is not None else workers_for(found))
+    left = time_left(own, count)
     print_table(found.name, frame[STEPS], keep=("state",))
     for row in _records(frame[frame["error"] != ""]):
         note(f"{row['title']}: {row['error']}")
-    where = stored_study.place(at, runs_dir)
+    where = find_study.place(at, runs_dir)
     counts = frame["state"].value_counts().to_dict()
     todo = left if own is at else f"to make it anew in {own.store.root}: {left}"
     say(f"{found.name}: {', '.join(f'{n} {state}' for state, n in counts.items())}; {todo}")
@@ -200,13 +201,13 @@ def table(
 
     In a pipe: tab-separated, every column under the name and in the unit that it is stored in, shares from 0 to 1.
     """
-    from skillviz.commands import stored_study
+    from skillviz.commands import find_study
     from skillviz.commands.find_study import named, ships
 
     found, store = named(study, runs_dir, "tables")
     if ships(store, runs_dir):
         note(f"Of the study '{found.name}' that ships, in {store.root}.")
-    frame = stored_study.table(found, store, name, paired)
+    frame = find_study.table(found, store, name, paired)
     if frame.empty:
         raise BadInput(
             f"no run of study '{found.name}' is finished in {store.root}; make them with `study run {study}`."
@@ -242,17 +243,17 @@ def pack(
 
 def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
     """Prints the plan and its minutes; nothing is written."""
-    from skillviz.commands import stored_study
-    from skillviz.commands.side_by_side import left_in_words
+    from skillviz.commands import find_study
     from skillviz.studies.check import check
+    from skillviz.studies.estimate import time_left
     from skillviz.studies.plan import plan
     from skillviz.studies.status import Snapshot
 
     at = Snapshot(plan(study), store)
     check(at, deep=True)
-    frame = stored_study.steps(at)
+    frame = find_study.steps(at)
     print_table(study.name, frame[[name for name in STEPS if name != "seconds"]], keep=("state",))
-    said = left_in_words(at, workers)
+    said = time_left(at, workers)
     say(f"{study.name}: {said}")
     if as_json:
         print_json({"name": study.name, "left": said, "workers": workers, "steps": _records(frame)})

@@ -13,6 +13,7 @@ from skillviz.models.fetch import resolve
 from skillviz.models.heads import missing_head, supported
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.library import Library, library
+from skillviz.studies.paper.experiments import experiment
 from skillviz.studies.plan import Plan
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE, Step
@@ -30,7 +31,7 @@ def check(at: Snapshot, deep: bool = False) -> None:
     finetuned_root()
     checker = _Checker(at.plan, library(at.store.root))
     if at.plan.study.experiment is not None:
-        _experiment(at.plan.study.experiment)
+        experiment(at.plan.study.experiment)  # raises where there is none of that name
     for step in at.plan.steps:
         if step.kind != TABLE and not at.is_there(step):
             with _entry(at.plan, step):
@@ -107,13 +108,6 @@ def _finetuned_name(finetuned: str) -> str:
     """The name of the fine-tuned model's folder in a path below ${SKILLVIZ_MEMBERS}; empty for other paths."""
     first, _, rest = finetuned.partition("/")
     return rest.split("/")[0] if first == f"${{{FINETUNED_VARIABLE}}}" else ""
-
-
-def _experiment(name: str) -> None:
-    from skillviz.studies.paper.experiments import EXPERIMENTS
-
-    if name not in EXPERIMENTS:
-        raise BadInput(f"'{name}' is not an experiment; known: {', '.join(EXPERIMENTS)}.")
 
 
 @contextmanager

@@ -12,10 +12,10 @@ def cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def workers_for(study: StudySpec, there: int) -> int:
-    """Processes on so many cores where none are asked for: models of the demo world are too small to use two in one.
+def workers_for(study: StudySpec, there: int | None = None) -> int:
+    """Processes on so many cores (those of here) where none are asked for: a model of the demo world cannot use two.
 
     Other models may be asked for at the demo world's scale: what counts is what the study asks for. Raises BadInput
     where it cannot be planned.
     """
-    return min(2, there) if is_demo_world(study) else 1
+    return min(2, there or cores()) if is_demo_world(study) else 1

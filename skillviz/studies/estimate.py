@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from statistics import median
 from typing import Any
+
+import pandas as pd
 
 from skillviz.core.formats import counted, rough_seconds
 from skillviz.errors import SkillvizError
@@ -16,13 +18,13 @@ from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE, UNKNOWN
 from skillviz.runs.estimate import BACKWARD, FORWARD, INTERVALS, Facts, example_seconds, facts_of
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec, parse_size
-from skillviz.runs.store import Store
+from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.finetuned_model import read_finetuned
 from skillviz.studies.finetuned_store import RECORD, FineTunedArtifact, finetuned_record
+from skillviz.studies.paper.experiments.figure8 import passes
 from skillviz.studies.plan import Plan, plan
-from skillviz.studies.shipped_timings import Recorded, recorded
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.status import Snapshot
+from skillviz.studies.status import FINISHED, Snapshot
 from skillviz.studies.step import TABLE, Step
 from skillviz.studies.store import list_studies
 from skillviz.tasks import registry
@@ -88,7 +90,63 @@ def estimate(study: StudySpec, store: Store, workers: int = 1) -> float:
 
 def estimates(now: Snapshot) -> Estimates:
     """Seconds of every step of a plan. What is finished on the same kind of device corrects the constants."""
-    return _Clock(now).told()
+    return _Clock(now).estimates()
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A plan, how many of its steps are left, the time they take in words and in seconds, and every step."""
+
+    plan: Plan
+    left: int
+    minutes: str
+    seconds: float
+    steps: pd.DataFrame
+
+
+def preview(study: StudySpec, store: Store, workers: int = 1) -> Preview:
+    """What a study would do now, told from files alone; raises a SkillvizError where its file is wrong."""
+    at = Snapshot(plan(study), store)
+    seconds = estimates(at)
+    missing = [step for step in at.plan.steps if not at.is_there(step)]
+    rows = [
+        {"kind": step.kind, "step": step.title, "state": at.state(step), "seconds": round(seconds.steps[step.key], 1)}
+        for step in at.plan.steps
+    ]
+    steps = pd.DataFrame(rows, columns=["kind", "step", "state", "seconds"])
+    return Preview(at.plan, len(missing), seconds.words(missing, workers), seconds.left(missing, workers), steps)
+
+
+def time_left(at: Snapshot, workers: int) -> str:
+    """`4 of 6 steps left, about 3 min (...)`, with so many processes side by side."""
+    left = [step for step in at.plan.steps if not at.is_there(step)]
+    if not left:
+        return "nothing is left"
+    side = f", with {workers} processes side by side" if workers > 1 else ""
+    return f"{len(left)} of {len(at.plan.steps)} steps left, {estimates(at).words(left, workers)}{side}"
+
+
+@dataclass(frozen=True)
+class ShippedTimings:
+    """Seconds of steps by key, and of all tables of a study by the key of its plan."""
+
+    steps: Mapping[str, float] = field(default_factory=dict)
+    tables: Mapping[str, float] = field(default_factory=dict)
+
+
+@cache
+def shipped_timings(device: str, root: str) -> ShippedTimings:
+    """Of the studies in `root` that were made on this kind of device (cpu or cuda): the least that each step took."""
+    steps, tables = dict[str, float](), dict[str, float]()
+    for study in list_studies(Store(root)):
+        record = study.record
+        if (record.device or "").partition(" ")[0] != device:
+            continue
+        for key, note in record.steps.items():
+            if note.state == FINISHED and note.seconds:
+                timings, name = (tables, record.key) if key == TABLE else (steps, key)
+                timings[name] = min(note.seconds, timings.get(name, note.seconds))
+    return ShippedTimings(steps, tables)
 
 
 @dataclass
@@ -97,7 +155,7 @@ class _Clock:
 
     now: Snapshot
 
-    def told(self) -> Estimates:
+    def estimates(self) -> Estimates:
         """The estimates of all steps."""
         rough = {step.key: self.rough(step) for step in self.plan.steps}
         ratios = {FINETUNE: self.trained(), SCORE: self.scored(rough)}
@@ -122,7 +180,7 @@ class _Clock:
 
     def shipped(self) -> dict[str, float]:
         """The seconds of those steps of the plan that a shipped study did on this kind of device."""
-        there: Recorded = recorded(self.device)
+        there = shipped_timings(self.device, str(shipped_root().resolve()))
         found = {step.key: there.steps[step.key] for step in self.plan.steps if step.key in there.steps}
         tables = there.tables.get(self.plan.key)
         return found if tables is None else {**found, TABLE: tables}
@@ -147,8 +205,6 @@ class _Clock:
 
     def asked_again(self) -> float:
         """Seconds of the tables for which the models are asked again: gains, purification and bootstrap."""
-        from skillviz.studies.paper.experiments.figure8 import passes
-
         seconds = 0.0
         for one in passes(self.plan):
             facts = self.facts(one.spec, kind_of(one.spec.device))

@@ -37,10 +37,10 @@ from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.runs.texts import example_texts, task_of
 from skillviz.show.entries import Entry, entry_of
 from skillviz.studies import subject as subjects
+from skillviz.studies.estimate import Preview, preview
 from skillviz.studies.paper import request
 from skillviz.studies.paper.request import refuse_wrong
 from skillviz.studies.paper.setting import SettingRow
-from skillviz.studies.preview import Outlook, outlook
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, FOLDER, StudyFolder, list_studies
 from skillviz.studies.store import RECORD as STUDY_RECORD
@@ -364,9 +364,9 @@ def setting_differences(study: StudyFolder) -> tuple[SettingRow, ...]:
     return _differences(*_spec_file(study), study)
 
 
-def study_outlook(study: StudySpec, store: Store, workers: int) -> Outlook:
+def study_preview(study: StudySpec, store: Store, workers: int) -> Preview:
     """What a study would do and how long it would take, by what is stored now; raises a SkillvizError."""
-    return _outlook(study.yaml_text(), workers, _study_files(library()), len(library().list()), study, store)
+    return _preview(study.yaml_text(), workers, _study_files(library()), len(library().list()), study, store)
 
 
 def _study_files(found: Library) -> tuple[tuple[str, int], ...]:
@@ -429,10 +429,10 @@ def _differences(file: str, changed: int, _study: StudyFolder) -> tuple[SettingR
 
 
 @st.cache_data(show_spinner=False, max_entries=16, ttl=OUTLOOK_SECONDS)
-def _outlook(
+def _preview(
     study_text: str, workers: int, stamp: tuple[tuple[str, int], ...], runs: int, _study: StudySpec, _store: Store
-) -> Outlook:
-    return outlook(_study, _store, workers)
+) -> Preview:
+    return preview(_study, _store, workers)
 
 
 def refuse_study(study: StudySpec, store: Store) -> None:

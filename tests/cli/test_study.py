@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from skillviz.commands import side_by_side
 from skillviz.runs.store import Store
+from skillviz.studies.cores import workers_for
 from skillviz.studies.engine import run_study
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import list_studies
@@ -39,7 +39,7 @@ def shipped(made: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     root = tmp_path / "shipped"
     call("study", "pack", "tiny-one", "--to", root, "--runs-dir", made.root)
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: root)
-    monkeypatch.setattr(side_by_side, "cores", lambda: 2)
+    monkeypatch.setattr("skillviz.studies.cores.cores", lambda: 2)
     return root
 
 
@@ -174,8 +174,8 @@ def test_two_cores_do_two_steps_of_the_demo_world_at_once(monkeypatch: pytest.Mo
         StudySpec(name="a", scale="demo", runs=({**entry, "base": base},)) for base in ("demo_world/base", "big")
     )
     for there, wanted in ((1, 1), (2, 2), (16, 2)):
-        monkeypatch.setattr(side_by_side, "cores", lambda count=there: count)
-        assert [side_by_side.default_for(study) for study in (demo, own)] == [wanted, 1]
+        monkeypatch.setattr("skillviz.studies.cores.cores", lambda count=there: count)
+        assert [workers_for(study) for study in (demo, own)] == [wanted, 1]
 
 
 def test_an_experiment_without_scores_shows_its_main_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

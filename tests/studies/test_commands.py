@@ -27,11 +27,10 @@ from skillviz.runs.score import read_score, score_path
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.estimate import Estimates, estimate, estimates
+from skillviz.studies.estimate import Estimates, estimate, estimates, shipped_timings
 from skillviz.studies.pack import pack
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
-from skillviz.studies.shipped_timings import recorded
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot, status
 from skillviz.studies.step import TABLE
@@ -236,7 +235,7 @@ def test_a_shipped_study_is_the_measure_of_its_steps(
     done: Done, tiny: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another store's study of the same steps tells their seconds, corrected by what was finished here."""
-    monkeypatch.setattr("skillviz.studies.shipped_timings.shipped_root", lambda: done[1].root)
+    monkeypatch.setattr("skillviz.studies.estimate.shipped_root", lambda: done[1].root)
     (there,) = list_studies(done[1])
     fresh = Snapshot(plan(few(tiny)), store)
     assert there.record.key == fresh.plan.key and str(there.record.device).startswith("cpu")
@@ -256,11 +255,9 @@ def test_a_shipped_study_is_the_measure_of_its_steps(
     assert "where it was made" in other.words(fresh.plan.steps) and "7" not in other.words(fresh.plan.steps)
 
 
-def test_a_shipped_study_of_another_device_tells_nothing(
-    done: Done, tiny: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("skillviz.studies.shipped_timings.shipped_root", lambda: done[1].root)
-    assert recorded("cpu").steps and not recorded("cuda").steps
+def test_a_shipped_study_of_another_device_tells_nothing(done: Done) -> None:
+    root = str(done[1].root)
+    assert shipped_timings("cpu", root).steps and not shipped_timings("cuda", root).steps
 
 
 @pytest.mark.slow

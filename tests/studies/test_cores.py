@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from skillviz.commands import side_by_side
 from skillviz.studies.cores import workers_for
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import scale
@@ -21,5 +20,5 @@ def test_two_processes_are_for_models_of_the_demo_world() -> None:
 
 
 def test_the_command_takes_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(side_by_side, "cores", lambda: 16)
-    assert side_by_side.default_for(study()) == 2 and side_by_side.default_for(study(base="org/large")) == 1
+    monkeypatch.setattr("skillviz.studies.cores.cores", lambda: 16)
+    assert workers_for(study()) == 2 and workers_for(study(base="org/large")) == 1

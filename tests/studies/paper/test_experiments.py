@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.finetuned_model import FineTunedSpec
+from skillviz.studies.paper import experiments
+from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS, experiment
 from skillviz.studies.paper.published_values import NAMES, beside, published
 from skillviz.studies.paper.request import is_as_requested, refuse_absent, requested_tasks, study_of, write_study
@@ -40,6 +44,17 @@ def keys(found: Plan) -> set[str]:
 
 def test_every_experiment_has_a_row() -> None:
     assert set(EXPERIMENTS) == set(WANTED)
+
+
+def test_every_file_of_the_folder_is_an_experiment_and_imports_no_other() -> None:
+    files = [path for path in Path(experiments.__file__).parent.glob("*.py") if path.name != "__init__.py"]
+    for file in files:
+        module = import_module(f"{experiments.__name__}.{file.stem}")
+        rows = [value for value in vars(module).values() if isinstance(value, Experiment)]
+        assert rows and rows[0].name == file.stem and all(EXPERIMENTS[row.name] is row for row in rows)
+        imported = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
+        assert not [node.module for node in imported if (node.module or "").startswith(experiments.__name__)]
+    assert len(files) == len(EXPERIMENTS) - 1  # figures 9 and 10 are one file
 
 
 @pytest.mark.parametrize("name", HERE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from skillviz.core.localizers.table import FisherOptions
 from skillviz.studies import differences, means, observations, resampled, shapes
 from skillviz.studies.comparing import less
 from skillviz.studies.comparing_regions import shares_little
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from skillviz.studies.results import Results
 
 PAIRS = tuple(("graft", name) for name in ("graft_fish", "graft_random", "graft_movement", "pretrained"))
-FISHER_EXAMPLES = 1024  # of FisherOptions
 FIRST = "Overlaps are between regions of the first fine-tuned model of each task; scores are over all of them."
 
 
@@ -61,7 +61,7 @@ def of_first_models(runs: Sequence[Run]) -> list[Run]:
 
 def differs(scale: Scale) -> list[SettingRow]:
     """Its tasks, its sizes, and the examples that the FISH mask is told by."""
-    examples = scale.options.get("fisher", {}).get("options", {}).get("examples", FISHER_EXAMPLES)
+    examples = scale.options.get("fisher", {}).get("options", {}).get("examples", FisherOptions().examples)
     return [
         tasks_row(scale, "four", scale.some("two", 2)),
         sizes_row(scale, scale.ladder, "0.01%, 0.1% and 1%"),

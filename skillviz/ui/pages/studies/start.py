@@ -86,14 +86,14 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
     """What will be done and how long it takes, then the button."""
     usual, told = workers_for(study, cores()), st.container()
     with told, st.spinner("Reading models and data for the estimate."):
-        outlook = cache.study_outlook(study, cache.own_store(), usual)
-    workers = _workers(usual) if outlook.left > 1 else usual
+        preview = cache.study_preview(study, cache.own_store(), usual)
+    workers = _workers(usual) if preview.left > 1 else usual
     if workers != usual:
         with told, st.spinner("Reading models and data for the estimate."):
-            outlook = cache.study_outlook(study, cache.own_store(), workers)
-    told.markdown(f"{words.counted(outlook.plan, outlook.left)} {words.minutes(outlook.minutes, outlook.left)}")
+            preview = cache.study_preview(study, cache.own_store(), workers)
+    told.markdown(f"{words.counted(preview.plan, preview.left)} {words.minutes(preview.minutes, preview.left)}")
     with st.expander("The steps"):
-        st.dataframe(outlook.steps, hide_index=True, alt="The steps of the study, with their seconds")
+        st.dataframe(preview.steps, hide_index=True, alt="The steps of the study, with their seconds")
     with st.expander("The same as a command line"):
         st.code(_command(command, workers, usual), language="bash", wrap_lines=True)
     if running.in_place_of_button(study):
