@@ -3,7 +3,6 @@
 import streamlit as st
 
 from skillviz.show import interpolation as exhibits
-from skillviz.show import interpolation_words as words
 from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.chart import show, theme
@@ -19,7 +18,7 @@ found = view.shown(run, choice, grid)
 levels = view.levels(run, choice.metric)
 
 sentence.markdown(
-    words.best(grid, choice.judged, choice.metric, run.record.d, choice.outside is not None),
+    exhibits.best(grid, choice.judged, choice.metric, run.record.d, choice.outside is not None),
     help=about("wise", "ood", "paired"),
 )
 view.numbers(run, choice, found)

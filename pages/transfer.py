@@ -4,7 +4,6 @@ import streamlit as st
 
 from skillviz.show import measures
 from skillviz.show import transfer as exhibits
-from skillviz.show import transfer_words as words
 from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.chart import show, theme
@@ -19,7 +18,7 @@ with left:
 with right:
     notes = view.notes_of(run)
 
-sentence.markdown(words.summary(notes, metric), help=about("ood", "graft", "paired"))
+sentence.markdown(exhibits.summary(notes, metric), help=about("ood", "graft", "paired"))
 scores = view.scores_by_task(run, own, notes)
 guesses = measures.guesses(run.record, "test", metric)
 levels = exhibits.levels(run.labels, guesses, notes, run.datasets[0]) if guesses else {}

@@ -1,20 +1,128 @@
-"""Exhibits of one explained sentence: what its tokens add, and which layers carry the decision."""
+"""The worker's attributions as tables, what they allow to be said, and the exhibits of one explained sentence."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
+from skillviz.core import formats
 from skillviz.plots.attribution import largest, layer_parts, token_layers, token_values
 from skillviz.plots.theme import state_style
-from skillviz.show import attributions
-from skillviz.show.attributions import Answer
+from skillviz.show import text
 from skillviz.show.exhibit import Exhibit, kept
+
+BLOCK = "block"
+LARGE_SHARE, LARGE_NATS = 0.1, 0.05  # a gap beyond both of these is warned of
+
+Answer = Mapping[str, Any]
+
+
+def token_rows(answer: Answer) -> pd.DataFrame:
+    """state, position, token, special, value (nats) of integrated gradients."""
+    frames = [_tokens(answer).assign(state=state, value=told["values"]) for state, told in answer["states"].items()]
+    return pd.concat(frames, ignore_index=True)[["state", "position", "token", "special", "value"]]
+
+
+def part_rows(answer: Answer) -> pd.DataFrame:
+    """state, part, layer, value (nats, summed over tokens) of layer conductance; whole blocks are left out.
+
+    A block's sum is the same for every layer, since nothing passes it by.
+    """
+    rows = [
+        (state, part, layer, float(value))
+        for state, told in answer["states"].items()
+        for part, values in told["parts"].items()
+        if part != BLOCK
+        for layer, value in enumerate(np.asarray(values).sum(axis=1))
+    ]
+    return pd.DataFrame(rows, columns=["state", "part", "layer", "value"])
+
+
+def flow_rows(answer: Answer) -> pd.DataFrame:
+    """state, layer, position, token, special, value (nats): where the evidence lies after each layer."""
+    frames = [
+        _tokens(answer).assign(state=state, layer=layer, value=values)
+        for state, told in answer["states"].items()
+        for layer, values in enumerate(np.asarray(told["parts"][BLOCK]))
+    ]
+    return pd.concat(frames, ignore_index=True)[["state", "layer", "position", "token", "special", "value"]]
+
+
+def completeness(answer: Answer) -> pd.DataFrame:
+    """One row a state, in nats: score, reference (on the baseline), change, explained, gap, and gap / change."""
+    rows = []
+    for state, told in answer["states"].items():
+        change = told["score"] - told["reference"]
+        share = abs(told["gap"] / change) if change else float("nan")
+        rows.append((state, told["score"], told["reference"], change, change + told["gap"], told["gap"], share))
+    return pd.DataFrame(rows, columns=["state", "score", "reference", "change", "explained", "gap", "share"])
+
+
+def large_gaps(found: pd.DataFrame) -> list[str]:
+    """The states whose gap is large beside the change that is to be explained."""
+    large = (found["gap"].abs() > LARGE_NATS) & ~(found["share"] <= LARGE_SHARE)
+    return found.loc[large, "state"].tolist()
+
+
+def completeness_words(found: pd.DataFrame) -> str:
+    """The largest gap among the states, in nats and beside the change that is to be explained."""
+    worst = found.iloc[int(found["gap"].abs().to_numpy().argmax())]
+    beside = f" of a change of {_nats(worst['change'])} ({formats.percent(worst['share'])})" if worst["change"] else ""
+    names = "the models" if len(found) > 1 else "this model"
+    return (
+        f"From the baseline to the sentence the class's log-odds change, and the values add up to that change but for "
+        f"a gap. The largest among {names}: **{_nats(worst['gap'])}**{beside}, {state_style(worst['state']).title}."
+    )
+
+
+def tokens_words(rows: pd.DataFrame, label: str) -> str:
+    """The token that counts most in each state."""
+    said = []
+    for state, mine in rows[~rows["special"].astype(bool)].groupby("state", sort=False):
+        if mine.empty or not mine["value"].abs().max():
+            continue
+        most = strongest(mine)
+        said.append(
+            f"“{text.plain(most['token'])}” in the {state_style(str(state)).title} model ({_nats(most['value'])})"
+        )
+    if not said:
+        return "No token changes anything: sentence and baseline are the same to the models."
+    return f"What counts most for **{text.plain(label)}**: {'; '.join(said)}."
+
+
+def parts_words(rows: pd.DataFrame, label: str) -> str:
+    """The layer's module that does most for the class in each state."""
+    said = []
+    for state, mine in rows.groupby("state", sort=False):
+        most = strongest(mine)
+        where = f"layer {most['layer']}'s {most['part']}"
+        said.append(f"{where} in the {state_style(str(state)).title} model ({_nats(most['value'])})")
+    return f"What counts most for **{text.plain(label)}**: {'; '.join(said)}."
+
+
+def strongest(rows: pd.DataFrame) -> pd.Series:
+    """The row whose value is largest in size; the first of several."""
+    return rows.iloc[int(rows["value"].abs().to_numpy().argmax())]
+
+
+def _tokens(answer: Answer) -> pd.DataFrame:
+    tokens = answer["tokens"]
+    return pd.DataFrame({"position": range(len(tokens)), "token": tokens, "special": answer["special"]})
+
+
+def _nats(value: float) -> str:
+    """`+1.25 nats`, with as many decimals as the value needs; `0.000 nats` has no sign."""
+    words = formats.number(value, 2 if abs(value) >= 0.1 else 3)
+    return f"{'+' if float(words.replace(formats.MINUS, '-').replace(',', '')) > 0 else ''}{words} nats"
 
 
 @kept
 def tokens(answer: Answer, theme: str) -> Exhibit:
     """Every token's part in the class's log-odds, model beside model."""
-    rows = attributions.token_rows(answer)
+    rows = token_rows(answer)
     return Exhibit(
         name="tokens",
         title=f"What each token adds to “{answer['label']}”",
@@ -22,7 +130,7 @@ def tokens(answer: Answer, theme: str) -> Exhibit:
         reads="a row is a token, a column a model. Ochre and a plus speak for the class, blue and a minus against it; "
         "all models share one scale, so their colours and numbers compare. Tokens in brackets are the tokenizer's own: "
         "they stay in the baseline and have no number.",
-        alt=_plain(attributions.tokens_words(rows, answer["label"])),
+        alt=_unmarked(tokens_words(rows, answer["label"])),
         table=rows,
         words=("attribution", "logodds", "baseline"),
     )
@@ -31,14 +139,14 @@ def tokens(answer: Answer, theme: str) -> Exhibit:
 @kept
 def parts(answer: Answer, theme: str) -> Exhibit:
     """What attention and MLP of each layer do for the class, model beside model."""
-    rows = attributions.part_rows(answer)
+    rows = part_rows(answer)
     return Exhibit(
         name="parts",
         title=f"Which layers carry “{answer['label']}”",
         figure=layer_parts(rows, theme=theme),
         reads="how much of the class's log-odds flows through each layer's attention output (above) and MLP (below) "
         "and not past it: high is for the class, below zero against it. One line a model.",
-        alt=_plain(attributions.parts_words(rows, answer["label"])),
+        alt=_unmarked(parts_words(rows, answer["label"])),
         table=rows,
         words=("conductance", "logodds"),
     )
@@ -47,7 +155,7 @@ def parts(answer: Answer, theme: str) -> Exhibit:
 @kept
 def layers(answer: Answer, state: str, theme: str) -> Exhibit:
     """At which tokens one model's evidence lies after each layer."""
-    every = attributions.flow_rows(answer)
+    every = flow_rows(answer)
     rows = every[every["state"] == state].drop(columns="state")
     return Exhibit(
         name="layers",
@@ -66,9 +174,9 @@ def _layers_alt(rows: pd.DataFrame, state: str, label: str) -> str:
     ends = []
     for layer in (rows["layer"].min(), rows["layer"].max()):
         mine = rows[rows["layer"] == layer]
-        ends.append(f"after layer {layer} most of it lies at “{attributions.strongest(mine)['token']}”")
+        ends.append(f"after layer {layer} most of it lies at “{strongest(mine)['token']}”")
     return f"Evidence for {label} in the {state_style(state).title} model: {', '.join(dict.fromkeys(ends))}."
 
 
-def _plain(markdown: str) -> str:
+def _unmarked(markdown: str) -> str:
     return markdown.replace("**", "").replace("\\", "")

@@ -1,4 +1,4 @@
-"""The interpolation page's exhibits: the trade-off, both paths along their way, and confidence at the chosen point."""
+"""What lies between the models: the best known point in words, where a point's numbers come from, and the exhibits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,105 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.plots.interpolation import path_style, trade_off
 from skillviz.plots.interpolation_paths import along_paths, confidence_at
+from skillviz.runs.points import DIFFERENCE
+from skillviz.runs.record import Estimate, RunRecord
+from skillviz.show import text
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.show.sentences import metric_value
+from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
+from skillviz.show.sentences import (
+    metric_difference,
+    metric_interval,
+    metric_value,
+    verdict,
+)
 
+STORED, NEAREST, EXACT = "stored", "nearest", "exact"
+PAPER = """\
+**WiSE-FT** takes a model on the straight way from the pre-trained to the fine-tuned one; **WiSE-Graft** does the same \
+with the graft as its end, so that only the region's entries move. The paper's Figure 7 e and f plot accuracy out of \
+distribution against accuracy in distribution along both ways. In one of its two pairs (inference) the best graft \
+reaches 84.2 % in and 80.0 % out of distribution, where the best point of WiSE-FT has 80.5 % and 79.6 %; in the other \
+(sentiment) WiSE-FT is ahead, and WiSE-Graft is competitive. For whole grafts it sees no gain where the shift between \
+the two tasks is small, and at least 5 points where it is large.
+"""
 HEIGHT = 520
+
+
+def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool) -> str:
+    """The best known point on a data set, and whether its paired interval beats the fine-tuned model; in Markdown."""
+    name, words, top = text.plain(dataset), metric_row(metric).title, grid.best(dataset, metric)
+    if top is None:
+        return f"What the models do on {name} is not stored; switch on exact values below to ask them."
+    path, size, alpha = top
+    found = grid.at("points", dataset, path, size, alpha)
+    value, tuned = estimate(found, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)
+    assert value is not None
+    where = "out of distribution" if is_outside else "in distribution"
+    interval = f"(95{formats.SPACE}%: {metric_interval(metric, value)})"
+    on = f", traced on {formats.counted(grid.traced_on[dataset], 'example')}" if dataset in grid.traced_on else ""
+    said = (
+        f"Best {words} {where} ({name}{on}): **{metric_value(metric, value.value)}** {interval} "
+        f"{place(path, size, alpha, d)}"
+    )
+    if tuned is None or tuned.value is None:
+        return said + "."
+    if tuned.value == value.value:
+        tuned_words = f"the fine-tuned model ({metric_value(metric, tuned.value)})"
+        return f"{said}; **no known point does better** than {tuned_words}."
+    rest = f", against {metric_value(metric, tuned.value)} for the fine-tuned model"
+    rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
+    models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all ways begin at one
+    return f"{said}{rest}. {_claim(metric, estimate(found, metric + DIFFERENCE), models)}"
+
+
+def _claim(metric: str, difference: Estimate | None, models: int) -> str:
+    """What the paired difference to the fine-tuned model allows, and that the point was picked."""
+    picked = f"It was picked as the best of {models} on these same examples, which flatters it."
+    if difference is None or difference.value is None:
+        return picked
+    decided, told = verdict(metric, difference), metric_difference(metric, difference)
+    if decided == "undecided":
+        return f"The paired difference, {told}, does not leave out zero: **no gain can be told**. {picked}"
+    return f"By the paired difference, {told}, it is **{decided}** than the fine-tuned model. {picked}"
+
+
+def place(path: str, size: int | None, alpha: float, d: int | None) -> str:
+    """`at 70 % of the way on WiSE-Graft (region of 1 %)`; the models themselves at the ends."""
+    if alpha == 0:
+        return "at the pre-trained model itself"
+    region = f" (region of {formats.share(size / d)})" if size is not None and d else ""
+    if alpha == 1:
+        return f"at the graft itself{region}" if path == GRAFT else "at the fine-tuned model itself"
+    return f"at {formats.percent(alpha, 0)} of the way on {path_style(path).title}{region}"
+
+
+def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, traced_on: int | None = None) -> str:
+    """Where the numbers of a point come from; `traced_on` where its line was traced, on so many examples."""
+    where = place(path, size, alpha, d)
+    told = {STORED: "Stored", NEAREST: "Nearest stored point", EXACT: "Asked of the models"}
+    if traced_on is not None:
+        on = formats.counted(traced_on, "example")
+        told |= {STORED: f"Traced on {on}", NEAREST: f"Nearest point traced on {on}"}
+    return f"{told[kind]}: {where}."
+
+
+def deviations(record: RunRecord) -> list[str]:
+    """Where this page departs from the paper, or decides what it leaves open; one sentence each."""
+    found = [
+        "The paper does not state its grid; ours is every 10 % of the way.",
+        "Regions of other sizes than the run's main one are the first entries of its ranking, not searched anew.",
+        "Test examples that occur in the training data are left out, and the other task is asked in its own words.",
+        "WiSE-FT moves every parameter that fine-tuning moved, those outside the graftable ones too.",
+    ]
+    if record.readout == "head":
+        found.append("The classification head is the fine-tuned one all along both ways: it has no pre-trained value.")
+    return found
+
+
+def missing(record: RunRecord) -> str:
+    """The command that makes the run again with what the page lacks."""
+    others = record.spec.others or ("TASK",)
+    return record.spec.model_copy(update={"interpolation": True, "others": others}).command()
 
 
 @kept

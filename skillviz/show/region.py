@@ -1,20 +1,146 @@
-"""The region page's exhibits: density by layer and kind, one tensor from near, shares and movement."""
+"""Where a region lies: the map of layers and kinds, one cell's tensors and their selected entries, and the exhibits."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.architectures import FAMILIES, QUERY, UNKNOWN
+from skillviz.core.parameters import Parameter, ParameterTable, graftable
+from skillviz.core.region import Region
 from skillviz.plots.composition import movement_by_layer, shares_by_kind, shares_by_layer
 from skillviz.plots.region import cells, density_map
 from skillviz.plots.tensor import head_counts, tensor_map, top_lines
 from skillviz.plots.theme import kind_style
-from skillviz.show import alt, measures, sentences, tensors
+from skillviz.runs.record import RunRecord
+from skillviz.show import alt, measures, sentences
 from skillviz.show.exhibit import Exhibit, kept
 
+BIAS = "bias"
+OUTSIDE = -1
+HEADED = {"query": "row", "key": "row", "value": "row", "attention output": "column"}
+SWAPPED = {"row": "column", "column": "row"}
 WITHIN = {"region": "the whole region", "kind": "each kind's own entries"}
 LINES = {"row": "Fullest rows", "column": "Fullest columns", "head": "Attention heads"}
 HEIGHT = 380
+
+
+@dataclass(frozen=True)
+class Part:
+    """A tensor's entries of one kind: selected `entries` (row, col) among `rows` x `cols`.
+
+    `heads` attention heads lie along `axis` in equal consecutive parts; 0 where the tensor has none.
+    """
+
+    parameter: str
+    kind: str
+    entries: pd.DataFrame
+    rows: int
+    cols: int
+    heads: int = 0
+    axis: str = "row"
+
+
+def cell_of(layer: int | None, kind: str) -> str:
+    """A cell in the address and in the select box: `3 · value`; layer -1 is outside the blocks."""
+    return f"{OUTSIDE if layer is None else layer} · {kind}"
+
+
+def read_cell(cell: str) -> tuple[int | None, str]:
+    """Layer and kind of a cell's text."""
+    layer, _, kind = cell.partition(" · ")
+    return (None if int(layer) == OUTSIDE else int(layer)), kind
+
+
+def cell_names(cells: pd.DataFrame) -> list[str]:
+    """All cells of `plots.region.cells`, most selected entries first."""
+    ordered = cells.sort_values("selected", ascending=False, kind="stable")
+    return [cell_of(_number(layer), kind) for layer, kind in zip(ordered["layer"], ordered["kind"], strict=True)]
+
+
+def members(layers: pd.DataFrame, cell: str) -> pd.DataFrame:
+    """The rows of layers.parquet that make up a cell, most selected entries first."""
+    layer, kind = read_cell(cell)
+    here = layers["layer"].isna() if layer is None else (layers["layer"] == layer).fillna(False)
+    fits = layers["is_bias"] if kind == BIAS else (layers["kind"] == kind) & ~layers["is_bias"]
+    return layers[here.astype(bool) & fits].sort_values("selected", ascending=False, kind="stable")
+
+
+def member_names(rows: pd.DataFrame) -> list[str]:
+    """The parameters of a cell's rows; a part of a fused tensor is named with its kind."""
+    fused = rows["parameter"].duplicated(keep=False)
+    return [f"{p} [{k}]" if f else p for p, k, f in zip(rows["parameter"], rows["kind"], fused, strict=True)]
+
+
+def part(region: Region, record: RunRecord, parameter: str, kind: str) -> Part:
+    """The selected entries of one parameter, or of its part of this kind where it holds several."""
+    model_type, heads = (a.model_type, a.heads) if (a := record.architecture) else ("", None)
+    table = graftable(model_type, region.shapes, {"num_attention_heads": heads} if heads else {})
+    one = next(p for p in table.parameters if p.name == parameter)
+    flat = region.indices.get(parameter, np.empty(0, dtype=np.int64))
+    rows, cols = one.rows, one.cols
+    row, col = flat // max(cols, 1), flat % max(cols, 1)
+    if one.fused is not None:
+        rows, cols, row, col = _fused_part(one, flat, kind)
+    axis = _head_axis(model_type, kind)
+    along = rows if axis == "row" else cols
+    heads = _heads(table, along) if axis and not one.is_bias else 0
+    entries = pd.DataFrame({"row": row.astype(np.int64), "col": col.astype(np.int64)})
+    return Part(parameter, kind, entries, rows, cols, heads, axis or "row")
+
+
+def line_kinds(part: Part) -> list[str]:
+    """By what the entries can be counted: `row`, `column`, `head`, as far as the tensor has them."""
+    return (["row"] if part.rows > 1 else []) + ["column"] + (["head"] if part.heads else [])
+
+
+def line_counts(part: Part, by: str) -> pd.DataFrame:
+    """Selected entries by `row`, `column` or `head`, most first; lines without any are left out."""
+    place = part.entries["col" if (part.axis if by == "head" else by) == "column" else "row"]
+    if by == "head":
+        place = place // ((part.rows if part.axis == "row" else part.cols) // part.heads)
+    counts = place.value_counts().rename_axis(by).reset_index(name="selected")
+    return counts.sort_values(["selected", by], ascending=[False, True], ignore_index=True)
+
+
+def _fused_part(one: Parameter, flat: np.ndarray, kind: str) -> tuple[int, int, np.ndarray, np.ndarray]:
+    """Rows, columns and places of the entries of `kind`, counted within the part alone."""
+    assert one.fused is not None
+    along = one.fused.axis
+    numbers = one.fused.kind_numbers(one.shape)
+    mine = numbers == one.kinds.index(kind)
+    place = np.cumsum(mine) - 1
+    where = [np.asarray(w) for w in np.unravel_index(flat, one.shape)]
+    inside = mine[where[along]]
+    where = [w[inside] for w in where]
+    where[along] = place[where[along]]
+    shape = [int(mine.sum()) if i == along else k for i, k in enumerate(one.shape)]
+    if len(shape) == 1:
+        return 1, shape[0], np.zeros(len(where[0]), dtype=np.int64), where[0]
+    return shape[0], shape[1], where[0], where[1]
+
+
+def _head_axis(model_type: str, kind: str) -> str | None:
+    """Along which axis the heads lie; None for kinds without heads. GPT-2 stores its weights transposed."""
+    axis = HEADED.get(kind)
+    is_transposed = FAMILIES.get(model_type, UNKNOWN).fused_axis == 1
+    return SWAPPED[axis] if axis and is_transposed else axis
+
+
+def _heads(table: ParameterTable, length: int) -> int:
+    """How many heads the axis holds: with grouped queries, key and value have fewer than the query."""
+    if not table.heads:
+        return 0
+    query = next((p for p in table.parameters if p.kind == QUERY and not p.is_bias), None)
+    width = query.rows // table.heads if query is not None else length // table.heads
+    return length // width if width and length % width == 0 else 0
+
+
+def _number(layer: object) -> int | None:
+    return None if pd.isna(layer) else int(layer)  # type: ignore[call-overload]
 
 
 @kept
@@ -24,7 +150,7 @@ def density(layers: pd.DataFrame, cell: str, theme: str) -> Exhibit:
     return Exhibit(
         name="density",
         title="Density by layer and module kind",
-        figure=density_map(layers, chosen=tensors.read_cell(cell), theme=theme),
+        figure=density_map(layers, chosen=read_cell(cell), theme=theme),
         reads="light squares hold more of the region than their share, dark ones less, empty ones nothing. Biases "
         "of all kinds are one column. A frame marks the cell that is shown from near.",
         alt=alt.density(table),
@@ -35,7 +161,7 @@ def density(layers: pd.DataFrame, cell: str, theme: str) -> Exhibit:
 
 def cell_title(cell: str, table: pd.DataFrame, whole: bool = True) -> str:
     """`layer 3, value: 120 entries, 2.4 × its fair share`; in a box, where room is scarce, `layer 3, value (2.4 ×)`."""
-    layer, kind = tensors.read_cell(cell)
+    layer, kind = read_cell(cell)
     here = table["layer"].isna() if layer is None else (table["layer"] == layer).fillna(False)
     row = table[here.astype(bool) & (table["kind"] == kind)].iloc[0]
     where = "outside the blocks" if layer is None else f"layer {layer}"
@@ -46,7 +172,7 @@ def cell_title(cell: str, table: pd.DataFrame, whole: bool = True) -> str:
 
 
 @kept
-def tensor(part: tensors.Part, theme: str) -> Exhibit:
+def tensor(part: Part, theme: str) -> Exhibit:
     """The selected entries of one tensor."""
     return Exhibit(
         name="tensor",
@@ -59,7 +185,7 @@ def tensor(part: tensors.Part, theme: str) -> Exhibit:
 
 
 @kept
-def lines(part: tensors.Part, by: str, theme: str) -> Exhibit:
+def lines(part: Part, by: str, theme: str) -> Exhibit:
     """The rows or columns of a tensor with most selected entries, or all its attention heads."""
     if by == "head":
         figure = head_counts(part.entries, part.rows, part.cols, part.heads, axis=part.axis, theme=theme, height=HEIGHT)
@@ -72,7 +198,7 @@ def lines(part: tensors.Part, by: str, theme: str) -> Exhibit:
         reads="the number of chosen entries; the dashed line is the mean. A row of a weight is an output of the "
         "module, a column an input (the other way round in GPT-2).",
         alt=f"{LINES[by]} of the tensor by number of selected entries.",
-        table=tensors.line_counts(part, by),
+        table=line_counts(part, by),
     )
 
 

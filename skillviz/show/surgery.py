@@ -1,18 +1,149 @@
-"""The surgery page's exhibits: where the region by hand lies, how its graft does, what a typed example is taken for."""
+"""A graft by hand as the worker scored it, beside the run's own region and both ends, and the exhibits of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from skillviz.core import formats
+from skillviz.core.intervals import paired_bootstrap
+from skillviz.core.metrics import metric_row, panels
+from skillviz.core.scores import probabilities
 from skillviz.plots.examples import class_probabilities
 from skillviz.plots.overview import state_comparison
 from skillviz.plots.region import cells, density_map
-from skillviz.runs.record import RunRecord
-from skillviz.show import alt, grafted, measures
+from skillviz.plots.sparsity import by_size
+from skillviz.runs.evaluate import estimate, metrics, positive
+from skillviz.runs.record import Estimate, RunRecord, TaskNote
+from skillviz.runs.tables import logit_columns
+from skillviz.show import alt, measures, text
 from skillviz.show.exhibit import Exhibit, kept
-from skillviz.show.grafted import Grafted
+from skillviz.show.sentences import metric_difference, metric_interval, metric_value, verdict
+
+REGION = "this run's region"
+STORED = {"pretrained": "pretrained", REGION: "grafted", "finetuned": "finetuned"}
+MODELS = {
+    "pretrained": "Pre-trained", "grafted": "grafted by hand", "finetuned": "fine-tuned", "complement": "complement",
+}  # fmt: skip
+SIZE_RATIO = 3.0  # a random region of up to so many times the size, or its share, is told of
+
+
+@dataclass(frozen=True)
+class Grafted:
+    """Class scores by model ("grafted" and "complement" are the hand-made ones), and the metrics made of them."""
+
+    logits: Mapping[str, np.ndarray]
+    labels: np.ndarray
+    scores: Mapping[str, Mapping[str, Estimate]]
+
+    @property
+    def n(self) -> int:
+        """Examples."""
+        return len(self.labels)
+
+    def table(self) -> pd.DataFrame:
+        """state, metric, value, low, high."""
+        rows = [
+            {"state": state, "metric": metric, **found.model_dump()}
+            for state, row in self.scores.items()
+            for metric, found in row.items()
+        ]
+        return pd.DataFrame(rows).astype({name: "float64" for name in ("value", "low", "high")})
+
+    def difference(self, metric: str, task: TaskNote) -> Estimate:
+        """By hand less the run's own region, paired by example."""
+        pair = self.logits["grafted"], self.logits[REGION]
+        return estimate(paired_bootstrap(*pair, self.labels, metric, positive=positive(task)))
+
+
+def shown_metrics(task: TaskNote) -> tuple[str, ...]:
+    """What a graft is judged by here: the task's own metric, then calibration."""
+    return tuple(panels(task.metric))
+
+
+def grafted_of(
+    answer: Mapping[str, Any], predictions: pd.DataFrame, split: str, task: TaskNote, wanted: Sequence[str] = ()
+) -> Grafted:
+    """The worker's answer, and what the run has stored on the same examples; by the metrics `wanted`, or the usual."""
+    ids = [str(one) for one in answer["example_ids"]]
+    rows = predictions[predictions["split"] == split]
+    logits = dict(answer["logits"])
+    for name, state in STORED.items():
+        known = rows[rows["state"] == state].set_index("example_id")[logit_columns(task.labels)]
+        if set(ids) <= set(known.index):
+            logits[name] = known.loc[ids].to_numpy()
+    labels = np.asarray(answer["labels"])
+    wanted = wanted or shown_metrics(task)
+    return Grafted(logits, labels, {name: metrics(z, labels, task, wanted) for name, z in logits.items()})
+
+
+def sentence(found: Grafted, record: RunRecord, split: str, is_own: bool) -> str:
+    """How the graft by hand does beside the run's own region, as far as the paired interval says."""
+    assert record.task is not None
+    metric, total = record.task.metric, record.task.counts.get(split, found.n)
+    sample = formats.counted(found.n, "example") if found.n == total else f"{found.n:,} of {total:,} examples"
+    own = found.scores["grafted"][metric]
+    said = (
+        f"On {sample} of the {split} set the graft has {metric_row(metric).title} "
+        f"**{metric_value(metric, own.value)}** (95{formats.SPACE}%: {metric_interval(metric, own)})"
+    )
+    if is_own:
+        return f"{said}: this is the run's own region."
+    if REGION not in found.logits:
+        return f"{said}."
+    return f"{said}. {compared(found, record.task, metric)} {compared(found, record.task, 'ece')}"
+
+
+def compared(found: Grafted, task: TaskNote, metric: str) -> str:
+    """What the paired difference to the run's own region allows to be said."""
+    difference, words = found.difference(metric, task), metric_row(metric).title
+    decided = verdict(metric, difference)
+    other = metric_value(metric, found.scores[REGION][metric].value)
+    if decided == "undecided":
+        return f"No difference in {words} to this run's region ({other}) can be told."
+    change = metric_difference(metric, difference)
+    return f"In {words} it is **{decided}** than this run's region ({other}; difference {change})."
+
+
+def by_chance(curve: pd.DataFrame, metric: str, size: int, split: str) -> str:
+    """What a random region of about this size does, where stored runs have one; `curve` holds random runs alone."""
+    points = by_size(curve, metric) if len(curve) else curve
+    apart = (np.log(points["size"].to_numpy(float) / size)) if len(points) else np.empty(0)
+    if not len(apart) or np.abs(apart).min() > np.log(SIZE_RATIO):
+        return "No stored run of this pair has drawn a random region of about this size, so chance is not known here."
+    row = points.iloc[int(np.abs(apart).argmin())]
+    low_high = Estimate(value=row["value"], low=row["low"], high=row["high"])
+    seeds = f", mean of {row['seeds']} seeds" if row["seeds"] > 1 else ""
+    return (
+        f"By chance: a random region of {formats.counted(int(row['size']), 'entry')} ({formats.share(row['share'])}) "
+        f"has "
+        f"{metric_row(metric).title} {metric_value(metric, row['value'])} "
+        f"(95{formats.SPACE}%: {metric_interval(metric, low_high)}) on the whole {split} set{seeds}."
+    )
+
+
+def typed_probabilities(logits: Mapping[str, np.ndarray], states: Sequence[str]) -> pd.DataFrame:
+    """state, class, probability of one typed example; `logits` [1, label] by state."""
+    rows = [
+        {"state": state, "class": number, "probability": float(share)}
+        for state in states
+        for number, share in enumerate(probabilities(logits[state])[0])
+    ]
+    return pd.DataFrame(rows, columns=["state", "class", "probability"])
+
+
+def predicted(found: pd.DataFrame, labels: Sequence[str]) -> str:
+    """Each model's class for the typed example, and how sure it is."""
+    said = []
+    for state, rows in found.groupby("state", sort=False):
+        best = int(rows["probability"].to_numpy().argmax())
+        label = text.plain(labels[int(rows["class"].iloc[best])])
+        said.append(f"{MODELS[str(state)]} **{label}** ({formats.percent(rows['probability'].iloc[best])})")
+    return "; ".join(said)
 
 
 @kept
@@ -35,7 +166,7 @@ def layout(layers: pd.DataFrame, theme: str) -> Exhibit:
 def states(found: Grafted, record: RunRecord, split: str, theme: str) -> Exhibit:
     """The graft by hand and its complement beside the run's own region and both ends."""
     assert record.task is not None
-    table, wanted = found.table(), grafted.shown_metrics(record.task)
+    table, wanted = found.table(), shown_metrics(record.task)
     return Exhibit(
         name="by_hand",
         title="The models side by side",
@@ -59,7 +190,7 @@ def typed(probabilities: pd.DataFrame, labels: Sequence[str], theme: str) -> Exh
         figure=class_probabilities(probabilities, labels, theme=theme),
         reads="one row a class, one mark a model: further right is surer. Grafted and complement are those of the "
         "region built above.",
-        alt=f"{grafted.predicted(probabilities, labels).replace('**', '')}.",
+        alt=f"{predicted(probabilities, labels).replace('**', '')}.",
         table=probabilities.assign(**{"class": [labels[int(number)] for number in probabilities["class"]]}),
         words=("confidence",),
     )

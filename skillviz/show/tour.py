@@ -14,7 +14,7 @@ from skillviz.plots.examples import class_probabilities
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import STATES, localizer_style
 from skillviz.runs.record import Estimate, RunRecord
-from skillviz.show import alt, grafted, measures
+from skillviz.show import alt, measures, surgery
 from skillviz.show.exhibit import Exhibit, kept
 
 HEIGHT = 420
@@ -31,7 +31,7 @@ def said(probabilities: pd.DataFrame, labels: Sequence[str], true: int | None, t
         figure=class_probabilities(probabilities, labels, true=true, theme=theme, height=260),
         reads="one line a class, one mark a model: further right is surer. A model's answer is the class where its "
         "mark is furthest right.",
-        alt=f"{grafted.predicted(probabilities, labels).replace('**', '')}.",
+        alt=f"{surgery.predicted(probabilities, labels).replace('**', '')}.",
         table=probabilities.assign(**{"class": [labels[int(number)] for number in probabilities["class"]]}),
         words=("confidence",),
     )

@@ -13,7 +13,7 @@ import streamlit as st
 from skillviz.show import text
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, controls, page_table, study_choice, study_words
+from skillviz.ui import address, cache, controls, page_table, study_words
 from skillviz.ui import page_table as pages
 from skillviz.ui.picker import width_of
 
@@ -135,6 +135,6 @@ def links(study: StudyFolder, here: str) -> None:
     with st.container(horizontal=True):
         for target in [page for page in ("paper", "studies", *own) if page != here and (name or page == "studies")]:
             entry = pages.PAGES[target]
-            told = {study_choice.STUDY: study.name, **({"item": name} if target == "paper" else {})}
+            told = {STUDY: study.name, **({"item": name} if target == "paper" else {})}
             label = LABELS.get(target, f"On the page {entry.title}")
             st.page_link(entry.link(), label=label, icon=ICONS.get(target, ":material/bar_chart:"), query_params=told)

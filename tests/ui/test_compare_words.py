@@ -8,7 +8,7 @@ from skillviz.show.entries import Entry
 from skillviz.ui.pages.compare import view
 from skillviz.ui.pages.compare.comparison import MOST, sides
 from skillviz.ui.pages.compare.controls import full_names, localizers_at, seeds_of, to_begin_with
-from tests.ui import test_entries
+from tests.show import test_entries
 
 
 def entry(run_id: str, **fields) -> Entry:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from skillviz.ui.pages.continual import view
-from tests.ui.test_interpolation_words import plain
+from tests.show.test_interpolation import plain
 
 ORDER = ("a", "b")
 

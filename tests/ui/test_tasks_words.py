@@ -7,7 +7,7 @@ import pandas as pd
 
 from skillviz.plots.tasks import CHOSEN, SINGLE, UNION_OF
 from skillviz.ui.pages.tasks import view
-from tests.ui.test_interpolation_words import plain
+from tests.show.test_interpolation import plain
 
 
 def isolation(gap: tuple[float, float, float] | None, **changes: float) -> pd.DataFrame:

@@ -7,7 +7,6 @@ from functools import partial
 from skillviz.core.confusion import class_results, confusion
 from skillviz.runs.run import Run
 from skillviz.show import example_table as examples
-from skillviz.show import example_words as examples_words
 from skillviz.show import examples as exhibits
 from skillviz.show import measures
 from skillviz.show.entries import headline_split
@@ -30,12 +29,12 @@ def by_example(run: Run) -> list[Section]:
     ]
     parts = (
         Words(
-            examples_words.disagreement(found["grafted"], found["finetuned"], labels, split),
+            exhibits.disagreement(found["grafted"], found["finetuned"], labels, split),
             ("agreement", "mcnemar", "graft"),
         ),
         Charts((partial(exhibits.scatter, points, "confidence", None),)),
         Heading("Class by class"),
-        Words(examples_words.classes(results, run.labels), ("f1", "confusion")),
+        Words(exhibits.worst_classes(results, run.labels), ("f1", "confusion")),
         Charts(tuple(confusions)),
         Charts(tuple(partial(exhibits.by_class, results, run.labels, m, resamples) for m in exhibits.RESULTS)),
     )

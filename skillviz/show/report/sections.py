@@ -15,15 +15,15 @@ from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
 from skillviz.show import calibration as judged
-from skillviz.show import measures, sentences, tensors, text
+from skillviz.show import measures, sentences, text
 from skillviz.show import overview as seen
 from skillviz.show import region as lying
 from skillviz.show import sparsity as sized
 from skillviz.show.entries import entry_of, headline_split
+from skillviz.show.overview import sources
 from skillviz.show.report.by_example import by_example
 from skillviz.show.report.elsewhere import interpolation, transfer
 from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
-from skillviz.show.sources import sources
 
 NOTHING = "This run stored no {0}, so there is nothing to show here."
 
@@ -73,7 +73,7 @@ def region(run: Run) -> Section:
     if layers.empty:
         return Section("region", title, (Words(NOTHING.format("layers")),))
     table = cells(layers)
-    cell = tensors.cell_names(table)[0]
+    cell = lying.cell_names(table)[0]
     said = sentences.region(measures.by_kind(table), measures.by_layer(table))
     unknown = sentences.unknown_architecture(run.record)
     return Section(
@@ -91,9 +91,9 @@ def region(run: Run) -> Section:
 
 
 def _near(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: str) -> list[Part]:
-    row = tensors.members(layers, cell).iloc[0]
-    part = tensors.part(run.region(), run.record, row["parameter"], row["kind"])
-    lines = [partial(lying.lines, part, by) for by in tensors.line_kinds(part)]
+    row = lying.members(layers, cell).iloc[0]
+    part = lying.part(run.region(), run.record, row["parameter"], row["kind"])
+    lines = [partial(lying.lines, part, by) for by in lying.line_kinds(part)]
     return [
         Heading(f"From near: {lying.cell_title(cell, table)}"),
         Words(f"{text.plain(row['parameter'])}: {sentences.tensor(row, part.rows, part.cols)}"),

@@ -16,10 +16,10 @@ from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
 from skillviz.show import attribution as attribution_exhibits
-from skillviz.show import attributions, text
 from skillviz.show import example_table as examples
 from skillviz.show import examples as examples_exhibits
-from skillviz.show.attributions import Answer
+from skillviz.show import text
+from skillviz.show.attribution import Answer
 from skillviz.show.glossary import about
 from skillviz.tasks.task import Task
 from skillviz.ui import controls, live
@@ -212,12 +212,12 @@ def _has_no_blocks(run: Run) -> bool:
 
 
 def _tokens(run: Run, answer: Answer) -> None:
-    st.markdown(attributions.tokens_words(attributions.token_rows(answer), answer["label"]))
+    st.markdown(attribution_exhibits.tokens_words(attribution_exhibits.token_rows(answer), answer["label"]))
     show(attribution_exhibits.tokens(answer, theme()), run.id)
 
 
 def _parts(run: Run, answer: Answer) -> None:
-    rows = attributions.part_rows(answer)
+    rows = attribution_exhibits.part_rows(answer)
     if rows.empty:
         st.info(
             "Attention and MLP cannot be told apart in this architecture, which is not in skillviz's table of "
@@ -225,7 +225,7 @@ def _parts(run: Run, answer: Answer) -> None:
             icon=":material/layers:",
         )
         return
-    st.markdown(attributions.parts_words(rows, answer["label"]))
+    st.markdown(attribution_exhibits.parts_words(rows, answer["label"]))
     show(attribution_exhibits.parts(answer, theme()), run.id)
 
 
@@ -238,11 +238,11 @@ def _layers(run: Run, answer: Answer) -> None:
 
 def _completeness(answer: Answer, asked: Asked) -> None:
     """How much of the change the values explain, and a warning where they do not."""
-    found = attributions.completeness(answer)
+    found = attribution_exhibits.completeness(answer)
     with st.container(border=True):
         st.markdown("### Does it add up?", help=about("completeness"))
-        st.markdown(attributions.completeness_words(found))
-        large = attributions.large_gaps(found)
+        st.markdown(attribution_exhibits.completeness_words(found))
+        large = attribution_exhibits.large_gaps(found)
         if large:
             names = formats.listed([state_style(state).title for state in large], most=3)
             more = "More steps" if asked.steps < STEPS[-1] else "Another baseline"

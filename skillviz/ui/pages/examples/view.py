@@ -15,10 +15,7 @@ from skillviz.core.confusion import class_results, confusion
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
-from skillviz.show import example_area as area
 from skillviz.show import example_table as examples
-from skillviz.show import example_words as examples_words
-from skillviz.show import example_words as words
 from skillviz.show import examples as exhibits
 from skillviz.show import measures, text
 from skillviz.show.entries import headline_split
@@ -70,7 +67,7 @@ def run_examples(run: Run) -> RunExamples:
 def sentence(run: Run, shown: RunExamples) -> str:
     """How often graft and fine-tuned model disagree, and who is right there."""
     logits, labels = shown.logits(run, ("grafted", "finetuned"))
-    return examples_words.disagreement(logits["grafted"], logits["finetuned"], labels, shown.split)
+    return exhibits.disagreement(logits["grafted"], logits["finetuned"], labels, shown.split)
 
 
 def with_texts(run: Run, without: RunExamples) -> RunExamples:
@@ -115,13 +112,13 @@ def filters(run: Run, shown: RunExamples) -> Filters:
     return Filters(case, label, length, words, sort, marked)
 
 
-def _marked() -> area.Area | None:
+def _marked() -> examples.Area | None:
     """The area of the scatter that was marked; it stands in the address."""
-    found = area.read(address.current(area.AREA))
+    found = examples.read_area(address.current(examples.AREA))
     if found is None:
-        address.forget(area.AREA)
+        address.forget(examples.AREA)
     else:
-        address.keep(area.AREA, found.written())
+        address.keep(examples.AREA, found.written())
     return found
 
 
@@ -154,9 +151,9 @@ def linked(run: Run, shown: RunExamples, wanted: Filters) -> str | None:
 
 def _passing(count: int, n: int, wanted: Filters) -> None:
     """How many pass, and the way out of a marked area."""
-    st.markdown(examples_words.passing(count, n, wanted.area.words() if wanted.area else ""))
+    st.markdown(exhibits.passing_words(count, n, wanted.area.words() if wanted.area else ""))
     if wanted.area is not None:
-        st.button("Show what lies outside too", icon=":material/close:", on_click=address.forget, args=(area.AREA,))
+        st.button("Show what lies outside too", icon=":material/close:", on_click=address.forget, args=(examples.AREA,))
 
 
 def _box(listed: pd.DataFrame) -> str:
@@ -173,7 +170,7 @@ def _one_line(example: str, texts: dict[str, str]) -> str:
     return f"{example}: {examples.brief(texts[example])}" if example in texts else example
 
 
-def _scatter(run: Run, table: pd.DataFrame, kept: pd.Series, chosen: str | None, marked: area.Area | None) -> None:
+def _scatter(run: Run, table: pd.DataFrame, kept: pd.Series, chosen: str | None, marked: examples.Area | None) -> None:
     st.markdown("### Fine-tuned against grafted", help=about("confidence", "margin"))
     with st.container(horizontal=True):
         measure = controls.segments(MEASURE, "By", tuple(exhibits.MEASURES), "confidence", shown=exhibits.BRIEF.get)
@@ -247,9 +244,9 @@ def _pointed() -> None:
 def _dragged(measure: str) -> None:
     """Keeps the area over which the mouse was dragged; the examples inside it stay in the table."""
     boxes = st.session_state[SCATTER]["selection"]["box"]
-    found = area.of_box(boxes[0], measure) if boxes else None
+    found = examples.area_of_box(boxes[0], measure) if boxes else None
     if found is not None:
-        address.keep(area.AREA, found.written())
+        address.keep(examples.AREA, found.written())
 
 
 def _mark_area(ids: list[str]) -> None:
@@ -268,7 +265,7 @@ def by_class(run: Run, found: RunExamples) -> None:
     logits, labels = found.logits(run, states)
     resamples = exhibits.resamples(len(labels))
     results = class_results(logits, labels, resamples)
-    st.markdown(words.classes(results, run.labels))
+    st.markdown(exhibits.worst_classes(results, run.labels))
     for place, (state, z) in zip(_places(len(states), len(run.labels)), logits.items(), strict=True):
         with place:
             show(exhibits.confusion(confusion(z, labels), run.labels, state, theme()), run.id)

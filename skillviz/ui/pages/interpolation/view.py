@@ -15,11 +15,11 @@ from skillviz.core.interpolate import PATHS
 from skillviz.core.metrics import metric_heading, with_own
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import RANKING, Run
-from skillviz.show import interpolation_words as words
+from skillviz.show import interpolation as words
 from skillviz.show import text
 from skillviz.show.glossary import about
+from skillviz.show.interpolation import EXACT, NEAREST, STORED
 from skillviz.show.interpolation_grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
-from skillviz.show.interpolation_words import EXACT, NEAREST, STORED
 from skillviz.ui import cache, cards, controls, live, page
 from skillviz.ui.other_tasks import Offered, offered
 

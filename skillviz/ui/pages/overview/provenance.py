@@ -10,7 +10,7 @@ import streamlit as st
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.show import text
-from skillviz.show.sources import sources
+from skillviz.show.overview import sources
 from skillviz.ui import exports
 
 

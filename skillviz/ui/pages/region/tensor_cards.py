@@ -8,7 +8,7 @@ import streamlit as st
 from skillviz.plots.region import cells
 from skillviz.runs.run import Run
 from skillviz.show import region as exhibits
-from skillviz.show import sentences, tensors
+from skillviz.show import sentences
 from skillviz.show.glossary import about
 from skillviz.show.region import cell_title
 from skillviz.ui import cache, controls, page
@@ -20,7 +20,7 @@ MAP = "chart.density"
 
 def density_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame) -> None:
     """The density map; a click on a square, or the box above it, chooses the cell that is shown below."""
-    names = tensors.cell_names(table)
+    names = exhibits.cell_names(table)
     with st.container(border=True):
         place = st.container()
         cell = controls.select(CELL, "Look closer at", names, names[0], shown=lambda c: cell_title(c, table, False))
@@ -34,8 +34,8 @@ def density_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame) -> None:
 def tensor_card(run: Run, layers: pd.DataFrame) -> None:
     """The tensors of the chosen cell: selected entries, fullest rows and columns, heads, movement."""
     cell = st.session_state[f"control.{CELL}"]
-    rows = tensors.members(layers, cell)
-    names = tensors.member_names(rows)
+    rows = exhibits.members(layers, cell)
+    names = exhibits.member_names(rows)
     st.markdown(f"## {_first_capital(cell_title(cell, cells(layers)))}")
     left, right = st.columns(2, vertical_alignment="bottom")
     with left:
@@ -43,8 +43,8 @@ def tensor_card(run: Run, layers: pd.DataFrame) -> None:
     row = rows.iloc[names.index(name)]
     with page.explained():
         region = cache.region(run)
-    part = tensors.part(region, run.record, row["parameter"], row["kind"])
-    offered = tensors.line_kinds(part)
+    part = exhibits.part(region, run.record, row["parameter"], row["kind"])
+    offered = exhibits.line_kinds(part)
     with right:
         by = controls.segments("lines", "Count by", offered, offered[0], shown=exhibits.LINES.get)
     st.markdown(sentences.tensor(row, part.rows, part.cols))
@@ -64,6 +64,6 @@ def _clicked(names: list[str]) -> None:
     points = st.session_state[MAP]["selection"]["points"]
     if points:
         layer, kind = points[0]["customdata"]
-        cell = tensors.cell_of(layer, kind)
+        cell = exhibits.cell_of(layer, kind)
         if cell in names:
             controls.assign(CELL, cell)

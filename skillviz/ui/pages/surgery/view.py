@@ -17,11 +17,11 @@ from skillviz.jobs.job import Job
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.texts import task_of
-from skillviz.show import grafted, measures, text
+from skillviz.show import measures, text
 from skillviz.show import surgery as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.show.grafted import REGION, Grafted
+from skillviz.show.surgery import REGION, Grafted
 from skillviz.ui import address, cache, cards, controls, jobs_view, live, page, page_table
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.sparsity.sweep import pair_entries
@@ -98,8 +98,8 @@ def graft(run: Run, found: Made, answer: DeltaGenerator) -> Grafted | None:
     if scored is None:
         st.caption(_chance(run, found, split))
         return None
-    told = grafted.grafted_of(scored, page.table(run, "predictions"), split, run.record.task)
-    answer.markdown(grafted.sentence(told, run.record, split, found.is_own), help=about("accuracy", "ece", "paired"))
+    told = exhibits.grafted_of(scored, page.table(run, "predictions"), split, run.record.task)
+    answer.markdown(exhibits.sentence(told, run.record, split, found.is_own), help=about("accuracy", "ece", "paired"))
     _numbers(run, told, split, found)
     return told
 
@@ -131,8 +131,8 @@ def sentence(run: Run, found: Made) -> None:
         texts=[texts if len(texts) > 1 else texts[0]],
     )  # fmt: skip
     if answer is not None:
-        table = grafted.typed(answer["logits"], TYPED)
-        card.markdown(f"{grafted.predicted(table, answer['labels'])}.")
+        table = exhibits.typed_probabilities(answer["logits"], TYPED)
+        card.markdown(f"{exhibits.predicted(table, answer['labels'])}.")
         show(exhibits.typed(table, answer["labels"], theme()), run.id)
 
 
@@ -168,7 +168,7 @@ def _numbers(run: Run, told: Grafted, split: str, found: Made) -> None:
         with place.container(border=True, height="stretch"):
             st.markdown(f"#### {title}", help=about("complement") if name == "complement" else None)
             with st.container(horizontal=True, gap="xsmall"):
-                for metric in grafted.shown_metrics(run.record.task):
+                for metric in exhibits.shown_metrics(run.record.task):
                     cards.estimate(metric, told.scores[name][metric], helps=name == "grafted")
             inside = "fine-tuned without these" if name == "complement" else "region of"
             st.caption(f"{inside} {formats.counted(sizes[name], 'entry')} ({formats.share(sizes[name] / found.d)})")
@@ -182,7 +182,7 @@ def _chance(run: Run, found: Made, split: str) -> str:
     with page.explained():
         curves = [cache.table(one, "curve") for one in cache.runs(entry.id for entry in drawn)]
     curve = measures.pair_curve(drawn, curves, split)
-    return grafted.by_chance(curve, run.record.task.metric, found.size, split)
+    return exhibits.by_chance(curve, run.record.task.metric, found.size, split)
 
 
 def _typed(run: Run) -> list[str]:

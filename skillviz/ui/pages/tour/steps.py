@@ -23,14 +23,14 @@ from skillviz.runs.evaluate import estimate as defined
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import RANKING
-from skillviz.show import grafted, interpolation_words, measures, small_world, text
 from skillviz.show import interpolation as interpolation_exhibits
+from skillviz.show import measures, small_world, text
 from skillviz.show import surgery as layouts
 from skillviz.show import tour as tour_exhibits
 from skillviz.show.glossary import about
-from skillviz.show.grafted import Grafted
+from skillviz.show.interpolation import EXACT, NEAREST, STORED
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate, point_of
-from skillviz.show.interpolation_words import EXACT, NEAREST, STORED
+from skillviz.show.surgery import Grafted
 from skillviz.ui import address, cache, cards, controls, live, page
 from skillviz.ui.cards import STATES as MARKS
 from skillviz.ui.chart import show, theme
@@ -75,7 +75,10 @@ def draw_sentence(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -
     if logits is not None:
         with right:
             true = sample.label if sample else None
-            show(tour_exhibits.said(grafted.typed(logits, ENDS), lesson.run.labels, true, theme()), lesson.run.id)
+            show(
+                tour_exhibits.said(layouts.typed_probabilities(logits, ENDS), lesson.run.labels, true, theme()),
+                lesson.run.id,
+            )
     stored, labels = lesson.logits(*ENDS)
     return questions.more_often(stored["pretrained"], stored["finetuned"], labels, lesson.task)
 
@@ -106,7 +109,7 @@ def _sentence_logits(lesson: Lesson, words: str, sample: Sample | None) -> dict[
 
 def _show_answers(lesson: Lesson, words: str, sample: Sample | None, logits: dict[str, np.ndarray]) -> None:
     """Both answers in words, what the label says, and which words the world does not know."""
-    st.markdown(f"{grafted.predicted(grafted.typed(logits, ENDS), lesson.run.labels)}.")
+    st.markdown(f"{layouts.predicted(layouts.typed_probabilities(logits, ENDS), lesson.run.labels)}.")
     label = text.plain(lesson.run.labels[sample.label]) if sample else ""
     st.caption(f"A test sentence; its label says: {label}. Scores as stored." if sample else "Asked of the models.")
     known = cache.vocabulary(lesson.run.spec.base)
@@ -178,7 +181,7 @@ def _chosen_point(
         with place:
             st.markdown(f"**{lesson.title(dataset)}**")
             cards.estimate(metric, estimate(rows, metric))
-            st.caption(interpolation_words.source(kind, path, near[0], at, lesson.record.d))
+            st.caption(interpolation_exhibits.source(kind, path, near[0], at, lesson.record.d))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -203,7 +206,7 @@ def ask_graft(lesson: Lesson, expression: Mapping[str, Any], topic: str) -> Graf
     answer = live.ask(lesson.run, "evaluate_region", topic=topic, **told)
     if answer is None:
         return None
-    return grafted.grafted_of(answer, lesson.predictions, lesson.split, lesson.task, (lesson.task.metric,))
+    return layouts.grafted_of(answer, lesson.predictions, lesson.split, lesson.task, (lesson.task.metric,))
 
 
 def show_between_ends(lesson: Lesson, graft: Mapping[str, Estimate]) -> None:
@@ -352,8 +355,8 @@ def _part_numbers(lesson: Lesson, expression: Mapping[str, Any], size: int) -> N
     if told is None:
         return
     show_between_ends(lesson, told.scores["grafted"])
-    if grafted.REGION in told.logits:
-        st.markdown(grafted.compared(told, lesson.task, lesson.task.metric), help=about("paired"))
+    if layouts.REGION in told.logits:
+        st.markdown(layouts.compared(told, lesson.task, lesson.task.metric), help=about("paired"))
     st.caption(f"Asked of the models; {formats.counted(told.n, 'sentence')} of the {lesson.split} set.")
 
 

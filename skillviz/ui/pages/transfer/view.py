@@ -10,7 +10,7 @@ from skillviz.core.metrics import metric_heading
 from skillviz.errors import SkillvizError
 from skillviz.runs.record import Scores, TransferNote
 from skillviz.runs.run import Run
-from skillviz.show import text, transfer_words
+from skillviz.show import text, transfer
 from skillviz.show.glossary import about
 from skillviz.tasks import registry
 from skillviz.ui import controls, form, live, page
@@ -67,13 +67,13 @@ def details(run: Run, notes: tuple[TransferNote, ...]) -> None:
     with st.expander("The command that stores other tasks with the run"):
         st.markdown("`--also` takes any task with the same labels, by name or file, and may be repeated.")
         named = [note.named or note.name for note in notes if all(note.mapping.values())]
-        st.code(transfer_words.missing(run.record, named), language="bash", wrap_lines=True)
+        st.code(transfer.missing(run.record, named), language="bash", wrap_lines=True)
 
 
 def _detail(run: Run, note: TransferNote) -> None:
     st.markdown(f"### {text.plain(note.name)}", help=about("mapping", "dropped"))
-    st.markdown(transfer_words.counted(note, run.datasets[0]))
-    st.table(transfer_words.mapping(note, run.labels), border="horizontal", hide_index=True)
+    st.markdown(transfer.counted(note, run.datasets[0]))
+    st.table(transfer.mapping(note, run.labels), border="horizontal", hide_index=True)
     if note.template:
         st.caption("Asked as")
         st.code(note.template, language=None, wrap_lines=True)

@@ -10,7 +10,7 @@ import pytest
 
 from skillviz.core import formats
 from skillviz.show import attribution as exhibits
-from skillviz.show import attributions, text
+from skillviz.show import text
 
 TOKENS = ["[CLS]", "not", "good", "[SEP]"]
 
@@ -39,27 +39,27 @@ def layers_answer(known: bool = True) -> dict[str, Any]:
 
 
 def test_one_row_a_state_and_token() -> None:
-    rows = attributions.token_rows(tokens_answer())
+    rows = exhibits.token_rows(tokens_answer())
     assert len(rows) == 8 and rows[rows["state"] == "finetuned"]["value"].tolist() == [0, -0.5, 2.5, 0]
     assert rows["token"].tolist() == 2 * TOKENS and rows["special"].tolist() == 2 * [True, False, False, True]
 
 
 def test_parts_are_summed_over_tokens_without_whole_blocks() -> None:
-    rows = attributions.part_rows(layers_answer())
+    rows = exhibits.part_rows(layers_answer())
     assert set(rows["part"]) == {"attention output", "MLP out"} and len(rows) == 8
     found = rows.set_index(["state", "part", "layer"])["value"]
     assert found["grafted", "MLP out", 0] == pytest.approx(-1.8)
-    assert attributions.part_rows(layers_answer(known=False)).empty
+    assert exhibits.part_rows(layers_answer(known=False)).empty
 
 
 def test_flow_keeps_layers_and_tokens() -> None:
-    rows = attributions.flow_rows(layers_answer())
+    rows = exhibits.flow_rows(layers_answer())
     one = rows[(rows["state"] == "pretrained") & (rows["layer"] == 1)]
     assert one["value"].tolist() == [0.4, 0.1, 0.0, 0.0] and one["position"].tolist() == [0, 1, 2, 3]
 
 
 def test_completeness_adds_up() -> None:
-    found = attributions.completeness(tokens_answer()).set_index("state")
+    found = exhibits.completeness(tokens_answer()).set_index("state")
     assert found.loc["grafted", "change"] == pytest.approx(-1.02)
     assert found.loc["grafted", "explained"] == pytest.approx(-1.0)
     assert found.loc["grafted", "share"] == pytest.approx(0.02 / 1.02)
@@ -67,35 +67,35 @@ def test_completeness_adds_up() -> None:
 
 @pytest.mark.parametrize(("gap", "large"), [(0.02, []), (0.04, []), (0.5, ["grafted"]), (-0.5, ["grafted"])])
 def test_a_gap_is_large_beside_the_change_and_in_nats(gap: float, large: list[str]) -> None:
-    assert attributions.large_gaps(attributions.completeness(tokens_answer(gap))) == large
+    assert exhibits.large_gaps(exhibits.completeness(tokens_answer(gap))) == large
 
 
 def test_a_gap_of_no_change_is_judged_in_nats_alone() -> None:
     answer = tokens_answer()
     answer["states"]["finetuned"] |= {"score": 0.0, "reference": 0.0, "gap": 0.2}
-    found = attributions.completeness(answer)
-    assert attributions.large_gaps(found) == ["finetuned"]
-    assert "change of" not in attributions.completeness_words(found)
+    found = exhibits.completeness(answer)
+    assert exhibits.large_gaps(found) == ["finetuned"]
+    assert "change of" not in exhibits.completeness_words(found)
 
 
 def test_the_largest_gap_is_said() -> None:
-    said = attributions.completeness_words(attributions.completeness(tokens_answer(0.02)))
+    said = exhibits.completeness_words(exhibits.completeness(tokens_answer(0.02)))
     assert "**+0.020 nats** of a change of −1.02 nats (2.0 %), grafted" in said.replace(formats.SPACE, " ")
-    assert "**0.000 nats**" in attributions.completeness_words(attributions.completeness(tokens_answer(0.0)))
+    assert "**0.000 nats**" in exhibits.completeness_words(exhibits.completeness(tokens_answer(0.0)))
 
 
 def test_the_strongest_token_is_named_and_harmless() -> None:
-    rows = attributions.token_rows(tokens_answer())
-    said = attributions.tokens_words(rows, "pos*itive")
+    rows = exhibits.token_rows(tokens_answer())
+    said = exhibits.tokens_words(rows, "pos*itive")
     assert said == (
         "What counts most for **pos\\*itive**: “not” in the grafted model (−1.50 nats); "
         "“good” in the fine-tuned model (+2.50 nats)."
     )
-    assert "No token changes anything" in attributions.tokens_words(rows.assign(value=0.0), "x")
+    assert "No token changes anything" in exhibits.tokens_words(rows.assign(value=0.0), "x")
 
 
 def test_the_strongest_layer_is_named() -> None:
-    said = attributions.parts_words(attributions.part_rows(layers_answer()), "positive")
+    said = exhibits.parts_words(exhibits.part_rows(layers_answer()), "positive")
     assert "layer 0's MLP out in the pre-trained model (−1.80 nats)" in said
 
 

@@ -13,7 +13,7 @@ from skillviz.runs.library import library
 from skillviz.runs.run import Run
 from skillviz.show import measures
 from skillviz.show.entries import SETTINGS
-from tests.ui.test_entries import LARGE, entry
+from tests.show.test_entries import LARGE, entry
 
 
 @pytest.fixture

@@ -11,7 +11,16 @@ import pytest
 from skillviz.core.scores import probabilities
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
-from skillviz.show.grafted import REGION, by_chance, compared, grafted_of, predicted, sentence, shown_metrics, typed
+from skillviz.show.surgery import (
+    REGION,
+    by_chance,
+    compared,
+    grafted_of,
+    predicted,
+    sentence,
+    shown_metrics,
+    typed_probabilities,
+)
 
 N = 40
 
@@ -91,7 +100,7 @@ def test_chance_is_told_at_the_nearest_size_within_a_factor_of_three() -> None:
 
 def test_a_typed_example_in_probabilities_and_words() -> None:
     logits = {"pretrained": np.array([[2.0, 0.0]], np.float32), "grafted": np.array([[0.0, 1.0]], np.float32)}
-    table = typed(logits, ("pretrained", "grafted"))
+    table = typed_probabilities(logits, ("pretrained", "grafted"))
     assert table.groupby("state")["probability"].sum().tolist() == pytest.approx([1, 1])
     assert table["probability"].iloc[0] == pytest.approx(probabilities(logits["pretrained"])[0, 0])
     said = predicted(table, ("no_way", "yes")).replace("\N{NO-BREAK SPACE}", " ")

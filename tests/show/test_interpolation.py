@@ -10,7 +10,7 @@ import pytest
 
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
-from skillviz.show import interpolation_words as words
+from skillviz.show import interpolation as words
 from skillviz.show.interpolation_grid import BIN_COLUMNS, FINETUNED, GRAFT, Grid
 
 

@@ -16,7 +16,7 @@ from skillviz.core.confusion import class_results
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.show import example_table as examples
-from skillviz.show import example_words as examples_words
+from skillviz.show import examples as examples_words
 from skillviz.show import text
 from skillviz.show.example_table import CASES, SCORED, Filters, ordered, passing
 from tests.fake_run import fake_run
@@ -192,17 +192,17 @@ def test_p(p: float, words: str) -> None:
 
 
 def test_how_many_pass() -> None:
-    assert examples_words.passing(20, 20) == "All **20 examples** are shown."
-    assert plain(examples_words.passing(5, 20)) == "**5** of 20 examples pass the filters (25.0 %)."
+    assert examples_words.passing_words(20, 20) == "All **20 examples** are shown."
+    assert plain(examples_words.passing_words(5, 20)) == "**5** of 20 examples pass the filters (25.0 %)."
 
 
 def test_the_worst_class_is_named_with_its_interval() -> None:
     y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
     results = class_results({"grafted": logits(0, 0, 0, 0, 1, 1, 0, 0), "finetuned": logits(*y)}, y, resamples=20)
-    said = plain(examples_words.classes(results, ("bad", "good")))
+    said = plain(examples_words.worst_classes(results, ("bad", "good")))
     assert said.startswith("The graft finds **good** worst (F1 66.7 %, 95 %: ")
     assert "the fine-tuned model finds **bad** worst (F1 100.0 %, no interval)" in said
-    assert examples_words.classes(results.assign(value=np.nan), ("a", "b")) == "No class was found at all."
+    assert examples_words.worst_classes(results.assign(value=np.nan), ("a", "b")) == "No class was found at all."
 
 
 def test_a_run_with_one_example(tmp_path: Path) -> None:

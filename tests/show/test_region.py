@@ -11,7 +11,7 @@ from skillviz.plots.region import cells
 from skillviz.runs.library import library
 from skillviz.runs.record import Architecture, RunRecord
 from skillviz.runs.spec import RunSpec
-from skillviz.show import tensors
+from skillviz.show import region as tensors
 
 
 def record(model_type: str, heads: int | None) -> RunRecord:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from skillviz.runs.record import Estimate, Scores, TransferNote
-from skillviz.show import transfer_words as words
-from tests.ui.test_interpolation_words import plain, record
+from skillviz.show import transfer as words
+from tests.show.test_interpolation import plain, record
 
 
 def note(name: str = "imdb", value: float = 0.04, low: float = 0.01, high: float = 0.07, **changes: Any) -> Any:

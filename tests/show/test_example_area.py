@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillviz.show.example_area import Area, of_box, read
-from skillviz.show.example_table import Filters, passing
+from skillviz.show.example_table import Area, Filters, area_of_box, passing, read_area
 
 TABLE = pd.DataFrame(
     {
@@ -34,7 +33,7 @@ def test_it_narrows_what_the_other_filters_leave() -> None:
 
 @given(st.builds(Area, st.sampled_from(["confidence", "margin"]), spans, spans))
 def test_the_address_brings_it_back(area: Area) -> None:
-    assert read(area.written()) == area
+    assert read_area(area.written()) == area
 
 
 @pytest.mark.parametrize(
@@ -42,13 +41,13 @@ def test_the_address_brings_it_back(area: Area) -> None:
                 "confidence_1_0_0_1", "confidence_0_1_0_nan", "margin_0_inf_0_1", "confidence_0_1_0_1_1"]
 )  # fmt: skip
 def test_what_is_no_area_is_none(written: str | None) -> None:
-    assert read(written) is None
+    assert read_area(written) is None
 
 
 def test_a_box_is_in_the_units_of_its_figure_and_may_be_drawn_from_any_corner() -> None:
     box = {"x": [100.0, 40.0], "y": [12.5, 50.0]}
-    assert of_box(box, "confidence") == Area("confidence", (0.4, 1.0), (0.125, 0.5))
-    assert of_box(box, "margin") == Area("margin", (40.0, 100.0), (12.5, 50.0))
+    assert area_of_box(box, "confidence") == Area("confidence", (0.4, 1.0), (0.125, 0.5))
+    assert area_of_box(box, "margin") == Area("margin", (40.0, 100.0), (12.5, 50.0))
 
 
 def test_its_words_have_the_units_of_its_measure() -> None:
