@@ -88,9 +88,9 @@ def attribute(
 def integrated_gradients(
     score: Callable[[Tensor], Tensor], start: Tensor, end: Tensor, steps: int, chunk: int | None = None
 ) -> Tensor:
-    """(end - start) times the gradient of `score` averaged along the straight way, in the shape of `end` [1, ...].
+    """(end - start) times the gradient of `score` averaged along the straight line, in the shape of `end` [1, ...].
 
-    Sundararajan et al. 2017. `chunk` points of the way are taken through the model at a time.
+    Sundararajan et al. 2017. `chunk` points of the line go through the model at a time.
     """
     from captum.attr import IntegratedGradients  # seconds to import, and only attributions need it
 

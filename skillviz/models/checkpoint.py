@@ -111,7 +111,7 @@ def read_info(folder: Path | str) -> ModelInfo:
     """The ModelInfo of a resolved folder.
 
     Raises CorruptFile where a file is cut short or unreadable, ModelNotFound where one is missing, BadModel
-    where an adapter lies in the folder of a whole model.
+    where an adapter is in the folder of a whole model.
     """
     folder = Path(folder)
     adapter = folder / "adapter_config.json"
@@ -149,7 +149,7 @@ def _weight_files(folder: Path) -> list[Path]:
         names = sorted(set(_read_json(index)["weight_map"].values()))
     except (KeyError, AttributeError) as error:
         raise CorruptFile(f"{index} has no weight_map; fetch or save the model again.") from error
-    # a shard lies beside its index, whatever the index claims
+    # a shard is beside its index, whatever the index claims
     files = [folder / Path(name).name for name in names]
     missing = [path.name for path in files if not path.is_file()]
     if missing:

@@ -1,7 +1,7 @@
 """Which layers carry a decision: conductance of the blocks and of what each block adds (Dhamdhere et al. 2018).
 
 Of the change in a class's log-odds from the baseline to the example, the part that flows through a layer's output:
-the integral of (gradient by the output) x (its change) along the straight way between the two. captum's
+the integral of (gradient by the output) x (its change) along the straight line between the two. captum's
 LayerConductance does one layer a pass and takes the gradient at the left end of each piece; here every layer is
 taken in the same pass and the gradient by the trapezoid rule.
 """
@@ -76,7 +76,7 @@ def conductance(
 
 
 def module_names(table: ParameterTable) -> dict[tuple[str, int], str]:
-    """(part, layer) -> the module whose output is looked at; a family that is not in the table has blocks only."""
+    """(part, layer) -> the module whose output is measured; a family that is not in the table has blocks only."""
     block = FAMILIES.get(table.model_type, UNKNOWN).block
     modules: dict[tuple[str, int], str] = {}
     for parameter in table.parameters:

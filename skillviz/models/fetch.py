@@ -116,7 +116,7 @@ def _from_hub(source: str) -> Path:
 
 def _hub_sentence(source: str, error: Exception) -> str:
     kind = type(error).__name__
-    start = f"'{source}' is neither a folder here nor a model that could be had from the hub"
+    start = f"'{source}' is neither a folder here nor a model that could be downloaded from the Hugging Face Hub"
     if kind in ("LocalEntryNotFoundError", "IncompleteSnapshotError", "OfflineModeIsEnabled"):
         return f"{start}: it is not in the local cache and the hub cannot be reached (offline)."
     if kind == "GatedRepoError":
@@ -160,7 +160,7 @@ def no_folder(source: str) -> str:
     if PurePosixPath(text).parts[:1] == (DEMO,):
         return (
             f"there is no folder '{text}', though it ships with skillviz; `git checkout -- {DEMO}` brings it back to "
-            f"a clone. Without one, delete what is left of {DEMO} and make it anew: `python -m skillviz demo build`."
+            f"a clone. Without one, delete what is left of {DEMO} and build it again: `python -m skillviz demo build`."
         )
     if command := command_that_makes(text):
         return f"there is no folder '{text}'; this makes it: `{command}`."

@@ -87,7 +87,7 @@ def _model(folder: Path, root: Path) -> LocalModel | None:
 
 
 def _name(folder: Path, root: Path) -> str:
-    """Its path below the root, the hub's own name where it lies in the hub's cache."""
+    """Its path below the root, the hub's own name where it is in the hub's cache."""
     name, revision = hub_name(folder)
     if revision:
         return f"{name}@{revision[:7]}"
@@ -95,7 +95,7 @@ def _name(folder: Path, root: Path) -> str:
 
 
 def _source(folder: Path) -> str:
-    """From the project's root where it lies in it, so that a run names no machine; else whole."""
+    """From the project's root where it is below that, so that a run names no machine; else whole."""
     project = project_root().absolute()
     return folder.relative_to(project).as_posix() if folder.is_relative_to(project) else str(folder)
 

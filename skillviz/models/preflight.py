@@ -99,7 +99,7 @@ def preflight(
     """What fits and what does not, without reading weights.
 
     Raises ModelNotFound, UnsafeWeights or CorruptFile where a model's files cannot be read at all;
-    everything else is told in `errors` and `notes`.
+    everything else is in `errors` and `notes`.
     """
     first, second = read_info(resolve(base)), read_info(resolve(finetuned))
     if first.adapter is not None:

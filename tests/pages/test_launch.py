@@ -236,7 +236,7 @@ def test_a_model_of_the_hub_is_fetched_only_when_asked(small: Path, monkeypatch:
     test = opened(**chosen(small, base="org/name"))
     assert "the hub's local cache does not hold it" in said(test) and asked == []
     button(test, "Fetch org/name").click().run()
-    assert asked == ["org/name"] and "could be had from the hub" in said(test)
+    assert asked == ["org/name"] and "could be downloaded from the Hugging Face Hub" in said(test)
 
 
 def test_data_of_the_hub_are_read_only_when_asked(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

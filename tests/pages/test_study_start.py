@@ -150,7 +150,7 @@ def test_a_model_of_the_hub_is_fetched_only_when_asked(empty: Path, monkeypatch:
     test = asking(base="org/name")
     assert "the hub's local cache does not hold it" in said(test) and asked == []
     next(b for b in test.button if b.label == "Fetch org/name from the hub").click().run()
-    assert asked == ["org/name"] and "could be had from the hub" in said(test)
+    assert asked == ["org/name"] and "could be downloaded from the Hugging Face Hub" in said(test)
 
 
 def test_the_fields_stand_in_the_address(empty: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.metrics import with_own
+from skillviz.models.finetune.recipes import MODES
 from skillviz.runs.run import Run
 from skillviz.runs.score import Score
 from skillviz.studies.comparing import before_the_last, less
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 RECIPE = "continual"
 LOCALIZER = "stagewise"
-METHODS = {NAIVE: "continual_naive", GRAFTING: "continual_graft", INDEPENDENT: "independent"}
+METHODS = {**MODES, INDEPENDENT: INDEPENDENT}
 SIZE = {"demo": "10%", "small": "1%"}
 """Of each task's region. Unions of three of the published 0.01 % would hold too little of a small model's skills."""
 

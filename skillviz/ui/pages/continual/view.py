@@ -10,6 +10,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.metrics import metric_heading, metric_row
+from skillviz.models.finetune.recipes import MODES
 from skillviz.plots.continual import order_of
 from skillviz.runs.record import Estimate
 from skillviz.show import continual as exhibits
@@ -23,7 +24,6 @@ from skillviz.ui.chart import show, theme
 EXPERIMENTS = ("table4",)
 TABLES = ("stages", "scores", "differences", "note")
 NAMES = {"naive": "naive training", "grafting": "training within regions"}
-METHODS = {"naive": "continual_naive", "grafting": "continual_graft"}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _mode(rows: pd.DataFrame, differences: pd.DataFrame, metric: str, mode: str,
     said = [_change(task, ends.loc[task], metric) for task in earlier]
     name = NAMES[mode]
     line = f"- **{name[:1].upper()}{name[1:]}**: {'; '.join(said)}"
-    rivals = _against(differences, metric, METHODS[mode])
+    rivals = _against(differences, metric, MODES[mode])
     return f"{line}. {rivals}" if rivals else f"{line}."
 
 
