@@ -19,10 +19,10 @@ import typer
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from skillviz.analysis import run_tables
+from skillviz.analysis.run_tables import compare
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
-from skillviz.runs import aggregate
 from skillviz.runs.artifact import LOCALIZE
-from skillviz.runs.pooled import compare
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
@@ -131,7 +131,7 @@ def text(runs: list[Run]) -> str:
     parts = [
         head,
         *states,
-        *graft_rows(aggregate.table(runs)),
+        *graft_rows(run_tables.table(runs)),
         "",
         "Means over seeds; in brackets 95 % bootstrap intervals over test sentences and seeds together "
         "(for the two models: Wilson for accuracy, bootstrap for ECE).",
@@ -140,7 +140,7 @@ def text(runs: list[Run]) -> str:
         "the next larger one, in points, paired by sentence, with 95 % intervals:",
         "",
         "| size | against | difference |\n| --- | --- | --- |",
-        *difference_rows(aggregate.differences(runs)),
+        *difference_rows(run_tables.differences(runs)),
         *larger_rows(runs),
     ]
     return "\n".join(parts)
@@ -148,7 +148,7 @@ def text(runs: list[Run]) -> str:
 
 def others(runs: list[Run]) -> str:
     """The same for each further pair, under the name of its fine-tuned folder."""
-    pairs = aggregate.grouped(runs, lambda run: run.spec.finetuned)
+    pairs = run_tables.grouped(runs, lambda run: run.spec.finetuned)
     return "\n\n".join(f"`{finetuned}`\n\n{text(of_pair)}" for finetuned, of_pair in pairs.items())
 
 

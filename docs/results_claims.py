@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from docs.results_tables import MAIN_SEARCH, SEARCHED, estimate
+from skillviz.analysis.tables import without_variants
 from skillviz.core import formats
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.paper.verdicts import at_main, beyond, main_share, own_metric
@@ -57,17 +58,17 @@ def _rivals(studies: Sequence[StudyFolder]) -> pd.DataFrame:
     if rows.empty:
         return rows
     rows = rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
-    rows = own_metric(rows[rows["localizer"].isin(SEARCHED)])
-    rows = rows.assign(setting=_plain_setting(rows), recipe=rows["recipe"].replace("given", "sgd"))
+    rows = own_metric(without_variants(rows[rows["localizer"].isin(SEARCHED)], "search_variant"))
+    rows = rows.assign(readout=_plain_readout(rows), recipe=rows["recipe"].replace("given", "sgd"))
     rows = rows.assign(size_key=rows["share"].map("{:.3g}".format).where(rows["localizer"] != OWN_SIZE, OWN_SIZE))
-    return rows.drop_duplicates(["id_task", "setting", "recipe", "localizer", "size_key"])
+    return rows.drop_duplicates(["id_task", "setting", "readout", "recipe", "variant", "localizer", "size_key"])
 
 
-def _plain_setting(rows: pd.DataFrame) -> list[str]:
-    """The settings, those that name the scale's own readout as all others do: their runs are the same."""
+def _plain_readout(rows: pd.DataFrame) -> list[str]:
+    """The readouts, the scale's own as where none is told: their runs are the same."""
     return [
-        str(setting).removesuffix(f", {SCALES[scale].readout}") if scale in SCALES else str(setting)
-        for setting, scale in zip(rows["setting"], rows["scale"], strict=True)
+        "" if scale in SCALES and readout == SCALES[scale].readout else readout
+        for readout, scale in zip(rows["readout"], rows["scale"], strict=True)
     ]
 
 
@@ -111,7 +112,8 @@ def _needed(studies: Sequence[StudyFolder]) -> pd.DataFrame:
     if rows.empty:
         return rows
     rows = rows[rows["localizer"].isin(SEARCHED[:2]) & np.isclose(rows["gain_share"], 0.95)]
-    return rows.drop_duplicates(["id_task", "setting", "recipe", "localizer"])
+    rows = without_variants(rows, "search_variant")
+    return rows.drop_duplicates(["id_task", "setting", "readout", "recipe", "variant", "localizer"])
 
 
 def _better_calibrated(rows: pd.DataFrame, rival: str) -> Count:
@@ -165,6 +167,7 @@ def _movement_brief(studies: Sequence[StudyFolder]) -> str:
     if rows.empty:
         return ""
     rows = rows[(rows["localizer"] == MAIN_SEARCH) & rows["setting"].eq("all") & rows["recipe"].eq("sgd")]
+    rows = without_variants(rows, "readout", "variant")
     if rows.empty:
         return ""
     main = at_main(rows, float(rows["main"].iloc[0]) if np.isfinite(rows["main"].iloc[0]) else None)

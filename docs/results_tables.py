@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.tables import label, without_variants
 from skillviz.core.formats import MISSING, count, interval, markdown_table, number, percent, percent_estimate, share
 from skillviz.core.intervals import Interval, seeds_interval, wilson
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import RECIPES, method_style
 from skillviz.studies.comparing_regions import SURE
-from skillviz.studies.family import family
 from skillviz.studies.paper.verdicts import at_main, beyond, main_share, own_metric
 from skillviz.studies.store import StudyFolder
+from skillviz.tasks.family import family
 
 SEARCHED = ("stagewise", "learned", "learned-ranked", "frank-wolfe", "linearized")
 MAIN_SEARCH = SEARCHED[0]
@@ -28,7 +29,7 @@ METHODS: dict[str, tuple[tuple[str, ...], bool]] = {
     "figure3": (("pretrained", "ft", "graft"), False),
 }
 """Of the experiments that are shown method by method: which ones, and whether on other data alone."""
-KEYS = ["where", "method", "localizer", "recipe"]
+KEYS = ["where", "method", "search", "training"]
 TUNED = ("ft", "adamw", "adamw_l1")
 DENSITY = "Times the fair share (1 is what chance gives), with 95 % intervals over mask seeds{}."
 
@@ -102,11 +103,14 @@ def score(rows: pd.DataFrame, metric: str = "") -> str:
 def tested(scores: pd.DataFrame) -> pd.DataFrame:
     """The rows on test, with `where`: the task, or what was trained on and what is scored."""
     rows = scores[scores["split"] == "test"]
+    settings = [label(*pair) for pair in zip(rows["setting"], rows["readout"], strict=True)]
     where = [
         (task if id_task == task else f"{id_task} to {task}") + ("" if setting == "all" else f" ({setting})")
-        for id_task, task, setting in zip(rows["id_task"], rows["task"], rows["setting"], strict=True)
+        for id_task, task, setting in zip(rows["id_task"], rows["task"], settings, strict=True)
     ]
-    return rows.assign(where=where)
+    search = [label(*pair) for pair in zip(rows["localizer"], rows["search_variant"], strict=True)]
+    training = [label(*pair) for pair in zip(rows["recipe"], rows["variant"], strict=True)]
+    return rows.assign(where=where, search=search, training=training)
 
 
 def at_size(rows: pd.DataFrame, main: float | None) -> pd.DataFrame:
@@ -172,6 +176,7 @@ def differences(tables: Tables, a: str, b: str, main: float | None) -> dict[str,
     if rows.empty:
         return {}
     rows = rows[(rows["a"] == a) & (rows["b"] == b) & rows["localizer"].eq(MAIN_SEARCH) & rows["setting"].eq("all")]
+    rows = without_variants(rows, "readout")
     return {
         (row["task"] if row["id_task"] == row["task"] else f"{row['id_task']} to {row['task']}"): estimate(row)
         for row in at_main(own_metric(rows), main).to_dict("records")
@@ -299,13 +304,13 @@ def overlap(tables: Tables, main: float | None, name: str) -> list[str]:
     """What every two regions share, as a matrix."""
     rows = tables["overlap"]
     rows = rows[rows["kind"] == ("overlap" if (rows["kind"] == "overlap").any() else "iou")]
-    tasks = list(dict.fromkeys(rows["row"]))
+    tasks = list(dict.fromkeys(rows["row_task"]))
 
     def cell(row: Mapping[Any, Any]) -> str:
-        words = estimate(row) if row["column"] != row["row"] else ""
+        words = estimate(row) if row["column_task"] != row["row_task"] else ""
         return f"**{words}**" if row["relation"] == "related" and words else words
 
-    lines = [[row, *cells] for row, cells in crossed(rows, "row", "column", tasks, cell)]
+    lines = [[row, *cells] for row, cells in crossed(rows, "row_task", "column_task", tasks, cell)]
     chance = share(float(rows["chance"].max()))
     caption = f"Share of the column's region that the row's has too, %, over mask seeds; by chance {chance}."
     return [*markdown_table(("region of", *tasks), lines), "", f"{caption} Bold: tasks of one family."]
@@ -315,13 +320,13 @@ def gain(tables: Tables, main: float | None, name: str) -> list[str]:
     """What regions, the unions of families and of all give every task."""
     rows = tables["gain"]
     tasks = list(dict.fromkeys(rows["task"]))
-    most = rows["of"].str.count("[+]").max() + 1
-    groups = rows["of"].astype(str).str.split("+")
+    groups = rows["region_tasks"]
+    most = groups.map(len).max()
     rows = rows[[len({family(task) for task in group}) == 1 or len(group) == most for group in groups]]
-    keys = ["region", "of", "purified"]
+    keys = ["region", "purified"]
     lines = [
         [f"{region}, purified" if purified else str(region), *cells]
-        for (region, _, purified), cells in crossed(rows, keys, "task", tasks, estimate)
+        for (region, purified), cells in crossed(rows, keys, "task", tasks, estimate)
     ]
     caption = "Relative gain on each task, %, over test examples and mask seeds; the other unions are in the study."
     return [*markdown_table(("region of", *tasks), lines), "", caption]
@@ -340,7 +345,7 @@ def kinds(tables: Tables, main: float | None, name: str) -> list[str]:
 
 
 def _of_search(rows: pd.DataFrame) -> pd.DataFrame:
-    is_main = rows["localizer"] == MAIN_SEARCH
+    is_main = (rows["localizer"] == MAIN_SEARCH) & (rows["variant"] == "")
     return rows[is_main] if is_main.any() else rows
 
 
@@ -370,9 +375,10 @@ def _times(ratio: Interval) -> str:
 def histogram(tables: Tables, main: float | None, name: str) -> list[str]:
     """The share of test examples with a top probability near 1."""
     lines = []
-    for (task, state), rows in tables["histogram"].groupby(["task", "state"], sort=True):
+    every = tables["histogram"]
+    for (task, state, size), rows in every.groupby(["task", "state", "share"], sort=True, dropna=False):
         sure, n = float(rows[rows["low_edge"] >= SURE - 1e-9]["count"].sum()), max(float(rows["n"].max()), 1.0)
-        model = "fine-tuned" if state == "finetuned" else str(state).replace("grafted", "graft of")
+        model = "fine-tuned" if state == "finetuned" else f"graft of {100 * size:.4g}%"
         lines.append([str(task), model, percent_estimate(sure / n, *wilson(sure, n)), count(int(n))])
     return markdown_table(("task", "model", f"top probability above {percent(SURE, 0)}, % of examples", "n"), lines)
 

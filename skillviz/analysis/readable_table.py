@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from skillviz.analysis.tables import without_tuples
 from skillviz.core import formats
 from skillviz.core.formats import markdown_table
 from skillviz.core.metrics import METRICS, metric_row
@@ -32,7 +33,12 @@ class Words(NamedTuple):
 COLUMNS = {
     "id_task": Words("trained on"),
     "setting": Words("training data"),
+    "readout": Words("readout"),
     "recipe": Words("fine-tuned by"),
+    "variant": Words("variant of the model"),
+    "recipe_b": Words("B fine-tuned by"),
+    "variant_b": Words("variant of B's model"),
+    "search_variant": Words("variant of the search"),
     "base": Words("base model"),
     "share": Words("region size", "share"),
     "size": Words("region size", "entries"),
@@ -64,9 +70,11 @@ COLUMNS = {
     "ece_ft_scaled": Words("ECE, temperature-scaled", "share"),
     "ece_less_ft": Words("ECE less fine-tuned", "points"),
     "ece_less_scaled": Words("ECE less temperature-scaled", "points"),
-    "row": Words("region of the row"),
-    "column": Words("region of the column"),
-    "of": Words("regions of"),
+    "row_task": Words("row: region of"),
+    "row_localizer": Words("row: found by"),
+    "column_task": Words("column: region of"),
+    "column_localizer": Words("column: found by"),
+    "region_tasks": Words("regions of"),
     "chance": Words("by chance", "share"),
     "iou": Words("IoU", "share"),
     "stage_task": Words("trained last"),
@@ -93,6 +101,7 @@ OF_TABLE = {
     ("scores", "high"): "high, seeds only",
     ("makeup", "share"): "share of region",
     ("makeup", "seed"): "mask seed",
+    ("makeup", "variant"): "variant of the run",
     ("sensitivity", "seed"): "mask seed",
     ("histogram", "n"): "examples in all",
     ("recovered", "value"): "graft",
@@ -102,7 +111,7 @@ ENDS, CENTRES = ("_low", "_high"), ("mean", "value", "iou")
 """The ends of an interval, and the columns whose interval bears no other name."""
 HIDDEN = ("sd", "touched")
 """Of less interest than their width: for pipes and files."""
-GROUPS, FEW = ("setting", "recipe", "id_task", "task", "split"), 3
+GROUPS, FEW = ("setting", "readout", "recipe", "variant", "id_task", "task", "split"), 3
 """Columns that rows come together by where there is little room, if that makes groups of a few rows on average."""
 
 
@@ -185,6 +194,7 @@ def readable(frame: pd.DataFrame, keep: Sequence[str] = (), table: str = "") -> 
 
     Columns without any value are left out; so are HIDDEN, which `shared` names.
     """
+    frame = without_tuples(frame)
     names = _shown(frame)
     same = [n for n in names if n not in keep and _interval(n, frame) is None and kind(n) != "metric"]
     same = [n for n in same if len(frame) > 1 and frame[n].nunique(dropna=False) == 1]
@@ -328,7 +338,7 @@ def latex(table: ReadableTable, caption: str) -> str:
 
 def tab_separated(frame: pd.DataFrame) -> list[str]:
     """The heading and every row, all columns in the units that they are stored in; numbers to six digits."""
-    rows = [[_for_programs(value) for value in row] for row in frame.itertuples(index=False)]
+    rows = [[_for_programs(value) for value in row] for row in without_tuples(frame).itertuples(index=False)]
     return ["\t".join(row) for row in [[str(name) for name in frame.columns], *rows]]
 
 

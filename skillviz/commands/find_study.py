@@ -100,7 +100,7 @@ def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> 
     Of a study of one's own without tables as yet, those of the runs that are finished by now, pair by pair; so are its
     paired differences of each two localizers. Raises BadInput where there is none.
     """
-    from skillviz.studies.generic import generic
+    from skillviz.studies.make_tables import tables_of_runs
     from skillviz.studies.results import Results
 
     folder = open_study(study_path(store.root, study))
@@ -108,7 +108,7 @@ def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> 
     if name is None and study.experiment is None and (is_paired or not is_whole):
         if not is_whole:
             note("Not all steps are finished: a table of the runs that are, each model by itself.")
-        return generic(Results(plan(study), store))[DIFFERENCES if is_paired else SCORES]
+        return tables_of_runs(Results(plan(study), store))[DIFFERENCES if is_paired else SCORES]
     if folder is None or not folder.tables():
         raise BadInput(f"the study '{study.name}' has no tables in {store.root} yet; make them with `study run`.")
     if folder.record.key != plan(study).key:

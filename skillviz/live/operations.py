@@ -18,6 +18,8 @@ import pandas as pd
 import psutil
 
 from skillviz import __version__
+from skillviz.analysis.answers import Answers
+from skillviz.analysis.stages import estimate
 from skillviz.core.encoded import Encoded
 from skillviz.core.region import Region
 from skillviz.errors import BadData, BadInput
@@ -32,7 +34,6 @@ from skillviz.runs.record import TaskNote
 from skillviz.runs.transfer import LabelMap, Other, other_examples, training_texts
 from skillviz.runs.wise import on_path, wise_tables
 from skillviz.studies.several import Scored, mean_relative_gain
-from skillviz.studies.stages import Answers, estimate
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.leaks import unseen
@@ -364,13 +365,13 @@ def union(request: PairRequest, region: Expression, among: Sequence[str] = (), s
     rest, note = encoded.take(rows), _scoring(request)
     logits = {state: predict(request.pair, rest, state, chosen) for state in SHOWN}
     ids = np.array(rest.ids, dtype=object)
-    answers = {state: Answers(note, ids, rest.labels, z.astype(np.float64)) for state, z in logits.items()}
+    answers = {state: Answers(ids, rest.labels, z.astype(np.float64)) for state, z in logits.items()}
     ends = Scored(note, rest.labels, logits["pretrained"], logits["finetuned"])
     gain = mean_relative_gain(ends, [logits["grafted"]])
     return {
         "task": request.task.name, "metric": note.metric, "size": chosen.size, "share": chosen.share, "n": len(rows),
         "left_out": len(encoded.ids) - len(rows),
-        "scores": {state: estimate(one, note.metric) for state, one in answers.items()},
+        "scores": {state: estimate(one, note.metric, note) for state, one in answers.items()},
         "gain": gain._asdict() if np.isfinite(gain.value) else None,
     }  # fmt: skip
 

@@ -1,7 +1,6 @@
 """Methods against the parameters that they touch, and paired differences from one of them (paper, tables 1, 3, 6, 7).
 
-A method is one mark, a method of several sizes a line; a graft of a model tuned by another recipe is named after it
-("graft@adamw").
+A method is one mark, a method of several sizes a line; a graft of a model tuned by another recipe is named after it.
 """
 
 from __future__ import annotations
@@ -29,8 +28,11 @@ from skillviz.plots.figure import (
 from skillviz.plots.references import add_references
 from skillviz.plots.theme import LOCALIZERS, SOFT_INK, STATES, Style, spare_style
 
-POINTS = ("method", "touched", "metric", "value", "low", "high")
+POINTS = ("method", "recipe", "label", "touched", "metric", "value", "low", "high")
 DIFFERENCES = ("method", "metric", "value", "low", "high")
+SERIES = ("method", "recipe", "label")
+Series = tuple[str, str, str]
+"""A method, the recipe and the label that tell it from the plain one, both empty where nothing does."""
 NOTHING = "No method has been scored here."
 NO_RIVAL = "No method was scored on the same examples."
 TOUCHED = "parameters touched, % (log scale)"
@@ -63,14 +65,24 @@ STYLES = {
 RECIPES = {"adamw": "AdamW", "adamw-l1": "AdamW + L1", "multi-task": "several tasks"}
 
 
-def method_style(method: str) -> Style:
-    """Style of a method; of "graft@adamw" the method's colour with marks of its style."""
-    name, _, recipe = method.partition("@")
-    style = STYLES.get(name) or spare_style(name)
-    if not recipe:
+def method_style(method: str, recipe: str = "", label: str = "") -> Style:
+    """Style of a method; of a model tuned by another `recipe` the method's colour with marks of its own, and of one
+    that a `label` tells from the plain method another colour too."""
+    style = STYLES.get(method) or spare_style(method)
+    if not recipe and not label:
         return style
-    marks = spare_style(method)
-    return Style(f"{style.title} of {RECIPES.get(recipe, recipe)}", style.color, marks.symbol, marks.dash)
+    more = f", {label}" if label else ""
+    marks = spare_style(f"{method}@{recipe}{more}" if recipe else f"{method}{more}")
+    if recipe:
+        return replace(marks, title=f"{style.title} of {RECIPES.get(recipe, recipe)}{more}", color=style.color)
+    return replace(marks, title=f"{style.title}{more}")
+
+
+def _series(points: pd.DataFrame) -> list[Series]:
+    """The series of the points: plain methods in the order of the styles, then those with a recipe or label."""
+    every = set(points[list(SERIES)].itertuples(index=False, name=None))
+    plain = ordered([method for method, recipe, label in every if not recipe and not label], STYLES)
+    return [*((method, "", "") for method in plain), *sorted(one for one in every if one[1] or one[2])]
 
 
 def against_touched(
@@ -83,18 +95,19 @@ def against_touched(
 ) -> go.Figure:
     """One mark with its interval a method and size, by the share of parameters touched, on a log axis.
 
-    `points`: method, touched (0..1 of the graftable parameters, above 0), metric, value, low, high.
+    `points`: method, recipe and label (both empty for a plain method), touched (0..1 of the graftable parameters,
+    above 0), metric, value, low, high.
     """
     require(points, POINTS, "points")
     words = metric_row(metric)
     shown = points[(points["metric"] == metric) & (points["touched"] > 0) & points["value"].notna()]
-    tall = height or PLOT + LEGEND * shown["method"].nunique()
+    tall = height or PLOT + LEGEND * len(_series(shown))
     if shown.empty:
         return blank(NOTHING, theme, tall, TOUCHED, words.axis)
     figure = canvas(theme, tall, TOUCHED, words.axis)
     placed = _placed(shown)
-    for method in ordered(placed["method"].astype(str), STYLES):
-        figure.add_trace(_marks(method, placed[placed["method"] == method].sort_values("touched"), words))
+    for number, series in enumerate(_series(placed)):
+        figure.add_trace(_marks(series, placed[placed["rank"] == number].sort_values("touched"), words))
     low, high = float(np.log10(100 * placed["at"].min())), float(np.log10(100 * placed["at"].max()))
     air = max(0.06 * (high - low), 0.12)
     figure.update_xaxes(type="log", range=[low - air, high + air], **log_ticks(low, high))
@@ -146,16 +159,17 @@ def rivals(
 
 def _placed(rows: pd.DataFrame) -> pd.DataFrame:
     """With `at`: where each mark stands. Marks of one place are put side by side, in the order of the styles."""
-    order = {name: number for number, name in enumerate(ordered(rows["method"].astype(str), STYLES))}
-    placed = rows.assign(rank=rows["method"].map(order), place=np.round(np.log10(rows["touched"]) / 0.08))
+    order = {series: number for number, series in enumerate(_series(rows))}
+    ranks = [order[series] for series in rows[list(SERIES)].itertuples(index=False, name=None)]
+    placed = rows.assign(rank=ranks, place=np.round(np.log10(rows["touched"]) / 0.08))
     placed = placed.sort_values(["place", "rank"])
     number = placed.groupby("place").cumcount()
     several = placed.groupby("place")["rank"].transform("size")
     return placed.assign(at=placed["touched"] * APART ** (number - (several - 1) / 2))
 
 
-def _marks(method: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
-    style = method_style(method)
+def _marks(series: Series, rows: pd.DataFrame, words: Metric) -> go.Scatter:
+    style = method_style(*series)
     value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
     hover = [
         f"{words.text(row['value'])} {words.title}<br>{words.interval_text(row['low'], row['high'])}<br>"

@@ -14,8 +14,8 @@ from skillviz.plots.cells import CIVIDIS, broken, numbers, shown
 from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
 from skillviz.plots.theme import DENSITY, INK, LOCALIZERS, SOFT_INK, STATES, Style
 
-OVERLAP = ("row", "column", "kind", "value", "low", "high", "chance", "relation")
-GAIN = ("of", "task", "purified", "value", "low", "high")
+OVERLAP = ("row_task", "column_task", "kind", "value", "low", "high", "chance", "relation")
+GAIN = ("region_tasks", "task", "purified", "value", "low", "high")
 UNION = ("task", "what", "value", "low", "high")
 STABILITY = ("task", "source", "iou", "low", "high", "chance")
 NO_REGIONS = "No two regions are stored here to be compared."
@@ -66,7 +66,7 @@ def overlap_of_tasks(
     require(overlap, OVERLAP, "overlap")
     title, y, x = KINDS[kind]
     rows = overlap[overlap["kind"] == kind]
-    names = ordered(rows["row"].astype(str), order)
+    names = ordered(rows["row_task"].astype(str), order)
     if not names:
         return blank(NO_REGIONS, theme, height or 300, x, y)
     value, low, high, chance = (_square(rows, names, c) for c in ("value", "low", "high", "chance"))
@@ -93,18 +93,19 @@ def gain_of_regions(
     if gain["value"].isna().all():
         return blank(NO_GAIN, theme, height or 300, x, y)
     tasks = ordered(gain["task"].astype(str), order)
-    table = gain.assign(of=gain["of"].astype(str) + np.where(gain["purified"], "+", ""))
-    regions = sorted(set(table["of"]), key=lambda of: _place(of, tasks))
-    square = {
-        c: table.pivot_table(index="of", columns="task", values=c, dropna=False) for c in ("value", "low", "high")
-    }
-    value, low, high = (square[c].reindex(index=regions, columns=tasks).to_numpy(float) for c in square)
-    bold = [[task in of.split("+") for task in tasks] for of in regions]
+    regions = sorted(set(zip(gain["region_tasks"], gain["purified"], strict=True)), key=lambda one: _place(*one, tasks))
+    cells = {(r["region_tasks"], r["purified"], r["task"]): r for r in gain.to_dict("records")}
+    value, low, high = (
+        np.array([[cells[(*region, task)][end] if (*region, task) in cells else np.nan for task in tasks]
+                  for region in regions], dtype=float)
+        for end in ("value", "low", "high")
+    )  # fmt: skip
+    bold = [[task in of for task in tasks] for of, _ in regions]
     hover = [
-        [_gain_words(of, task, value[i, j], low[i, j], high[i, j]) for j, task in enumerate(tasks)]
-        for i, of in enumerate(regions)
+        [_gain_words(*region, task, value[i, j], low[i, j], high[i, j]) for j, task in enumerate(tasks)]
+        for i, region in enumerate(regions)
     ]
-    names = [region_name(of.rstrip("+"), of.endswith("+")) for of in regions]
+    names = [region_name(*region) for region in regions]
     tall = _frame(tasks) + len(names) * max(_tall(tasks), *(LINE * (name.count("<br>") + 1) + 8 for name in names))
     figure = canvas(theme, height or tall, x, y)
     _cells(figure, value, low, high, hover, names, tasks, (0, 100), GAIN_TITLE, theme, bold)
@@ -153,19 +154,17 @@ def stability_of_regions(stability: pd.DataFrame, *, theme: str = "light", heigh
     return figure
 
 
-def region_name(of: str, purified: bool = False) -> str:
-    """`a +<br>b` of "a+b", as an axis can hold it; with `(purified)` below; a large union by its first tasks."""
-    tasks = of.split("+")
-    named = tasks if len(tasks) <= MOST_NAMED else tasks[: MOST_NAMED - 2]
-    rest = [f"{len(tasks) - len(named)} more"] if len(tasks) > len(named) else []
+def region_name(of: Sequence[str], purified: bool = False) -> str:
+    """`a +<br>b` of these tasks, as an axis can hold it; with `(purified)` below; a large union by its first tasks."""
+    named = of if len(of) <= MOST_NAMED else of[: MOST_NAMED - 2]
+    rest = [f"{len(of) - len(named)} more"] if len(of) > len(named) else []
     words = " +<br>".join([*(shown(task, 28) for task in named), *rest])
     return f"{words}<br>(purified)" if purified else words
 
 
-def _place(of: str, tasks: Sequence[str]) -> tuple[int, list[int], str]:
+def _place(of: Sequence[str], purified: bool, tasks: Sequence[str]) -> tuple[int, list[int], Sequence[str], bool]:
     """Single regions first, in the order of the tasks, then unions by how many they unite."""
-    names = of.rstrip("+").split("+")
-    return len(names), [tasks.index(name) if name in tasks else len(tasks) for name in names], of
+    return len(of), [tasks.index(name) if name in tasks else len(tasks) for name in of], of, purified
 
 
 def _cells(
@@ -234,7 +233,8 @@ def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: s
 
 
 def _square(rows: pd.DataFrame, names: list[str], column: str) -> np.ndarray:
-    return rows.pivot(index="row", columns="column", values=column).reindex(index=names, columns=names).to_numpy(float)
+    square = rows.pivot(index="row_task", columns="column_task", values=column)
+    return square.reindex(index=names, columns=names).to_numpy(float)
 
 
 def _cell(value: float, low: float, high: float, bold: bool, many: bool) -> str:
@@ -277,9 +277,9 @@ def _shares_words(kind: str, a: str, b: str, value: float, low: float, high: flo
     return f"{sentence}<br>{_ends(low, high)}<br>by chance: {formats.share(chance)}"
 
 
-def _gain_words(of: str, task: str, value: float, low: float, high: float) -> str:
-    what = "the purified union of " if of.endswith("+") else "the region of " if "+" not in of else "the union of "
-    named = what + ", ".join(of.rstrip("+").split("+"))
+def _gain_words(of: Sequence[str], purified: bool, task: str, value: float, low: float, high: float) -> str:
+    what = "the purified union of " if purified else "the region of " if len(of) == 1 else "the union of "
+    named = what + ", ".join(of)
     if np.isnan(value):
         return f"{named} on {task}: n/a, as the multi-task model gains nothing there"
     return f"{named} on {task}: {formats.number(100 * value, 1)} % of the multi-task model's gain<br>{_ends(low, high)}"

@@ -59,7 +59,7 @@ def against_graft(
 
 def _said(rows: pd.DataFrame, metric: str, task: str) -> str:
     words = [
-        f"{method_style(row['method']).title}, {formats.share(row['touched'])} touched, "
+        f"{method_style(row['method'], row['recipe'], row['label']).title}, {formats.share(row['touched'])} touched, "
         f"{metric_value(metric, row['value'])}"
         for row in rows.to_dict("records")
     ]

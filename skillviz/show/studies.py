@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.tables import label
 from skillviz.core import formats
 from skillviz.core.metrics import HEADLINE, metric_row
 from skillviz.plots.calibration import confidence_histogram
@@ -31,9 +32,10 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
     shown = points[points["metric"] == metric].reset_index(drop=True)
     before = shown.loc[shown["method"] == "pretrained", "value"]
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
-    name = task if task == id_task else f"{task} after training on {id_task.replace('+', ' + ')}"
+    name = task if task == id_task else f"{task} after training on {id_task}"
     words = [
-        f"{method_style(row['method']).title} {formats.share(row['touched'])} {metric_value(metric, row['value'])}"
+        f"{method_style(row['method'], row['recipe'], row['label']).title} {formats.share(row['touched'])} "
+        f"{metric_value(metric, row['value'])}"
         for row in shown.to_dict("records")
     ]
     return Exhibit(
@@ -52,7 +54,7 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
 @kept
 def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     """What regions share: `overlap` or `iou`."""
-    rows, axes = _beside(table[table["kind"] == kind].reset_index(drop=True))
+    rows, axes = _named(table[table["kind"] == kind].reset_index(drop=True))
     names = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}
     said = [
         f"{row['row']} and {row['column']} {formats.percent(row['value'])}"
@@ -71,26 +73,33 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     )
 
 
-def _beside(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str] | None]:
-    """One row a task and size, one column a localizer, with the axes' titles, where a study compares localizers.
+def _named(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str] | None]:
+    """With `row` and `column`, the names of the two regions. Where a study compares one localizer with others, one row
+    a task and size and one column a localizer, with the axes' titles."""
+    of = list(dict.fromkeys(rows["row_localizer"]))
+    if not any(of):
+        return rows.assign(row=rows["row_task"], column=rows["column_task"]), None
+    titles = {name: localizer_style(name).title for name in {*of, *rows["column_localizer"]}}
+    sizes = [_size(row) for row in rows.to_dict("records")]
+    tasks = [label(task, size) for task, size in zip(rows["row_task"], sizes, strict=True)]
+    named = rows.assign(row=tasks, column=rows["column_localizer"].map(titles))
+    if len(of) > 1:
+        named = named.assign(row=[label(r, titles[o]) for r, o in zip(tasks, rows["row_localizer"], strict=True)])
+    return named, ("region found by", f"{titles[of[0]]} region of" if len(of) == 1 else "region of")
 
-    Its regions are then called `<task> <localizer> <size>`; the others' rows stay as they are.
-    """
-    parts = {end: rows[end].astype(str).str.rsplit(n=2, expand=True) for end in ("row", "column")}
-    if rows.empty or any(part.shape[1] < 3 for part in parts.values()) or set(rows["row"]) == set(rows["column"]):
-        return rows, None
-    of, by = parts["row"], parts["column"]
-    if not (of[0].equals(by[0]) and of[2].equals(by[2]) and of[1].nunique() == 1):
-        return rows, None
-    size = of[2].str.replace("%", f"{formats.SPACE}%")
-    seen = rows.assign(row=of[0] + ", " + size, column=by[1].map(lambda name: localizer_style(name).title))
-    return seen, ("region found by", f"{localizer_style(of[1].iloc[0]).title} region of")
+
+def _size(row: Mapping[Any, Any]) -> str:
+    """The size of a row's regions, as a share where it is known."""
+    if row["share"] == row["share"]:
+        return formats.share(row["share"])
+    return f"{row['size']:,.0f}" if row["size"] == row["size"] else ""
 
 
 @kept
 def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
     """How sure the models are on one task."""
     rows = table[table["task"] == task].reset_index(drop=True)
+    rows = rows.assign(state=[label_of_state(row) for row in rows.to_dict("records")])
     bins = rows.rename(columns={"low_edge": "lower", "high_edge": "upper"}).assign(
         bin=rows.groupby("state").cumcount(), confidence=np.nan, accuracy=np.nan, low=np.nan, high=np.nan
     )
@@ -110,10 +119,15 @@ def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
     )
 
 
+def label_of_state(row: Mapping[Any, Any]) -> str:
+    """`finetuned`, or `grafted 1 %`: a graft with the size of its region."""
+    return f"{row['state']} {_size(row)}".rstrip()
+
+
 @kept
-def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, theme: str) -> Exhibit:
+def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
     """In which layers the entries of a task's regions lie, all seeds together."""
-    rows = _summed(table, task, localizer)
+    rows = _summed(table, task, localizer, variant)
     layers = rows.groupby("layer")["selected"].sum() / max(int(rows["selected"].sum()), 1)
     said = [f"layer {number} {formats.percent(share)}" for number, share in layers.items()]
     return Exhibit(
@@ -129,9 +143,9 @@ def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, theme: str) 
 
 
 @kept
-def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, theme: str) -> Exhibit:
+def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
     """In which kinds of modules they lie."""
-    rows = _summed(table, task, localizer)
+    rows = _summed(table, task, localizer, variant)
     kinds = rows.groupby("kind", sort=False)["selected"].sum() / max(int(rows["selected"].sum()), 1)
     return Exhibit(
         name="study_kinds",
@@ -193,8 +207,8 @@ def _told(metric: str, value: float) -> str:
     return formats.share(value) if metric == SIZE else metric_value(metric, value)
 
 
-def _summed(table: pd.DataFrame, task: str, localizer: str) -> pd.DataFrame:
+def _summed(table: pd.DataFrame, task: str, localizer: str, variant: str) -> pd.DataFrame:
     """The counts of a task's regions, summed over mask seeds."""
-    rows = table[(table["task"] == task) & (table["localizer"] == localizer)]
+    rows = table[(table["task"] == task) & (table["localizer"] == localizer) & (table["variant"] == variant)]
     keys = ["layer", "kind", "is_bias"]
     return rows.groupby(keys, sort=False, dropna=False)[["selected", "total"]].sum().reset_index()

@@ -7,6 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
+from skillviz.analysis.tables import without_tuples
 from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.plots.continual import STYLES as MODES
@@ -52,7 +54,7 @@ def meaning(column: Column) -> str:
 
 def worded(table: pd.DataFrame) -> pd.DataFrame:
     """The table with the figures' words for methods, localizers, metrics and so on; the argument is left as it is."""
-    worded_table = table.copy()
+    worded_table = without_tuples(table)
     for column, words in WORDS.items():
         if column in table and not pd.api.types.is_numeric_dtype(table[column]):
             known = {value: words(value) for value in table[column].unique() if isinstance(value, str)}
@@ -61,23 +63,11 @@ def worded(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _localizer(name: str) -> str:
-    known, comma, rest = name.partition(", ")
-    return localizer_style(known).title + comma + rest if name else ""
+    return localizer_style(name).title if name else ""
 
 
 def _recipe(name: str) -> str:
-    """A recipe with what differs among its models; two of them where one is compared with the other."""
-    parts = [part.partition(", ") for part in name.split(" less ")]
-    return " less ".join(RECIPE_WORDS.get(known, known) + comma + rest for known, comma, rest in parts)
-
-
-def _joined(name: str) -> str:
-    return name.replace("+", " + ") if " + " not in name else name
-
-
-def _state(name: str) -> str:
-    first, space, rest = name.partition(" ")
-    return state_style(first).title + space + rest
+    return RECIPE_WORDS.get(name, name)
 
 
 def _mode(name: str) -> str:
@@ -90,15 +80,16 @@ WORDS: dict[str, Callable[[str], Any]] = {
     "a": lambda name: method_style(name).title,
     "b": lambda name: method_style(name).title,
     "localizer": _localizer,
+    "row_localizer": _localizer,
+    "column_localizer": _localizer,
     "metric": lambda name: metric_row(name).title,
     "recipe": _recipe,
+    "recipe_b": _recipe,
     "base": text.short_source,
-    "id_task": _joined,
-    "of": _joined,
-    "state": _state,
+    "state": lambda name: state_style(name).title,
     "mode": _mode,
     "kind": lambda name: {"iou": "IoU", "overlap": "of the column's region"}.get(name, name),
-    "relation": lambda name: name.replace(" - ", " less "),
+    "relation": lambda name: {RELATED_LESS_UNRELATED: "related less unrelated"}.get(name, name),
     "path": lambda name: {"wise-ft": "WiSE-FT", "wise-graft": "WiSE-Graft"}.get(name, name),
     "source": lambda name: {"bootstrap": "bootstrap samples"}.get(name, name),
 }

@@ -27,9 +27,9 @@ def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) 
     """How much every two tasks' regions share."""
     rows = table[table["kind"] == kind]
     said = [
-        f"{row['row']} and {row['column']} {formats.percent(row['value'])}"
+        f"{row['row_task']} and {row['column_task']} {formats.percent(row['value'])}"
         for row in rows.to_dict("records")
-        if (row["row"] < row["column"] if kind == "iou" else row["row"] != row["column"])
+        if (row["row_task"] < row["column_task"] if kind == "iou" else row["row_task"] != row["column_task"])
     ]
     return Exhibit(
         name=f"tasks_{kind}",
@@ -48,7 +48,7 @@ def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) 
 def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
     """What every region gives every task."""
     said = [
-        f"{plots.region_name(row['of'], row['purified']).replace('<br>', ' ')} on {row['task']} "
+        f"{plots.region_name(row['region_tasks'], row['purified']).replace('<br>', ' ')} on {row['task']} "
         f"{formats.percent(row['value'], 0)}"
         for row in table.to_dict("records")
     ]

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.studies.family import family
+from skillviz.analysis.tables import label, without_variants
 from skillviz.studies.paper.published_values import is_stand_in, stands_for
 from skillviz.studies.paper.verdicts import Comparison, Found, at_main, beyond, own_metric, within
+from skillviz.tasks.family import family
 
 OWN = "own"  # the task's own metric
 ALIKE = 0.03  # what "equally good" may differ by
@@ -56,15 +57,15 @@ def rows_of(found: Found, a: str, b: str, metric: str, keep: Keep = everywhere) 
     rows = pd.concat([rows[(rows["a"] == a) & (rows["b"] == b)], turned], ignore_index=True)
     rows = rows[np.array([keep(i, t) for i, t in zip(rows["id_task"], rows["task"], strict=True)], dtype=bool)]
     rows = own_metric(rows) if metric == OWN else rows[rows["metric"] == metric]
-    named = rows["localizer"].astype(str)
-    rows = rows[named.isin(["", GRAFTS[0]]) | ~named.isin(GRAFTS)] if (named == GRAFTS[0]).any() else rows
+    localizer = rows["localizer"]
+    rows = rows[localizer.eq(GRAFTS[0]) | ~localizer.isin(GRAFTS)] if localizer.eq(GRAFTS[0]).any() else rows
     return at_main(rows, found.main)
 
 
 def where(row: Mapping[Any, Any]) -> str:
     """`sst2 to imdb`, `sst2`; with the training data where that is not all of it."""
     name = str(row["task"]) if row["id_task"] == row["task"] else f"{row['id_task']} to {row['task']}"
-    setting = str(row.get("setting", "all"))
+    setting = label(row.get("setting", "all"), row.get("readout", ""))
     return name if setting == "all" else f"{name} ({setting})"
 
 
@@ -105,13 +106,14 @@ def before_the_last(compare: Compare) -> Compare:
     return of_earlier
 
 
-def level(found: Found, method: str, metric: str, task: str, setting: str) -> float:
+def level(found: Found, method: str, metric: str, task: str, setting: str, readout: str) -> float:
     """A method's mean on its own task; NaN where it was not scored."""
     rows = found.table("scores")
     if rows.empty:
         return float("nan")
     rows = rows[(rows["method"] == method) & (rows["id_task"] == task) & (rows["task"] == task)]
-    rows = rows[(rows["metric"] == metric) & (rows["split"] == "test") & (rows["setting"] == setting)]
+    rows = rows[(rows["metric"] == metric) & (rows["split"] == "test")]
+    rows = rows[(rows["setting"] == setting) & (rows["readout"] == readout)]
     return float(rows["mean"].iloc[0]) if len(rows) else float("nan")
 
 
@@ -121,7 +123,7 @@ def keeps(share: float) -> Compare:
     def compare(found: Found) -> list[Comparison]:
         made = []
         for r in rows_of(found, "graft", "ft", OWN).to_dict("records"):
-            tuned = level(found, "ft", r["metric"], r["task"], r["setting"])
+            tuned = level(found, "ft", r["metric"], r["task"], r["setting"], r["readout"])
             if not tuned > 0:  # NaN too
                 continue
             value, low, high = (1 + r[end] / tuned for end in ("value", "low", "high"))
@@ -140,7 +142,8 @@ def curves_meet(found: Found) -> list[Comparison]:
         rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
     )
     made = []
-    for task, own in rows[rows["localizer"].isin(GRAFTS[:1])].groupby("task", sort=False):
+    rows = without_variants(rows[rows["localizer"] == GRAFTS[0]], "search_variant")
+    for task, own in rows.groupby("task", sort=False):
         own = own.sort_values("share")
         if own["share"].nunique() > 1:
             made.append(gap(str(task), own.iloc[0], own.iloc[-1], 1))
@@ -155,7 +158,8 @@ def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
         if rows.empty:
             return []
         rows = rows[(rows["method"] == "graft") & (rows["metric"] == "recovered") & (rows["split"] == "test")]
-        rows = at_main(rows[rows["localizer"] == GRAFTS[0]], found.main)
+        rows = without_variants(rows[rows["localizer"] == GRAFTS[0]], "variant", "search_variant")
+        rows = at_main(rows, found.main)
         made = []
         for task, own in rows[rows["id_task"] == rows["task"]].groupby("task", sort=False):
             sides = [own[own["recipe"].isin(names)] for names in (_alias(than), _alias(recipe))]

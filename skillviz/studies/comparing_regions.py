@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
+from skillviz.analysis.tables import without_variants
+from skillviz.analysis.task_gains import is_inside, of_its_own_task
 from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.studies.comparing import GRAFTS, Compare, gap
-from skillviz.studies.family import family
 from skillviz.studies.paper.verdicts import Comparison, Found, beyond
+from skillviz.tasks.family import family
 
 SURE = 0.95  # top probabilities near 1
 
@@ -21,16 +25,24 @@ def shares_little(limit: float) -> Compare:
     def compare(found: Found) -> list[Comparison]:
         rows = found.table("overlap")
         rows = rows[rows["kind"] == "iou"] if len(rows) else rows
+        if rows.empty:
+            return []
+        is_fisher = (rows[["row_localizer", "column_localizer"]] == "fisher").sum(axis=1) == 1
         return [
             Comparison(
-                f"{r['row']} and {r['column']}", r["value"], r["low"], r["high"],
+                f"{_region(r, 'row')} and {_region(r, 'column')}", r["value"], r["low"], r["high"],
                 beyond(r["low"], r["high"], limit, -1), "percent",
             )
-            for r in rows[rows["row"] != rows["column"]].to_dict("records")
-            if "fish" in f"{r['row']} {r['column']}".lower()
-        ] if len(rows) else []  # fmt: skip
+            for r in rows[is_fisher].to_dict("records")
+        ]  # fmt: skip
 
     return compare
+
+
+def _region(row: Mapping[Any, Any], end: str) -> str:
+    """`sst2 stagewise 1%`: the region at one end of a row of `overlap`."""
+    share = f"{100 * row['share']:.4g}%" if row["share"] == row["share"] else f"{row['size']:.0f}"
+    return f"{row[f'{end}_task']} {row[f'{end}_localizer']} {share}"
 
 
 def piles_up(found: Found) -> list[Comparison]:
@@ -40,13 +52,13 @@ def piles_up(found: Found) -> list[Comparison]:
         return []
     made = []
     for task, own in rows.groupby("task", sort=False):
-        sure = (
-            own[own["low_edge"] >= SURE - 1e-9].groupby("state", sort=False).agg(count=("count", "sum"), n=("n", "max"))
-        )
-        tuned = [state for state in sure.index if state in ("finetuned", "ft")]
-        for state in (s for s in sure.index if s.startswith("graft")):
-            if tuned:
-                made.append(gap(f"{task}, {state}", _sure(sure.loc[tuned[0]]), _sure(sure.loc[state]), 1))
+        top = own[own["low_edge"] >= SURE - 1e-9].groupby(["state", "size", "share"], sort=False, dropna=False)
+        sure = top.agg(count=("count", "sum"), n=("n", "max")).reset_index()
+        tuned = sure[sure["state"] == "finetuned"]
+        for _, row in sure[sure["state"] == "grafted"].iterrows():
+            if len(tuned):
+                size = f"{100 * row['share']:.4g}%" if row["share"] == row["share"] else f"{row['size']:.0f}"
+                made.append(gap(f"{task}, grafted {size}", _sure(tuned.iloc[0]), _sure(row), 1))
     return made
 
 
@@ -60,7 +72,7 @@ def related_share_more(found: Found) -> list[Comparison]:
     rows = found.table("isolation")
     if rows.empty:
         return []
-    rows = rows[(rows["relation"] == "related - unrelated") & (rows["kind"] == "overlap")]
+    rows = rows[(rows["relation"] == RELATED_LESS_UNRELATED) & (rows["kind"] == "overlap")]
     return [
         Comparison("all pairs of tasks", r["value"], r["low"], r["high"], beyond(r["low"], r["high"]))
         for r in rows.to_dict("records")
@@ -75,16 +87,13 @@ def gains(limit: float, several: bool, purified: bool) -> Compare:
         if rows.empty:
             return []
         rows = rows[rows["purified"] == purified]
-        own = [
-            r for r in rows.to_dict("records")
-            if r["task"] in r["of"].split("+") and (len(r["of"].split("+")) > 1) == several
-        ]  # fmt: skip
+        rows = rows[is_inside(rows) & ((rows["region_tasks"].map(len) > 1) == several)]
         return [
             Comparison(
                 f"{r['task']} from {r['region']}", r["value"], r["low"], r["high"],
                 beyond(r["low"], r["high"], limit), "percent",
             )
-            for r in own
+            for r in rows.to_dict("records")
         ]  # fmt: skip
 
     return compare
@@ -95,11 +104,11 @@ def helps_itself(found: Found) -> list[Comparison]:
     rows = found.table("gain")
     if rows.empty:
         return []
-    single = rows[~rows["of"].str.contains("+", regex=False) & ~rows["purified"]]
+    single = rows[(rows["region_tasks"].map(len) == 1) & ~rows["purified"]]
     made = []
     for task, own in single.groupby("task", sort=False):
-        mine = own[own["of"] == task]
-        others = own[np.array([family(of) != family(str(task)) for of in own["of"]], dtype=bool)]
+        mine = own[of_its_own_task(own)]
+        others = own[np.array([family(of) != family(str(task)) for (of,) in own["region_tasks"]], dtype=bool)]
         if len(mine) and len(others):
             mean = pd.Series({end: float(others[end].mean()) for end in ("value", "low", "high")})
             made.append(gap(str(task), mine.iloc[0], mean, 1))
@@ -128,6 +137,7 @@ def _part(chosen: Callable[[pd.DataFrame], pd.Series]) -> Compare:
         if rows.empty:
             return []
         made = []
+        rows = without_variants(rows, "variant")
         for (task, localizer), own in rows.groupby(["task", "localizer"], sort=False):
             if localizer not in GRAFTS:
                 continue

@@ -23,21 +23,17 @@ from skillviz.studies.cores import cores
 from skillviz.studies.estimate import Estimates, estimates
 from skillviz.studies.execute import FAILED, FINISHED, SKIPPED, Reply, attempt, ensure
 from skillviz.studies.journal import Journal
-from skillviz.studies.ordinary import tables as ordinary_tables
-from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.make_tables import make_tables
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
 from skillviz.studies.step import TABLE, Step
 from skillviz.studies.store import write_tables
-from skillviz.studies.tables import check as checked_table
 from skillviz.studies.workers import Pool, Setup, Worker
 from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from skillviz.runs.session import Session
 
 STARTED, NOT_REACHED = "started", "not reached"
@@ -100,13 +96,6 @@ def run_study(
         journal.finish("finished" if course.outcome.is_whole else FAILED, device=Snapshot(at.plan, store).devices())
     course.outcome.seconds = journal.record.seconds
     return course.outcome
-
-
-def make_tables(study: StudySpec, results: Results) -> dict[str, pd.DataFrame]:
-    """The tables of a study by name, each checked: its experiment's, or those that any study has."""
-    experiment = EXPERIMENTS.get(study.experiment or "")
-    tables = experiment.tables(results) if experiment else ordinary_tables(results)
-    return {name: checked_table(frame, name) for name, frame in tables.items()}
 
 
 def _session(session: Session | None) -> Session:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skillviz.analysis.seeds import seeds_drawn
 from skillviz.core.intervals import Interval, percentile_interval, relative_gain, resampled_values
 from skillviz.core.metrics import statistic
 from skillviz.core.region import Region
@@ -24,7 +25,6 @@ from skillviz.runs.disk_cache import DiskCache
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.resampled import seeds_drawn
 from skillviz.tasks.definition import definition
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from skillviz.analysis import overlaps
+from skillviz.analysis.stages import GRAFTING, NAIVE
 from skillviz.models.finetune.recipes import CONTINUAL
-from skillviz.studies import overlaps
 from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.paper.experiments import figure8, table4
-from skillviz.studies.stages import GRAFTING, NAIVE
 
 if TYPE_CHECKING:
     from skillviz.studies.results import Results
 
-Made = tuple[dict[str, pd.DataFrame], list[str]]
+TablesAndNotes = tuple[dict[str, pd.DataFrame], list[str]]
 """Tables by name, and sentences on them."""
 
 SEVERAL_SEQUENCES = (
@@ -24,7 +24,7 @@ SEVERAL_SEQUENCES = (
 )
 
 
-def stages(results: Results) -> Made:
+def stages(results: Results) -> TablesAndNotes:
     """`stages` where the study has one sequence of tasks, in one mode or both; nothing where it has none."""
     by_mode: dict[str, list[FineTunedSpec]] = {NAIVE: [], GRAFTING: []}
     for member in results.plan.finetuned:
@@ -35,19 +35,19 @@ def stages(results: Results) -> Made:
         return {}, []
     if max(map(len, by_mode.values())) > 1 or len({(m.base, m.tasks, m.readout, m.k_shot) for m in every}) > 1:
         return {}, [SEVERAL_SEQUENCES]
-    found = {
+    scores = {
         mode: [score for score in results.scores(recipe=CONTINUAL, mode=mode) if score.spec.on is None]
         for mode in by_mode
     }
-    if not any(found.values()):
+    if not any(scores.values()):
         return {}, []
     regions = {spec.key() for member in by_mode[GRAFTING] for spec in member.regions}
     alone = {r.record.task.name: r for r in results.runs() if r.spec.key() in regions and r.record.task}
-    told = table4.followed(found, alone)
-    return {"stages": told.table()}, told.said()
+    sequence = table4.sequence_of(scores, alone)
+    return {"stages": sequence.table()}, sequence.sentences()
 
 
-def overlap(results: Results) -> Made:
+def overlap(results: Results) -> TablesAndNotes:
     """`overlap` and `isolation` of the regions of a model of several tasks; nothing without two regions."""
     runs = figure8.region_runs(results)
     regions = {task: {seed: run.region() for seed, run in own.items()} for task, own in runs.items()}
@@ -55,8 +55,5 @@ def overlap(results: Results) -> Made:
     if len(regions) < 2 or not all(region.size for own in regions.values() for region in own.values()):
         return {}, []
     rest = figure8.left_out(results, runs)
-    tables = {
-        "overlap": pd.DataFrame(overlaps.overlap_rows(regions)),
-        "isolation": pd.DataFrame(overlaps.isolation_rows(regions)),
-    }
+    tables = {"overlap": overlaps.overlap(regions), "isolation": overlaps.isolation(regions)}
     return tables, [f"Overlap and isolation: {rest}"] if rest else []

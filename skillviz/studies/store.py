@@ -11,6 +11,8 @@ from pathlib import Path
 import pandas as pd
 from pydantic import Field, ValidationError
 
+from skillviz.analysis.older_tables import read_layout_2
+from skillviz.analysis.tables import LAYOUT, check
 from skillviz.atomic import sha256, write_file, write_text
 from skillviz.errors import BadInput, StoreError
 from skillviz.runs.library import Library
@@ -38,7 +40,8 @@ class StepNote(Frozen):
 
 class StudyRecord(Frozen):
     """study.json. `status` is running, finished, failed (steps failed) or cancelled; `seconds` those of all attempts,
-    `estimated` what the first of them was thought to take. `made_of` tells which results the tables were made from."""
+    `estimated` what the first of them was thought to take. `made_of` tells which results the tables were made from,
+    `layout` which columns they have (analysis.tables.LAYOUT)."""
 
     schema_version: int = STUDY_VERSION
     name: str
@@ -58,6 +61,7 @@ class StudyRecord(Frozen):
     device: str | None = None
     steps: dict[str, StepNote] = Field(default_factory=dict)
     made_of: str = ""
+    layout: int = 2
     files: dict[str, FileNote] = Field(default_factory=dict)
 
 
@@ -87,9 +91,15 @@ class StudyFolder:
         if f"{name}.parquet" not in self.record.files:
             known = ", ".join(self.tables()) or "none yet"
             raise BadInput(f"the study '{self.name}' has no table '{name}'; it has: {known}.")
+        if self.record.layout > LAYOUT:
+            raise StoreError(
+                f"the tables of the study '{self.name}' have layout {self.record.layout}; this version of skillviz "
+                f"reads up to {LAYOUT}. Update skillviz."
+            )
         try:
-            return pd.read_parquet(self.path / f"{name}.parquet")
-        except (OSError, ValueError) as error:
+            table = pd.read_parquet(self.path / f"{name}.parquet")
+            return check(table, name) if self.record.layout == LAYOUT else read_layout_2(table, name)
+        except (OSError, ValueError, KeyError) as error:
             raise StoreError(f"{name}.parquet of the study '{self.name}' cannot be read ({error}).") from error
 
 

@@ -13,6 +13,8 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from skillviz.analysis.tables import without_tuples
+
 NAME = "skillviz_pictures"
 HTML = """
 <div class="pictures">
@@ -33,7 +35,7 @@ _buttons = st.components.v2.component(
 
 def csv(table: pd.DataFrame) -> bytes:
     """The table as CSV in UTF-8, at full precision."""
-    return table.to_csv(index=False).encode("utf-8")
+    return without_tuples(table).to_csv(index=False).encode("utf-8")
 
 
 def html(figure: go.Figure, title: str) -> bytes:

@@ -12,8 +12,8 @@ import pytest
 from rich.cells import cell_len
 
 from skillviz.analysis.readable_table import as_stored, html, latex, markdown, readable, tab_separated
+from skillviz.analysis.tables import TABLES, check
 from skillviz.commands.output import print_table
-from skillviz.studies.tables import TABLES, check
 from tests.studies.fake_tables import MADE, TASKS
 
 WIDE = 10_000

@@ -114,7 +114,8 @@ def test_reading_runs_does_not_import_torch(made: Run) -> None:
     code = (
         "import sys\n"
         "from skillviz.runs.library import library\n"
-        "from skillviz.runs import aggregate, evaluate, failure, migrate, tables\n"
+        "from skillviz.analysis import run_tables\n"
+        "from skillviz.runs import evaluate, migrate, tables\n"
         f"run = library({str(made.path.parent)!r}).open({made.id!r})\n"
         "run.predictions(), run.region(), run.ranking(), run.layers(), run.headline()\n"
         "heavy = {'torch', 'transformers', 'datasets', 'streamlit'} & set(sys.modules)\n"

@@ -37,13 +37,16 @@ def test_anything_else_is_drawn_anew() -> None:
 
 
 def test_a_map_of_localizers_has_a_row_a_region_and_a_column_a_localizer() -> None:
-    rows = [(f"qnli stagewise {size}", f"qnli {by} {size}", "iou", 0.25, 0.2, 0.3, 0.01, 3, "same")
-            for size in ("0.1%", "1%") for by in ("stagewise", "movement", "fisher")]  # fmt: skip
-    names = ["row", "column", "kind", "value", "low", "high", "chance", "seeds", "relation"]
-    figure = studies.shared(pd.DataFrame(rows, columns=names), "iou", "light").figure
+    common = {"kind": "iou", "value": 0.25, "low": 0.2, "high": 0.3, "chance": 0.01, "seeds": 3, "relation": "same"}
+    rows = [{"row_task": "qnli", "row_localizer": "stagewise", "column_task": "qnli", "column_localizer": by,
+             "size": float("nan"), "share": share, **common}
+            for share in (0.001, 0.01) for by in ("stagewise", "movement", "fisher")]  # fmt: skip
+    figure = studies.shared(pd.DataFrame(rows), "iou", "light").figure
     assert list(figure.layout.yaxis.ticktext) == ["qnli, 0.1\N{NO-BREAK SPACE}%", "qnli, 1\N{NO-BREAK SPACE}%"]
     assert list(figure.layout.xaxis.ticktext) == ["Fisher", "stagewise", "top movement"]
     assert figure.layout.yaxis.title.text == "stagewise region of"
-    same = [("a b c", "a b c"), ("a b c", "a b d"), ("a b d", "a b c"), ("a b d", "a b d")]
-    plain = pd.DataFrame([(a, b, *rows[0][2:]) for a, b in same], columns=names)
+    nothing = {"row_localizer": "", "column_localizer": "", "size": float("nan"), "share": float("nan"), **common}
+    plain = pd.DataFrame(
+        [{"row_task": a, "column_task": b, **nothing} for a in ("a b c", "a b d") for b in ("a b c", "a b d")]
+    )
     assert list(studies.shared(plain, "iou", "light").figure.layout.yaxis.ticktext) == ["a b c", "a b d"]

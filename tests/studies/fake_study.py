@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import psutil
 
+from skillviz.analysis.tables import LAYOUT, check
 from skillviz.studies.store import StudyRecord, write_record
-from skillviz.studies.tables import check
 from tests.studies.fake_tables import MADE, TASKS
 
 
@@ -59,6 +59,7 @@ def fake_study(
         "versions": {"skillviz": "0.1.0"},
         "device": "cpu",
         "files": files,
+        "layout": LAYOUT,
         **record,
     }
     write_record(folder, StudyRecord(**told))

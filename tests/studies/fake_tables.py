@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.tables import TABLES
+
+Make = Callable[[Sequence[str], np.random.Generator], pd.DataFrame]
 D = 2_379_200  # graftable entries of the made-up model
 SIZES = (0.001, 0.01, 0.1)
 TASKS = ("film-sentiment", "gadget-sentiment", "news-topic", "news-inference")
@@ -141,7 +144,8 @@ def overlap(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
         value = value if relation == "same" else value + random.normal(0, 0.01)
         rows.append(
             {
-                "row": row, "column": column, "kind": kind, "value": value, "low": max(0.0, value - 0.03),
+                "row_task": row, "column_task": column, "size": np.nan, "share": np.nan,
+                "kind": kind, "value": value, "low": max(0.0, value - 0.03),
                 "high": min(1.0, value + 0.03), "chance": 0.01, "seeds": 3, "relation": relation,
             }
         )  # fmt: skip
@@ -171,7 +175,7 @@ def gain(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
         value = (0.8 if task in group else 0.25) + (0.06 if purified else 0.0) + random.normal(0, 0.02)
         rows.append(
             {
-                "region": " + ".join(group), "of": "+".join(group), "task": task, "purified": purified,
+                "region": " + ".join(group), "region_tasks": group, "task": task, "purified": purified,
                 "value": value, "low": value - 0.06, "high": value + 0.06, "n": 600, "seeds": 3,
             }
         )  # fmt: skip
@@ -226,13 +230,15 @@ def makeup(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
 def histogram(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Top probability of graft and fine-tuned model: the fine-tuned piles up near 1."""
     edges, rows = np.linspace(0, 1, 21), []
-    for task, (state, sharp) in product(tasks, {"finetuned": 14, "grafted 1%": 5}.items()):
+    for task, (state, sharp) in product(tasks, {"finetuned": 14, "grafted": 5}.items()):
+        share = 0.01 if state == "grafted" else np.nan
         found = 0.5 + 0.5 * random.beta(sharp, 2, 600)
         counts = np.histogram(found, edges)[0]
         for low, high, count in zip(edges, edges[1:], counts, strict=False):
             rows.append(
                 {
-                    "task": task, "state": state, "low_edge": low, "high_edge": high, "count": int(count),
+                    "task": task, "state": state, "size": share * D, "share": share,
+                    "low_edge": low, "high_edge": high, "count": int(count),
                     "correct": int(0.9 * count), "n": 600,
                 }
             )  # fmt: skip
@@ -292,8 +298,24 @@ def note(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     )
 
 
-MADE: dict[str, Callable[[Sequence[str], np.random.Generator], pd.DataFrame]] = {
-    made.__name__: made
+EMPTY = (
+    "readout", "variant", "search_variant", "recipe_b", "variant_b", "row_localizer", "column_localizer",
+)  # fmt: skip
+"""Columns that say something only where a study has several of what they tell."""
+
+
+def whole(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The frame with the columns of EMPTY that its table has."""
+    missing = [column.name for column in TABLES[name].columns if column.name in EMPTY and column.name not in frame]
+    return frame.assign(**dict.fromkeys(missing, ""))
+
+
+def _whole(make: Make) -> Make:
+    return lambda tasks, random: whole(make(tasks, random), make.__name__)
+
+
+MADE: dict[str, Make] = {
+    made.__name__: _whole(made)
     for made in (
         scores, differences, recovered, overlap, isolation, gain, stages, makeup, histogram, paths, stability,
         sensitivity, note,

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from skillviz import jobs
+from skillviz.analysis.tables import check
 from skillviz.commands import exit_codes
 from skillviz.errors import BadInput, RunNotFound, StoreError
 from skillviz.jobs import watch
@@ -35,7 +36,6 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot, status
 from skillviz.studies.step import TABLE
 from skillviz.studies.store import TABLES_VERSION, list_studies
-from skillviz.studies.tables import check
 from tests.cli.calls import call
 from tests.studies.tiny_study import few, study_of, tasks
 

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from skillviz.analysis.makeup import makeup
+from skillviz.analysis.observations import method_of, of_run, sentences
+from skillviz.analysis.overlaps import overlap_of_localizers
+from skillviz.analysis.sensitivity import sensitivity
 from skillviz.core.overlap import chance_iou
 from skillviz.runs.store import Store
-from skillviz.studies.engine import make_tables
 from skillviz.studies.finetuned_model import FineTunedSpec
-from skillviz.studies.observations import method_of, of_results, of_run, told
+from skillviz.studies.make_tables import make_tables
+from skillviz.studies.observations import of_results
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
-from skillviz.studies.shapes import makeup, overlap_of_localizers, sensitivity
 from skillviz.studies.spec import StudySpec
 from tests.fake_run import fake_run
 
@@ -46,13 +49,13 @@ def test_every_state_size_and_task_is_observed_once(results: Results) -> None:
     ends = [one for one in tested if one.method in ("pretrained", "ft", "ft_scaled")]
     assert len(ends) == 3 and all(one.answers is not None for one in ends)
     grafts = [one for one in tested if one.method == "graft"]
-    assert {(one.asked, one.seed) for one in grafts} == {(size, seed) for size in SIZES for seed in (0, 1, 2)}
-    assert all((one.answers is not None) == (one.asked == SIZES[0]) for one in grafts)
+    assert {(one.requested_size, one.seed) for one in grafts} == {(size, seed) for size in SIZES for seed in (0, 1, 2)}
+    assert all((one.answers is not None) == (one.requested_size == SIZES[0]) for one in grafts)
     assert {one.method for one in found if one.task == "mr"} >= {"pretrained", "ft", "graft", "graft_movement"}
 
 
 def test_what_was_left_out_elsewhere_is_said(results: Results) -> None:
-    said = told(of_results(results))
+    said = sentences(of_results(results))
     assert any("12 of 72 test examples stand in the training data of sst2" in text for text in said)
     assert any("One fine-tuned model" in text for text in said)
 
@@ -95,14 +98,15 @@ def test_a_make_up_adds_up(results: Results) -> None:
 
 def test_regions_of_localizers_are_compared_at_equal_size_and_with_themselves(results: Results) -> None:
     frame = overlap_of_localizers(results.runs())
-    main = frame[frame["row"] == "sst2 stagewise 1%"].set_index("column")
-    assert set(main.index) == {"sst2 stagewise 1%", "sst2 movement 1%", "sst2 random 1%"}
     run = results.runs(localizer="stagewise")[0]
     size, d = run.record.size or 0, run.record.d or 0
+    main = frame[(frame["row_task"] == "sst2") & (frame["size"] == size)].set_index("column_localizer")
+    assert set(frame["row_localizer"]) == {"stagewise"} and set(main["share"]) == {size / d}
+    assert set(main.index) == {"stagewise", "movement", "random"}
     assert main["chance"].tolist() == pytest.approx([chance_iou(size, size, d)] * 3)
-    assert main["seeds"].to_dict() == {"sst2 stagewise 1%": 3, "sst2 movement 1%": 3, "sst2 random 1%": 9}
+    assert main["seeds"].to_dict() == {"stagewise": 3, "movement": 3, "random": 9}
     # runs of one seed have one order here, whatever the localizer: seed 0 against movement's is all of it
-    assert main.loc["sst2 movement 1%", "value"] > main.loc["sst2 stagewise 1%", "value"]
+    assert main.loc["movement", "value"] > main.loc["stagewise", "value"]
 
 
 def test_sensitivity_tells_the_constants_that_were_used(tmp_path: Path) -> None:

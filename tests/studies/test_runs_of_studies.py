@@ -15,7 +15,7 @@ from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.generic import generic
+from skillviz.studies.make_tables import tables_of_runs
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec, read_study
@@ -201,7 +201,7 @@ def test_a_run_of_a_model_that_has_changed_is_made_again(store: Store, tmp_path:
 def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
     outcome = run_study(study, store)
     assert runs(outcome.finished) == 10 and outcome.is_whole
-    made = generic(Results(plan(study), store))
+    made = tables_of_runs(Results(plan(study), store))
     frame, pairs = made["scores"], made["differences"]
     accuracy = frame[frame["metric"] == "accuracy"].set_index(["localizer", "size"])
     assert sorted(accuracy.index) == sorted((n, k) for n in ("movement", "random", "stagewise") for k in (44, 222))
@@ -210,7 +210,7 @@ def test_the_tables_of_a_whole_study(study: StudySpec, store: Store) -> None:
         "movement": True, "random": False, "stagewise": False,
     }  # fmt: skip
     assert len(pairs[pairs["metric"] == "accuracy"]) == 2 * 3 * 2
-    assert all(len(frame) == 0 for frame in generic(Results(plan(study), Store(store.root / "none"))).values())
+    assert all(len(frame) == 0 for frame in tables_of_runs(Results(plan(study), Store(store.root / "none"))).values())
 
 
 def test_a_plain_list_of_runs_is_a_study(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.tables import check
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import TaskNote
 from skillviz.runs.store import Store
@@ -16,7 +17,6 @@ from skillviz.studies.paper.experiments import EXPERIMENTS, figure7, figure8, ta
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
-from skillviz.studies.tables import check
 from skillviz.tasks.leaks import Unseen
 from tests.fake_run import fake_run
 

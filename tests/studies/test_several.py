@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from skillviz.analysis.tables import check
 from skillviz.core.region import Region
 from skillviz.errors import ModelNotFound
 from skillviz.runs.record import TaskNote
@@ -22,7 +23,6 @@ from skillviz.studies import several
 from skillviz.studies.paper.experiments import figure8
 from skillviz.studies.paper.experiments.figure8 import passes
 from skillviz.studies.several import Scored, mean_relative_gain, unions
-from skillviz.studies.tables import check
 
 ONE, TWO = "film-sentiment", "gadget-sentiment"
 
@@ -78,8 +78,8 @@ def tables(results: Any) -> dict[str, pd.DataFrame]:
 def test_every_table_of_the_study_is_whole(tables: dict[str, pd.DataFrame]) -> None:
     assert set(tables) == {"overlap", "isolation", "gain", "scores", "stability", "note"}
     gain = tables["gain"]
-    assert set(gain["of"]) == {ONE, TWO, f"{ONE}+{TWO}"} and set(gain["task"]) == {ONE, TWO}
-    assert gain[gain["purified"]]["of"].unique().tolist() == [f"{ONE}+{TWO}"]
+    assert set(gain["region_tasks"]) == {(ONE,), (TWO,), (ONE, TWO)} and set(gain["task"]) == {ONE, TWO}
+    assert set(gain[gain["purified"]]["region_tasks"]) == {(ONE, TWO)}
     assert (gain["seeds"] == 3).all()
     assert {"mask seeds", "bootstrap"} == set(tables["stability"]["source"])
     assert {"pretrained", "multi_task", "graft"} == set(tables["scores"]["method"])

@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from skillviz.analysis.stability import stability_of_runs
 from skillviz.core.stability import stability
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.paper.stability import of_results
+from skillviz.studies.observations import finetuned_labels
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.store import list_studies
@@ -56,14 +57,15 @@ def test_trainings_of_one_recipe_are_kept_apart(tiny: Path, tmp_path: Path, monk
     entry = {"task": one, "recipe": "sgd", "localizer": "random", "size": "5%", "seed": [0, 1]}
     study, store = study_of(tiny, entry, {**entry, "finetune": {"steps": 2}}), Store(tmp_path / "runs")
     assert run_study(study, store).is_whole
-    table = of_results(Results(plan(study), store))
+    made = Results(plan(study), store)
+    table = stability_of_runs(made.runs(), finetuned_labels(made))
     assert table["source"].tolist() == ["mask seeds", "mask seeds"]
 
 
 @pytest.mark.parametrize("recipe", ["sgd", "adamw"])
 def test_one_thing_differs_at_a_time(results: Results, recipe: str) -> None:
     """Mask seeds on the model of the first data seed; data seeds at the first mask seed; recipes never mixed."""
-    table = of_results(results)
+    table = stability_of_runs(results.runs(), finetuned_labels(results))
     runs = {(r.spec.data_seed, r.spec.seed): r.region() for r in results.runs(recipe=recipe)}
     assert len(runs) == 6
     masks = stability([runs[0, 0], runs[0, 1]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,42 +9,44 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from skillviz.analysis.differences import paired
+from skillviz.analysis.observations import Observation, once, sides
+from skillviz.analysis.recovered import recovered
+from skillviz.analysis.scores import scores
 from skillviz.runs.store import Store
-from skillviz.studies.differences import paired
-from skillviz.studies.engine import make_tables, run_study
-from skillviz.studies.means import scores, sides
-from skillviz.studies.observations import Observed, of_results, once
+from skillviz.studies.engine import run_study
+from skillviz.studies.make_tables import make_tables
+from skillviz.studies.observations import model_fields, of_results, run_variants
 from skillviz.studies.plan import plan
-from skillviz.studies.recovered import recovered
 from skillviz.studies.results import Results
 from skillviz.studies.shared_models import SEVERAL_SEQUENCES, stages
-from skillviz.studies.variants import asked_of_model, named_localizers
 from tests.studies.tiny_studies import seen
 from tests.studies.tiny_study import REGION, study_of, tasks
 
 RIGHT = "1111011101"
 
 
-def model(method: str = "ft", member: str = "m", recipe: str = "sgd", right: str = RIGHT, **made: Any) -> Observed:
+def tuned(method: str = "ft", folder: str = "m", recipe: str = "sgd", right: str = RIGHT, **fields: Any) -> Observation:
     """A model that was asked to be so."""
-    return seen(method, right=right, member=member, recipe=recipe, made=json.dumps(made))
+    return seen(method, right=right, model=folder, recipe=recipe, model_fields=fields)
 
 
 def test_what_differs_stands_beside_the_recipe_and_seeds_are_averaged() -> None:
     """Two seeds of three ways: as many rows as ways, each over two."""
     ways: list[dict[str, Any]] = [{"steps": 1, "lr": 1e-4}, {"steps": 300, "lr": 0.05}, {"steps": 300, "lr": None}]
-    found = once([model(member=f"{way}-{seed}", **way, rank=None) for way in ways for seed in (0, 1)])
+    found = once([tuned(folder=f"{way}-{seed}", **way, rank=None) for way in ways for seed in (0, 1)])
     rows = scores(found).query("metric == 'accuracy'")
     assert rows["seeds"].tolist() == [2, 2, 2]
-    assert set(rows["recipe"]) == {"sgd, 1 step, lr 0.0001", "sgd, 300 steps, lr 0.05", "sgd, 300 steps, lr by default"}
+    assert set(rows["recipe"]) == {"sgd"}
+    assert set(rows["variant"]) == {"1 step, lr 0.0001", "300 steps, lr 0.05", "300 steps, lr by default"}
 
 
 def test_what_does_not_differ_is_not_said() -> None:
     """A recipe's models are compared with their like alone: of another recipe, task or training set nothing is told."""
-    alone = [model(steps=3), model(member="l", recipe="lora", steps=9), model(member="n", steps=3)]
-    other = seen(right=RIGHT, recipe="sgd", id_task="cr", made='{"steps": 5}')
-    few = seen(right=RIGHT, recipe="sgd", setting="16-shot", made='{"steps": 7}')
-    assert {one.recipe for one in once([*alone, other, few])} == {"sgd", "lora"}
+    alone = [tuned(steps=3), tuned(folder="l", recipe="lora", steps=9), tuned(folder="n", steps=3)]
+    other = seen(right=RIGHT, recipe="sgd", id_task="cr", model_fields={"steps": 5})
+    few = seen(right=RIGHT, recipe="sgd", setting="16-shot", model_fields={"steps": 7})
+    assert {one.training for one in once([*alone, other, few])} == {("sgd", ""), ("lora", "")}
 
 
 @pytest.mark.parametrize(
@@ -62,8 +63,8 @@ def test_what_does_not_differ_is_not_said() -> None:
     ],
 )
 def test_words_tell_every_value_apart(name: str, values: tuple[Any, Any], words: set[str]) -> None:
-    found = once([model(member=str(value), **{name: value}) for value in values])
-    assert {one.recipe for one in found} == {f"sgd, {said}" for said in words}
+    found = once([tuned(folder=str(value), **{name: value}) for value in values])
+    assert {one.variant for one in found} == words
 
 
 def test_stages_of_one_sequence_are_never_averaged() -> None:
@@ -73,34 +74,35 @@ def test_stages_of_one_sequence_are_never_averaged() -> None:
         {"mode": "naive", "stage": 2},
         {"mode": "grafting", "stage": 1, "region sizes": "5%"},
     ]
-    found = once([model("ft_scaled", str(way), "continual", **way) for way in ways])
+    found = once([tuned("ft_scaled", str(way), "continual", **way) for way in ways])
     told = {"naive, after stage 1", "naive, after stage 2", "grafting, after stage 1"}
-    assert {one.recipe for one in found} == {f"continual, {said}" for said in told} and len(sides(found)) == 3
+    assert {one.variant for one in found} == told and len(sides(found)) == 3
 
 
 def test_a_difference_tells_both_models_where_there_are_several() -> None:
-    tuned = [model(member=f"m{steps}", steps=steps, right=RIGHT) for steps in (1, 300)]
-    lora = model("lora", "l", "lora", right=RIGHT[::-1])
-    rows = paired(once([*tuned, lora]), [("lora", "ft")]).query("metric == 'accuracy'")
-    assert rows["recipe"].tolist() == ["lora less sgd, 1 step", "lora less sgd, 300 steps"]
-    assert paired(once([tuned[0], lora]), [("lora", "ft")])["recipe"].unique().tolist() == ["lora"]
+    plain = [tuned(folder=f"m{steps}", steps=steps, right=RIGHT) for steps in (1, 300)]
+    lora = tuned("lora", "l", "lora", right=RIGHT[::-1])
+    rows = paired(once([*plain, lora]), [("lora", "ft")]).query("metric == 'accuracy'")
+    assert set(rows["recipe"]) == {"lora"} and set(rows["recipe_b"]) == {"sgd"}
+    assert rows["variant_b"].tolist() == ["1 step", "300 steps"] and set(rows["variant"]) == {""}
+    assert set(paired(once([plain[0], lora]), [("lora", "ft")])["recipe_b"]) == {""}
 
 
 def test_the_recovered_gain_is_of_one_way_of_training() -> None:
     """The graft of a model is measured by that model's gain, not by the mean of both."""
 
-    def pair(steps: int, tuned: float) -> list[Observed]:
+    def pair(steps: int, tuned: float) -> list[Observation]:
         values = {"pretrained": 0.5, "ft": tuned, "graft": 0.7}
-        common: dict[str, Any] = {"member": f"m{steps}", "recipe": "sgd", "made": json.dumps({"steps": steps})}
-        region = {"graft": {"localizer": "stagewise", "size": 100.0, "asked": "10%"}}
+        common: dict[str, Any] = {"model": f"m{steps}", "recipe": "sgd", "model_fields": {"steps": steps}}
+        region = {"graft": {"localizer": "stagewise", "size": 100.0, "requested_size": "10%"}}
         return [
             seen(method, split=split, values={"accuracy": value, "ece": 0.1}, **common, **region.get(method, {}))
             for split in ("validation", "test")
             for method, value in values.items()
         ]
 
-    rows = recovered(once([*pair(1, 0.7), *pair(300, 0.9)])).set_index("recipe")
-    assert rows["reached"].to_dict() == {"sgd, 1 step": True, "sgd, 300 steps": False}
+    rows = recovered(once([*pair(1, 0.7), *pair(300, 0.9)])).set_index("variant")
+    assert rows["reached"].to_dict() == {"1 step": True, "300 steps": False}
     assert rows["seeds"].tolist() == [1, 1] and rows["value_ft"].tolist() == [0.7, 0.9]
 
 
@@ -132,31 +134,29 @@ def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
 def test_every_row_of_a_study_is_of_one_setting(results: Results) -> None:
     """Whatever stands in one row was asked for with the same words but for its seeds."""
     found = of_results(results)
-    assert all(len({one.made for one in side}) == 1 for side in sides(found))
+    assert all(all(one.model_fields == side[0].model_fields for one in side) for side in sides(found))
     table = scores(found).query("split == 'test' and metric == 'accuracy' and task == 'one'")
-    seeds = table.set_index(["method", "recipe"])["seeds"]
-    assert seeds["ft"].to_dict() == {"sgd, 1 step": 2, "sgd, 6 steps": 2, "sgd, 2 steps": 1}
-    assert seeds["lora"].to_dict() == {"lora, rank 1": 1, "lora, rank 2": 1}
+    seeds = table.set_index(["method", "variant"])["seeds"]
+    assert seeds["ft"].to_dict() == {"1 step": 2, "6 steps": 2, "2 steps": 1}
+    assert seeds["lora"].to_dict() == {"rank 1": 1, "rank 2": 1}
     for method, mode in (("continual_naive", "naive"), ("continual_graft", "grafting")):
-        assert seeds[method].to_dict() == {f"continual, {mode}, after stage {stage}": 1 for stage in (1, 2)}
+        assert seeds[method].to_dict() == {f"{mode}, after stage {stage}": 1 for stage in (1, 2)}
 
 
 def test_a_make_up_has_one_row_a_part_seed_and_setting(results: Results) -> None:
-    names = named_localizers(results)
-    of_two = {"movement", "fisher"}  # one model each
-    assert set(names) == {"movement, 1 step", "movement, 6 steps", "movement, 2 steps", *of_two}
+    assert set(run_variants(results)) == {"1 step", "6 steps", "2 steps", ""}  # of two localizers one model each
     table = make_tables(results.study, results)["makeup"]
-    shares = table.groupby(["task", "localizer"])["share"].sum()
-    models = pd.Series(2.0, index=[("one", "movement, 1 step"), ("one", "movement, 6 steps")])
+    shares = table.groupby(["task", "localizer", "variant"])["share"].sum()
+    models = pd.Series(2.0, index=[("one", "movement", "1 step"), ("one", "movement", "6 steps")])
     assert shares[models.index].tolist() == pytest.approx(models.tolist())
 
 
 def test_a_region_s_run_and_model_are_told_without_their_seeds(results: Results) -> None:
     (score,) = results.scores(recipe="graft-retrain")
-    asked = json.loads(asked_of_model(results, score))
-    assert asked["region localizer"] == "movement" and asked["region sizes"] == "5%"
-    assert (asked["region model recipe"], asked["region model steps"], asked["steps"]) == ("sgd", 2, 6)
-    assert not [name for name in asked if "seed" in name]
+    fields = model_fields(results, score)
+    assert fields["region localizer"] == "movement" and fields["region sizes"] == "5%"
+    assert (fields["region model recipe"], fields["region model steps"], fields["steps"]) == ("sgd", 2, 6)
+    assert not [name for name in fields if "seed" in name]
 
 
 def test_a_study_of_models_of_several_tasks_tells_their_stages_and_what_their_regions_share(results: Results) -> None:
@@ -168,7 +168,7 @@ def test_a_study_of_models_of_several_tasks_tells_their_stages_and_what_their_re
     alone = {("independent", 1, "one"), ("independent", 2, "two")}
     assert {*zip(rows["mode"], rows["stage"], rows["task"], strict=True)} == told | alone
     assert not rows.loc[rows["mode"] == "grafting", "change"].any()
-    assert set(made["overlap"]["row"]) == {"one", "two"} and set(made["isolation"]["kind"]) == {"overlap", "iou"}
+    assert set(made["overlap"]["row_task"]) == {"one", "two"} and set(made["isolation"]["kind"]) == {"overlap", "iou"}
     assert made["note"]["text"].str.contains("bit for bit the same after every later stage").any()
 
 

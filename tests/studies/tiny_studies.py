@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import yaml
 
+from skillviz.analysis.answers import Answers
+from skillviz.analysis.observations import Observation
 from skillviz.core.metrics import score
 from skillviz.runs.record import TaskNote
-from skillviz.studies.observations import Answers, Observed
 from skillviz.studies.paper.scales import Scale
 
 LABELS = ("negative", "positive")
@@ -61,14 +62,14 @@ def seen(
     sure: float = 2.0,
     values: dict[str, float] | None = None,
     size: float = np.nan,
-    asked: str = "",
+    requested_size: str = "",
     seed: int = 0,
-    member: str = "m0",
+    model: str = "m0",
     split: str = "test",
     localizer: str = "",
     metric: str = "accuracy",
     **fields: Any,
-) -> Observed:
+) -> Observation:
     """One observation. `right` says for each example (`1` or `0`) whether it is answered rightly, each with logits
     (+-sure); without it there are only `values` and no answers."""
     note = TaskNote(name="sst2", labels=LABELS, metric=metric)
@@ -77,13 +78,14 @@ def seen(
         labels = np.arange(len(right)) % 2
         chosen = np.where([letter == "1" for letter in right], labels, 1 - labels)
         logits = sure * (2.0 * np.eye(2)[chosen] - 1.0)
-        answers = Answers(logits, labels, f"examples-{len(right)}")
+        answers = Answers(np.arange(len(right)), labels, logits)
         found = {**score(logits, labels), **found}
     common: dict[str, Any] = {
         "base": "b", "recipe": "given", "setting": "all", "id_task": "sst2", "task": "sst2", "readout": "head",
-        "touched": 0.0 if np.isnan(size) else size, "variant": "{}", **fields,
+        "touched": 0.0 if np.isnan(size) else size, **fields,
     }  # fmt: skip
-    return Observed(
-        method=method, localizer=localizer, size=size, share=size / D, asked=asked, seed=seed, member=member,
+    return Observation(
+        method=method, localizer=localizer, size=size, share=size / D, requested_size=requested_size, seed=seed,
+        model=model,
         split=split, n=len(right) or 10, note=note, values=found, answers=answers, **common,
     )  # fmt: skip

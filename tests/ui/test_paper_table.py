@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.tables import check
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.published_values import numbers
-from skillviz.studies.tables import check
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper import words
 from skillviz.ui.pages.paper.table import OWN, Asked
@@ -119,9 +119,10 @@ def test_of_a_sequence_each_task_is_a_row(tables: dict[str, pd.DataFrame]) -> No
 
 def test_the_iou_with_the_fish_mask_is_found_by_task_and_size() -> None:
     rows = [
-        {"row": f"film-sentiment stagewise {size}", "column": f"film-sentiment {rival} {size}", "kind": "iou",
+        {"row_task": "film-sentiment", "row_localizer": "stagewise", "column_task": "film-sentiment",
+         "column_localizer": rival, "size": np.nan, "share": size, "kind": "iou",
          "value": value, "low": value - 0.01, "high": value + 0.01, "chance": 0.01, "seeds": 3, "relation": "same"}
-        for size, rival, value in (("1%", "fisher", 0.09), ("1%", "random", 0.01), ("10%", "fisher", 0.2))
+        for size, rival, value in ((0.01, "fisher", 0.09), (0.01, "random", 0.01), (0.1, "fisher", 0.2))
     ]  # fmt: skip
     asked = Asked("table8", "4096-shot", 0.0001, 0.01)
     found = paper_table.rows_beside(asked, {"overlap": pd.DataFrame(rows)})

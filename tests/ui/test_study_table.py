@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skillviz.analysis.readable_table import not_in_percent
-from skillviz.studies.tables import TABLES, check, empty
+from skillviz.analysis.tables import TABLES, check, empty
 from skillviz.ui import study_words
 from skillviz.ui.pages.studies import table as study_table
 from tests.studies.fake_tables import MADE, TASKS
@@ -79,16 +79,20 @@ def test_no_heading_and_no_meaning_is_a_name_of_the_code(name: str) -> None:
 
 def test_cells_have_the_words_of_the_figures(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"].head(3).assign(
-        method=["graft_retrain", "ft", "graft"], localizer=["learned-ranked", "", "stagewise, purified"],
-        recipe=["graft-retrain", "sgd", "sgd"], base="${SKILLVIZ_REAL}/models/minilm-l6", id_task="a+b",
+        method=["graft_retrain", "ft", "graft"], localizer=["learned-ranked", "", "stagewise"],
+        search_variant=["", "", "purified"],
+        recipe=["graft-retrain", "sgd", "sgd"], base="${SKILLVIZ_REAL}/models/minilm-l6", 
         metric=["ece", "nll", "recovered"],
     )  # fmt: skip
     seen = study_table.shown(scores)
     assert list(seen["method"]) == ["region re-trained", "fine-tuned", "graft"]
-    assert list(seen["localizer"]) == ["learned, ranked", "", "stagewise, purified"]
+    assert list(seen["localizer"]) == ["learned, ranked", "", "stagewise"]
+    assert list(seen["search_variant"]) == ["", "", "purified"]
     assert list(seen["recipe"]) == ["re-training the region", "SGD", "SGD"]
     assert list(seen["metric"]) == ["ECE", "NLL", "gain recovered"]
-    assert set(seen["base"]) == {"minilm-l6"} and set(seen["id_task"]) == {"a + b"}
+    assert set(seen["base"]) == {"minilm-l6"}
+    gain = study_table.shown(tables["gain"], "gain")
+    assert gain["region_tasks"].tolist() == tables["gain"]["region"].tolist(), "several tasks as `a + b`"
     assert scores["method"].iloc[0] == "graft_retrain", "the argument is left as it is"
 
 

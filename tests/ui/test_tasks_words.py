@@ -39,10 +39,11 @@ def test_one_seed_or_no_kin_decides_nothing() -> None:
 GAIN = pd.DataFrame(
     [
         ("a", "a", 0.9, 0.8, 1.0), ("b", "b", 0.6, 0.5, 0.7), ("a", "b", 0.3, 0.1, 0.5), ("b", "a", 0.1, -0.1, 0.3),
-        ("a", "c", -0.3, -0.5, -0.1), ("a+b", "a", 1.0, 0.9, 1.1), ("c", "c", np.nan, np.nan, np.nan),
+        ("a", "c", -0.3, -0.5, -0.1), ("ab", "a", 1.0, 0.9, 1.1), ("c", "c", np.nan, np.nan, np.nan),
     ],
     columns=["of", "task", "value", "low", "high"],
 )  # fmt: skip
+GAIN = GAIN.assign(region_tasks=GAIN.pop("of").map(lambda names: tuple(names)))
 
 
 def test_transfer_counts_what_leaves_out_nought() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from skillviz.studies import differences, means, observations, resampled
-from skillviz.studies.tables import notes
+from skillviz.analysis.differences import paired
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.scores import scores
+from skillviz.analysis.seeds import resampled_tests
+from skillviz.analysis.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skillviz.studies.observations import Observed
+    from skillviz.analysis.observations import Observation
     from skillviz.studies.paper.scales import Entry, Scale
 
 RECIPES = ("bitfit", "lora")
@@ -35,11 +38,11 @@ def entries(scale: Scale, task: str, also: Sequence[str] = ()) -> list[Entry]:
     return [scale.grafts(task), scale.retrained(task, also), *models]
 
 
-def tables(observed: Sequence[Observed]) -> dict[str, pd.DataFrame]:
+def tables(observations: Sequence[Observation]) -> dict[str, pd.DataFrame]:
     """scores and differences of the methods, and notes."""
-    drawn = resampled.of_test(observed)
+    drawn = resampled_tests(observations)
     return {
-        "scores": means.scores(observed, drawn),
-        "differences": differences.paired(observed, PAIRS, drawn),
-        "note": notes(LORA_NOTE, *observations.told(observed)),
+        "scores": scores(observations, drawn),
+        "differences": paired(observations, PAIRS, drawn),
+        "note": notes(LORA_NOTE, *sentences(observations)),
     }

@@ -126,7 +126,7 @@ def at_main(rows: pd.DataFrame, main: float | None) -> pd.DataFrame:
     share = rows["share"].astype(float).clip(lower=LEAST_SHARE)
     wanted = main if main else float(share.median())
     distance = (np.log(share) - np.log(wanted)).abs().round(6)
-    least = distance.groupby([rows["id_task"], rows["task"], rows["setting"]]).transform("min")
+    least = distance.groupby([rows["id_task"], rows["task"], rows["setting"], rows["readout"]]).transform("min")
     return rows[share.isna() | (distance == least)]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from skillviz.analysis.tables import TABLES
 from skillviz.errors import BadInput
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
@@ -25,7 +26,6 @@ from skillviz.studies.paper.scales import SCALES, scale
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.store import StudyFolder, list_studies
-from skillviz.studies.tables import TABLES
 from tests.studies.fake_tables import scores as fake_scores
 
 HERE = ("table1", "table2", "table3", "table8", "figure2", "figure3", "figure4", "figure5", "figure6", "sensitivity")
@@ -247,7 +247,7 @@ def test_real_data_that_are_absent_are_asked_for_in_a_sentence(monkeypatch: pyte
 def test_ours_stand_beside_the_published_value_of_the_same_method() -> None:
     import numpy as np
 
-    from skillviz.studies.tables import check
+    from skillviz.analysis.tables import check
 
     ours = check(fake_scores(("film-sentiment", "news-topic"), np.random.default_rng(0)), "scores")
     frame = beside(EXPERIMENTS["table2"].published, {"scores": ours})
@@ -261,7 +261,7 @@ def test_ours_stand_beside_the_published_value_of_the_same_method() -> None:
 def test_lora_stands_beside_the_published_value_of_its_rank() -> None:
     import numpy as np
 
-    from skillviz.studies.tables import check
+    from skillviz.analysis.tables import check
 
     ours = check(fake_scores(("film-sentiment",), np.random.default_rng(0)), "scores").query("task == id_task")
     lora = ours.query("method == 'ft'").assign(method="lora")

@@ -29,7 +29,8 @@ NAN = float("nan")
 def row(task: str = "cr", value: float = 0.05, half: float = 0.02, **changed: object) -> dict[str, object]:
     """A row of `differences`: graft - ft in accuracy."""
     told = {
-        "id_task": task, "task": task, "setting": "all", "recipe": "sgd", "localizer": "stagewise", "size": 100.0,
+        "id_task": task, "task": task, "setting": "all", "readout": "", "recipe": "sgd", "variant": "",
+        "localizer": "stagewise", "search_variant": "", "size": 100.0,
         "share": 0.001, "a": "graft", "b": "ft", "metric": "accuracy", "value": value, "low": value - half,
         "high": value + half, "over": "seeds", "n": 100, "seeds": 3,
     }  # fmt: skip
@@ -108,8 +109,8 @@ def test_the_default_search_stands_for_the_papers_where_there_are_several() -> N
 
 def tuned(task: str = "cr", mean: float = 0.8, **changed: object) -> dict[str, object]:
     """A row of `scores`: the fine-tuned model in accuracy."""
-    told = {"id_task": task, "task": task, "setting": "all", "split": "test", "method": "ft", "metric": "accuracy"}
-    return {**told, "mean": mean, **changed}
+    told = {"id_task": task, "task": task, "setting": "all", "readout": "", "split": "test"}
+    return {**told, "method": "ft", "metric": "accuracy", "mean": mean, **changed}
 
 
 def kept(*scores: dict[str, object], **changed: object) -> dict[str, float]:
@@ -126,7 +127,7 @@ def test_of_a_score_of_zero_no_share_is_kept(mean: float) -> None:
 
 
 def test_what_is_kept_is_measured_against_the_same_training_data_and_readout() -> None:
-    scores = (tuned("cr", 0.4, setting="all, head"), tuned("cr", 0.5), tuned("mr", 0.5))
+    scores = (tuned("cr", 0.4, readout="head"), tuned("cr", 0.5), tuned("mr", 0.5))
     assert kept(*scores)["cr"] == pytest.approx(0.8)
 
 
@@ -137,7 +138,7 @@ def test_an_empty_region_has_the_smallest_size() -> None:
 
 
 def test_a_part_that_the_model_does_not_have_is_not_judged() -> None:
-    made = {"task": "cr", "localizer": "stagewise", "layer": 0, "is_bias": False, "share": 0.0, "density_ratio": 0.0}
+    made = {"task": "cr", "localizer": "stagewise", "variant": "", "layer": 0, "is_bias": False, "share": 0.0}
     rows = [{**made, "seed": seed, "kind": "query", "selected": 10, "total": 1000} for seed in range(3)]
     assert all(not one.comparisons for one in verdicts("figure10", {"makeup": pd.DataFrame(rows)}, None))
     empty = [{**one, "kind": "value", "selected": 0} for one in rows]
@@ -180,19 +181,21 @@ def test_a_planted_result_turns_the_verdict() -> None:
 
 def test_confidence_near_one_is_counted_from_the_histogram() -> None:
     edges = [(0.5, 0.95), (0.95, 1.0)]
-    told = {"tuned": ("finetuned", (100, 500)), "graft": ("grafted 1%", (400, 200))}
+    told = {"tuned": ("finetuned", NAN, (100, 500)), "graft": ("grafted", 0.01, (400, 200))}
     rows = [
-        {"task": "qnli", "state": s, "low_edge": lo, "high_edge": hi, "count": c, "correct": c, "n": 600}
-        for s, counts in told.values()
+        {"task": "qnli", "state": s, "size": 1000 * share, "share": share, "low_edge": lo, "high_edge": hi, "count": c,
+         "correct": c, "n": 600}
+        for s, share, counts in told.values()
         for (lo, hi), c in zip(edges, counts, strict=True)
-    ]
+    ]  # fmt: skip
     (found,) = verdicts("figure6", {"histogram": pd.DataFrame(rows)}, None)
     assert found.comparisons[0].value == pytest.approx(500 / 600 - 200 / 600) and found.outcome == AGREES
 
 
 def test_the_middle_and_kinds_are_measured_against_the_fair_share() -> None:
     rows = [
-        {"task": "cr", "localizer": "stagewise", "seed": seed, "layer": layer, "kind": "value", "is_bias": False,
+        {"task": "cr", "localizer": "stagewise", "variant": "", "seed": seed, "layer": layer, "kind": "value",
+         "is_bias": False,
          "selected": (90 if layer in (1, 2) else 10) + seed, "total": 1000, "share": 0.0, "density_ratio": 0.0}
         for seed in range(3)
         for layer in range(4)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.studies import differences, means, observations, resampled
+from skillviz.analysis.differences import paired
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.scores import scores
+from skillviz.analysis.seeds import resampled_tests
+from skillviz.analysis.tables import notes
 from skillviz.studies.comparing import curves_meet, less
+from skillviz.studies.observations import of_results
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, sizes_row
 from skillviz.studies.paper.verdicts import Claim
-from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,12 +43,12 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores of every size, and what the searched region is better by at equal size."""
-    found = observations.of_results(results)
-    drawn = resampled.of_test(found)
+    observations = of_results(results)
+    drawn = resampled_tests(observations)
     return {
-        "scores": means.scores(found, drawn),
-        "differences": differences.paired(found, PAIRS, drawn),
-        "note": notes(*observations.told(found)),
+        "scores": scores(observations, drawn),
+        "differences": paired(observations, PAIRS, drawn),
+        "note": notes(*sentences(observations)),
     }
 
 

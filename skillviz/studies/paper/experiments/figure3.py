@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skillviz.studies import differences, means, observations, resampled
+from skillviz.analysis.differences import paired
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.scores import scores
+from skillviz.analysis.seeds import resampled_tests
+from skillviz.analysis.tables import notes
 from skillviz.studies.comparing import keeps
+from skillviz.studies.observations import of_results
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import READOUT, READOUTS, SettingRow
 from skillviz.studies.paper.verdicts import Claim
-from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,15 +38,16 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores and differences by readout: `setting` names the readout beside the training data."""
-    found = [one.named_by_readout() for one in observations.of_results(results) if one.task == one.id_task]
-    drawn = resampled.of_test(found)
+    """scores and differences by readout, which is told whether or not the study has two."""
+    own_tasks = [one for one in of_results(results) if one.task == one.id_task]
+    observations = [replace(one, shown_readout=one.readout) for one in own_tasks]
+    drawn = resampled_tests(observations)
     return {
-        "scores": means.scores(found, drawn),
-        "differences": differences.paired(found, PAIRS, drawn),
+        "scores": scores(observations, drawn),
+        "differences": paired(observations, PAIRS, drawn),
         "note": notes(
             "The head readout's pre-trained state has the fine-tuned head: its accuracy is not that of chance.",
-            *observations.told(found),
+            *sentences(observations),
         ),
     }
 

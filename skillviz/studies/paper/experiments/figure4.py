@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillviz.analysis.differences import paired
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.scores import scores
+from skillviz.analysis.seeds import resampled_tests
+from skillviz.analysis.tables import notes
 from skillviz.core.formats import listed
-from skillviz.studies import differences, means, observations, resampled
 from skillviz.studies.comparing import less
+from skillviz.studies.observations import of_results
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.paper.verdicts import Claim
-from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,15 +45,15 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores and differences; the biases' search counts as graft_biases of the localizer learned-ranked."""
-    found = [one for one in observations.of_results(results) if one.task == one.id_task]
-    drawn = resampled.of_test(found)
+    observations = [one for one in of_results(results) if one.task == one.id_task]
+    drawn = resampled_tests(observations)
     return {
-        "scores": means.scores(found, drawn),
-        "differences": differences.paired(found, PAIRS, drawn),
+        "scores": scores(observations, drawn),
+        "differences": paired(observations, PAIRS, drawn),
         "note": notes(
             "Lottery: embeddings and head are kept, all other entries outside the region are zero, and nothing is "
             "trained again; the shares are of graftable entries.",
-            *observations.told(found),
+            *sentences(observations),
         ),
     }
 

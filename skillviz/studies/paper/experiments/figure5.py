@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.studies import differences, means, observations, resampled
+from skillviz.analysis.differences import paired
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.scores import scores
+from skillviz.analysis.seeds import resampled_tests
+from skillviz.analysis.tables import notes
 from skillviz.studies.comparing import recovers_less
+from skillviz.studies.observations import of_results
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.paper.verdicts import Claim
-from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,14 +37,14 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores and differences by recipe."""
-    found = [one for one in observations.of_results(results) if one.task == one.id_task]
-    drawn = resampled.of_test(found)
+    observations = [one for one in of_results(results) if one.task == one.id_task]
+    drawn = resampled_tests(observations)
     return {
-        "scores": means.scores(found, drawn),
-        "differences": differences.paired(found, PAIRS, drawn),
+        "scores": scores(observations, drawn),
+        "differences": paired(observations, PAIRS, drawn),
         "note": notes(
             "A share of the gain is of the gain of the recipe's own model, as each reaches another accuracy.",
-            *observations.told(found),
+            *sentences(observations),
         ),
     }
 

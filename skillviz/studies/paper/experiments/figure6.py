@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.studies import means, observations, shapes
+from skillviz.analysis.histogram import histogram
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.scores import scores
+from skillviz.analysis.tables import notes
 from skillviz.studies.comparing_regions import piles_up
+from skillviz.studies.observations import of_results
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, sizes_row
 from skillviz.studies.paper.verdicts import Claim
-from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,11 +29,11 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """histogram and scores; counts of several mask seeds are averaged."""
-    found = observations.of_results(results)
+    observations = of_results(results)
     return {
-        "histogram": shapes.histogram(found),
-        "scores": means.scores(found),
-        "note": notes(*observations.told(found)),
+        "histogram": histogram(observations),
+        "scores": scores(observations),
+        "note": notes(*sentences(observations)),
     }
 
 

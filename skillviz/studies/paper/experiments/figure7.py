@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.differences import paired
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.scores import scores
+from skillviz.analysis.seeds import over_seeds
+from skillviz.analysis.tables import notes
 from skillviz.runs.run import Run
-from skillviz.studies import differences, means, observations
 from skillviz.studies.comparing import alike, far, less, near
+from skillviz.studies.observations import of_results
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, shifts_row, sizes_row
 from skillviz.studies.paper.verdicts import Claim
-from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     from skillviz.studies.paper.scales import Entry, Scale
@@ -40,12 +44,12 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores and differences on every task by size, and the ways between the models."""
-    found = observations.of_results(results)
+    observations = of_results(results)
     return {
-        "scores": means.scores(found),
-        "differences": differences.paired(found, PAIRS),
+        "scores": scores(observations),
+        "differences": paired(observations, PAIRS),
         "paths": pd.DataFrame(path_rows(results.runs())),
-        "note": notes(*observations.told(found)),
+        "note": notes(*sentences(observations)),
     }
 
 
@@ -55,7 +59,7 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     Over three seeds or more a t-interval; for fewer the first run's own, over examples. WiSE-FT has no region, so
     every run tells the same of it.
     """
-    kept: dict[tuple[Any, ...], list[dict[Any, Any]]] = {}
+    groups: dict[tuple[Any, ...], list[dict[Any, Any]]] = {}
     for run in runs:
         grid = run.interpolation()
         grid = grid[(grid["size"].isna()) | (grid["size"] == run.record.size)]
@@ -63,17 +67,17 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
         grid = grid[grid["metric"].isin({own, *METRICS})]
         for row in grid.to_dict("records"):
             key = (row["path"], round(float(row["alpha"]), 6), run.record.task_name, row["dataset"], row["metric"])
-            kept.setdefault(key, []).append(row)
+            groups.setdefault(key, []).append(row)
     rows = []
-    for (path, alpha, id_task, task, metric), found in kept.items():
-        values = np.array([row["value"] for row in found], np.float64)
+    for (path, alpha, id_task, task, metric), points in groups.items():
+        values = np.array([row["value"] for row in points], np.float64)
         if len(values) > 2 and np.isfinite(values).all() and np.ptp(values) > 0:
-            ends = means.over_seeds(values, metric)
+            ends = over_seeds(values, metric)
             low, high = ends.low, ends.high
         else:
-            low, high = found[0]["low"], found[0]["high"]
-        told = {"path": path, "alpha": alpha, "id_task": id_task, "task": task, "metric": metric}
-        rows.append({**told, "value": float(values.mean()), "low": low, "high": high})
+            low, high = points[0]["low"], points[0]["high"]
+        point = {"path": path, "alpha": alpha, "id_task": id_task, "task": task, "metric": metric}
+        rows.append({**point, "value": float(values.mean()), "low": low, "high": high})
     return rows
 
 

@@ -9,29 +9,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.observations import search_fields
+from skillviz.analysis.overlaps import isolation, overlap
+from skillviz.analysis.scores import score_rows
+from skillviz.analysis.stability import stability_of_runs
+from skillviz.analysis.tables import notes
+from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.region import Region
 from skillviz.errors import BadModel
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.studies import overlaps, purified, several
+from skillviz.studies import purified, several
 from skillviz.studies.comparing_regions import gains, helps_itself, related_share_more
-from skillviz.studies.family import family
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row, trained, tuning_row
-from skillviz.studies.paper.stability import EXAMPLES, RESAMPLES, stability_rows
 from skillviz.studies.paper.verdicts import Claim
 from skillviz.studies.plan import Plan
 from skillviz.studies.purified import Joint
-from skillviz.studies.score_rows import score_rows
 from skillviz.studies.several import Chosen, Scored
 from skillviz.studies.step import name_of
-from skillviz.studies.tables import notes
-from skillviz.studies.variants import asked_of_search
 from skillviz.tasks import registry
+from skillviz.tasks.family import family
 from skillviz.tasks.leaks import Unseen, unseen
 
 if TYPE_CHECKING:
+    from skillviz.runs.session import Session
     from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
@@ -39,6 +42,8 @@ RECIPE = "multi-task"
 LOCALIZER = "stagewise"
 CONTROLS = ("random", "movement")
 JOINT = " + "
+RESAMPLES, EXAMPLES = 8, 192
+"""Bootstrap samples of a run's training examples, and their size, on which regions are looked for again."""
 Runs = Mapping[str, Mapping[int, Run]]
 """The runs that give the regions: by task, then mask seed."""
 
@@ -62,15 +67,14 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
         return {"note": notes("No region of a model of several tasks is finished, so there is nothing to tell.")}
     regions = {task: {seed: run.region() for seed, run in own.items()} for task, own in runs.items()}
     shared = {
-        "overlap": pd.DataFrame(overlaps.overlap_rows(regions)),
-        "isolation": pd.DataFrame(overlaps.isolation_rows(regions)),
+        "overlap": overlap(regions),
+        "isolation": isolation(regions),
     }
     try:
         return {**shared, **_from_models(results, runs, regions)}
     except BadModel as error:  # a store that was packed has runs, and no weights
         said = f"Gains need the weights of the multi-task model: {error.args[0]}"
-        rows = stability_rows(None, _every(runs), results.entry)
-        return {**shared, "stability": pd.DataFrame(rows), "note": notes(said)}
+        return {**shared, "stability": stability_of_runs(_every(runs), results.entry), "note": notes(said)}
 
 
 def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int, Region]]) -> dict[str, pd.DataFrame]:
@@ -78,16 +82,25 @@ def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int
     left = leaks_of(runs)
     chosen, said = _chosen(results, runs, regions)
     rest = [sentence for sentence in (left_out(results, runs),) if sentence]
-    found = {}
-    for task, own in runs.items():
-        spec = next(iter(own.values())).spec
-        found[task] = several.scored(results.session, spec, chosen, left[task].seen, results.store.root)
+    scored = {}
+    for task, by_seed in runs.items():
+        spec = next(iter(by_seed.values())).spec
+        scored[task] = several.scored(results.session, spec, chosen, left[task].seen, results.store.root)
     return {
-        "gain": pd.DataFrame(gain_rows(found, chosen)),
-        "scores": pd.DataFrame(_scores(found, chosen, runs)),
-        "stability": pd.DataFrame(stability_rows(results.session, _every(runs), results.entry)),
-        "note": notes(*(one.sentence for one in left.values() if one.sentence), *_told(found, runs), *said, *rest),
+        "gain": pd.DataFrame(gain_rows(scored, chosen)),
+        "scores": pd.DataFrame(_scores(scored, chosen, runs)),
+        "stability": stability_of_runs(_every(runs), results.entry, lambda run: bootstrapped(results.session, run)),
+        "note": notes(*(one.sentence for one in left.values() if one.sentence), *_told(scored, runs), *said, *rest),
     }
+
+
+def bootstrapped(session: Session, run: Run) -> list[Region]:
+    """The linearized regions of bootstrap samples of the run's training examples, of the run's size."""
+    from skillviz.core.stability import bootstrap_regions  # imports torch
+
+    pair, encoded = session.pair(run.spec), session.encoded(run.spec)
+    problem, options = pair.problem(encoded["train"]), LinearizedOptions(examples=EXAMPLES)
+    return list(bootstrap_regions(problem, run.record.size or 1, resamples=RESAMPLES, options=options).regions)
 
 
 def _every(runs: Runs) -> list[Run]:
@@ -118,7 +131,7 @@ def _searched(results: Results) -> list[Run]:
 def _setting(results: Results, run: Run) -> tuple[Any, ...]:
     """What the regions that are compared have in common."""
     spec = run.spec
-    searched = spec.localizer, spec.sizes, asked_of_search(spec)
+    searched = spec.localizer, spec.sizes, search_fields(spec)
     return results.entry(run).get("member"), spec.base, spec.data_seed, *searched
 
 
@@ -134,7 +147,7 @@ def gain_rows(found: Mapping[str, Scored], chosen: Sequence[Chosen]) -> list[dic
     """One row a region and task: relative gain (Eq. 5), mean over mask seeds."""
     return [
         {
-            "region": one.label, "of": "+".join(one.of), "task": task, "purified": one.purified,
+            "region": one.label, "region_tasks": one.of, "task": task, "purified": one.purified,
             **several.mean_relative_gain(own, own.grafts[one.label, one.purified])._asdict(),
             "n": len(own.labels), "seeds": len(one.regions),
         }
@@ -175,7 +188,7 @@ def is_purified(group: Sequence[str], tasks: Sequence[str]) -> bool:
 def _scores(found: Mapping[str, Scored], chosen: Sequence[Chosen], runs: Runs) -> list[dict[str, Any]]:
     """The levels behind the gains: base, multi-task member and every region, on the unseen test examples."""
     rows = []
-    everyone = "+".join(runs)
+    everyone = JOINT.join(runs)
     for task, own in found.items():
         first = next(iter(runs[task].values()))
         common = {"base": first.spec.base, "recipe": RECIPE, "setting": "all", "task": task, "split": "test"}
@@ -186,8 +199,9 @@ def _scores(found: Mapping[str, Scored], chosen: Sequence[Chosen], runs: Runs) -
         for one in chosen:
             size = float(np.mean([region.size for region in one.regions]))
             told = {
-                "id_task": "+".join(one.of), "method": "graft", "size": size, "share": size / one.regions[0].d,
-                "touched": size, "localizer": first.spec.localizer + (", purified" if one.purified else ""),
+                "id_task": one.label, "method": "graft", "size": size, "share": size / one.regions[0].d,
+                "touched": size, "localizer": first.spec.localizer,
+                "search_variant": "purified" if one.purified else "",
             }  # fmt: skip
             rows += score_rows(own.grafts[one.label, one.purified], own.labels, own.task, {**common, **told})
     return rows

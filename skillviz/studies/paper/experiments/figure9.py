@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.studies import shapes
+from skillviz.analysis.makeup import makeup
+from skillviz.analysis.tables import notes
 from skillviz.studies.comparing_regions import denser, in_the_middle
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.verdicts import Claim
-from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     runs = [run for run in results.runs() if run.spec.localizer == LOCALIZER]
     seeds = {(run.spec.task, run.spec.seed) for run in runs}
     told = f"{len(runs)} regions of {len({task for task, _ in seeds})} tasks, each run's main size."
-    return {"makeup": shapes.makeup(runs), "note": notes(told)}
+    return {"makeup": makeup(runs), "note": notes(told)}
 
 
 FIGURE9 = Experiment(

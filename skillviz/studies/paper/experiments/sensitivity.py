@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.sensitivity import sensitivity
+from skillviz.analysis.tables import notes
 from skillviz.core.formats import counted
-from skillviz.studies import observations, shapes
+from skillviz.studies.observations import of_results
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SEARCH, SettingRow, sizes_row
-from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,10 +50,10 @@ def _of_task(scale: Scale, task: str) -> list[dict[str, Any]]:
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """sensitivity: one row a run and metric, on validation and test alike chosen by nobody."""
     return {
-        "sensitivity": shapes.sensitivity(results.runs()),
+        "sensitivity": sensitivity(results.runs()),
         "note": notes(
             "Test numbers of every setting that was tried; none was chosen by them.",
-            *observations.told(observations.of_results(results)),
+            *sentences(of_results(results)),
         ),
     }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.studies import observations
 from skillviz.studies.comparing import less
+from skillviz.studies.observations import of_results
 from skillviz.studies.paper import small_updates
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, few_row, tasks_row
@@ -25,7 +25,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores and differences of the methods on their own tasks."""
-    return small_updates.tables([one for one in observations.of_results(results) if one.task == one.id_task])
+    return small_updates.tables([one for one in of_results(results) if one.task == one.id_task])
 
 
 def differs(scale: Scale) -> list[SettingRow]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillviz.analysis.differences import paired
+from skillviz.analysis.makeup import makeup
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.recovered import recovered, without_gain
+from skillviz.analysis.scores import scores
+from skillviz.analysis.seeds import resampled_tests
+from skillviz.analysis.stability import stability_of_runs
+from skillviz.analysis.tables import notes
 from skillviz.core.formats import listed
-from skillviz.studies import differences, means, observations, resampled, shapes
 from skillviz.studies.comparing import keeps, less
-from skillviz.studies.paper import stability
+from skillviz.studies.observations import finetuned_labels, of_results
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, task_name
 from skillviz.studies.paper.verdicts import Claim
-from skillviz.studies.recovered import recovered, without_gain
-from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,15 +52,15 @@ def _published(scale: Scale) -> tuple[str, ...]:
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores, recovered, differences, makeup and stability of every task."""
     runs = results.runs()
-    found = observations.of_results(results)
-    drawn = resampled.of_test(found)
+    observations = of_results(results)
+    drawn = resampled_tests(observations)
     return {
-        "scores": means.scores(found, drawn),
-        "recovered": recovered(found, resampled=drawn),
-        "differences": differences.paired(found, PAIRS, drawn),
-        "makeup": shapes.makeup(runs),
-        "stability": stability.of_results(results),
-        "note": notes(*observations.told(found), *without_gain(found, drawn)),
+        "scores": scores(observations, drawn),
+        "recovered": recovered(observations, resampled=drawn),
+        "differences": paired(observations, PAIRS, drawn),
+        "makeup": makeup(runs),
+        "stability": stability_of_runs(runs, finetuned_labels(results)),
+        "note": notes(*sentences(observations), *without_gain(observations, drawn)),
     }
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.studies import observations
 from skillviz.studies.comparing import alike, far, less, near
+from skillviz.studies.observations import of_results
 from skillviz.studies.paper import small_updates
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, few_row, shifts_row
@@ -26,7 +26,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores and differences of the methods, on their own task and on other data."""
-    return small_updates.tables(observations.of_results(results))
+    return small_updates.tables(of_results(results))
 
 
 def differs(scale: Scale) -> list[SettingRow]:

@@ -10,28 +10,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.answers import Answers
+from skillviz.analysis.scores import score_rows
+from skillviz.analysis.stages import (
+    GRAFTING,
+    INDEPENDENT,
+    NAIVE,
+    Stages,
+    difference,
+    refuse_changed,
+    stages,
+    unseen_answers,
+)
+from skillviz.analysis.tables import OVER, check, notes
 from skillviz.core.metrics import with_own
 from skillviz.models.finetune.recipes import MODES
+from skillviz.runs.record import TaskNote
 from skillviz.runs.run import Run
 from skillviz.runs.score import Score
 from skillviz.studies.comparing import before_the_last, less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, search_row, sizes_row, tasks_row, trained, tuning_row
 from skillviz.studies.paper.verdicts import Claim
-from skillviz.studies.score_rows import score_rows
-from skillviz.studies.stages import (
-    GRAFTING,
-    INDEPENDENT,
-    NAIVE,
-    Answers,
-    answers,
-    difference,
-    refuse_changed,
-    stage_rows,
-)
-from skillviz.studies.tables import OVER, notes
 from skillviz.tasks import registry
 from skillviz.tasks.leaks import Unseen, unseen
+from skillviz.tasks.project import expanded
 
 if TYPE_CHECKING:
     from skillviz.studies.paper.scales import Entry, Scale
@@ -58,59 +61,65 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """stages, scores, differences and note; raises BadData where grafting changed an earlier task's logits."""
-    found = {mode: list(results.scores(recipe=RECIPE, mode=mode)) for mode in (NAIVE, GRAFTING)}
+    scores = {mode: list(results.scores(recipe=RECIPE, mode=mode)) for mode in (NAIVE, GRAFTING)}
     alone = {run.record.task_name: run for run in results.runs(role="region")}
-    told = followed(found, alone)
+    sequence = sequence_of(scores, alone)
     return {
-        "stages": told.table(),
-        "scores": pd.DataFrame(_scores(told, alone)),
-        "differences": pd.DataFrame(_differences(told)),
-        "note": notes(*told.said(), "One fine-tuning seed: intervals are over test examples."),
+        "stages": sequence.table(),
+        "scores": pd.DataFrame(_scores(sequence, alone)),
+        "differences": check(pd.DataFrame(_differences(sequence)), "differences"),
+        "note": notes(*sequence.sentences(), "One fine-tuning seed: intervals are over test examples."),
     }
 
 
 @dataclass(frozen=True)
-class Followed:
-    """A sequence in each mode: answers by stage and task, without test examples that another task trained on."""
+class TaskSequence:
+    """A sequence of tasks in each mode: answers by stage and task, without examples that another task trained on."""
 
-    stages: Mapping[str, Mapping[tuple[int, str], Answers]]
-    left: Mapping[str, Unseen]
+    by_mode: Mapping[str, Stages]
+    tasks: Mapping[str, TaskNote]
+    leaks: Mapping[str, Unseen]
     order: Sequence[str]
 
     def table(self) -> pd.DataFrame:
         """The table `stages`."""
-        rows = [row for mode, own in self.stages.items() for row in stage_rows(mode, own, self.order)]
-        return pd.DataFrame(rows)
+        return stages(self.by_mode, self.order, self.tasks)
 
-    def said(self) -> list[str]:
+    def last(self, mode: str, task: str) -> Answers | None:
+        """The answers to a task after the last stage of a mode; None where it was not answered."""
+        by_stage = {stage: answers for (stage, name), answers in self.by_mode[mode].items() if name == task}
+        return by_stage[max(by_stage)] if by_stage else None
+
+    def sentences(self) -> list[str]:
         """What must be said of it."""
-        found = [one.sentence for one in self.left.values() if one.sentence]
-        if self.stages[GRAFTING]:
-            found.append(
-                "In grafting every earlier task's test logits are bit for bit the same after every later stage; "
-                "checked."
-            )
-        return found
+        leaks = [one.sentence for one in self.leaks.values() if one.sentence]
+        if not self.by_mode[GRAFTING]:
+            return leaks
+        return [
+            *leaks,
+            "In grafting every earlier task's test logits are bit for bit the same after every later stage; checked.",
+        ]
 
 
-def followed(found: Mapping[str, Sequence[Score]], alone: Mapping[str, Run]) -> Followed:
+def sequence_of(scores: Mapping[str, Sequence[Score]], alone: Mapping[str, Run]) -> TaskSequence:
     """The sequence of these scores by mode; `alone` are the runs on a model of each task alone, by the task's name.
 
     Raises BadData where grafting changed an earlier task's logits.
     """
-    order = order_of([score for scores in found.values() for score in scores])
-    left = _left([s.spec.task for scores in found.values() for s in scores])
-    stages: dict[str, dict[tuple[int, str], Answers]] = {
-        mode: {place_of(s): answers(s.predictions(), s.record.task, left[place_of(s)[1]].seen) for s in scores}
-        for mode, scores in found.items()
+    every = [score for of_mode in scores.values() for score in of_mode]
+    order, leaks = order_of(every), _leaks([score.spec.task for score in every])
+    tasks = {place_of(score)[1]: score.record.task for score in every}
+    by_mode: dict[str, Stages] = {
+        mode: {place_of(s): unseen_answers(s.predictions(), s.record.task, leaks[place_of(s)[1]].seen) for s in of_mode}
+        for mode, of_mode in scores.items()
     }
-    stages[INDEPENDENT] = {
-        (number, task): answers(alone[task].predictions(), _note_of(alone[task]), left[task].seen)
+    by_mode[INDEPENDENT] = {
+        (number, task): unseen_answers(alone[task].predictions(), tasks[task], leaks[task].seen)
         for number, task in enumerate(order, start=1)
         if task in alone
     }
-    refuse_changed(stages[GRAFTING], order)
-    return Followed(stages, left, order)
+    refuse_changed(by_mode[GRAFTING], order)
+    return TaskSequence(by_mode, tasks, leaks, order)
 
 
 def place_of(score: Score) -> tuple[int, str]:
@@ -127,64 +136,54 @@ def order_of(scores: Sequence[Score]) -> list[str]:
     return sorted(first, key=lambda task: first[task])
 
 
-def _left(files: Sequence[str]) -> dict[str, Unseen]:
-    from skillviz.tasks.project import expanded
-
+def _leaks(files: Sequence[str]) -> dict[str, Unseen]:
     return unseen([registry.task(expanded(file, "task")) for file in dict.fromkeys(files)])
 
 
-def _note_of(run: Run) -> Any:
-    return run.record.task
-
-
-def _scores(told: Followed, alone: Mapping[str, Run]) -> list[dict[str, Any]]:
+def _scores(sequence: TaskSequence, alone: Mapping[str, Run]) -> list[dict[str, Any]]:
     """Every task after the last stage by mode, and the graft of its own region alone."""
     rows = []
-    for task in told.order:
-        run = alone.get(task)
-        sides = {METHODS[mode]: _last(own, task) for mode, own in told.stages.items()}
+    for task in sequence.order:
+        run, note = alone.get(task), sequence.tasks[task]
+        by_method = {METHODS[mode]: sequence.last(mode, task) for mode in sequence.by_mode}
         if run is not None:
-            seen, note = told.left[task].seen, _note_of(run)
-            sides["pretrained"] = answers(run.predictions(), note, seen, "pretrained")
-            sides["graft"] = answers(run.predictions(), note, seen, "grafted")
-        for method, own in sides.items():
-            if own is None:
+            seen = sequence.leaks[task].seen
+            by_method["pretrained"] = unseen_answers(run.predictions(), note, seen, "pretrained")
+            by_method["graft"] = unseen_answers(run.predictions(), note, seen, "grafted")
+        for method, answers in by_method.items():
+            if answers is None:
                 continue
             size = float(run.record.size or 0) if run and method == "graft" else np.nan
             share = float(run.record.share or 0) if run and method == "graft" else np.nan
-            common = {
+            columns = {
                 "base": run.spec.base if run else "", "recipe": RECIPE if "continual" in method else "sgd",
                 "setting": "all", "id_task": task, "task": task, "split": "test", "method": method,
                 "localizer": run.spec.localizer if run and method == "graft" else "", "size": size, "share": share,
                 "touched": size,
             }  # fmt: skip
-            rows += score_rows([own.logits], own.labels, own.task, common)
+            rows += score_rows([answers.logits], answers.labels, note, columns)
     return rows
 
 
-def _differences(told: Followed) -> list[dict[str, Any]]:
+def _differences(sequence: TaskSequence) -> list[dict[str, Any]]:
     """After the last stage, on the same examples: each mode less the independent models, and grafting less naive."""
     rows = []
-    for task in told.order:
-        ends = {mode: _last(own, task) for mode, own in told.stages.items()}
+    for name, task in ((name, sequence.tasks[name]) for name in sequence.order):
         for a, b in ((NAIVE, INDEPENDENT), (GRAFTING, INDEPENDENT), (GRAFTING, NAIVE)):
-            one, two = ends[a], ends[b]
+            one, two = sequence.last(a, name), sequence.last(b, name)
             if one is None or two is None:
                 continue
-            for metric in with_own(one.task.metric, ("accuracy", "ece")):
+            for metric in with_own(task.metric, ("accuracy", "ece")):
                 rows.append(
                     {
-                        "id_task": task, "task": task, "setting": "all", "recipe": RECIPE, "localizer": "",
-                        "size": np.nan, "share": np.nan, "a": METHODS[a], "b": METHODS[b], "metric": metric,
-                        **difference(one, two, metric)._asdict(), "over": OVER[0], "n": len(one.labels), "seeds": 1,
+                        "id_task": name, "task": name, "setting": "all", "readout": "", "recipe": RECIPE, "variant": "",
+                        "recipe_b": "", "variant_b": "", "localizer": "", "search_variant": "", "size": np.nan,
+                        "share": np.nan, "a": METHODS[a], "b": METHODS[b], "metric": metric,
+                        **difference(one, two, metric, task)._asdict(), "over": OVER[0], "n": len(one.labels),
+                        "seeds": 1,
                     }
                 )  # fmt: skip
     return rows
-
-
-def _last(own: Mapping[tuple[int, str], Answers], task: str) -> Answers | None:
-    found = {stage: one for (stage, name), one in own.items() if name == task}
-    return found[max(found)] if found else None
 
 
 def differs(scale: Scale) -> list[SettingRow]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from skillviz.analysis.differences import paired
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.overlaps import overlap_of_localizers
+from skillviz.analysis.scores import scores
+from skillviz.analysis.seeds import resampled_tests
+from skillviz.analysis.tables import notes
 from skillviz.core.localizers.table import FisherOptions
-from skillviz.studies import differences, means, observations, resampled, shapes
 from skillviz.studies.comparing import less
 from skillviz.studies.comparing_regions import shares_little
+from skillviz.studies.observations import of_results
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row
 from skillviz.studies.paper.verdicts import Claim
-from skillviz.studies.tables import notes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,15 +46,15 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """scores, differences, and the IoU of the searched region with each rival by task and size."""
-    found, runs = observations.of_results(results), results.runs()
+    observations, runs = of_results(results), results.runs()
     compared = of_first_models(runs)
     left = [FIRST] if len(compared) < len(runs) else []
-    drawn = resampled.of_test(found)
+    drawn = resampled_tests(observations)
     return {
-        "scores": means.scores(found, drawn),
-        "overlap": shapes.overlap_of_localizers(compared),
-        "differences": differences.paired(found, PAIRS, drawn),
-        "note": notes(*observations.told(found), *left),
+        "scores": scores(observations, drawn),
+        "overlap": overlap_of_localizers(compared),
+        "differences": paired(observations, PAIRS, drawn),
+        "note": notes(*sentences(observations), *left),
     }
 
 

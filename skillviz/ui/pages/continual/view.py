@@ -39,7 +39,7 @@ class Found:
 
 def read(study: StudyFolder) -> Found:
     """The study's tables; explains and stops where no stage is finished."""
-    from skillviz.studies.tables import empty
+    from skillviz.analysis.tables import empty
 
     with page.explained():
         found = {n: cache.study_table(study, n) if n in study.tables() else empty(n) for n in TABLES}

@@ -9,6 +9,7 @@ from pathlib import PurePath
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.tables import label
 from skillviz.core.metrics import metric_row
 from skillviz.studies.subject import place
 
@@ -21,17 +22,27 @@ SHOWN = (
 )  # fmt: skip
 MAIN = ("pretrained", "graft", "graft_retrain", "bitfit", "lora", "ft", "ft_scaled")
 SCALED = "ft_scaled"  # a temperature changes no prediction
-KEYS = ("base", "recipe", "setting", "id_task", "task", "split", "method", "localizer", "share", "metric")
+KEYS = (
+    "base", "recipe", "variant", "setting", "readout", "id_task", "task", "split", "method", "localizer",
+    "search_variant", "share", "metric",
+)  # fmt: skip
+DIFFERENCE_KEYS = (
+    "setting", "readout", "id_task", "task", "recipe", "variant", "recipe_b", "variant_b", "localizer",
+    "search_variant", "share", "a", "b", "metric",
+)  # fmt: skip
 SAME_SIZE = 0.02  # relative: regions whose size is an outcome differ a little between seeds
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is looked at: the task that the models were tuned on, its training data, the grafts' localizer."""
+    """What is looked at: the task that the models were tuned on, its training data and readout, the grafts' localizer
+    and what tells its search from others."""
 
     task: str
     setting: str
     localizer: str
+    readout: str = ""
+    search_variant: str = ""
 
 
 def joined(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
@@ -66,49 +77,53 @@ def of_base(scores: pd.DataFrame, base: str) -> pd.DataFrame:
 def points(scores: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
     """One row a method, size and metric on a test set.
 
-    Columns: method, touched (0..1), share, metric, value, low, high, seeds, n. The interval is over examples and seeds
-    where there is one, else over seeds. `touched` of the pre-trained model is 0, and NaN where it was not measured. A
-    graft of a model tuned by another recipe is `graft@<recipe>`.
+    Columns: method, recipe, label, touched (0..1), share, metric, value, low, high, seeds, n. The interval is over
+    examples and seeds where there is one, else over seeds. `touched` of the pre-trained model is 0, and NaN where it
+    was not measured. A graft of a model tuned by another recipe has that `recipe`, and what tells the model from
+    others as its `label`.
     """
     rows = scores[(scores["id_task"] == asked.task) & (scores["task"] == task) & (scores["split"] == "test")]
-    rows = rows[(rows["setting"] == asked.setting) & rows["method"].isin(SHOWN)]
-    rows = rows[(rows["method"] != GRAFT) | (rows["localizer"] == asked.localizer)]
-    return _as_points(rows, _graftable(scores))
+    rows = rows[(rows["setting"] == asked.setting) & (rows["readout"] == asked.readout) & rows["method"].isin(SHOWN)]
+    rows = rows[(rows["method"] != GRAFT) | _is_search(rows, asked)]
+    rows = rows[(rows["method"] != SCALED) | (rows["variant"] == "")]
+    named = rows["method"].isin(OF_REGIONS) & (~rows["recipe"].isin(PLAIN) | (rows["variant"] != ""))
+    return _as_points(rows, named, rows["variant"].where(named, ""), _graftable(scores))
 
 
 def every_point(scores: pd.DataFrame, id_task: str, task: str) -> pd.DataFrame:
-    """The same of every method and localizer of a study, whatever was asked; a localizer beside the first is named."""
+    """The same of every method and localizer of a study, whatever was asked; `label` names a localizer beside the
+    first, and other training data, bases and models than the first."""
     rows = scores[(scores["id_task"] == id_task) & (scores["task"] == task) & (scores["split"] == "test")]
-    rows, ways = _by_way(rows[rows["method"] != "complement"])
-    first = rows[rows["method"] == GRAFT]["localizer"]
-    main = first.iloc[0] if len(first) else ""
-    is_other = (rows["method"] == GRAFT) & (rows["localizer"] != main)
-    named = rows["method"].where(~is_other, "graft, " + rows["localizer"].astype(str))
-    settings = rows["setting"].astype(str)
-    if settings.nunique() > 1:
-        named = named.where(settings == settings.iloc[0], named + ", " + settings)
-    if len(known := bases(rows)) > 1:
-        shown = rows["base"].map(base_names(known))
-        named = named.where(rows["base"] == known[0], named + ", " + shown)
-    named = named.where((ways == "") | (rows["method"] == "pretrained"), named + ", " + ways)
-    return _as_points(rows.assign(method=named), _graftable(scores))
+    rows = _of_the_tuned(rows[rows["method"] != "complement"])
+    named = rows["method"].isin(OF_REGIONS) & ~rows["recipe"].isin(PLAIN)
+    searches = list(zip(rows["localizer"], rows["search_variant"], strict=True))
+    first = next((search for method, search in zip(rows["method"], searches, strict=True) if method == GRAFT), None)
+    settings = [label(*pair) for pair in zip(rows["setting"], rows["readout"], strict=True)]
+    shown = base_names(bases(rows))
+    labels = [
+        label(
+            label(*search) if row["method"] == GRAFT and search != first else "",
+            setting if setting != settings[0] else "",
+            shown[row["base"]] if row["base"] != next(iter(shown)) else "",
+            row["variant"] if row["method"] != "pretrained" else "",
+        )
+        for row, search, setting in zip(rows.to_dict("records"), searches, settings, strict=True)
+    ]
+    return _as_points(rows, named, pd.Series(labels, index=rows.index, dtype=object), _graftable(scores))
 
 
-def _by_way(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
-    """The rows with the bare name of their recipe, and what differs among its models: empty where nothing does, and of
-    grafts that are named by their recipe, which has it."""
-    whole = rows["recipe"].astype(str)
-    bare, ways = whole.str.replace(r", .*", "", regex=True), whole.str.replace(r"^.*?(, |$)", "", regex=True)
-    by_recipe = rows["method"].isin(OF_REGIONS) & ~bare.isin(PLAIN)
-    tuned = _of_the_tuned(rows.assign(recipe=bare.where(~by_recipe, whole), way=ways.where(~by_recipe, "")))
-    return tuned.drop(columns="way"), tuned["way"]
+def _is_search(rows: pd.DataFrame, asked: Asked) -> pd.Series:
+    return (rows["localizer"] == asked.localizer) & (rows["search_variant"] == asked.search_variant)
 
 
-def _as_points(rows: pd.DataFrame, d: Mapping[str, float]) -> pd.DataFrame:
-    rows = _of_the_tuned(rows)
-    found = pd.DataFrame(
+def _as_points(rows: pd.DataFrame, named: pd.Series, labels: pd.Series, d: Mapping[str, float]) -> pd.DataFrame:
+    """The columns of `points`; of the rows `named` with their recipe."""
+    rows = _of_the_tuned(rows.assign(of=rows["recipe"].where(named, ""), label=labels))
+    points = pd.DataFrame(
         {
-            "method": [_series(m, r) for m, r in zip(rows["method"], rows["recipe"], strict=True)],
+            "method": rows["method"].to_numpy(),
+            "recipe": rows["of"].to_numpy(),
+            "label": rows["label"].to_numpy(),
             "touched": np.where(rows["method"] == "pretrained", 0.0, rows["touched"] / rows["base"].map(d)),
             "share": rows["share"].to_numpy(),
             "metric": rows["metric"].to_numpy(),
@@ -119,15 +134,17 @@ def _as_points(rows: pd.DataFrame, d: Mapping[str, float]) -> pd.DataFrame:
             "n": rows["n"].to_numpy(),
         }
     )
-    scaled = found["method"].str.partition(", ")[0] == SCALED
-    found = found[~scaled | ~found["metric"].map(lambda name: metric_row(name).of_predictions)]
+    points = points[(points["method"] != SCALED) | ~points["metric"].map(lambda name: metric_row(name).of_predictions)]
     # a model without a region may stand in the table once for every recipe of its grafts
-    return found.drop_duplicates(["method", "share", "metric"]).reset_index(drop=True)
+    return points.drop_duplicates(["method", "recipe", "label", "share", "metric"]).reset_index(drop=True)
 
 
 def main_ones(rows: pd.DataFrame) -> pd.DataFrame:
     """Of points or differences those that the page asks for first: no other optimizer, no other choice of a region."""
-    return rows[rows["method"].isin(MAIN)].reset_index(drop=True)
+    is_main = rows["method"].isin(MAIN)
+    if "recipe" in rows:
+        is_main &= (rows["recipe"] == "") & (rows["label"] == "")
+    return rows[is_main].reset_index(drop=True)
 
 
 def has_further(scores: pd.DataFrame, asked: Asked) -> bool:
@@ -185,8 +202,9 @@ def other_tasks(scores: pd.DataFrame, asked: Asked) -> list[str]:
 
 def _of(differences: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
     rows = differences[(differences["id_task"] == asked.task) & (differences["task"] == task)]
-    rows = rows[(rows["setting"] == asked.setting) & rows["recipe"].isin(PLAIN)]
-    return rows[rows["localizer"].isin(("", asked.localizer))]
+    rows = rows[(rows["setting"] == asked.setting) & (rows["readout"] == asked.readout)]
+    rows = rows[rows["recipe"].isin(PLAIN) & (rows["variant"] == "") & (rows["recipe_b"] == "")]
+    return rows[(rows["localizer"] == "") | _is_search(rows, asked)]
 
 
 def _of_the_tuned(rows: pd.DataFrame) -> pd.DataFrame:
@@ -197,10 +215,6 @@ def _of_the_tuned(rows: pd.DataFrame) -> pd.DataFrame:
 def _rank(differences: pd.DataFrame, asked: Asked, share: float, main: float | None) -> tuple[int, bool, float]:
     rivals = against_graft(differences, asked, asked.task, share)["method"].nunique()
     return rivals, main is not None and bool(np.isclose(share, main, rtol=SAME_SIZE)), -share
-
-
-def _series(method: str, recipe: str) -> str:
-    return method if method not in OF_REGIONS or recipe in PLAIN else f"{method}@{recipe}"
 
 
 def _graftable(scores: pd.DataFrame) -> dict[str, float]:

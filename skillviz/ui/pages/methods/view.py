@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.tables import label
 from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.show import methods as exhibits
@@ -24,7 +25,6 @@ from skillviz.ui.pages.studies import commands as study_asked
 from skillviz.ui.picker import width_of
 
 EXPERIMENTS = ("table1", "table3", "figure5", "table8", "figure4")
-DIFFERENCE_KEYS = ("setting", "id_task", "task", "recipe", "localizer", "share", "a", "b", "metric")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,9 @@ def rows_of(studies: Sequence[StudyFolder], base: str) -> tuple[pd.DataFrame, pd
     tables = [cache.study_table(one, "scores") for one in studies]
     scores = method_tables.joined([method_tables.of_base(table, base) for table in tables], method_tables.KEYS)
     single = [one for one, table in zip(studies, tables, strict=True) if len(method_tables.bases(table)) <= 1]
-    differences = method_tables.joined([cache.study_table(one, "differences") for one in single], DIFFERENCE_KEYS)
+    differences = method_tables.joined(
+        [cache.study_table(one, "differences") for one in single], method_tables.DIFFERENCE_KEYS
+    )
     return scores, differences
 
 
@@ -143,21 +145,21 @@ def _asked(scores: pd.DataFrame) -> Asked:
     help = f"The task that the models were tuned on.\n\n{said}"
     task = controls.select("task", "Task", tasks, tasks[0], width=260, help=help)
     own = scores[scores["id_task"] == task]
-    settings = list(dict.fromkeys(own["setting"]))
-    setting = settings[0]
+    settings = {label(*pair): pair for pair in zip(own["setting"], own["readout"], strict=True)}
+    setting = next(iter(settings))
     if len(settings) > 1:
-        setting = controls.select("setting", "Training data", settings, settings[0], width=180)
-    localizers = list(dict.fromkeys(own.loc[own["method"] == GRAFT, "localizer"])) or [""]
-    localizer = localizers[0]
-    if len(localizers) > 1:
-        localizer = controls.select(
-            "localizer", "Localizer", localizers, localizers[0], shown=_title, width=200, help=about("localizer")
+        setting = controls.select("setting", "Training data", list(settings), setting, width=180)
+    grafts = own[own["method"] == GRAFT]
+    searches = {label(*pair): pair for pair in zip(grafts["localizer"], grafts["search_variant"], strict=True)}
+    searches = searches or {"": ("", "")}
+    titles = {name: label(localizer_style(first).title, rest) for name, (first, rest) in searches.items()}
+    search = next(iter(searches))
+    if len(searches) > 1:
+        search = controls.select(
+            "localizer", "Localizer", list(searches), search, shown=titles.get, width=200, help=about("localizer")
         )
-    return Asked(task, setting, localizer)
-
-
-def _title(name: str) -> str:
-    return localizer_style(name).title
+    (data, readout), (localizer, variant) = settings[setting], searches[search]
+    return Asked(task, data, localizer, readout, variant)
 
 
 def _share(differences: pd.DataFrame, asked: Asked, main: float | None) -> float | None:

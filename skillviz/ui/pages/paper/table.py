@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.tables import METHODS, without_variants
 from skillviz.core import formats
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import HERE, PUBLISHED
 from skillviz.show.paper import METRIC_NAMES
 from skillviz.studies.paper.published_values import published, stands_for
-from skillviz.studies.tables import METHODS
 from skillviz.ui.pages.methods.tables import of_base
 
 OWN = "accuracy or F1"
@@ -70,7 +70,7 @@ def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
     if rows.empty:
         return {}
     search = next((name for name in SEARCHES if (rows["localizer"] == name).any()), "")
-    own = rows[rows["localizer"] == search].drop_duplicates("id_task")
+    own = without_variants(rows[rows["localizer"] == search], "search_variant").drop_duplicates("id_task")
     return dict(zip(own["id_task"], own["share"].astype(float), strict=True))
 
 
@@ -163,9 +163,10 @@ def _scores(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         return pd.DataFrame(columns=list(OURS))
     rows = rows[rows["split"] == "test"]
     rows = rows if asked.base is None else of_base(rows, asked.base)
-    searched = (rows["method"] != "graft") | rows["localizer"].isin([_search(rows)])
+    searched = (rows["method"] != "graft") | (rows["localizer"].eq(_search(rows)) & rows["search_variant"].eq(""))
     rows = rows[searched & (rows["share"].isna() | _of_size(rows["share"], _wanted(asked, rows, tables)))]
-    rows = rows[rows["setting"] == rows["setting"].iloc[0]] if len(rows) else rows
+    for name in ("setting", "readout"):
+        rows = rows[rows[name] == rows[name].iloc[0]] if len(rows) else rows
     own = rows.groupby("task")["metric"].transform(lambda found: "f1" if (found == "f1").any() else "accuracy")
     metric = np.where(rows["metric"] == own, OWN, rows["metric"])
     low = rows["pooled_low"].fillna(rows["low"])
@@ -216,14 +217,12 @@ def _of_size(share: pd.Series, wanted: float | pd.Series | None) -> np.ndarray:
 
 
 def _iou(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """IoU with the FISH mask, which the table `overlap` of table 8 has as `<task> <localizer> <size>`."""
+    """IoU with the FISH mask, which the table `overlap` of table 8 has by task and size."""
     rows = tables.get("overlap", pd.DataFrame())
-    rows = rows[rows["column"].str.contains(" fisher ")] if len(rows) else rows
+    rows = rows[rows["column_localizer"] == "fisher"] if len(rows) else rows
     if rows.empty:
         return pd.DataFrame(columns=list(OURS))
-    words = rows["column"].str.split(" ")
-    share = words.str[-1].str.rstrip("%").astype(float) / 100
-    rows = rows.assign(here=words.str[0], share=share)[_of_size(share, asked.ours)]
+    rows = rows.assign(here=rows["column_task"])[_of_size(rows["share"], asked.ours)]
     task = [stands_for(name) for name in rows["here"]]
     told: dict[str, Any] = {"id_task": task, "score_task": task, "method": "graft", "metric": "overlap_iou"}
     told["n"] = np.nan

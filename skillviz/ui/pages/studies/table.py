@@ -9,10 +9,10 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.analysis.readable_table import heading, kind, scales, title
+from skillviz.analysis.tables import METHODS, TABLES
 from skillviz.plots.methods import method_style
 from skillviz.runs.tables import Column
 from skillviz.show import table_words, text
-from skillviz.studies.tables import METHODS, TABLES
 
 FIRST = (
     "mode", "stage", "stage_task", "id_task", "task", "region", "row", "column", "of", "purified", "path", "alpha",

@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.analysis.readable_table import not_in_percent
+from skillviz.analysis.tables import TABLES, label
 from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.show import studies as exhibits
@@ -17,7 +18,6 @@ from skillviz.show import table_words
 from skillviz.show.glossary import about
 from skillviz.studies.paper.experiments import verdicts
 from skillviz.studies.store import StudyFolder
-from skillviz.studies.tables import TABLES
 from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.methods.tables import every_point, own_metric
@@ -133,22 +133,23 @@ def _settings(study: StudyFolder, table: pd.DataFrame) -> None:
 
 def _makeup(study: StudyFolder, table: pd.DataFrame) -> None:
     """Where the regions of one task lie, by layer and by kind."""
-    pairs = list(dict.fromkeys(zip(table["task"], table["localizer"], strict=True)))
-    names = {f"{task}, {localizer_style(localizer).title}": (task, localizer) for task, localizer in pairs}
-    task, localizer = names[controls.select("made-of", "Regions of", list(names), next(iter(names)), width=320)]
+    regions = dict.fromkeys(zip(table["task"], table["localizer"], table["variant"], strict=True))
+    names = {label(region[0], localizer_style(region[1]).title, region[2]): region for region in regions}
+    region = names[controls.select("made-of", "Regions of", list(names), next(iter(names)), width=320)]
     left, right = st.columns(2)
     with left:
-        show(exhibits.makeup_by_layer(table, task, localizer, theme()), study.name)
+        show(exhibits.makeup_by_layer(table, *region, theme()), study.name)
     with right:
-        show(exhibits.makeup_by_kind(table, task, localizer, theme()), study.name)
+        show(exhibits.makeup_by_kind(table, *region, theme()), study.name)
 
 
 def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:
     pairs = list(dict.fromkeys(zip(scores["id_task"], scores["task"], strict=True)))
     names = {f"{a} to {b}" if a != b else a: (a, b) for a, b in pairs}
+    titles = {name: f"{a}, scored on {b}" if a != b else a for name, (a, b) in names.items()}
     told = study_words.task_titles(task for pair in pairs for task in pair)
     name = controls.select(
-        "pair", "Task", list(names), next(iter(names)), shown=_pair, width=width_of(["Task", *map(_pair, names)]),
+        "pair", "Task", list(names), next(iter(names)), shown=titles.get, width=width_of(["Task", *titles.values()]),
         help=told or None,
     )  # fmt: skip
     id_task, task = names[name]
@@ -158,11 +159,6 @@ def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:
         show(exhibits.scores(points, id_task, task, own_metric(scores, task), theme()), study.name)
     with right:
         show(exhibits.scores(points, id_task, task, "ece", theme()), study.name)
-
-
-def _pair(name: str) -> str:
-    """`a + b, scored on c` of "a+b to c"."""
-    return name.replace("+", " + ").replace(" to ", ", scored on ")
 
 
 def _tables(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:

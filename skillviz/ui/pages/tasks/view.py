@@ -9,14 +9,15 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.task_gains import of_its_own_task
 from skillviz.core import formats
 from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
 from skillviz.runs.run import Run
 from skillviz.show import tasks as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.studies.family import family, relation
 from skillviz.studies.store import StudyFolder
+from skillviz.tasks.family import family, relation
 from skillviz.ui import cache, controls, live, page, study_words
 from skillviz.ui.chart import show, theme
 
@@ -41,7 +42,7 @@ class Found:
     @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks whose regions are known, those of one family together."""
-        return tuple(sorted(set(self.tables["overlap"]["row"]), key=lambda task: (family(task), task)))
+        return tuple(sorted(set(self.tables["overlap"]["row_task"]), key=lambda task: (family(task), task)))
 
     @property
     def gain(self) -> pd.DataFrame:
@@ -70,7 +71,7 @@ def read(study: StudyFolder) -> Found:
         st.info("No region of this study is finished, so there is nothing to lay over another. Its command goes on:")
         st.code(study_words.command(study), language="bash", wrap_lines=True)
         st.stop()
-    from skillviz.studies.tables import empty
+    from skillviz.analysis.tables import empty
 
     return Found(study, {name: found.get(name, empty(name)) for name in TABLES})
 
@@ -117,7 +118,7 @@ def gains(found: Found, which: str) -> None:
 
 
 def _parts(found: Found) -> dict[str, pd.DataFrame]:
-    joint = found.gain["of"].str.contains("+", regex=False)
+    joint = found.gain["region_tasks"].map(len) > 1
     return {
         "single": found.gain[~joint & ~found.gain["purified"]],
         "unions": found.gain[joint & ~found.gain["purified"]],
@@ -154,7 +155,7 @@ def union(found: Found) -> None:
 
 def _first_union(found: Found) -> tuple[str, ...]:
     """The smallest stored union, of one family where there is one; the first two tasks where none is stored."""
-    unions = [tuple(str(of).split("+")) for of in found.gain["of"].unique() if "+" in str(of)]
+    unions = [tasks for tasks in found.gain["region_tasks"].unique() if len(tasks) > 1]
     unions.sort(key=lambda names: (len({family(name) for name in names}) > 1, len(names)))
     return unions[0] if unions else found.tasks[:2]
 
@@ -162,15 +163,13 @@ def _first_union(found: Found) -> tuple[str, ...]:
 def stored(found: Found, chosen: Sequence[str]) -> pd.DataFrame:
     """task, what, value, low, high and the score of the stored union of these tasks; no rows where it is not stored."""
     gain = found.gain
-    same = gain["of"].map(lambda of: set(str(of).split("+")) == set(chosen))
+    same = gain["region_tasks"].map(lambda tasks: set(tasks) == set(chosen)).astype(bool)
     if not same.any():
         return gain.iloc[:0].assign(what="")
     what = gain["purified"].map({True: PURIFIED, False: UNION_OF})
     if len(chosen) == 1:
         what = pd.Series(CHOSEN, index=gain.index)
-    own = gain["of"] == gain["task"]
-    parts = [gain.assign(what=what)[same]]
-    parts += [gain.assign(what=SINGLE)[own & ~same]]
+    parts = [gain.assign(what=what)[same], gain.assign(what=SINGLE)[of_its_own_task(gain) & ~same]]
     return pd.concat(parts, ignore_index=True)[["task", "what", "value", "low", "high", "n", "seeds"]]
 
 
@@ -193,7 +192,7 @@ def _asked(found: Found, chosen: Sequence[str]) -> pd.DataFrame:
             _explain(found, "")
             return found.gain.iloc[:0]
         rows.append({"task": task, "what": what, "seeds": 1, "n": answer["n"], **_gain_of(answer)})
-    own = found.gain[(found.gain["of"] == found.gain["task"])].assign(what=SINGLE)
+    own = found.gain[of_its_own_task(found.gain)].assign(what=SINGLE)
     asked = pd.DataFrame(rows)
     return pd.concat([asked, own[asked.columns]], ignore_index=True) if len(own) else asked
 
@@ -214,7 +213,7 @@ def _gain_of(answer: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _explain(found: Found, why: str) -> None:
-    stored_sets = sorted({str(of).replace("+", " + ") for of in found.gain["of"] if "+" in str(of)})
+    stored_sets = sorted({" + ".join(tasks) for tasks in found.gain["region_tasks"] if len(tasks) > 1})
     held = f" Stored unions: {formats.listed(stored_sets, 20)}." if stored_sets else ""
     st.info(f"{why} This union is not stored, and the models are needed for it.{held} The command below makes the "
             "models and the regions here:".strip(), icon=":material/info:")  # fmt: skip
@@ -270,10 +269,10 @@ def _gap(row: Mapping[Any, Any] | None) -> str:
 
 def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
     """What a task's region does for its own task and for others; `related` tells kinship by (region, task)."""
-    single = gain[~gain["of"].str.contains("+", regex=False) & gain["value"].notna()]
+    single = gain[(gain["region_tasks"].map(len) == 1) & gain["value"].notna()]
     if single.empty:
         return ""
-    own = single[single["of"] == single["task"]]
+    own = single[of_its_own_task(single)]
     lines = []
     if len(own):
         ends = (own["value"].min(), own["value"].max())
@@ -284,7 +283,8 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
         )
         lines.append(f"A region brings back {span} of the multi-task model's gain on its own task")
     for kin in (RELATED, UNRELATED):
-        rows = single[[related.get((a, b)) == kin for a, b in zip(single["of"], single["task"], strict=True)]]
+        pairs = zip(single["region_tasks"], single["task"], strict=True)
+        rows = single[[related.get((of, task)) == kin for (of,), task in pairs]]
         if len(rows):
             helped, hurt = int((rows["low"] > 0).sum()), int((rows["high"] < 0).sum())
             lines.append(

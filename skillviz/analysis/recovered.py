@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.differences import SEEDS, Side, difference
+from skillviz.analysis.observations import TEST, Observation, sides
+from skillviz.analysis.seeds import Resampled, by_unit, mean_of, over_seeds, resampled_tests
+from skillviz.analysis.tables import check
 from skillviz.core.intervals import relative_gain
-from skillviz.studies.differences import SEEDS, Side, difference
-from skillviz.studies.means import by_unit, mean_of, over_seeds, sides
-from skillviz.studies.observations import Observed
-from skillviz.studies.resampled import TEST, Resampled, of_test
-from skillviz.studies.tables import check
 
 VALIDATION = "validation"
 GAIN_SHARE = 0.95
@@ -21,7 +20,9 @@ ROUNDING = 1e-9
 GRAFTS = ("graft", "graft_movement", "graft_random")
 
 
-def recovered(found: Sequence[Observed], share: float = GAIN_SHARE, resampled: Resampled | None = None) -> pd.DataFrame:
+def recovered(
+    observations: Sequence[Observation], share: float = GAIN_SHARE, resampled: Resampled | None = None
+) -> pd.DataFrame:
     """One row a pair, task and localizer: of its sizes the smallest whose mean metric recovers `share` of the gain.
 
     Sizes are chosen on validation, numbers are of the test set. The fine-tuned model was itself chosen on validation,
@@ -29,11 +30,11 @@ def recovered(found: Sequence[Observed], share: float = GAIN_SHARE, resampled: R
     `reached_on` says so. Where none does there either, the largest stands there, `reached` is False and `reached_on`
     empty. Where fine-tuning gains nothing on validation, or nothing beyond chance on test, no row is made.
     """
-    own = [one for one in found if one.task == one.id_task]
-    drawn = resampled or of_test(own)
+    scored = [one for one in observations if one.task == one.id_task]
+    drawn = resampled or resampled_tests(scored)
     rows = []
-    for group in _pairs(own):
-        if not _is_told(group, drawn):
+    for group in _pairs(scored):
+        if not _has_row(group, drawn):
             continue
         gains = {split: _gains(group, split) for split in (VALIDATION, TEST)}
         reached = {s: side for s, of in gains.items() for _, side, gain in reversed(of) if gain >= share - ROUNDING}
@@ -42,64 +43,62 @@ def recovered(found: Sequence[Observed], share: float = GAIN_SHARE, resampled: R
     return check(pd.DataFrame(rows), "recovered")
 
 
-def without_gain(found: Sequence[Observed], resampled: Resampled | None = None) -> list[str]:
+def without_gain(observations: Sequence[Observation], resampled: Resampled | None = None) -> list[str]:
     """The sentence that names the models of which `recovered` has no row, as they gain nothing; none without such.
 
     A model that was not scored beside its base is not judged.
     """
-    own = [one for one in found if one.task == one.id_task]
-    drawn = resampled or of_test(own)
-    groups = _pairs(own)
-    lost = {_model(group[0]) for group in groups if _has_ends(group) and not _is_told(group, drawn)}
+    scored = [one for one in observations if one.task == one.id_task]
+    drawn = resampled or resampled_tests(scored)
+    groups = _pairs(scored)
+    lost = {_model(group[0]) for group in groups if _has_ends(group) and not _has_row(group, drawn)}
     if not lost:
         return []
-    bases, models = ({_model(group[0])[i] for group in groups} for i in (0, slice(1, 3)))
+    bases, models = ({_model(group[0])[i] for group in groups} for i in (0, slice(1, 5)))
     names = [_called(model, len(bases) > 1, len(models) > 1) for model in sorted(lost)]
     return [f"Fine-tuning gains nothing beyond chance on {'; '.join(names)}: no share of a gain is told there."]
 
 
-def _model(one: Observed) -> tuple[str, str, str, str]:
-    return one.base, one.recipe, one.setting, one.id_task
+def _model(one: Observation) -> tuple[str, ...]:
+    return one.base, *one.training, one.setting, one.shown_readout, one.id_task
 
 
-def _called(model: tuple[str, str, str, str], by_base: bool, by_recipe: bool) -> str:
+def _called(model: tuple[str, ...], by_base: bool, by_training: bool) -> str:
     """The task, and what tells its model from others of the study."""
-    base, recipe, setting, task = model
-    more = [*([f"{recipe}, {setting}"] if by_recipe else []), *([f"on {base}"] if by_base else [])]
+    base, *training, task = model
+    more = [*(filter(None, training) if by_training else []), *([f"on {base}"] if by_base else [])]
     return f"{task} ({', '.join(more)})" if more else task
 
 
-def _has_ends(group: Sequence[Observed]) -> bool:
+def _has_ends(group: Sequence[Observation]) -> bool:
     """Whether base and fine-tuned model were both scored."""
-    held = {one.method for one in group if np.isfinite(one.values.get(group[0].note.metric, np.nan))}
-    return "pretrained" in held and bool(held & set(TUNED))
+    scored = {one.method for one in group if np.isfinite(one.values.get(group[0].note.metric, np.nan))}
+    return "pretrained" in scored and bool(scored & set(TUNED))
 
 
-def _is_told(group: Sequence[Observed], drawn: Resampled) -> bool:
+def _has_row(group: Sequence[Observation], drawn: Resampled) -> bool:
     """Whether the table has a row of this group: the model gains on validation, and beyond chance on test."""
     return bool(_gains(group, VALIDATION)) and _gains_on_test(group, drawn)
 
 
-def _pairs(found: Iterable[Observed]) -> list[list[Observed]]:
+def _pairs(observations: Sequence[Observation]) -> list[list[Observation]]:
     """The observations of one pair, task and localizer, with the ends and both splits."""
-    found = list(found)
-    groups: dict[tuple[str, ...], list[Observed]] = {}
-    for one in found:
+    grafts: dict[tuple[str, ...], list[Observation]] = {}
+    for one in observations:
         if one.method in GRAFTS:
-            key = (one.base, one.recipe, one.setting, one.id_task, one.localizer)
-            groups.setdefault(key, []).append(one)
+            grafts.setdefault((*_model(one), *one.search), []).append(one)
     return [
-        [*own, *(one for one in found if one.method not in (*GRAFTS, "complement") and _fits(one, own[0]))]
-        for own in groups.values()
+        [*group, *(o for o in observations if o.method not in (*GRAFTS, "complement") and _fits(o, group[0]))]
+        for group in grafts.values()
     ]
 
 
-def _fits(one: Observed, graft: Observed) -> bool:
-    names = ("base", "recipe", "setting", "id_task", "readout")
+def _fits(one: Observation, graft: Observation) -> bool:
+    names = ("base", "recipe", "variant", "setting", "id_task", "readout")
     return all(getattr(one, name) == getattr(graft, name) for name in names)
 
 
-def _gains(group: Sequence[Observed], split: str) -> list[tuple[float, Side, float]]:
+def _gains(group: Sequence[Observation], split: str) -> list[tuple[float, Side, float]]:
     """Size, the graft's test observations, and the share of the split's gain that it keeps; smallest size first."""
     metric = group[0].note.metric
     checked = [one for one in group if one.split == split]
@@ -110,40 +109,41 @@ def _gains(group: Sequence[Observed], split: str) -> list[tuple[float, Side, flo
     if not tuned > ends["pretrained"]:
         return []
     tested = {_key(side): side for side in sides(one for one in group if one.split == TEST and one.method in GRAFTS)}
-    found = []
+    gains = []
     for side in sides(one for one in checked if one.method in GRAFTS):
         if _key(side) in tested:
             gain = float(relative_gain(_mean(side, metric), ends["pretrained"], tuned))
-            found.append((mean_of(one.size for one in side), tested[_key(side)], gain))
-    return sorted(found, key=lambda row: row[0])
+            gains.append((mean_of(one.size for one in side), tested[_key(side)], gain))
+    return sorted(gains, key=lambda row: row[0])
 
 
-def _gains_on_test(group: Sequence[Observed], drawn: Resampled) -> bool:
+def _gains_on_test(group: Sequence[Observation], drawn: Resampled) -> bool:
     """Whether the fine-tuned model is better than the base on test beyond chance, by the paired interval."""
     tested = [one for one in group if one.split == TEST]
     tuned, base = ([one for one in tested if one.method in of] for of in (TUNED, ("pretrained",)))
-    found = difference(tuned, base, group[0].note.metric, drawn) if tuned and base else None
-    return found is None or not found["low"] <= 0
+    gain = difference(tuned, base, group[0].note.metric, drawn) if tuned and base else None
+    return gain is None or not gain["low"] <= 0
 
 
 TUNED = ("ft", "adamw", "adamw_l1", "lora", "bitfit", "multi_task")
 
 
-def _key(side: Side) -> tuple[str, str]:
-    return side[0].localizer, side[0].asked
+def _key(side: Side) -> tuple[str, ...]:
+    return *side[0].search, side[0].requested_size
 
 
-def _mean(side: Sequence[Observed], metric: str) -> float:
+def _mean(side: Sequence[Observation], metric: str) -> float:
     return over_seeds(by_unit(side, metric).values()).value
 
 
-def _row(side: Side, group: Sequence[Observed], reached_on: str, share: float, drawn: Resampled) -> dict[str, Any]:
+def _row(side: Side, group: Sequence[Observation], reached_on: str, share: float, drawn: Resampled) -> dict[str, Any]:
     one, metric = side[0], side[0].note.metric
     tested = [o for o in group if o.split == TEST]
     tuned = [o for o in tested if o.method in TUNED]
     scaled = [o for o in tested if o.method == "ft_scaled"]
     row: dict[str, Any] = {
-        "id_task": one.id_task, "setting": one.setting, "recipe": one.recipe, "localizer": one.localizer,
+        "id_task": one.id_task, "setting": one.setting, "readout": one.shown_readout, "recipe": one.recipe,
+        "variant": one.variant, "localizer": one.localizer, "search_variant": one.search_variant,
         "gain_share": share, "size": mean_of(o.size for o in side),
         "share": mean_of(o.share for o in side), "reached": bool(reached_on), "reached_on": reached_on,
         "metric": metric, "n": one.n, "seeds": len(by_unit(side, metric)),
@@ -153,16 +153,14 @@ def _row(side: Side, group: Sequence[Observed], reached_on: str, share: float, d
     row |= _seeds(scaled, "ece", "ece_ft_scaled") | _seeds(side, "agreement", "agreement")
     row["over"] = SEEDS
     for name, rival in (("ece_less_ft", tuned), ("ece_less_scaled", scaled)):
-        found = difference(side, rival, "ece", drawn) if rival else None
-        row |= {
-            name: found["value"] if found else np.nan, f"{name}_low": found["low"] if found else np.nan,
-            f"{name}_high": found["high"] if found else np.nan,
-        }  # fmt: skip
-        row["over"] = found["over"] if found else row["over"]
+        row |= dict.fromkeys((name, f"{name}_low", f"{name}_high"), np.nan)
+        if rival:
+            less = difference(side, rival, "ece", drawn)
+            row |= {name: less["value"], f"{name}_low": less["low"], f"{name}_high": less["high"], "over": less["over"]}
     return row
 
 
-def _seeds(side: Sequence[Observed], metric: str, name: str) -> dict[str, float]:
+def _seeds(side: Sequence[Observation], metric: str, name: str) -> dict[str, float]:
     """The mean over seeds with its t-interval, as columns."""
-    found = over_seeds(by_unit(side, metric).values(), metric)
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+    over = over_seeds(by_unit(side, metric).values(), metric)
+    return {name: over.value, f"{name}_low": over.low, f"{name}_high": over.high}

@@ -1,10 +1,13 @@
-"""The tidy tables of a study: every column with its dtype, unit and meaning, declared once; and who makes them."""
+"""The tidy tables of a study: every column with its dtype, unit and meaning, declared once."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from skillviz.runs.tables import Column, Table, typed
+
+LAYOUT = 3
+"""The version of the columns; tables stored in an older one are read by `analysis.older_tables`."""
 
 METHODS = {
     "pretrained": "pre-trained",
@@ -32,11 +35,18 @@ OVER = ("examples and seeds", "examples and seeds, unpaired", "seeds")
 """What an interval of a difference speaks of: examples and seeds drawn again together, paired; each side's own interval
 over examples and the deviation over seeds put together, which is wider (sizes without predictions); or seeds alone."""
 
+TASKS = "tasks"
+"""The dtype of a column of several task names: tuples of text, lists in Parquet."""
 ID_TASK = Column("id_task", "str", "", "the task the model was fine-tuned on")
 TASK = Column("task", "str", "", "the task it is scored on")
 SETTING = Column("setting", "str", "", "the training data: all, or <k>-shot")
-RECIPE = Column("recipe", "str", "", "how the model was fine-tuned, with what differs; 'given' for a stored pair")
+READOUT = Column("readout", "str", "", "how answers are read, where models of one base are in several ways; else empty")
+RECIPE = Column("recipe", "str", "", "how the model was fine-tuned; 'given' for a stored pair")
+VARIANT = Column("variant", "str", "", "what tells the model from others of its recipe; empty where nothing does")
 LOCALIZER = Column("localizer", "str", "", "the localizer of the graft, empty where the method has no region")
+SEARCH_VARIANT = Column(
+    "search_variant", "str", "", "what tells the search from others of its localizer; empty where nothing does"
+)
 SIZE = Column("size", "float64", "entries", "entries of the region, the mean over seeds where it is an outcome", True)
 SHARE = Column("share", "float64", "of d", "size / graftable entries", True)
 METRIC = Column("metric", "str", "", "accuracy, f1, ece, nll, brier, agreement, recovered, confidence")
@@ -62,9 +72,10 @@ TABLES = {
     table.name: table
     for table in (
         Table("scores", (
-            Column("base", "str", "", "the base model as it was named"), RECIPE, SETTING, ID_TASK, TASK,
+            Column("base", "str", "", "the base model as it was named"), RECIPE, VARIANT,
+            SETTING, READOUT, ID_TASK, TASK,
             Column("split", "str", "", "validation or test"),
-            Column("method", "str", "", "one of METHODS"), LOCALIZER, SIZE, SHARE,
+            Column("method", "str", "", "one of METHODS"), LOCALIZER, SEARCH_VARIANT, SIZE, SHARE,
             Column("touched", "float64", "entries", "entries unlike the base's, or LoRA's factors", True), METRIC,
             Column("mean", "float64", "the metric's", "mean over seeds; shares 0 to 1, nll in nats", True),
             Column("sd", "float64", "the metric's", "standard deviation over seeds (n - 1)", True),
@@ -74,13 +85,16 @@ TABLES = {
             Column("pooled_high", "float64", "the metric's", "its upper end", True), SEEDS, N,
         )),
         Table("differences", (
-            ID_TASK, TASK, SETTING, RECIPE, LOCALIZER, SIZE, SHARE,
+            ID_TASK, TASK, SETTING, READOUT, RECIPE, VARIANT,
+            Column("recipe_b", "str", "", "how b was fine-tuned, where a is compared with several models; else empty"),
+            Column("variant_b", "str", "", "what tells b's model from others of its recipe, where recipe_b is told"),
+            LOCALIZER, SEARCH_VARIANT, SIZE, SHARE,
             Column("a", "str", "", "one of METHODS"), Column("b", "str", "", "one of METHODS"), METRIC,
             Column("value", "float64", "the metric's", "mean of a less mean of b", True), *ESTIMATE[1:],
             Column("over", "str", "", "what the interval speaks of: one of OVER"), N, SEEDS,
         )),
         Table("recovered", (
-            ID_TASK, SETTING, RECIPE, LOCALIZER,
+            ID_TASK, SETTING, READOUT, RECIPE, VARIANT, LOCALIZER, SEARCH_VARIANT,
             Column("gain_share", "float64", "", "the share of the fine-tuning gain that was to be recovered"), SIZE,
             SHARE, Column("reached", "bool", "", "whether any size reached it; else the largest stands here"),
             Column("reached_on", "str", "", "the split whose gain it reaches; empty for none"), METRIC,
@@ -96,7 +110,12 @@ TABLES = {
             Column("over", "str", "", "what the ends of the two differences speak of: one of OVER"), SEEDS, N,
         )),
         Table("overlap", (
-            Column("row", "str", "", "the region of the row"), Column("column", "str", "", "that of the column"),
+            Column("row_task", "str", "", "the task of the row's region"),
+            Column("row_localizer", "str", "", "its localizer, where localizers are compared; else empty"),
+            Column("column_task", "str", "", "the task of the column's region"),
+            Column("column_localizer", "str", "", "its localizer, where localizers are compared; else empty"),
+            Column("size", "float64", "entries", "entries of both, where regions of several sizes are compared", True),
+            Column("share", "float64", "of d", "the same as a share of the graftable entries", True),
             Column("kind", "str", "", "overlap: |row and column| / |column|; iou: |row and column| / |row or column|"),
             *ESTIMATE, CHANCE, Column("seeds", "int64", "", "mask seeds, of the task with fewer"),
             Column("relation", "str", "", "same, related or unrelated tasks"),
@@ -109,7 +128,7 @@ TABLES = {
         )),
         Table("gain", (
             Column("region", "str", "", "what the region is called"),
-            Column("of", "str", "", "the tasks whose regions are united, joined by +"), TASK,
+            Column("region_tasks", TASKS, "", "the tasks whose regions are united; of a single task it alone"), TASK,
             Column("purified", "bool", "", "after a few mask steps on the joint loss"), *ESTIMATE, N, SEEDS,
         )),
         Table("stages", (
@@ -121,7 +140,9 @@ TABLES = {
             Column("change_high", "float64", "the metric's", "upper end", True), N,
         )),
         Table("makeup", (
-            Column("task", "str", "", "the task"), LOCALIZER, Column("seed", "int64", "", "the localizer's seed"),
+            Column("task", "str", "", "the task"), LOCALIZER,
+            Column("variant", "str", "", "what tells the run from others of its task and localizer besides its size"),
+            Column("seed", "int64", "", "the localizer's seed"),
             Column("layer", "Int64", "", "block, counted from 0; missing outside the blocks", True),
             Column("kind", "str", "", "module kind"), Column("is_bias", "bool", "", "whether it is a bias"),
             Column("selected", "int64", "entries", "entries in the region"),
@@ -131,7 +152,7 @@ TABLES = {
         )),
         Table("histogram", (
             Column("task", "str", "", "the task"),
-            Column("state", "str", "", "finetuned, or grafted with its share of d"),
+            Column("state", "str", "", "finetuned or grafted"), SIZE, SHARE,
             Column("low_edge", "float64", "", "exclusive, but for the first"),
             Column("high_edge", "float64", "", "inclusive"),
             Column("count", "float64", "examples", "examples with this top probability, mean over seeds"),
@@ -163,7 +184,8 @@ TABLES = {
 
 def empty(name: str) -> pd.DataFrame:
     """A frame without rows that has the table's columns and dtypes."""
-    return pd.DataFrame({column.name: pd.Series(dtype=column.dtype) for column in TABLES[name].columns})
+    dtypes = {column.name: object if column.dtype == TASKS else column.dtype for column in TABLES[name].columns}
+    return pd.DataFrame({column: pd.Series(dtype=dtype) for column, dtype in dtypes.items()})
 
 
 def check(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -181,7 +203,29 @@ def check(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         return empty(name)
     if missing or unknown:
         raise ValueError(f"{name}: missing columns {missing}, unknown columns {unknown}.")
-    return pd.DataFrame({column.name: typed(frame[column.name], column, name) for column in columns})
+    return pd.DataFrame({column.name: _typed(frame[column.name], column, name) for column in columns})
+
+
+def _typed(values: pd.Series, column: Column, table: str) -> pd.Series:
+    if column.dtype != TASKS:
+        return typed(values, column, table)
+    return pd.Series([tuple(map(str, tasks)) for tasks in values], dtype=object)
+
+
+def label(*words: str) -> str:
+    """`lora, rank 8`: what is named, and what tells it from others; empty words are left out. For people to read."""
+    return ", ".join(word for word in words if word)
+
+
+def without_variants(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The rows whose `columns`, as `variant` and `search_variant`, are empty: those of no variant."""
+    return table[(table[list(columns)] == "").all(axis=1)]
+
+
+def without_tuples(table: pd.DataFrame) -> pd.DataFrame:
+    """A copy with several tasks in one cell as `a + b`, for people and for CSV."""
+    several = [n for n in table if table[n].dtype == object and table[n].map(lambda one: isinstance(one, tuple)).any()]
+    return table.assign(**{name: table[name].map(" + ".join) for name in several})
 
 
 def notes(*texts: str) -> pd.DataFrame:

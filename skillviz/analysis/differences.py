@@ -8,23 +8,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.observations import TEST, Observation, sides
+from skillviz.analysis.seeds import (
+    Resampled,
+    by_unit,
+    difference_draws,
+    halves,
+    mean_of,
+    over_seeds,
+    resampled_tests,
+)
+from skillviz.analysis.tables import OVER, check
 from skillviz.core.intervals import percentile_interval
 from skillviz.core.localizers.table import has_outcome_size
 from skillviz.core.metrics import with_own
-from skillviz.studies.means import by_unit, halves, mean_of, over_seeds, sides
-from skillviz.studies.observations import Observed
-from skillviz.studies.resampled import TEST, Resampled, difference_draws, of_test
-from skillviz.studies.tables import OVER, check
 
 PAIRED, UNPAIRED, SEEDS = OVER
 OTHER_MODELS = ("graft_retrain", "bitfit", "lora", "multi_task")
 """Methods that are models of their own: compared with those of another recipe."""
 
-Side = Sequence[Observed]
+Side = Sequence[Observation]
 
 
 def paired(
-    found: Sequence[Observed], pairs: Iterable[tuple[str, str]], resampled: Resampled | None = None
+    observations: Sequence[Observation], pairs: Iterable[tuple[str, str]], resampled: Resampled | None = None
 ) -> pd.DataFrame:
     """One row a pair of methods (a, b) on one task, at equal size where both have a region, and metric: a - b.
 
@@ -32,8 +39,8 @@ def paired(
     next smaller one where it is b: never to its own advantage as the first, nor to a's as the second. Where one side
     has no stored predictions at that size, its own interval over examples is taken, and the difference is not paired.
     """
-    tested = [one for one in found if one.split == TEST]
-    drawn = resampled or of_test(tested)
+    tested = [one for one in observations if one.split == TEST]
+    drawn = resampled or resampled_tests(tested)
     groups = sides(tested)
     rows = []
     for a_name, b_name in pairs:
@@ -41,8 +48,8 @@ def paired(
         right = [side for side in groups if side[0].method == b_name]
         matched = list(_matched(left, right))
         for a, b in matched:
-            recipe = _recipe(a, b, matched)
-            rows += [{**_row(a, b, metric, drawn), "recipe": recipe} for metric in _metrics(a, b)]
+            training = _training(a, b, matched)
+            rows += [{**_row(a, b, metric, drawn), **training} for metric in _metrics(a, b)]
     return check(pd.DataFrame(rows), "differences")
 
 
@@ -55,11 +62,11 @@ def difference(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any
     if left is not None and right is not None and _same_examples(a, b):
         ends = percentile_interval(value, difference_draws(left, right))
         return {"value": value, "low": ends.low, "high": ends.high, "over": PAIRED, "seeds": seeds}
-    found = over_seeds(_by_seed(a, b, metric))
+    over = over_seeds(_by_seed(a, b, metric))
     (a_low, a_high), (b_low, b_high) = halves(a, metric), halves(b, metric)
     if not np.isfinite([a_low, a_high, b_low, b_high]).all():
-        return {"value": value, "low": found.low, "high": found.high, "over": SEEDS, "seeds": seeds}
-    half = found.high - found.value if np.isfinite(found.high) else 0.0
+        return {"value": value, "low": over.low, "high": over.high, "over": SEEDS, "seeds": seeds}
+    half = over.high - over.value if np.isfinite(over.high) else 0.0
     low, high = value - np.sqrt(half**2 + a_low**2 + b_high**2), value + np.sqrt(half**2 + a_high**2 + b_low**2)
     return {"value": value, "low": low, "high": high, "over": UNPAIRED, "seeds": seeds}
 
@@ -68,50 +75,51 @@ def _row(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any]:
     one, other = a[0], b[0]
     region = a if np.isfinite(one.size) else b
     return {
-        "id_task": one.id_task, "task": one.task, "setting": one.setting, "localizer": region[0].localizer,
+        "id_task": one.id_task, "task": one.task, "setting": one.setting, "readout": one.shown_readout,
+        "localizer": region[0].localizer, "search_variant": region[0].search_variant,
         "size": mean_of(o.size for o in region), "share": mean_of(o.share for o in region),
         "a": one.method, "b": other.method, "metric": metric, **difference(a, b, metric, drawn), "n": one.n,
     }  # fmt: skip
 
 
-def _recipe(a: Side, b: Side, matched: Sequence[tuple[Side, Side]]) -> str:
+def _training(a: Side, b: Side, matched: Sequence[tuple[Side, Side]]) -> dict[str, str]:
     """How a was fine-tuned; how b was too, where a is compared with models of several recipes."""
-    rivals = {other[0].recipe for one, other in matched if one is a}
-    return a[0].recipe if len(rivals) == 1 else f"{a[0].recipe} less {b[0].recipe}"
+    rivals = {other[0].training for one, other in matched if one is a}
+    recipe_b, variant_b = b[0].training if len(rivals) > 1 else ("", "")
+    return {"recipe": a[0].recipe, "variant": a[0].variant, "recipe_b": recipe_b, "variant_b": variant_b}
 
 
 def _by_seed(a: Side, b: Side, metric: str) -> list[float]:
     """One difference a seed: each unit of a less the same unit of b, else b's mean on the same model, else b's mean."""
     values = {one.unit: one.values.get(metric, np.nan) for one in b}
     whole = float(np.mean(list(values.values())))
-    found: dict[tuple[str, int], float] = {}
+    differences: dict[tuple[str, int], float] = {}
     for one in a:
-        own = [value for (member, _), value in values.items() if member == one.member]
-        rival = values.get(one.unit, float(np.mean(own)) if own else whole)
-        found[one.unit] = one.values.get(metric, np.nan) - rival
-    members = list(dict.fromkeys(member for member, _ in found))
-    if len(members) < 2:
-        return list(found.values())
-    return [float(np.mean([v for (member, _), v in found.items() if member == m])) for m in members]
+        same_model = [value for (model, _), value in values.items() if model == one.model]
+        rival = values.get(one.unit, float(np.mean(same_model)) if same_model else whole)
+        differences[one.unit] = one.values.get(metric, np.nan) - rival
+    models = list(dict.fromkeys(model for model, _ in differences))
+    if len(models) < 2:
+        return list(differences.values())
+    return [float(np.mean([v for (model, _), v in differences.items() if model == m])) for m in models]
 
 
 def _matched(left: Sequence[Side], right: Sequence[Side]) -> Iterable[tuple[Side, Side]]:
     """Sides that may be compared: of one pair and task, of one size."""
     for a in left:
         rivals = [b for b in right if _comparable(a[0], b[0])]
-        for recipe in dict.fromkeys((b[0].recipe, b[0].localizer) for b in rivals):
-            own = [b for b in rivals if (b[0].recipe, b[0].localizer) == recipe]
-            b = _of_size(a, own)
+        for kind in dict.fromkeys((b[0].training, b[0].search) for b in rivals):
+            b = _of_size(a, [b for b in rivals if (b[0].training, b[0].search) == kind])
             if b is not None:
                 yield a, b
     # outcome-sized regions on the right: the next smaller region on the left
     for b in right:
         if _is_outcome(b) and np.isfinite(b[0].size):
             rivals = [a for a in left if _comparable(a[0], b[0]) and np.isfinite(a[0].size) and not _is_outcome(a)]
-            for localizer in dict.fromkeys(a[0].localizer for a in rivals):
-                own = sorted((a for a in rivals if a[0].localizer == localizer), key=_size)
-                smaller = [a for a in own if _size(a) <= _size(b)]
-                yield (smaller[-1] if smaller else own[0]), b
+            for search in dict.fromkeys(a[0].search for a in rivals):
+                by_size = sorted((a for a in rivals if a[0].search == search), key=_size)
+                smaller = [a for a in by_size if _size(a) <= _size(b)]
+                yield (smaller[-1] if smaller else by_size[0]), b
 
 
 def _of_size(a: Side, rivals: Sequence[Side]) -> Side | None:
@@ -132,14 +140,14 @@ def _size(side: Side) -> float:
 
 
 def _is_outcome(side: Side) -> bool:
-    return has_outcome_size(side[0].localizer.split(" ")[0])
+    return has_outcome_size(side[0].localizer)
 
 
-def _comparable(a: Observed, b: Observed) -> bool:
-    same = all(getattr(a, name) == getattr(b, name) for name in ("base", "setting", "id_task", "task"))
+def _comparable(a: Observation, b: Observation) -> bool:
+    same = all(getattr(a, name) == getattr(b, name) for name in ("base", "setting", "shown_readout", "id_task", "task"))
     crossed = a.method in OTHER_MODELS or b.method in OTHER_MODELS
     complement = "complement" in (a.method, b.method) and np.isfinite(a.size) and np.isfinite(b.size)
-    return same and (a.recipe == b.recipe or crossed) and not (complement and a.localizer != b.localizer)
+    return same and (a.training == b.training or crossed) and not (complement and a.search != b.search)
 
 
 def _same_examples(a: Side, b: Side) -> bool:

@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.overlaps import isolation, overlap
 from skillviz.core.region import Region
 from skillviz.core.stability import stability
-from skillviz.studies.family import family, relation
-from skillviz.studies.overlaps import isolation_rows, overlap_rows
-from skillviz.studies.tables import check
+from skillviz.tasks.family import family, relation
 
 SHAPES = {"w": (10, 10)}
 
@@ -27,7 +26,7 @@ REGIONS = {
 
 
 def table() -> pd.DataFrame:
-    return check(pd.DataFrame(overlap_rows(REGIONS)), "overlap").set_index(["row", "column", "kind"])
+    return overlap(REGIONS).set_index(["row_task", "column_task", "kind"])
 
 
 def test_families_and_relations() -> None:
@@ -55,13 +54,13 @@ def test_a_task_with_itself_is_told_between_seeds() -> None:
     assert found.loc[("film-sentiment", "film-sentiment", "overlap"), "value"] == pytest.approx(0.75)
     assert found.loc[("film-sentiment", "film-sentiment", "iou"), "value"] == pytest.approx(3 / 5)
     single = {task: {0: own[0]} for task, own in REGIONS.items()}
-    alone = pd.DataFrame(overlap_rows(single)).set_index(["row", "column", "kind"])
+    alone = overlap(single).set_index(["row_task", "column_task", "kind"])
     assert alone.loc[("film-sentiment", "film-sentiment", "iou"), "value"] == 1.0
     assert np.isnan(alone.loc[("film-sentiment", "film-sentiment", "iou"), "low"]), "one seed has no interval"
 
 
 def test_related_less_unrelated_is_taken_within_each_seed() -> None:
-    found = check(pd.DataFrame(isolation_rows(REGIONS)), "isolation").set_index(["kind", "relation"])
+    found = isolation(REGIONS).set_index(["kind", "relation"])
     related = found.loc[("overlap", "related"), "value"]
     unrelated = found.loc[("overlap", "unrelated"), "value"]
     gap = found.loc[("overlap", "related - unrelated")]
@@ -71,13 +70,13 @@ def test_related_less_unrelated_is_taken_within_each_seed() -> None:
 
 def test_without_related_tasks_there_is_no_difference() -> None:
     apart = {name: REGIONS[name] for name in ("film-sentiment", "news-inference")}
-    assert "related" not in {row["relation"] for row in isolation_rows(apart)}
+    assert "related" not in set(isolation(apart)["relation"])
 
 
 def test_the_interval_within_a_task_is_that_of_its_stability() -> None:
     """The jackknife leaves out a region with all its pairs; three regions of ten entries each."""
     own = {0: region(*range(10)), 1: region(*range(2, 12)), 2: region(*range(1, 7), 20, 21, 22, 23)}
-    found = check(pd.DataFrame(overlap_rows({"a": own})), "overlap").set_index("kind").loc["iou"]
+    found = overlap({"a": own}).set_index("kind").loc["iou"]
     by_hand = stability(list(own.values()))
     assert tuple(found[["value", "low", "high"]]) == pytest.approx((by_hand.iou, by_hand.low, by_hand.high))
 
@@ -91,7 +90,7 @@ def test_the_interval_of_two_tasks_holds_the_luck_of_both() -> None:
     for values in (shared, shared.T):
         without = np.array([np.delete(values, i, axis=0).mean() for i in range(3)])
         variance += 2 / 3 * ((without - without.mean()) ** 2).sum()
-    found = check(pd.DataFrame(overlap_rows({"a": a, "b": b})), "overlap").set_index(["row", "column", "kind"])
+    found = overlap({"a": a, "b": b}).set_index(["row_task", "column_task", "kind"])
     one, other = (found.loc[(*pair, "overlap")] for pair in (("a", "b"), ("b", "a")))
     assert one["value"] == pytest.approx(shared.mean())
     assert one["value"] - one["low"] == pytest.approx(4.3027 * np.sqrt(variance), rel=1e-4)
@@ -115,24 +114,22 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
             task: {seed: drawn(core) for seed in range(3)}
             for task, core in (("a", everything[:60]), ("b", everything[20:80]))
         }
-        found = pd.DataFrame(overlap_rows(study))
-        held.append(found[found["kind"] == "iou"][["row", "column", "value", "low", "high"]])
+        found = overlap(study)
+        held.append(found[found["kind"] == "iou"][["row_task", "column_task", "value", "low", "high"]])
     rows = pd.concat(held)
-    truth = rows.groupby(["row", "column"])["value"].transform("mean")
-    covered = ((rows["low"] <= truth) & (truth <= rows["high"])).groupby([rows["row"], rows["column"]]).mean()
+    truth = rows.groupby(["row_task", "column_task"])["value"].transform("mean")
+    covered = ((rows["low"] <= truth) & (truth <= rows["high"])).groupby([rows["row_task"], rows["column_task"]]).mean()
     assert covered.min() > 0.88, covered
 
 
 def test_a_mask_seed_is_left_out_in_all_tasks_at_once() -> None:
     """Related less unrelated: the interval is of the differences without each seed."""
-    rows = pd.DataFrame(
-        isolation_rows({task: {**own, 2: region(*(30 + i for i in range(4)))} for task, own in REGIONS.items()})
-    )
+    rows = isolation({task: {**own, 2: region(*(30 + i for i in range(4)))} for task, own in REGIONS.items()})
     own = {task: {**regions, 2: region(*(30 + i for i in range(4)))} for task, regions in REGIONS.items()}
     gaps = []
     for left in range(3):
         kept = {task: {seed: one for seed, one in regions.items() if seed != left} for task, regions in own.items()}
-        found = pd.DataFrame(isolation_rows(kept)).set_index(["kind", "relation"])["value"]
+        found = isolation(kept).set_index(["kind", "relation"])["value"]
         gaps.append(found["overlap", "related"] - found["overlap", "unrelated"])
     half = 4.3027 * np.sqrt(2 / 3 * ((np.array(gaps) - np.mean(gaps)) ** 2).sum())
     row = rows.set_index(["kind", "relation"]).loc[("overlap", "related - unrelated")]
@@ -144,9 +141,9 @@ def test_of_seeds_that_not_every_task_has_the_common_ones_are_taken() -> None:
     three = {task: {**own, 2: region(*(30 + i for i in range(4)))} for task, own in REGIONS.items()}
     uneven = {**three, "news-inference": {0: region(20, 21), 2: region(30, 20)}}
     even = {task: {0: own[0], 2: own[2]} for task, own in uneven.items()}
-    rows, wanted = (pd.DataFrame(isolation_rows(one)) for one in (uneven, even))
+    rows, wanted = (isolation(one) for one in (uneven, even))
     pd.testing.assert_frame_equal(rows, wanted)
-    pairs = check(pd.DataFrame(overlap_rows(uneven)), "overlap").set_index(["row", "column", "kind"])
+    pairs = overlap(uneven).set_index(["row_task", "column_task", "kind"])
     assert pairs.loc[("film-sentiment", "news-inference", "overlap"), "seeds"] == 2
     assert pairs.loc[("film-sentiment", "gadget-sentiment", "overlap"), "seeds"] == 3
 
@@ -156,14 +153,14 @@ def test_without_a_common_seed_there_is_no_interval() -> None:
         task: {seed + 10 * place: one for seed, one in own.items()} for place, (task, own) in enumerate(REGIONS.items())
     }
     apart["news-inference"].pop(21)
-    rows = pd.DataFrame(isolation_rows(apart)).set_index(["kind", "relation"])
+    rows = isolation(apart).set_index(["kind", "relation"])
     assert rows["low"].isna().all() and rows["value"].notna().all()
 
 
 def test_one_region_alone_says_nothing_of_other_seeds() -> None:
     """A task of one region is shared wholly with itself in the map, and counts nowhere as agreement between seeds."""
     single = {task: {0: own[0]} for task, own in REGIONS.items()}
-    assert "same" not in {row["relation"] for row in isolation_rows(single)}
+    assert "same" not in set(isolation(single)["relation"])
     empty = {**REGIONS, "film-sentiment": {0: region(), 1: region()}}
-    found = pd.DataFrame(overlap_rows(empty)).set_index(["row", "column", "kind"])["value"]
+    found = overlap(empty).set_index(["row_task", "column_task", "kind"])["value"]
     assert not (found == 1.0).any() and np.isnan(found[("gadget-sentiment", "film-sentiment", "overlap")])

@@ -8,19 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.differences import paired
+from skillviz.analysis.histogram import histogram
+from skillviz.analysis.observations import Observation, once
+from skillviz.analysis.recovered import recovered, without_gain
+from skillviz.analysis.scores import score_rows, scores
+from skillviz.analysis.seeds import Resampled, cut, difference_draws, mean_draws, widening
+from skillviz.analysis.tables import TABLES, check, empty, notes
 from skillviz.core.intervals import seeds_interval, wilson
 from skillviz.runs.record import TaskNote
-from skillviz.studies.differences import paired
-from skillviz.studies.means import cut, scores
-from skillviz.studies.observations import Observed, once
-from skillviz.studies.recovered import recovered, without_gain
-from skillviz.studies.resampled import Resampled, difference_draws, mean_draws, widening
-from skillviz.studies.score_rows import score_rows
-from skillviz.studies.shapes import histogram
-from skillviz.studies.tables import TABLES, check, empty, notes
 from tests.studies.tiny_studies import D, seen
 
-GRAFT = {"localizer": "stagewise", "size": 100.0, "asked": "10%"}
+GRAFT = {"localizer": "stagewise", "size": 100.0, "requested_size": "10%"}
 RIGHT = "1111011101"
 
 
@@ -42,7 +41,7 @@ def test_every_column_is_declared_in_words(name: str) -> None:
 
 def test_a_table_that_is_not_as_declared_is_refused() -> None:
     with pytest.raises(ValueError, match="missing columns"):
-        check(pd.DataFrame({"row": ["a"]}), "overlap")
+        check(pd.DataFrame({"kind": ["iou"]}), "overlap")
     with pytest.raises(ValueError, match=r"unknown columns \['texts'\]"):
         check(pd.DataFrame({"texts": []}), "note")
     with pytest.raises(ValueError, match="missing values"):
@@ -76,7 +75,7 @@ def test_ends_are_cut_to_what_the_metric_can_be(metric: str, ends: tuple[float, 
 
 def test_of_several_models_each_counts_by_the_mean_of_its_mask_seeds() -> None:
     values = {("m0", 0): 0.8, ("m0", 1): 0.9, ("m1", 0): 0.6, ("m1", 1): 0.7, ("m2", 0): 0.5}
-    found = [seen(**GRAFT, member=m, seed=s, values={"accuracy": value}) for (m, s), value in values.items()]
+    found = [seen(**GRAFT, model=m, seed=s, values={"accuracy": value}) for (m, s), value in values.items()]
     row = row_of(scores(found), metric="accuracy")
     assert row["seeds"] == 3 and row["mean"] == pytest.approx((0.85 + 0.65 + 0.5) / 3)
     assert row["mean"] != pytest.approx(np.mean(list(values.values())))  # what counting every run alike would give
@@ -99,8 +98,8 @@ def test_a_state_that_several_runs_scored_counts_once() -> None:
 
 
 def test_a_localizer_that_was_asked_for_in_two_ways_has_two_names() -> None:
-    ways = [seen(**GRAFT, right=RIGHT, **{"variant": f'{{"steps": {steps}}}'}) for steps in (25, 50)]
-    assert [one.localizer for one in once(ways)] == ["stagewise steps=25", "stagewise steps=50"]
+    ways = [seen(**GRAFT, right=RIGHT, search_fields={"steps": steps}) for steps in (25, 50)]
+    assert [one.search for one in once(ways)] == [("stagewise", "steps=25"), ("stagewise", "steps=50")]
 
 
 def test_a_difference_is_paired_by_example() -> None:
@@ -122,7 +121,7 @@ def test_the_difference_of_a_method_and_itself_is_nothing() -> None:
 
 def test_sides_of_other_sizes_or_recipes_are_not_compared() -> None:
     graft = seen(**GRAFT, right=RIGHT)
-    small = seen("graft_movement", localizer="movement", size=10.0, asked="1%", right=RIGHT)
+    small = seen("graft_movement", localizer="movement", size=10.0, requested_size="1%", right=RIGHT)
     assert paired([graft, small], [("graft", "graft_movement")]).empty
     other = seen("ft", right=RIGHT, recipe="adamw")
     assert paired([graft, other], [("graft", "ft")]).empty
@@ -133,7 +132,7 @@ def test_sides_of_other_sizes_or_recipes_are_not_compared() -> None:
 def test_a_region_whose_size_is_an_outcome_meets_the_next_larger_rival() -> None:
     learned = seen(localizer="learned", size=50.0, right=RIGHT)
     rivals = [
-        seen("graft_movement", localizer="movement", size=size, asked=str(size), right=right)
+        seen("graft_movement", localizer="movement", size=size, requested_size=str(size), right=right)
         for size, right in ((10.0, "0000000000"), (100.0, "1111100000"), (300.0, "1111111111"))
     ]
     row = row_of(paired([learned, *rivals], [("graft", "graft_movement")]), metric="accuracy")
@@ -142,7 +141,7 @@ def test_a_region_whose_size_is_an_outcome_meets_the_next_larger_rival() -> None
 
 def test_without_predictions_a_difference_speaks_of_seeds_alone() -> None:
     a = [seen(**GRAFT, seed=seed, values={"accuracy": value}) for seed, value in enumerate((0.8, 0.82, 0.78))]
-    b = seen("graft_movement", localizer="movement", size=100.0, asked="10%", values={"accuracy": 0.7})
+    b = seen("graft_movement", localizer="movement", size=100.0, requested_size="10%", values={"accuracy": 0.7})
     row = row_of(paired([*a, b], [("graft", "graft_movement")]), metric="accuracy")
     by_hand = seeds_interval([0.1, 0.12, 0.08])
     assert row["over"] == "seeds" and row["seeds"] == 3
@@ -153,7 +152,7 @@ def test_without_predictions_intervals_over_examples_are_taken_unpaired() -> Non
     """Three seeds of equal value 0.8 +- 0.03 against 0.7 +- 0.04: 0.1 +- 0.05, and not the nothing that seeds say."""
     ends = {"accuracy": (0.77, 0.83)}
     a = [seen(**GRAFT, seed=seed, values={"accuracy": 0.8}, ends=ends) for seed in range(3)]
-    other = {"localizer": "movement", "size": 100.0, "asked": "10%"}
+    other = {"localizer": "movement", "size": 100.0, "requested_size": "10%"}
     b = seen("graft_movement", values={"accuracy": 0.7}, ends={"accuracy": (0.66, 0.74)}, **other)
     row = row_of(paired([*a, b], [("graft", "graft_movement")]), metric="accuracy")
     assert row["over"] == "examples and seeds, unpaired"
@@ -173,7 +172,7 @@ def test_models_that_both_sides_have_are_drawn_together() -> None:
 
 
 def test_the_pooled_mean_agrees_with_plain_draws_over_runs() -> None:
-    """One model, three mask seeds: as in runs.pooled, the mean over runs drawn again, on the same resamples."""
+    """One model, three mask seeds: as in run_tables, the mean over runs drawn again, on the same resamples."""
     found = [seen(**GRAFT, seed=seed, right=right) for seed, right in enumerate((RIGHT, "1110000111", "1111111110"))]
     draws = Resampled(found).of(found, "accuracy")
     assert draws is not None
@@ -208,7 +207,7 @@ def test_scores_of_three_seeds_are_as_uncertain_as_their_t_interval() -> None:
     assert row["pooled_high"] - row["pooled_low"] == pytest.approx(row["high"] - row["low"], rel=0.1)
 
 
-def ladder(*checked: float, tested: tuple[float, ...] = (0.6, 0.7, 0.8)) -> list[Observed]:
+def ladder(*checked: float, tested: tuple[float, ...] = (0.6, 0.7, 0.8)) -> list[Observation]:
     """Grafts of three sizes with these validation and test accuracies; the gain is from 0.5 to 0.9 on both."""
     ends = [
         seen(method, split=split, values={"accuracy": value, "ece": 0.1})
@@ -217,7 +216,7 @@ def ladder(*checked: float, tested: tuple[float, ...] = (0.6, 0.7, 0.8)) -> list
     ]
     rows = []
     for place, (v, t) in enumerate(zip(checked, tested, strict=True)):
-        region = {"localizer": "stagewise", "size": 10.0 ** (place + 1), "asked": f"{10**place}%"}
+        region = {"localizer": "stagewise", "size": 10.0 ** (place + 1), "requested_size": f"{10**place}%"}
         for split, value in (("validation", v), ("test", t)):
             rows.append(seen(split=split, values={"accuracy": value, "ece": 0.04, "recovered": 0.5}, **region))
     return [*ends, *rows]
@@ -275,7 +274,8 @@ def test_histograms_count_every_example_once_and_average_seeds() -> None:
         seen(**GRAFT, seed=1, right="1" * 10, sure=5.0),
     ]
     frame = histogram(found)
-    assert frame.groupby("state")["count"].sum().to_dict() == {"finetuned": 10, "grafted 10%": 10}
-    top = frame[(frame["high_edge"] == 1.0) & (frame["state"] == "grafted 10%")].iloc[0]
+    assert frame.groupby("state")["count"].sum().to_dict() == {"finetuned": 10, "grafted": 10}
+    assert set(frame.loc[frame["state"] == "grafted", "share"]) == {0.1} and frame["share"].isna().any()
+    top = frame[(frame["high_edge"] == 1.0) & (frame["state"] == "grafted")].iloc[0]
     assert top["count"] == 5 and top["correct"] == 5  # one of the two seeds, all ten of its examples
     assert frame[frame["state"] == "finetuned"]["correct"].sum() == RIGHT.count("1")

@@ -9,9 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.run_tables import (
+    DIFFERENCES,
+    TABLE,
+    Sampled,
+    compare,
+    difference,
+    differences,
+    joined,
+    sampled,
+    table,
+)
 from skillviz.errors import BadInput
-from skillviz.runs.aggregate import DIFFERENCES, TABLE, differences, table
-from skillviz.runs.pooled import Sampled, compare, difference, joined, sampled
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from tests.fake_run import fake_run

@@ -6,26 +6,27 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.answers import Answers
+from skillviz.analysis.stages import difference, estimate, refuse_changed, stages, unseen_answers
 from skillviz.errors import BadData
 from skillviz.runs.record import TaskNote
-from skillviz.studies.stages import Answers, answers, difference, estimate, refuse_changed, stage_rows
 
 TASK = TaskNote(name="a", labels=("no", "yes"))
 OTHER = TaskNote(name="b", labels=("no", "yes"))
 
 
-def told(task: TaskNote, right: str) -> Answers:
+def told(right: str) -> Answers:
     """A model that is right (1) or wrong (0) on the examples of this text, whose labels are all yes."""
     logits = np.array([[0.0, 1.0] if sign == "1" else [1.0, 0.0] for sign in right])
     ids = np.array([f"test-{number}" for number in range(len(right))], dtype=object)
-    return Answers(task, ids, np.ones(len(right), np.int64), logits)
+    return Answers(ids, np.ones(len(right), np.int64), logits)
 
 
-STAGES = {(1, "a"): told(TASK, "1111"), (2, "a"): told(TASK, "1100"), (2, "b"): told(OTHER, "10")}
+STAGES = {(1, "a"): told("1111"), (2, "a"): told("1100"), (2, "b"): told("10")}
 
 
 def test_every_task_after_every_stage_with_the_change_since_its_own() -> None:
-    rows = pd.DataFrame(stage_rows("naive", STAGES, ["a", "b"]))
+    rows = stages({"naive": STAGES}, ["a", "b"], {"a": TASK, "b": OTHER})
     found = rows[rows["metric"] == "accuracy"].set_index(["stage", "task"])
     assert found["value"].to_dict() == {(1, "a"): 1.0, (2, "a"): 0.5, (2, "b"): 0.5}
     assert found.loc[(2, "a"), "change"] == pytest.approx(-0.5)
@@ -36,28 +37,28 @@ def test_every_task_after_every_stage_with_the_change_since_its_own() -> None:
 
 
 def test_intervals_are_wilsons_for_accuracy() -> None:
-    found = estimate(told(TASK, "1100"), "accuracy")
+    found = estimate(told("1100"), "accuracy", TASK)
     assert found["value"] == 0.5 and found["low"] == pytest.approx(0.15, abs=0.01)
 
 
 def test_equal_answers_pass_and_a_planted_change_is_refused() -> None:
-    same = {(1, "a"): told(TASK, "1101"), (2, "a"): told(TASK, "1101"), (2, "b"): told(OTHER, "11")}
+    same = {(1, "a"): told("1101"), (2, "a"): told("1101"), (2, "b"): told("11")}
     refuse_changed(same, ["a", "b"])
     with pytest.raises(BadData, match="answers 1 of 4 test examples of 'a' otherwise"):
-        refuse_changed({**same, (2, "a"): told(TASK, "1100")}, ["a", "b"])
+        refuse_changed({**same, (2, "a"): told("1100")}, ["a", "b"])
 
 
 def test_the_last_bit_of_a_logit_is_a_change() -> None:
-    first, later = told(TASK, "1101"), told(TASK, "1101")
+    first, later = told("1101"), told("1101")
     later.logits[1, 1] = np.nextafter(later.logits[1, 1], 2)
-    found = {(1, "a"): first, (2, "a"): later, (2, "b"): told(OTHER, "11")}
+    found = {(1, "a"): first, (2, "a"): later, (2, "b"): told("11")}
     with pytest.raises(BadData, match="answers 1 of 4 .* \\(other logits; 0 other predictions\\)"):
         refuse_changed(found, ["a", "b"])
 
 
 def test_stages_of_other_examples_are_not_compared() -> None:
     with pytest.raises(BadData, match="same test examples"):
-        difference(told(TASK, "11"), told(TASK, "111"), "accuracy")
+        difference(told("11"), told("111"), "accuracy", TASK)
 
 
 def test_answers_leave_out_what_another_task_trained_on() -> None:
@@ -69,5 +70,5 @@ def test_answers_leave_out_what_another_task_trained_on() -> None:
             "label": 1, "logit_no": 0.0, "logit_yes": [1.0, 2.0, 3.0, 4.0],
         }
     )  # fmt: skip
-    found = answers(frame, TASK, frozenset({"test-0"}))
+    found = unseen_answers(frame, TASK, frozenset({"test-0"}))
     assert found.ids.tolist() == ["test-1"] and found.logits.tolist() == [[0.0, 2.0]]

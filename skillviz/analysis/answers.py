@@ -1,0 +1,62 @@
+"""What a model state answered, in the order of the examples' ids, read from stored predictions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.temperature import scaled
+from skillviz.runs.evaluate import SCALED
+from skillviz.runs.tables import logit_columns
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Ids and true classes of the examples [n], class scores of one model state on them [n, label], and whether it
+    answers as the fine-tuned model does [n] (grafts only)."""
+
+    ids: np.ndarray
+    labels: np.ndarray
+    logits: np.ndarray
+    agrees: np.ndarray | None = None
+
+    @cached_property
+    def examples(self) -> str:
+        """A digest of ids and true classes: equal ones are the same examples."""
+        text = "\n".join(self.ids.astype(str)) + "\n" + ",".join(map(str, self.labels))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def take(self, rows: np.ndarray) -> Answers:
+        """The answers to some of the examples, by place or as a mask."""
+        agrees = None if self.agrees is None else self.agrees[rows]
+        return Answers(self.ids[rows], self.labels[rows], self.logits[rows], agrees)
+
+
+def answers_of_state(predictions: pd.DataFrame, split: str, labels: Sequence[str], state: str) -> Answers:
+    """The answers of one state on a split; of no example where the table has no such rows."""
+    rows = predictions[(predictions["state"] == state) & (predictions["split"] == split)]
+    rows = rows.sort_values("example_id", kind="stable")
+    logits = rows[logit_columns(labels)].to_numpy(dtype=np.float64)
+    return Answers(rows["example_id"].to_numpy(dtype=object), rows["label"].to_numpy(), logits)
+
+
+def answers_by_state(
+    predictions: pd.DataFrame, split: str, labels: Sequence[str], temperature: float | None
+) -> dict[str, Answers]:
+    """The answers by state: with a temperature those of the scaled fine-tuned model too."""
+    states = predictions.loc[predictions["split"] == split, "state"].unique()
+    answers = {str(state): answers_of_state(predictions, split, labels, state) for state in states}
+    if "finetuned" in answers:
+        tuned = answers["finetuned"]
+        for state in ("grafted", "complement"):
+            if state in answers:
+                same = answers[state].logits.argmax(1) == tuned.logits.argmax(1)
+                answers[state] = replace(answers[state], agrees=same.astype(np.float64))
+        if temperature is not None:
+            answers[SCALED] = replace(tuned, logits=scaled(tuned.logits, temperature))
+    return answers

@@ -1,0 +1,108 @@
+"""Tables of studies that were stored with older columns, read as today's; every number stays what it was.
+
+Up to layout 2 several facts stood in one text: `lora, rank 8` and `lora less sgd` in `recipe`, `learned lr=0.1` in
+`localizer`, `all, head` in `setting`, `<task> <localizer> <size>` in the ends of `overlap`, `grafted 1%` in `state`,
+`a+b` for several tasks. This is the one place that takes such texts apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from skillviz.analysis.tables import check
+
+JOINED, JOINT = "+", " + "
+
+
+def read_layout_2(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The table as today's columns have it; the argument is left as it is."""
+    return check(READERS.get(name, lambda frame: frame)(table), name)
+
+
+def _parts(texts: pd.Series, separator: str) -> tuple[pd.Series, pd.Series]:
+    """What stands before the first separator, and after it; empty where there is none."""
+    parts = texts.astype(str).str.partition(separator)
+    return parts[0], parts[2]
+
+
+def _with_recipe(table: pd.DataFrame) -> pd.DataFrame:
+    recipe, variant = _parts(table["recipe"], ", ")
+    return table.assign(recipe=recipe, variant=variant)
+
+
+def _with_localizer(table: pd.DataFrame) -> pd.DataFrame:
+    """`learned lr=0.1`, and `stagewise, purified` of unions that were purified."""
+    localizer, variant = _parts(table["localizer"].astype(str).str.replace(", ", " ", n=1), " ")
+    return table.assign(localizer=localizer, search_variant=variant)
+
+
+def _with_readout(table: pd.DataFrame) -> pd.DataFrame:
+    setting, readout = _parts(table["setting"], ", ")
+    return table.assign(setting=setting, readout=readout)
+
+
+def _scores(table: pd.DataFrame) -> pd.DataFrame:
+    table = _with_readout(_with_localizer(_with_recipe(table)))
+    return table.assign(id_task=table["id_task"].astype(str).str.replace(JOINED, JOINT))
+
+
+def _differences(table: pd.DataFrame) -> pd.DataFrame:
+    a, b = _parts(table["recipe"], " less ")
+    recipe_b, variant_b = _parts(b, ", ")
+    table = _with_readout(_with_localizer(_with_recipe(table.assign(recipe=a))))
+    return table.assign(recipe_b=recipe_b, variant_b=variant_b)
+
+
+def _overlap(table: pd.DataFrame) -> pd.DataFrame:
+    """The ends are tasks, or `<task> <localizer> <size>` where localizers are compared."""
+    columns: dict[str, object] = {}
+    sizes = pd.Series("", index=table.index)
+    for end in ("row", "column"):
+        words = table[end].astype(str).str.rsplit(" ", n=2)
+        compares = words.str.len() == 3
+        columns[f"{end}_task"] = words.str[0].where(compares, table[end])
+        columns[f"{end}_localizer"] = words.str[1].where(compares, "")
+        sizes = words.str[2].where(compares, "")
+    return table.drop(columns=["row", "column"]).assign(**columns, **_sizes(sizes))
+
+
+def _histogram(table: pd.DataFrame) -> pd.DataFrame:
+    state, size = _parts(table["state"], " ")
+    return table.assign(state=state, **_sizes(size))
+
+
+def _sizes(texts: pd.Series) -> dict[str, pd.Series]:
+    """`size` and `share` of sizes as they were asked for: `1%`, `0.01`, or a count of entries."""
+    shares = [_share(text) for text in texts]
+    counts = [float(text) if text.isdecimal() else np.nan for text in texts]
+    return {name: pd.Series(of, index=texts.index, dtype=float) for name, of in (("size", counts), ("share", shares))}
+
+
+def _share(text: str) -> float:
+    if text.endswith("%"):
+        return float(text[:-1]) / 100
+    return np.nan if not text or text.isdecimal() else float(text)
+
+
+def _gain(table: pd.DataFrame) -> pd.DataFrame:
+    tasks = [tuple(text.split(JOINED)) for text in table["of"]]
+    return table.drop(columns="of").assign(region_tasks=pd.Series(tasks, index=table.index, dtype=object))
+
+
+def _makeup(table: pd.DataFrame) -> pd.DataFrame:
+    localizer, variant = _parts(table["localizer"], ", ")
+    return table.assign(localizer=localizer, variant=variant)
+
+
+READERS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "scores": _scores,
+    "differences": _differences,
+    "recovered": lambda table: _with_readout(_with_localizer(_with_recipe(table))),
+    "overlap": _overlap,
+    "histogram": _histogram,
+    "gain": _gain,
+    "makeup": _makeup,
+}

@@ -1,0 +1,247 @@
+"""Tables over several finished runs: means over seeds, and paired differences between localizers.
+
+Intervals over examples and seeds are those of the runs' stored predictions, resampled together; seeds are drawn as the
+plain bootstrap draws them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+import pandas as pd
+
+from skillviz.analysis.observations import TEST
+from skillviz.analysis.seeds import RESAMPLES, over_seeds, seeds_drawn
+from skillviz.analysis.variants import Fields, Rivals, label_variants
+from skillviz.core.intervals import Interval, SeedsInterval, percentile_interval, resampled_values
+from skillviz.core.metrics import COMPARED, statistic, with_own
+from skillviz.errors import BadInput
+from skillviz.runs.evaluate import positive
+from skillviz.runs.run import Run
+
+TABLE = {
+    "task": "str", "finetuned": "str", "localizer": "str",
+    "size": "float64", "share": "float64", "split": "str", "metric": "str",
+    "mean": "float64", "sd": "float64", "low": "float64", "high": "float64", "seeds": "int64",
+    "pooled_low": "float64", "pooled_high": "float64",
+}  # fmt: skip
+DIFFERENCES = {
+    "task": "str", "finetuned": "str",
+    "size": "int64", "share": "float64", "split": "str", "metric": "str", "a": "str", "b": "str",
+    "value": "float64", "low": "float64", "high": "float64", "n": "int64", "seeds_a": "int64", "seeds_b": "int64",
+}  # fmt: skip
+NONE = (np.nan, np.nan)
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def table(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
+    """One row a task, localizer, size and metric of the graft: mean, sd (n - 1) and t-interval over seeds.
+
+    `low` and `high` speak of seeds only and are NaN for a single one. `pooled_low` and `pooled_high` are
+    the bootstrap interval over examples and seeds together, for the runs' main size and the metrics that
+    can be resampled; NaN elsewhere. A size that is an outcome is averaged over seeds.
+    """
+    rows = []
+    for setting in grouped(runs, _setting).values():
+        of_setting = []
+        for title, side in _sides(setting).items():
+            for group in grouped(side, lambda run: run.spec.sizes).values():
+                of_setting += _rows(title, group, split)
+        rows += _once(of_setting)
+    frame = pd.DataFrame(rows, columns=list(TABLE)).astype(TABLE)
+    return frame.sort_values(["task", "finetuned", "metric", "size", "localizer"], ignore_index=True, kind="stable")
+
+
+def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str] | None = None) -> pd.DataFrame:
+    """One row a pair of localizers (a, b) of one setting and main size, and metric: a - b, averaged over seeds.
+
+    Intervals are paired: both sides are scored on the same resampled examples, and seeds are resampled
+    too. F1 only where it is the task's metric.
+    """
+    rows = []
+    for group in grouped(runs, lambda run: (*_setting(run), run.record.size)).values():
+        sides = _sides(group)
+        common = {**_named(group[0]), "size": group[0].record.size, "share": group[0].record.share}
+        for metric in (metrics or _compared(group[0])) if len(sides) > 1 else ():
+            samples, n = sampled(sides, metric, split)
+            for a, b in itertools.permutations(samples, 2):
+                ends = difference(samples[a], samples[b])._asdict()
+                seeds = {"seeds_a": len(sides[a]), "seeds_b": len(sides[b])}
+                rows.append({**common, "split": split, "metric": metric, "a": a, "b": b, **ends, "n": n, **seeds})
+    return pd.DataFrame(rows, columns=list(DIFFERENCES)).astype(DIFFERENCES)
+
+
+def grouped(runs: Sequence[Run], key: Callable[[Run], Key]) -> dict[Key, list[Run]]:
+    """The runs by a key, in their order."""
+    groups: dict[Key, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return groups
+
+
+def _rows(title: str, group: list[Run], split: str) -> list[dict[str, Any]]:
+    """The rows of runs that differ in their seed only."""
+    pooled = {}
+    for metric in _compared(group[0]):
+        _, low, high = sampled({title: group}, metric, split).sides[title].interval()
+        pooled[metric] = (low, high)
+    rows = []
+    curves = pd.concat([_curve(run, split) for run in group]).groupby(["metric", "place"], sort=False)
+    for number, values in curves:
+        metric, place = cast(tuple[str, int], number)
+        ends = pooled.get(metric, NONE) if place == 0 else NONE
+        row: dict[str, Any] = {**_named(group[0]), "localizer": title, "split": split, "metric": metric}
+        row |= {"size": values["size"].mean(), "share": values["share"].mean(), **_columns(over_seeds(values["value"]))}
+        rows.append(row | {"pooled_low": ends[0], "pooled_high": ends[1]})
+    return rows
+
+
+def _columns(over: SeedsInterval) -> dict[str, float]:
+    return {"mean": over.value, "sd": over.sd, "low": over.low, "high": over.high, "seeds": over.n}
+
+
+def _curve(run: Run, split: str) -> pd.DataFrame:
+    """The run's curve with `place`: where each size stands among the run's sizes, the main one 0."""
+    curve = run.curve()
+    places = {size: place for place, size in enumerate(run.record.sizes)}
+    return curve[curve["split"] == split].assign(place=curve["size"].map(places))
+
+
+def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A size that several groups of runs were asked for is told once: where there are most seeds."""
+    distinct: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: (-row["seeds"], math.isnan(row["pooled_low"]))):
+        distinct.setdefault((row["localizer"], row["size"], row["metric"]), row)
+    return list(distinct.values())
+
+
+def _sides(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Runs that differ in seed and size only, by a title: the localizer's name, and whatever else differs.
+
+    Of two runs that are equal in everything the first counts: a seed is one seed, however often it was run.
+    """
+    variants = list(grouped(runs, lambda run: json.dumps(_fields(run), sort_keys=True)).values())
+    names = [group[0].spec.localizer for group in variants]
+    labels = label_variants([(n, _fields(group[0])) for n, group in zip(names, variants, strict=True)], _label)
+    return {
+        f"{name} {label}".rstrip(): _distinct(group) for name, label, group in zip(names, labels, variants, strict=True)
+    }
+
+
+def _label(fields: Fields, rivals: Rivals) -> str:
+    """The fields of a run in which it differs from others: `bias=5 steps=50`."""
+    return " ".join(f"{name}={_written(fields[name])}" for name in rivals if fields.get(name) is not None)
+
+
+def _fields(run: Run) -> dict[str, Any]:
+    """What was asked for besides pair, task, seed and sizes, the localizer's options field by field."""
+    fields = run.spec.model_dump(mode="json", exclude={"base", "finetuned", "task", "seed", "sizes", "options"})
+    return {**fields, **run.spec.options}
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _distinct(runs: list[Run]) -> list[Run]:
+    first: dict[tuple[Any, ...], Run] = {}
+    for run in runs:
+        first.setdefault((run.spec.seed, run.spec.sizes), run)
+    return list(first.values())
+
+
+def _compared(run: Run) -> list[str]:
+    return with_own(run.record.metric, COMPARED)
+
+
+def _setting(run: Run) -> tuple[str, ...]:
+    """What must be equal for two runs to be compared: the pair, the task and its data."""
+    record = run.record
+    members = [note.fingerprint if note else "" for note in (record.base, record.finetuned, record.task)]
+    return (run.record.task_name, *members)
+
+
+def _named(run: Run) -> dict[str, str]:
+    return {"task": run.record.task_name, "finetuned": Path(run.spec.finetuned).name}
+
+
+class Pooled(NamedTuple):
+    """Each side's samples, and the number of examples that all runs share."""
+
+    sides: dict[str, Sampled]
+    n: int
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A metric of several runs: one value a run [run], and the same on shared resamples [run, resample].
+
+    `number` tells the sides of one comparison apart, so that each draws runs of its own.
+    """
+
+    values: np.ndarray
+    draws: np.ndarray
+    number: int = 0
+
+    def mean_draws(self) -> np.ndarray:
+        """The mean over runs on each resample, [resample]; runs are drawn with replacement too."""
+        return seeds_drawn(self.draws, np.random.default_rng(self.number), widen=False)
+
+    def interval(self) -> Interval:
+        """The mean over runs with its percentile interval over examples and seeds."""
+        return percentile_interval(float(self.values.mean()), self.mean_draws())
+
+
+def compare(a: Sequence[Run], b: Sequence[Run], metric: str = "accuracy", split: str = TEST) -> Interval:
+    """The paired difference a - b of any two groups of runs on the same examples, with its interval.
+
+    For example a localizer at 0.1 % against another at 1 %.
+    """
+    sides = sampled({"a": a, "b": b}, metric, split).sides
+    return difference(sides["a"], sides["b"])
+
+
+def difference(a: Sampled, b: Sampled) -> Interval:
+    """Mean of a less mean of b with the percentile interval of the same on shared resamples."""
+    return percentile_interval(float(a.values.mean() - b.values.mean()), a.mean_draws() - b.mean_draws())
+
+
+def sampled(sides: Mapping[str, Sequence[Run]], metric: str, split: str = TEST, resamples: int = RESAMPLES) -> Pooled:
+    """Each side's metric of the graft at its main size, every run on the same resampled examples.
+
+    Raises BadInput where the runs were not scored on the same examples.
+    """
+    everyone = [run for side in sides.values() for run in side]
+    predictions, labels = joined(everyone, split)
+    one = positive(everyone[0].record.task) if everyone[0].record.task else 1
+    of = [statistic(metric, logits.astype(np.float64), labels, one) for logits in predictions]
+    n = len(labels)
+    values = np.array([f(np.ones((1, n)))[0] for f in of])
+    draws = np.stack(resampled_values(of, n, resamples, 0))
+    groups, start = {}, 0
+    for number, (name, side) in enumerate(sides.items()):
+        end = start + len(side)
+        groups[name] = Sampled(values[start:end], draws[start:end], number)
+        start = end
+    return Pooled(groups, n)
+
+
+def joined(runs: Sequence[Run], split: str) -> tuple[list[np.ndarray], np.ndarray]:
+    """The grafted logits [n, label] of each run in one order of the examples, and their labels [n]."""
+    columns = [run.logits("grafted", split) for run in runs]
+    order = [np.argsort(ids.astype(str), kind="stable") for ids, _, _ in columns]
+    ids, labels = columns[0][0][order[0]], columns[0][1][order[0]]
+    for run, (names, y, _), rows in zip(runs, columns, order, strict=True):
+        if not np.array_equal(names[rows], ids) or not np.array_equal(y[rows], labels):
+            raise BadInput(
+                f"{runs[0].id} and {run.id} were not scored on the same {split} examples, so they cannot be compared."
+            )
+    return [logits[rows] for (_, _, logits), rows in zip(columns, order, strict=True)], labels

@@ -1,0 +1,93 @@
+"""The table `stages`: tasks after every stage of continual learning; in grafting earlier answers stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from skillviz.analysis.answers import Answers, answers_of_state
+from skillviz.analysis.observations import TEST
+from skillviz.analysis.seeds import RESAMPLES
+from skillviz.analysis.tables import check
+from skillviz.core.intervals import Interval, paired_bootstrap, percentile_interval, resampled_values, wilson
+from skillviz.core.metrics import METRICS, statistic, with_own
+from skillviz.errors import BadData
+from skillviz.runs.evaluate import positive
+from skillviz.runs.record import TaskNote
+
+NAIVE, GRAFTING, INDEPENDENT = MODES = ("naive", "grafting", "independent")
+
+
+Stages = Mapping[tuple[int, str], Answers]
+"""Of one mode: the answers to a task's unseen test examples, by stage (from 1) and task name."""
+
+
+def unseen_answers(
+    predictions: pd.DataFrame, task: TaskNote, seen: frozenset[str], state: str = "finetuned"
+) -> Answers:
+    """What a table of predictions holds of the task's own test set in this state, without the examples `seen`."""
+    answers = answers_of_state(predictions[predictions["dataset"] == task.name], TEST, task.labels, state)
+    return answers.take(~np.isin(answers.ids, list(seen)))
+
+
+def stages(by_mode: Mapping[str, Stages], order: Sequence[str], tasks: Mapping[str, TaskNote]) -> pd.DataFrame:
+    """One row a mode, stage, task and metric, with the paired change since the task's own stage.
+
+    `order` are the tasks as they were learned, `tasks` their notes by name.
+    """
+    rows = []
+    for mode, by_stage in by_mode.items():
+        for (stage, name), answers in sorted(by_stage.items()):
+            first, task = by_stage.get((order.index(name) + 1, name)), tasks[name]
+            place = {"mode": mode, "stage": stage, "stage_task": order[stage - 1], "task": name}
+            for metric in with_own(task.metric, ("accuracy", "ece")):
+                change = difference(answers, first, metric, task) if first else Interval(np.nan, np.nan, np.nan)
+                ends = {"change": change.value, "change_low": change.low, "change_high": change.high}
+                values = estimate(answers, metric, task)
+                rows.append({**place, "metric": metric, **values, **ends, "n": len(answers.labels)})
+    return check(pd.DataFrame(rows), "stages")
+
+
+def estimate(answers: Answers, metric: str, task: TaskNote) -> dict[str, float]:
+    """value, low and high of a metric."""
+    n = len(answers.labels)
+    of = statistic(metric, answers.logits, answers.labels, positive(task))
+    value = float(of(np.ones((1, n)))[0])
+    if METRICS[metric].interval == "wilson":
+        low, high = wilson(round(value * n), n)
+        return {"value": value, "low": low, "high": high}
+    return percentile_interval(value, resampled_values([of], n, RESAMPLES, 0)[0])._asdict()
+
+
+def difference(a: Answers, b: Answers, metric: str, task: TaskNote) -> Interval:
+    """a - b on the same examples; raises BadData where they were not asked the same."""
+    _refuse_unlike(a, b, task.name)
+    return paired_bootstrap(a.logits, b.logits, a.labels, metric, RESAMPLES, positive=positive(task))
+
+
+def refuse_changed(by_stage: Stages, order: Sequence[str]) -> None:
+    """Raises BadData where an earlier task's logits after a later stage are not bit for bit those right after its own.
+
+    In grafting this cannot happen: later training moves no entry that an earlier task's model is made of.
+    """
+    for (stage, task), answers in sorted(by_stage.items()):
+        first = by_stage.get((order.index(task) + 1, task))
+        if first is None or first is answers:
+            continue
+        _refuse_unlike(answers, first, task)
+        changed = int((answers.logits != first.logits).any(axis=1).sum())
+        if changed:
+            other = int((answers.logits.argmax(axis=1) != first.logits.argmax(axis=1)).sum())
+            raise BadData(
+                f"after stage {stage} the grafting model answers {changed:,} of {len(answers.ids):,} test examples of "
+                f"'{task}' otherwise than after its own stage (other logits; {other:,} other predictions), which later "
+                "training must not change; the stored stages are wrong: delete the member's folder and run the study "
+                "again."
+            )
+
+
+def _refuse_unlike(a: Answers, b: Answers, task: str) -> None:
+    if not np.array_equal(a.ids, b.ids) or not np.array_equal(a.labels, b.labels):
+        raise BadData(f"'{task}' was not scored on the same test examples at both stages; score it again.")

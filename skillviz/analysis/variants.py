@@ -1,0 +1,94 @@
+"""What differs between runs, models or searches: the fields, and labels that tell them apart.
+
+Tables average over seeds alone: `seed` and `data_seed` of a fine-tuned model, and `seed` of a localizer. Models of one
+base, recipe and task that differ in anything else get what differs as their label, as `rank 8`; searches of one
+localizer too, as `lr=0.1`. What does not differ is not said. A label is for people: nothing reads it back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+Fields = Mapping[str, Any]
+"""What was asked for, by field, as JSON has it; None is the default."""
+Rivals = Mapping[str, Sequence[Any]]
+"""The fields in which some records differ, and the values that they have."""
+
+SEQUENCE = ("mode", "stage")
+"""Fields of a sequence's models, which their label always has: a model after another stage is another model."""
+MODEL = "model"  # the field that names a fine-tuned model which was there
+
+
+def differing(records: Sequence[Fields]) -> dict[str, list[Any]]:
+    """The fields in which the records differ, in the order they first come up, with each record's value; None where a
+    record does not have it."""
+    names = dict.fromkeys(name for record in records for name in record)
+    values = {name: [record.get(name) for record in records] for name in names}
+    return {name: of for name, of in values.items() if len({json.dumps(value) for value in of}) > 1}
+
+
+def label_variants(
+    records: Sequence[tuple[Hashable, Fields]], label: Callable[[Fields, Rivals], str] | None = None
+) -> list[str]:
+    """For each (group, fields) what tells it apart in its group, as `label` puts it; by default as fields of models."""
+    groups: dict[Hashable, dict[str, Fields]] = {}
+    for group, fields in records:
+        groups.setdefault(group, {})[json.dumps(fields)] = fields
+    rivals = {group: differing(list(every.values())) for group, every in groups.items()}
+    return [(label or model_label)(fields, rivals[group]) for group, fields in records]
+
+
+def search_label(fields: Fields, rivals: Rivals) -> str:
+    """The fields of a search in which it differs from others: `lr=0.1 steps=50`."""
+    return " ".join(f"{name}={fields[name]}" for name in rivals if name in fields)
+
+
+def model_label(fields: Fields, rivals: Rivals) -> str:
+    """The fields of a fine-tuned model in which it differs from others: `rank 8, 50 steps`."""
+    always = [_words(name, fields[name], [fields[name]]) for name in SEQUENCE if name in fields]
+    rest = [_words(n, fields[n], values) for n, values in rivals.items() if n in fields and n not in SEQUENCE]
+    return ", ".join([*always, *rest])
+
+
+def run_label(fields: Fields, rivals: Rivals) -> str:
+    """The fields of a run, model and search together, in which it differs from others."""
+    return ", ".join(_words(name, fields[name], values) for name, values in rivals.items() if name in fields)
+
+
+WORDS: dict[str, Callable[[Any], str]] = {
+    "steps": lambda value: f"{value} step{'s' * (value > 1)}",
+    "k_shot": lambda value: f"{value}-shot",
+    "lr": lambda value: f"lr {value:g}",
+    "head": lambda value: f"{value} head",
+    "stage": lambda value: f"after stage {value}",
+    **dict.fromkeys(("mode", "localizer", "sizes", "optimizer", "recipe", MODEL), str),
+}
+"""A field's value in words; others have the field's name before it."""
+
+
+def _words(name: str, value: Any, rivals: Sequence[Any]) -> str:
+    """The value of a field in words. `rivals` are all that it has: files by their names alone where that tells them
+    apart."""
+    before, _, last = name.rpartition(" ")
+    if value is None:
+        words = "all examples" if last == "k_shot" else f"{last} by default"
+    elif last in ("tasks", MODEL):
+        words = _paths(value, rivals) if last == MODEL else f"tasks {_paths(value, rivals)}"
+    elif isinstance(value, list | dict):
+        words = f"{last} {json.dumps(value)}"
+    else:
+        words = WORDS[last](value) if last in WORDS else f"{last} {value}"
+    return f"{before} {words}".lstrip()
+
+
+def _paths(value: Any, rivals: Sequence[Any]) -> str:
+    """Files or folders joined by +."""
+    short = {json.dumps(rival): "+".join(PurePosixPath(path).stem for path in _list(rival)) for rival in rivals}
+    return short[json.dumps(value)] if len(set(short.values())) == len(short) else "+".join(map(str, _list(value)))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,61 @@
+"""Makes the tables of a study: its experiment's own, those of any other study, and those of its runs alone."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.analysis import run_tables
+from skillviz.analysis.differences import paired
+from skillviz.analysis.makeup import makeup
+from skillviz.analysis.observations import sentences, with_readouts
+from skillviz.analysis.recovered import recovered, without_gain
+from skillviz.analysis.scores import scores
+from skillviz.analysis.seeds import resampled_tests
+from skillviz.analysis.stability import stability_of_runs
+from skillviz.analysis.tables import check, notes
+from skillviz.studies import shared_models
+from skillviz.studies.observations import finetuned_labels, of_results, run_variants
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.results import Results
+from skillviz.studies.spec import StudySpec
+
+RIVALS = ("graft_movement", "graft_random", "graft_fish", "ft", "ft_scaled", "pretrained")
+MODELS = ("graft_retrain", "bitfit", "lora")
+PAIRS = (
+    *(("graft", rival) for rival in RIVALS),
+    *((model, "ft") for model in MODELS),
+    *((model, "graft") for model in MODELS),
+)
+
+
+def make_tables(study: StudySpec, results: Results) -> dict[str, pd.DataFrame]:
+    """The tables of a study by name, each checked."""
+    experiment = EXPERIMENTS.get(study.experiment or "")
+    tables = experiment.tables(results) if experiment else tables_of_any_study(results)
+    return {name: check(frame, name) for name, frame in tables.items()}
+
+
+def tables_of_any_study(results: Results) -> dict[str, pd.DataFrame]:
+    """The tables of a study without an experiment, from what of it is finished; a row is of one setting, over its
+    seeds: scores, differences, recovered gain, make-up, stability; of a sequence its stages, of regions of one model
+    of several tasks what they share."""
+    observations = with_readouts(of_results(results))
+    drawn = resampled_tests(observations)
+    stages, of_stages = shared_models.stages(results)
+    shared, of_shared = shared_models.overlap(results)
+    return {
+        "scores": scores(observations, drawn),
+        "differences": paired(observations, PAIRS, drawn),
+        "recovered": recovered(observations, resampled=drawn),
+        "makeup": makeup(results.runs(), run_variants(results)),
+        "stability": stability_of_runs(results.runs(), finetuned_labels(results)),
+        **stages,
+        **shared,
+        "note": notes(*sentences(observations), *without_gain(observations, drawn), *of_stages, *of_shared),
+    }
+
+
+def tables_of_runs(results: Results) -> dict[str, pd.DataFrame]:
+    """`scores` and `differences` of all finished runs, pair by pair, as analysis.run_tables has them, at any moment."""
+    runs = results.runs()
+    return {"scores": run_tables.table(runs), "differences": run_tables.differences(runs)}

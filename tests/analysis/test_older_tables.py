@@ -1,0 +1,74 @@
+"""Tables with the columns of layout 2 are read as today's: texts taken apart, numbers as they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.check_stored_tables import KEYS, Tally, compare, with_old_texts
+from skillviz.analysis.older_tables import read_layout_2
+from skillviz.analysis.tables import TABLES
+from tests.studies.fake_tables import MADE, TASKS
+
+NEW = {
+    "readout", "variant", "search_variant", "recipe_b", "variant_b", "row_task", "row_localizer", "column_task",
+    "column_localizer", "region_tasks",
+}  # fmt: skip
+
+
+def older(name: str, **texts: str) -> pd.DataFrame:
+    """A made-up table as it was stored, with these texts in its first row."""
+    table = with_old_texts(MADE[name](TASKS, np.random.default_rng(0)), name)
+    for column, text in texts.items():
+        table.loc[0, column] = text
+    gone = {*NEW, "training", "training_b", *({"size", "share"} if name in ("overlap", "histogram") else ())}
+    return table.drop(columns=[column for column in gone if column in table])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_number_is_what_it_was(name: str) -> None:
+    tally = Tally()
+    compare(older(name), read_layout_2(older(name), name), name, name, tally)
+    assert tally.faults == [] and tally.counts[name]["rows"] > 0
+
+
+@pytest.mark.parametrize("name", sorted(set(KEYS) - {"note"}))
+def test_a_changed_number_is_a_fault(name: str) -> None:
+    """In the last bit, in one place."""
+    changed, tally = read_layout_2(older(name), name), Tally()
+    column = next(c for c in ("value", "mean", "iou", "count", "selected") if c in changed)
+    changed[column] = changed[column].astype(float)
+    changed.loc[len(changed) - 1, column] = np.nextafter(changed.loc[len(changed) - 1, column], np.inf)
+    compare(older(name), changed, name, name, tally)
+    assert len(tally.faults) == 1 and column in tally.faults[0]
+    fewer = Tally()
+    compare(older(name), changed.iloc[:-1], name, name, fewer)
+    assert "1 rows are gone" in fewer.faults[0]
+
+
+def test_what_stood_in_one_text_has_columns() -> None:
+    texts = {"recipe": "lora, rank 8, 50 steps", "setting": "256-shot, head", "localizer": "learned lr=0.1 bias=5"}
+    row = read_layout_2(older("scores", **texts, id_task="a+b"), "scores").iloc[0]
+    assert (row["recipe"], row["variant"]) == ("lora", "rank 8, 50 steps")
+    assert (row["setting"], row["readout"], row["id_task"]) == ("256-shot", "head", "a + b")
+    assert (row["localizer"], row["search_variant"]) == ("learned", "lr=0.1 bias=5")
+    purified = read_layout_2(older("scores", localizer="stagewise, purified"), "scores").iloc[0]
+    assert (purified["localizer"], purified["search_variant"]) == ("stagewise", "purified")
+    row = read_layout_2(older("differences", recipe="lora, rank 1 less sgd, 1 step"), "differences").iloc[0]
+    assert [row[c] for c in ("recipe", "variant", "recipe_b", "variant_b")] == ["lora", "rank 1", "sgd", "1 step"]
+    row = read_layout_2(older("gain", of="a+b"), "gain").iloc[0]
+    assert row["region_tasks"] == ("a", "b")
+    row = read_layout_2(older("makeup", localizer="learned, 25 steps"), "makeup").iloc[0]
+    assert (row["localizer"], row["variant"]) == ("learned", "25 steps")
+
+
+@pytest.mark.parametrize(("text", "size", "share"), [("0.1%", np.nan, 0.001), ("10646", 10646, np.nan)])
+def test_regions_of_localizers_have_a_size(text: str, size: float, share: float) -> None:
+    frame = older("overlap").assign(row=f"a b stagewise {text}", column=f"a b random {text}").iloc[:1]
+    row = read_layout_2(frame, "overlap").iloc[0]
+    assert (row["row_task"], row["row_localizer"], row["column_localizer"]) == ("a b", "stagewise", "random")
+    assert (row["size"], row["share"]) == pytest.approx((size, share), nan_ok=True)
+    table = older("histogram").assign(state=f"grafted {text}")
+    row = read_layout_2(table, "histogram").iloc[0]
+    assert row["state"] == "grafted" and (row["size"], row["share"]) == pytest.approx((size, share), nan_ok=True)
