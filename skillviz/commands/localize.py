@@ -15,10 +15,10 @@ from skillviz.commands.output import note, print_json, print_scores, progress_ba
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
+from skillviz.runs.process import gently
 from skillviz.runs.progress import Progress
 from skillviz.runs.run import Run
 from skillviz.runs.spec import DEFAULT_SIZE, RunSpec, read_spec
-from skillviz.runs.stopping import gently
 from skillviz.runs.store import Store, store_root
 
 

@@ -72,7 +72,7 @@ def run(
 def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = False) -> Outcome:
     """What came of a study, run in this process (and its workers) with a bar on stderr; its devices are taken."""
     from skillviz.jobs.slots import devices_for_study, slot_of
-    from skillviz.runs.stopping import gently
+    from skillviz.runs.process import gently
     from skillviz.studies.check import check
     from skillviz.studies.engine import run_study
     from skillviz.studies.estimate import time_left

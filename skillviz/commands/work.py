@@ -10,11 +10,10 @@ from typing import Annotated
 import typer
 
 from skillviz.jobs.slots import device_for_run, slot_in
-from skillviz.runs.alive import is_alive
 from skillviz.runs.folder import RunFolder
+from skillviz.runs.process import gently, is_alive
 from skillviz.runs.progress import Progress, silent
 from skillviz.runs.record_failure import recorded_failure
-from skillviz.runs.stopping import gently
 
 
 def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued run folder.")]) -> None:

@@ -15,9 +15,8 @@ from typing import Protocol
 
 import psutil
 
-from skillviz.runs.alive import PROCESS, is_alive, name_process
-from skillviz.runs.child import environment
 from skillviz.runs.folder import LOG, WORK
+from skillviz.runs.process import PROCESS, environment, is_alive, name_process
 
 PATIENCE = 1.5  # seconds that a process has to stop by itself
 POLL = 0.02

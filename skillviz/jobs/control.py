@@ -16,9 +16,9 @@ from skillviz.jobs.job import Job
 from skillviz.jobs.slots import LAUNCH, SLOTS, give_up_ticket, slot_of, take_ticket
 from skillviz.jobs.watch import status, study_job
 from skillviz.models.preflight import preflight
-from skillviz.runs.alive import PROCESS, is_alive
 from skillviz.runs.folder import CANCEL, EVENTS, OPEN, WORK, RunFolder
 from skillviz.runs.library import library
+from skillviz.runs.process import PROCESS, is_alive
 from skillviz.runs.region_expression import by_hand
 from skillviz.runs.spec import RunSpec, parse_size
 from skillviz.runs.store import Store, written

@@ -11,8 +11,8 @@ from typing import Any
 from skillviz.errors import SkillvizError
 from skillviz.jobs.job import Job, JobProgress, JobStatus, Kind
 from skillviz.jobs.slots import position, slot_in
-from skillviz.runs.alive import is_alive
 from skillviz.runs.folder import EVENTS, LOG, OPEN, WORK
+from skillviz.runs.process import is_alive
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import read_record
 from skillviz.runs.store import Store, Unreadable, is_awaited

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from skillviz.errors import LiveError
 from skillviz.live.address import ENVIRONMENT, Address, address_of
 from skillviz.live.protocol import VERSION, Message, connect, raise_error, receive, send
-from skillviz.runs.child import environment
+from skillviz.runs.process import environment
 
 SECONDS = 120.0  # a first request may load a model
 POLL_SECONDS = 0.02

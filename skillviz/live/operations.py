@@ -39,7 +39,7 @@ from skillviz.tasks.encode import encode
 from skillviz.tasks.leaks import unseen
 from skillviz.tasks.project import expanded
 from skillviz.tasks.sample import sampled
-from skillviz.tasks.stamp import task_stamp
+from skillviz.tasks.user_file import task_stamp
 
 METHODS = ("integrated-gradients", "layer-conductance")
 SHOWN = ("pretrained", "grafted", "finetuned")

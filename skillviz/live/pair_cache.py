@@ -18,7 +18,7 @@ from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.project import expanded
 from skillviz.tasks.sample import sampled
-from skillviz.tasks.stamp import file_stamp, task_stamp
+from skillviz.tasks.user_file import file_stamp, task_stamp
 
 MOST_PAIRS = 2
 MOST_VALUES = 20  # encoded sets of examples, logits, ... of each pair

@@ -26,8 +26,8 @@ from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.encode import encode
 from skillviz.tasks.project import expanded
-from skillviz.tasks.stamp import task_stamp
 from skillviz.tasks.task import SPLITS, Task
+from skillviz.tasks.user_file import task_stamp
 
 
 class Worker:

@@ -20,7 +20,7 @@ from skillviz.atomic import TEMPORARY, disk_errors, sha256, write_file, write_te
 from skillviz.core.region import Region, index_dtype
 from skillviz.errors import DiskFull, StoreError
 from skillviz.runs import tables
-from skillviz.runs.alive import PROCESS, is_alive, name_process
+from skillviz.runs.process import PROCESS, is_alive, name_process
 from skillviz.runs.record import Failure, FileNote, RunRecord, Status
 from skillviz.runs.run import RANKING, RECORD, REGION, Run, read_record
 

@@ -17,9 +17,9 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.device import describe, pick
 from skillviz.runs.checkpoint import CHECKPOINT, Checkpoints, stamp_of
+from skillviz.runs.estimate import OTHERS, Passed, passes
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import Library, library
-from skillviz.runs.passes import OTHERS, Passed, passes
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import TaskNote

@@ -263,7 +263,7 @@ def _computed(spec: ScoreSpec, asked: Any, session: Session, report: Report) -> 
     from skillviz.models.device import describe
     from skillviz.runs.evaluate import scores
     from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
-    from skillviz.runs.transfer_scores import prediction_rows
+    from skillviz.runs.scoring import prediction_rows
 
     pair, encoded = session.pair(asked), session.encoded(asked)
     task: TaskNote = task_note(session.task(asked), session.splits(asked))

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from skillviz.atomic import disk_errors, remove_folder, sha256, whole_folder, write_text
 from skillviz.errors import CorruptRun, NewerSchema, RunNotFound, StoreError
-from skillviz.runs.alive import PROCESS, is_alive
 from skillviz.runs.folder import OPEN, WORK, RunFolder, artifacts, now, record_text
+from skillviz.runs.process import PROCESS, is_alive
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.run import RECORD, Run, read_record
 from skillviz.runs.spec import RunSpec

@@ -16,7 +16,7 @@ from skillviz.core.interpolate import PATHS, alphas
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.pair import ModelPair
-from skillviz.runs.passes import Heard
+from skillviz.runs.estimate import Heard
 from skillviz.runs.points import Point, bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
 

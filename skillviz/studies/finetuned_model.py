@@ -20,7 +20,7 @@ from skillviz.runs.spec import Readout, RunSpec
 from skillviz.tasks.paper import TASKS
 from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root, located
 from skillviz.tasks.refusals import refused
-from skillviz.tasks.stamp import file_stamp
+from skillviz.tasks.user_file import file_stamp
 
 SHORT = 10  # letters of the key in a folder's name
 

@@ -40,9 +40,8 @@ from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.splits import load
-from skillviz.tasks.stamp import file_stamp
 from skillviz.tasks.task import Files
-from skillviz.tasks.user_file import data_files
+from skillviz.tasks.user_file import data_files, file_stamp
 
 if TYPE_CHECKING:
     from skillviz.models.finetune.training import OnStep, TrainStep

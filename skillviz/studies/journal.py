@@ -15,8 +15,8 @@ from filelock import FileLock, Timeout
 from skillviz.analysis.tables import LAYOUT
 from skillviz.atomic import disk_errors, write_text
 from skillviz.errors import BadInput
-from skillviz.runs.alive import PROCESS, name_process
 from skillviz.runs.folder import EVENTS, LOG, WORK, now
+from skillviz.runs.process import PROCESS, name_process
 from skillviz.runs.record import Failure, FileNote
 from skillviz.runs.store import written
 from skillviz.studies.estimate import Estimates

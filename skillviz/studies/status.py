@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from skillviz.runs.alive import is_alive
 from skillviz.runs.artifact import LOCALIZE, Finished, Stored
 from skillviz.runs.folder import OPEN, WORK
+from skillviz.runs.process import is_alive
 from skillviz.runs.store import Store, Unfinished
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.spec import StudySpec

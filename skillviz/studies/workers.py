@@ -125,9 +125,9 @@ def main(connection: Connection, setup: Setup) -> None:
     os.environ.update(setup.environment)
     os.environ["OMP_NUM_THREADS"] = str(setup.threads)
     threading.Thread(target=_die_with_parent, daemon=True).start()
+    from skillviz.runs.process import gently
     from skillviz.runs.progress import silent
     from skillviz.runs.session import Session
-    from skillviz.runs.stopping import gently
     from skillviz.studies.plan import plan
 
     _few_threads(setup.threads)

@@ -189,3 +189,17 @@ def _existing(path: Path, split: str, task: Task) -> Path:
     if not path.is_file():
         raise BadData(f"task '{task.name}': there is no file {path} (data.{split}); correct the path in the task file.")
     return path
+
+
+def task_stamp(task: Task) -> list[list[Any]]:
+    """Name, size and time of every file that the task is read from; its name alone for data on a hub."""
+    if not isinstance(task.data, Files):
+        return [[task.name]]
+    paths = [*([task.path] if task.path else []), *data_files(task).values()]
+    return [file_stamp(path) for path in paths]
+
+
+def file_stamp(path: Path) -> list[Any]:
+    """Name, size and time of one file."""
+    found = path.stat()
+    return [str(path), found.st_size, found.st_mtime_ns]

@@ -49,10 +49,9 @@ from skillviz.tasks import demo_world, registry, uploaded
 from skillviz.tasks.demo_world import World
 from skillviz.tasks.project import located, project_root
 from skillviz.tasks.splits import load_test
-from skillviz.tasks.stamp import task_stamp
 from skillviz.tasks.task import Files, Task
 from skillviz.tasks.uploaded import Upload
-from skillviz.tasks.user_file import data_files
+from skillviz.tasks.user_file import data_files, task_stamp
 
 TABLE_READS = 256  # a pair's curve over some seventy runs, and the open run's other tables
 SCAN_SECONDS = 5

@@ -14,7 +14,7 @@ from skillviz.runs.record import Estimate
 from skillviz.runs.store import Store
 from tests.cli.calls import call
 from tests.cli.conftest import QUICK
-from tests.runs.test_others import other_task
+from tests.runs.test_scoring import other_task
 
 STATES = ("pretrained", "finetuned", "grafted", "complement")
 

@@ -16,7 +16,7 @@ from skillviz.runs.record import TransferNote
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from tests.live.test_operations import ask
-from tests.runs.test_others import other_task
+from tests.runs.test_scoring import other_task
 from tests.runs.tiny_world import spec_of
 
 

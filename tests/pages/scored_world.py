@@ -10,7 +10,7 @@ import yaml
 from streamlit.testing.v1 import AppTest
 
 from skillviz.ui.page_table import PAGES
-from tests.runs.test_others import other_task
+from tests.runs.test_scoring import other_task
 
 SECONDS = 300  # a worker loads torch and the pair; more on a busy machine
 

@@ -24,7 +24,7 @@ from skillviz.ui.job_words import form_of
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.launch import view
 from tests.fake_run import fake_run
-from tests.runs.test_others import other_task
+from tests.runs.test_scoring import other_task
 from tests.tiny import tiny_pair, tiny_task
 from tests.ui.shared_store import SMALL
 

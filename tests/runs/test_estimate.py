@@ -12,7 +12,7 @@ from skillviz.errors import BadSize
 from skillviz.runs.estimate import Facts, estimate, facts_of
 from skillviz.runs.record import Architecture, RunRecord, TaskNote
 from skillviz.runs.spec import RunSpec
-from tests.runs.test_others import other_task
+from tests.runs.test_scoring import other_task
 from tests.runs.tiny_world import D, spec_of
 from tests.test_torch_free import heavy_after
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from skillviz.core.objective import Objective
-from skillviz.runs import passes as counted
+from skillviz.runs import estimate as counted
+from skillviz.runs.estimate import OTHERS, Passed, passes
 from skillviz.runs.folder import RunFolder
-from skillviz.runs.passes import OTHERS, Passed, passes
 from skillviz.runs.produce import produce
 from skillviz.runs.progress import Progress
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
-from tests.runs.test_others import other_task
+from tests.runs.test_scoring import other_task
 from tests.runs.tiny_world import spec_of
 
 

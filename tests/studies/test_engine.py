@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from skillviz.errors import BadInput, SkillvizError
-from skillviz.runs.child import environment
+from skillviz.runs.process import environment
 from skillviz.runs.progress import Progress
 from skillviz.runs.store import Store
 from skillviz.studies.engine import Outcome, run_study

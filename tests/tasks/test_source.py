@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from skillviz.errors import BadData, DiskFull
-from skillviz.tasks.labels import label_numbers
 from skillviz.tasks.registry import TASKS, task
+from skillviz.tasks.source import label_numbers
 from skillviz.tasks.splits import load, load_test
 from tests.tasks.make import ROWS, made, write_rows, write_task
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from skillviz.live import operations, pair_cache, request
-from skillviz.tasks import registry, stamp
-from skillviz.tasks.stamp import task_stamp
+from skillviz.tasks import registry, user_file
+from skillviz.tasks.user_file import task_stamp
 from tests.tiny import tiny_task
 
 
@@ -33,4 +33,4 @@ def test_data_of_a_hub_are_told_by_name() -> None:
 
 def test_the_worker_has_no_rule_of_its_own() -> None:
     assert all(module.task_stamp is task_stamp for module in (request, pair_cache, operations))
-    assert pair_cache.file_stamp is stamp.file_stamp
+    assert pair_cache.file_stamp is user_file.file_stamp

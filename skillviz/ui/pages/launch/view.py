@@ -12,8 +12,7 @@ from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.jobs.devices import chosen as taken
 from skillviz.jobs.slots import queue, slot_of
-from skillviz.runs.estimate import Facts, estimate
-from skillviz.runs.passes import OTHERS
+from skillviz.runs.estimate import OTHERS, Facts, estimate
 from skillviz.runs.spec import RunSpec, parse_size, read_spec
 from skillviz.show import text
 from skillviz.tasks.task import Hub

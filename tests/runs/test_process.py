@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import skillviz
-from skillviz.runs.child import SPIN, environment
+from skillviz.runs.process import SPIN, environment
 
 
 def test_waits_are_short_unless_something_else_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
