@@ -18,6 +18,7 @@ from skillviz.runs.store import Store, store_root
 from skillviz.studies.estimate import estimates
 from skillviz.studies.finetuned_model import slug
 from skillviz.studies.plan import plan
+from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import FINISHED, MISSING, Snapshot, status
 from skillviz.studies.step import TABLE, Step
@@ -47,8 +48,8 @@ def named(given: str, runs_dir: Path | None, wanted: Wanted) -> tuple[StudySpec,
         raise BadInput(_unknown(given, stores))
     study = read_study(_study_file(there[0], given))
     store = _first(study, stores, wanted)
-    held = _study_file(store, given)
-    return read_study(held) if held.is_file() else study, store
+    file = _study_file(store, given)
+    return read_study(file) if file.is_file() else study, store
 
 
 def with_tables(study: StudySpec, runs_dir: Path | None) -> Store | None:
@@ -72,12 +73,12 @@ def steps(at: Snapshot, is_packed: bool = False) -> pd.DataFrame:
     The tables of a store that studies are packed into, and of one with absent results, stand as they are: what they
     were made from is no longer there under the same names.
     """
-    told = estimates(at)
+    seconds = estimates(at).steps
     frame = status(at.plan.study, at.store)
     states = [_state(at, step, state) for step, state in zip(at.plan.steps, frame["state"], strict=True)]
     if (is_packed or ABSENT in states) and set(states[:-1]) <= {FINISHED, ABSENT} and _has_tables(at):
         states[-1] = FINISHED
-    return frame.assign(state=states, estimated=[round(told.steps[step.key], 1) for step in at.plan.steps])
+    return frame.assign(state=states, estimated=[round(seconds[step.key], 1) for step in at.plan.steps])
 
 
 def place(at: Snapshot, runs_dir: Path | None) -> str:
@@ -87,11 +88,11 @@ def place(at: Snapshot, runs_dir: Path | None) -> str:
         return f"It was not begun in {at.store.root}."
     whence = "It ships with skillviz" if ships(at.store, runs_dir) else "It is"
     tables = f"with the tables {', '.join(folder.tables())}" if folder.tables() else "without tables yet"
-    said = f"{whence} in {folder.path}, {tables}."
+    sentence = f"{whence} in {folder.path}, {tables}."
     other = None if folder.tables() else with_tables(at.plan.study, runs_dir)
     if other is not None and other.root != at.store.root:
-        said += f" One of this name that has tables ships in {study_path(other.root, at.plan.study)}."
-    return said
+        sentence += f" One of this name that has tables ships in {study_path(other.root, at.plan.study)}."
+    return sentence
 
 
 def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> pd.DataFrame:
@@ -101,7 +102,6 @@ def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> 
     paired differences of each two localizers. Raises BadInput where there is none.
     """
     from skillviz.studies.make_tables import tables_of_runs
-    from skillviz.studies.results import Results
 
     folder = open_study(study_path(store.root, study))
     is_whole = folder is not None and _is_whole(folder, study)
@@ -118,8 +118,7 @@ def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> 
 
 def _stores(runs_dir: Path | None) -> list[Store]:
     """The user's own, named as it was given, then those that ship."""
-    own = Store(store_root(runs_dir))
-    return [own, *(store for store in library(runs_dir).stores if ships(store, runs_dir))]
+    return [Store(store_root(runs_dir)), *(store for store in library(runs_dir).stores if ships(store, runs_dir))]
 
 
 def _file(given: str) -> Path | None:
@@ -136,11 +135,11 @@ def _study_file(store: Store, name: str) -> Path:
 
 def _first(study: StudySpec, stores: Sequence[Store], wanted: Wanted, is_file: bool = False) -> Store:
     """The first store that has what is wanted; else the user's own, which is the first of `stores`."""
-    own, *others = stores
-    if wanted == "own" or _has(study, own, wanted):
-        return own
+    users, *others = stores
+    if wanted == "own" or _has(study, users, wanted):
+        return users
     key = plan(study).key if is_file else None
-    return next((store for store in others if _has(study, store, "tables", key)), own)
+    return next((store for store in others if _has(study, store, "tables", key)), users)
 
 
 def _has(study: StudySpec, store: Store, wanted: Wanted, key: str | None = None) -> bool:
@@ -173,8 +172,8 @@ def _state(at: Snapshot, step: Step, state: str) -> str:
     """The state, ABSENT for what the study's own record says was finished."""
     if state != MISSING or step.kind == TABLE or at.folder is None or at.folder.record.key != at.plan.key:
         return state
-    told = at.folder.record.steps.get(step.key)
-    return ABSENT if told is not None and told.state == FINISHED else state
+    noted = at.folder.record.steps.get(step.key)
+    return ABSENT if noted is not None and noted.state == FINISHED else state
 
 
 def _has_tables(at: Snapshot) -> bool:

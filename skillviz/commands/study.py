@@ -61,12 +61,12 @@ def run(
     from skillviz.commands.find_study import named
     from skillviz.studies.cores import workers_for
 
-    found, store = named(study, runs_dir, "own")
-    count = workers or workers_for(found)
+    spec, store = named(study, runs_dir, "own")
+    count = workers or workers_for(spec)
     if dry_run:
-        _dry(found, store, count, as_json)
+        _dry(spec, store, count, as_json)
         return
-    report(found, store, run_here(found, store, count, partial), as_json)
+    report(spec, store, run_here(spec, store, count, partial), as_json)
 
 
 def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = False) -> Outcome:
@@ -84,8 +84,8 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
     check(at)
     missing = [step for step in at.plan.steps if not at.is_there(step)]
     note(f"{study.name}: {time_left(at, workers)}")
-    slots, said = {slot_of(step.device) for step in missing if step.kind != TABLE}, set[str]()
-    with progress_bar("study") as advance, gently(lambda p: advance(p.done, p.total, p.text)) as told:
+    slots, announced = {slot_of(step.device) for step in missing if step.kind != TABLE}, set[str]()
+    with progress_bar("study") as advance, gently(lambda p: advance(p.done, p.total, p.text)) as progress:
 
         def on_step(number: int, count: int, step: Step, what: str) -> None:
             if what != "skipped" and not (what == "started" and at.is_there(step)):
@@ -94,22 +94,28 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
         def waits(slot: str) -> None:
             from skillviz.runs.progress import Progress
 
-            if slot not in said:
+            if slot not in announced:
                 note(f"Waiting for {slot}, which a job has; Ctrl-C ends the waiting.")
-            said.add(slot)
-            told(Progress("queue", text=f"waiting for {slot}, which a job has"))
+            announced.add(slot)
+            progress(Progress("queue", text=f"waiting for {slot}, which a job has"))
 
         with devices_for_study(store.root, sorted(slots), waits):
             return run_study(
-                study, store, workers=workers, progress=told, on_step=on_step, command=command_line(), partial=partial
+                study,
+                store,
+                workers=workers,
+                progress=progress,
+                on_step=on_step,
+                command=command_line(),
+                partial=partial,
             )
 
 
 def report(study: StudySpec, store: Store, outcome: Outcome, as_json: bool) -> None:
     """Tells what came of a study; ends with code 2 where steps failed."""
-    done, kept, failed = len(outcome.finished), len(outcome.skipped), outcome.failed
+    done, skipped, failed = len(outcome.finished), len(outcome.skipped), outcome.failed
     lost = f", {len(outcome.not_reached)} not reached" if outcome.not_reached else ""
-    say(f"{study.name}: {done} made, {kept} finished before, {len(failed)} failed{lost}, in {outcome.path}")
+    say(f"{study.name}: {done} made, {skipped} finished before, {len(failed)} failed{lost}, in {outcome.path}")
     for step, why in outcome.again:
         note(f"{step.title}: made again, as {why}.")
     for step, failure in failed:
@@ -126,7 +132,7 @@ def report(study: StudySpec, store: Store, outcome: Outcome, as_json: bool) -> N
                 "name": study.name, "path": str(outcome.path),
                 **{what: [ids[step.key] for step in steps if step.key in ids] for what, steps in runs.items()},
                 "failed": [failure.message for _, failure in failed],
-                "steps": {"finished": done, "skipped": kept, "failed": len(failed),
+                "steps": {"finished": done, "skipped": skipped, "failed": len(failed),
                           "not_reached": len(outcome.not_reached)},
                 "seconds": outcome.seconds,
             }
@@ -162,24 +168,24 @@ def status(
     from skillviz.studies.plan import plan
     from skillviz.studies.status import Snapshot
 
-    found, store = named(study, runs_dir, "begun")
-    at = Snapshot(plan(found), store)
+    spec, store = named(study, runs_dir, "begun")
+    at = Snapshot(plan(spec), store)
     is_packed = ships(store, runs_dir)
     frame = find_study.steps(at, is_packed)
-    own = Snapshot(at.plan, Store(store_root(runs_dir))) if is_packed else at
-    count = workers or (own.folder.record.workers if own.folder is not None else workers_for(found))
-    left = time_left(own, count)
-    print_table(found.name, frame[STEPS], keep=("state",))
+    here = Snapshot(at.plan, Store(store_root(runs_dir))) if is_packed else at
+    count = workers or (here.folder.record.workers if here.folder is not None else workers_for(spec))
+    left = time_left(here, count)
+    print_table(spec.name, frame[STEPS], keep=("state",))
     for row in _records(frame[frame["error"] != ""]):
         note(f"{row['title']}: {row['error']}")
     where = find_study.place(at, runs_dir)
     counts = frame["state"].value_counts().to_dict()
-    todo = left if own is at else f"to make it anew in {own.store.root}: {left}"
-    say(f"{found.name}: {', '.join(f'{n} {state}' for state, n in counts.items())}; {todo}")
+    todo = left if here is at else f"to make it anew in {here.store.root}: {left}"
+    say(f"{spec.name}: {', '.join(f'{n} {state}' for state, n in counts.items())}; {todo}")
     say(where)
     if as_json:
-        told = {"name": found.name, "states": counts, "left": left, "workers": count, "store": str(store.root)}
-        print_json({**told, "steps": _records(frame)})
+        content = {"name": spec.name, "states": counts, "left": left, "workers": count, "store": str(store.root)}
+        print_json({**content, "steps": _records(frame)})
 
 
 @app.command()
@@ -204,19 +210,19 @@ def table(
     from skillviz.commands import find_study
     from skillviz.commands.find_study import named, ships
 
-    found, store = named(study, runs_dir, "tables")
+    spec, store = named(study, runs_dir, "tables")
     if ships(store, runs_dir):
-        note(f"Of the study '{found.name}' that ships, in {store.root}.")
-    frame = find_study.table(found, store, name, paired)
+        note(f"Of the study '{spec.name}' that ships, in {store.root}.")
+    frame = find_study.table(spec, store, name, paired)
     if frame.empty:
         raise BadInput(
-            f"no run of study '{found.name}' is finished in {store.root}; make them with `study run {study}`."
+            f"no run of study '{spec.name}' is finished in {store.root}; make them with `study run {study}`."
         )
     if out is not None:
         _write(frame, out)
-    print_table(found.name, frame)
+    print_table(spec.name, frame)
     if as_json:
-        print_json({"name": found.name, "rows": _records(frame)})
+        print_json({"name": spec.name, "rows": _records(frame)})
 
 
 @app.command()
@@ -253,10 +259,10 @@ def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
     check(at, deep=True)
     frame = find_study.steps(at)
     print_table(study.name, frame[[name for name in STEPS if name != "seconds"]], keep=("state",))
-    said = time_left(at, workers)
-    say(f"{study.name}: {said}")
+    left = time_left(at, workers)
+    say(f"{study.name}: {left}")
     if as_json:
-        print_json({"name": study.name, "left": said, "workers": workers, "steps": _records(frame)})
+        print_json({"name": study.name, "left": left, "workers": workers, "steps": _records(frame)})
 
 
 def _write(frame: pd.DataFrame, out: Path) -> None:

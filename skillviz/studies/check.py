@@ -62,12 +62,12 @@ class _Checker:
             finetuned = None
         key = base, finetuned, task, readout
         if key not in self.pairs:
-            found = self.task(task)
+            read = self.task(task)
             if finetuned is None:
-                _refuse_unasked(base, found, readout or "head")
-                self.pairs[key] = preflight(base, base, found, readout)
+                _refuse_unasked(base, read, readout or "head")
+                self.pairs[key] = preflight(base, base, read, readout)
             else:
-                self.pairs[key] = preflight(base, finetuned, found, readout)
+                self.pairs[key] = preflight(base, finetuned, read, readout)
                 self.pairs[key].raise_first()
         return self.pairs[key]
 
@@ -111,10 +111,10 @@ def _finetuned_name(finetuned: str) -> str:
 
 
 @contextmanager
-def _entry(found: Plan, step: Step) -> Iterator[None]:
+def _entry(plan: Plan, step: Step) -> Iterator[None]:
     """Says of an error which entry of the study it belongs to."""
     try:
         yield
     except SkillvizError as error:
-        place = f"study '{found.study.name}', entry {step.entry.get('entry', '?')} of runs ({step.title})"
+        place = f"study '{plan.study.name}', entry {step.entry.get('entry', '?')} of runs ({step.title})"
         raise type(error)(f"{place}: {error.args[0]}") from error

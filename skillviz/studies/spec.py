@@ -187,11 +187,11 @@ def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Every combination of the lists in EXPANDED; `size` becomes `sizes` of one."""
     if "size" in values and "sizes" in values:
         raise BadInput("give `size` (one run each) or `sizes` (one run of several), not both.")
-    lists = {n: found if isinstance(found, list) else [found] for n in EXPANDED if (found := _get(values, n)) != ()}
-    if empty := next((name for name, found in lists.items() if not found), None):
+    lists = {n: value if isinstance(value, list) else [value] for n in EXPANDED if (value := _get(values, n)) != ()}
+    if empty := next((name for name, choices in lists.items() if not choices), None):
         raise BadInput(f"the list of '{empty}' is empty; give one value or more.")
     if (count := prod(map(len, lists.values()))) > MOST_COMBINATIONS:
-        several = ", ".join(name for name, found in lists.items() if len(found) > 1)
+        several = ", ".join(name for name, choices in lists.items() if len(choices) > 1)
         raise BadInput(
             f"the lists of {several} stand for {count:,} combinations; {MOST_COMBINATIONS:,} are the most: write fewer "
             "values, or several studies."
@@ -209,10 +209,10 @@ def expanded(values: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _get(values: dict[str, Any], name: str) -> Any:
     """The value of a field, with a dot of one inside another; () where it is not given."""
     outer, _, inner = name.partition(".")
-    found = values.get(outer, ())
+    value = values.get(outer, ())
     if inner:
-        found = found.get(inner, ()) if isinstance(found, dict) else ()
-    return found
+        value = value.get(inner, ()) if isinstance(value, dict) else ()
+    return value
 
 
 def _is_endless(content: Any) -> bool:
@@ -228,5 +228,5 @@ def _is_endless(content: Any) -> bool:
 def _first(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
-    field, said = refused(error)
-    return f"'{field}': {said}"
+    field, reason = refused(error)
+    return f"'{field}': {reason}"

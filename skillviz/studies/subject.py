@@ -62,7 +62,7 @@ def subject(study: StudySpec) -> Subject:
             for task in (*_listed(values.get("task")), *_listed(values.get("tasks"))):
                 models.setdefault(called(task), set()).add(plain)
     tasks = {called(file): at(file) for file in files}
-    return Subject(frozenset(bases), frozenset(readouts), tasks, {name: frozenset(own) for name, own in models.items()})
+    return Subject(frozenset(bases), frozenset(readouts), tasks, {name: frozenset(how) for name, how in models.items()})
 
 
 def is_demo_world(study: StudySpec) -> bool:
@@ -95,9 +95,9 @@ def _trained(values: Mapping[str, Any]) -> str:
     """How an entry's fine-tuned model is trained; empty where another recipe is meant."""
     if not any(recipe in PLAIN for recipe in _listed(values.get("recipe")) or PLAIN):
         return ""
-    told = values.get("finetune")
-    own = {str(name): value for name, value in told.items() if name != "seed"} if isinstance(told, dict) else {}
-    how = {name: values[name] for name in CAPS if values.get(name) is not None} | own
+    tuning = values.get("finetune")
+    fields = {str(name): value for name, value in tuning.items() if name != "seed"} if isinstance(tuning, dict) else {}
+    how = {name: values[name] for name in CAPS if values.get(name) is not None} | fields
     return json.dumps(how, sort_keys=True, default=str)
 
 

@@ -89,8 +89,8 @@ def sizes_row(scale: Scale, here: Sequence[str], paper: str = "") -> SettingRow:
     """The sizes of regions: from the smallest to the largest share; counts one by one."""
     shares = [share for size in here if (share := _percent(size)) is not None]
     ends = dict.fromkeys(f"{share:g}%" for share in (min(shares), max(shares))) if shares else ()
-    told = [f"{size} parameters" for size in here if _percent(size) is None] + [" to ".join(ends)] * bool(ends)
-    return SettingRow(SIZES, paper or ("0.05% (GPT-2)" if scale.readout == "causal" else "0.01%"), listed(told, 99))
+    parts = [f"{size} parameters" for size in here if _percent(size) is None] + [" to ".join(ends)] * bool(ends)
+    return SettingRow(SIZES, paper or ("0.05% (GPT-2)" if scale.readout == "causal" else "0.01%"), listed(parts, 99))
 
 
 def tasks_row(scale: Scale, paper: str, here: Iterable[str]) -> SettingRow:
@@ -101,8 +101,8 @@ def tasks_row(scale: Scale, paper: str, here: Iterable[str]) -> SettingRow:
 def shifts_row(scale: Scale, paper: str, here: Iterable[str]) -> SettingRow:
     """The other data that the models of each task are scored on; of tasks that have such data."""
     pairs = [(task, [task_name(scale, other) for other in scale.near.get(task, ())]) for task in here]
-    told = [f"{task_name(scale, task)} to {listed(others, 99)}" for task, others in pairs if others]
-    return SettingRow("Shifts", paper, "; ".join(told))
+    parts = [f"{task_name(scale, task)} to {listed(others, 99)}" for task, others in pairs if others]
+    return SettingRow("Shifts", paper, "; ".join(parts))
 
 
 def task_name(scale: Scale, task: str) -> str:

@@ -19,17 +19,17 @@ def on_other_data(scale: Scale, about: Subject, base: str, task: str) -> tuple[s
     file = about.tasks.get(task, task)
     is_of_scale = file == place(scale.file(task))
     is_near = is_of_scale and task in scale.near
-    own = [*_models(scale, about, base), *_given(scale, about, task)]
-    if own or not is_near or task not in scale.some("transfer"):
-        own += ["--tasks", task if is_of_scale else file]
-    own += [] if is_near else ["--also", OTHER]
-    return shlex.join([*OURS, "reproduce", OTHER_DATA, "--scale", scale.name, *own]), is_near
+    options = [*_models(scale, about, base), *_given(scale, about, task)]
+    if options or not is_near or task not in scale.some("transfer"):
+        options += ["--tasks", task if is_of_scale else file]
+    options += [] if is_near else ["--also", OTHER]
+    return shlex.join([*OURS, "reproduce", OTHER_DATA, "--scale", scale.name, *options]), is_near
 
 
 def _models(scale: Scale, about: Subject, base: str) -> list[str]:
     """Base and readout where they are not the scale's own."""
-    found = [] if place(base) == place(scale.base) else ["--base", base]
-    return found + ([] if scale.readout in about.readouts else ["--readout", *sorted(about.readouts)[:1]])
+    named = [] if place(base) == place(scale.base) else ["--base", base]
+    return named + ([] if scale.readout in about.readouts else ["--readout", *sorted(about.readouts)[:1]])
 
 
 def _given(scale: Scale, about: Subject, task: str) -> list[str]:
