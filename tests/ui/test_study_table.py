@@ -91,7 +91,7 @@ def test_cells_have_the_words_of_the_figures(tables: dict[str, pd.DataFrame]) ->
     assert list(seen["recipe"]) == ["re-training the region", "SGD", "SGD"]
     assert list(seen["metric"]) == ["ECE", "NLL", "gain recovered"]
     assert set(seen["base"]) == {"minilm-l6"}
-    gain = study_table.shown(tables["gain"], "gain")
+    gain = study_table.shown(tables["gain"])
     assert gain["region_tasks"].tolist() == tables["gain"]["region"].tolist(), "several tasks as `a + b`"
     assert scores["method"].iloc[0] == "graft_retrain", "the argument is left as it is"
 
