@@ -82,13 +82,13 @@ def making(world: World) -> Iterator[str]:
 def tables(world: World, store: Store) -> dict[str, str]:
     """The tables by the name that their marks have."""
     runs = [run for run in store.list() if run.id in world.runs]
-    found = {"making": making(world), "tasks": tasks(world), "pairs": pairs(world), "grafts": grafts(world, runs)}
-    return {name: "\n".join(lines) for name, lines in found.items()}
+    parts = {"making": making(world), "tasks": tasks(world), "pairs": pairs(world), "grafts": grafts(world, runs)}
+    return {name: "\n".join(lines) for name, lines in parts.items()}
 
 
-def filled(page: str, found: dict[str, str]) -> str:
+def filled(page: str, parts: dict[str, str]) -> str:
     """The page with each table between its marks; raises BadInput where a mark is not there."""
-    for name, table in found.items():
+    for name, table in parts.items():
         begin, end = f"<!-- {name}: written by docs/demo_world.py -->", f"<!-- end of {name} -->"
         before, mark, rest = page.partition(begin)
         if not mark or end not in rest:

@@ -24,7 +24,8 @@ from skillviz.errors import BadInput
 from skillviz.runs.library import Library
 from skillviz.runs.store import Store
 from skillviz.studies.paper.experiment import Experiment
-from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.experiments import verdicts as paper_verdicts
 from skillviz.studies.paper.published_values import SOURCE
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.paper.verdicts import AGREES, DISAGREES, UNDECIDED, Verdict
@@ -71,11 +72,11 @@ HEADLINES = (
 
 def read_words(path: Path = WORDS) -> dict[str, Any]:
     """The words of the page; raises BadInput where a measured number was typed into them."""
-    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for place, said in _leaves(found):
-        if DIGIT.search(said):
-            raise BadInput(f"{path.name}, {place}: '{said}' holds a number; numbers come from the studies alone.")
-    return found
+    words: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for place, sentence in _leaves(words):
+        if DIGIT.search(sentence):
+            raise BadInput(f"{path.name}, {place}: '{sentence}' holds a number; numbers come from the studies alone.")
+    return words
 
 
 def _leaves(values: Any, place: str = "") -> Iterator[tuple[str, str]]:
@@ -88,15 +89,15 @@ def _leaves(values: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 def page(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> str:
     """The whole page."""
-    held = whole(studies)
-    parts = [*opening(held), *summary(held, words), *headlines(held, words), *overview(held)]
+    studies = with_tables(studies)
+    parts = [*opening(studies), *summary(studies, words), *headlines(studies, words), *overview(studies)]
     for row in EXPERIMENTS.values():
-        parts += experiment(row, held, words)
-    parts += others(held, words)
+        parts += experiment(row, studies, words)
+    parts += others(studies, words)
     return "\n".join(parts).rstrip() + "\n"
 
 
-def whole(studies: Sequence[StudyFolder]) -> list[StudyFolder]:
+def with_tables(studies: Sequence[StudyFolder]) -> list[StudyFolder]:
     """The studies with tables, those that ask for most first: of runs that several have, theirs are told."""
     return sorted((s for s in studies if s.tables()), key=lambda s: (-len(s.record.steps), s.name))
 
@@ -130,31 +131,31 @@ def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterato
     """For a reader with two minutes: the headline claims and all claims by scale, and what is missing."""
     yield from ("## In two minutes", "")
     for name, scale in SCALES.items():
-        held = [study for study in studies if study.record.scale == name]
+        of_scale = [study for study in studies if study.record.scale == name]
         yield f"**{scale.title}**"
         yield ""
-        yield from (f"- {one[:1].upper()}{one[1:]}." for one in headline_claims.brief(held))
-        found = [(study, verdict) for study in held for verdict in _verdicts(study)]
-        if found:
-            yield f"- Of the paper's {formats.counted(len(found), 'claim')} that were asked {_outcomes(found)}."
+        yield from (f"- {one[:1].upper()}{one[1:]}." for one in headline_claims.brief(of_scale))
+        verdicts = [(study, verdict) for study in of_scale for verdict in _verdicts(study)]
+        if verdicts:
+            yield f"- Of the paper's {formats.counted(len(verdicts), 'claim')} that were asked {_outcomes(verdicts)}."
         missing = [row.title.partition(":")[0] for row in EXPERIMENTS.values() if not of(studies, row, name)]
         if missing:
             yield f"- Not stored: {', '.join(missing)}; the reason is told with each."
-        if said := _get(words, "summary", name):
-            yield from ("", said)
+        if sentence := _get(words, "summary", name):
+            yield from ("", sentence)
         yield ""
 
 
-def _outcomes(found: Sequence[tuple[StudyFolder, Verdict]]) -> str:
+def _outcomes(verdicts: Sequence[tuple[StudyFolder, Verdict]]) -> str:
     """`7 agree, 2 are undecided (where), 1 does not agree (where)`."""
-    told = []
+    parts = []
     for outcome, one, several in ((AGREES, "agrees", "agree"), (UNDECIDED, "is undecided", "are undecided"),
                                   (DISAGREES, "does not agree", "do not agree")):  # fmt: skip
-        those = [study for study, verdict in found if verdict.outcome == outcome]
+        those = [study for study, verdict in verdicts if verdict.outcome == outcome]
         where = dict.fromkeys(EXPERIMENTS[s.record.experiment or ""].title.partition(":")[0] for s in those)
         names = f" ({', '.join(where)})" if where and outcome != AGREES else ""
-        told += [f"{len(those)} {one if len(those) == 1 else several}{names}"] if those else []
-    return ", ".join(told)
+        parts += [f"{len(those)} {one if len(those) == 1 else several}{names}"] if those else []
+    return ", ".join(parts)
 
 
 def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
@@ -167,8 +168,8 @@ def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Itera
             yield from (f"**{scale.title}**", "")
             yield from (lines or [f"No result: {_reason(words, 'headlines', title, name)}"])
             yield ""
-        if said := _get(words, "remarks", title):
-            yield from (said, "")
+        if remark := _get(words, "remarks", title):
+            yield from (remark, "")
 
 
 def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
@@ -186,35 +187,35 @@ def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
 
 def _agree(study: StudyFolder) -> str:
     """`2 of 3 claims agree, 1 is undecided`."""
-    said = _verdicts(study)
-    counts = {outcome: sum(v.outcome == outcome for v in said) for outcome in (AGREES, UNDECIDED, DISAGREES)}
+    verdicts = _verdicts(study)
+    counts = {one: sum(v.outcome == one for v in verdicts) for one in (AGREES, UNDECIDED, DISAGREES)}
     rest = [f"{counts[one]} {words}" for one, words in ((UNDECIDED, "undecided"), (DISAGREES, "not")) if counts[one]]
-    told = f"{counts[AGREES]} of {len(said)} agree" + (f" ({', '.join(rest)})" if rest else "")
-    return told if said else "stored; the paper makes no claim"
+    outcome = f"{counts[AGREES]} of {len(verdicts)} agree" + (f" ({', '.join(rest)})" if rest else "")
+    return outcome if verdicts else "stored; the paper makes no claim"
 
 
 def experiment(row: Experiment, studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
     """One experiment at every scale."""
     yield from (f"## {row.title}", "", f"{row.question} The paper: {row.finding}", "")
     for name, scale in SCALES.items():
-        found = of(studies, row, name)
-        if not found:
+        of_scale = of(studies, row, name)
+        if not of_scale:
             why = _reason(words, "missing", row.name, name)
             yield from (f"**{scale.title}.** Not stored: {why} `{_command(row, name)}` makes it.", "")
-        for study in found:
-            yield from told(study, row, words)
+        for study in of_scale:
+            yield from result(study, row, words)
 
 
 def others(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
     """The studies that stand for no experiment of the paper."""
-    own = [study for study in studies if study.record.experiment not in EXPERIMENTS]
-    yield from (["## Other studies", ""] if own else [])
-    for study in own:
+    unnamed = [study for study in studies if study.record.experiment not in EXPERIMENTS]
+    yield from (["## Other studies", ""] if unnamed else [])
+    for study in unnamed:
         yield from (f"### {study.record.title or study.name}", "")
-        yield from told(study, None, words)
+        yield from result(study, None, words)
 
 
-def told(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any]) -> Iterator[str]:
+def result(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any]) -> Iterator[str]:
     """Command, time, main table, verdicts, what to make of them, notes of one study."""
     record = study.record
     command = record.command or (_command(row, record.scale or "") if row else "")
@@ -222,20 +223,24 @@ def told(study: StudyFolder, row: Experiment | None, words: Mapping[str, Any]) -
     spent = f"{formats.seconds(record.seconds)} (estimated {formats.seconds(record.estimated)})"
     machine = record.device or _get(words, "machines", study.name) or _get(words, "machines", record.scale or "")
     title = SCALES[record.scale].title if record.scale in SCALES else "Own study"
-    made = f"{formats.counted(localized, 'localization')}; {spent} on {machine or 'an unnamed device'}"
+    work = f"{formats.counted(localized, 'localization')}; {spent} on {machine or 'an unnamed device'}"
     lines = results_tables.of_study(study)
     caption = f" {lines.pop()}" if len(lines) > 1 and not lines[-1].startswith("|") else ""
     table = [line for place, line in enumerate(lines) if line or place < len(lines) - 1]
-    yield from (f"**{title}.** `{command}`: {made}.{caption}", "", *table, *([""] if table else []))
-    found = _verdicts(study)
-    notes = study.table("note")["text"] if "note" in study.tables() else ()
-    said_of = (f"- {note}" for note in notes if note not in SAID_ONCE)
-    lines = [*map(verdict_line, found), *results_tables.stability(study), *said_of]
+    yield from (f"**{title}.** `{command}`: {work}.{caption}", "", *table, *([""] if table else []))
+    verdicts = _verdicts(study)
+    texts = study.table("note")["text"] if "note" in study.tables() else ()
+    notes = [f"- {note}" for note in texts if note not in SAID_ONCE]
+    lines = [*map(verdict_line, verdicts), *results_tables.stability(study), *notes]
     yield from ([*lines, ""] if lines else [])
-    if said := _get(words, "studies", study.name):
-        yield from (said, "")
-    elif row and any(verdict.outcome == DISAGREES for verdict in found) and (said := _get(words, "reasons", row.name)):
-        yield from (f"Likely reason of what does not agree: {said}", "")
+    if remark := _get(words, "studies", study.name):
+        yield from (remark, "")
+    elif (
+        row
+        and any(verdict.outcome == DISAGREES for verdict in verdicts)
+        and (reason := _get(words, "reasons", row.name))
+    ):
+        yield from (f"Likely reason of what does not agree: {reason}", "")
 
 
 def verdict_line(verdict: Verdict) -> str:
@@ -252,8 +257,8 @@ def verdict_line(verdict: Verdict) -> str:
 
 
 def _verdicts(study: StudyFolder) -> list[Verdict]:
-    held = {name: study.table(name) for name in study.tables()}
-    return verdicts(study.record.experiment, held, study.record.scale)
+    tables = {name: study.table(name) for name in study.tables()}
+    return paper_verdicts(study.record.experiment, tables, study.record.scale)
 
 
 def _command(row: Experiment, scale: str) -> str:
@@ -261,10 +266,10 @@ def _command(row: Experiment, scale: str) -> str:
 
 
 def _get(words: Mapping[str, Any], *names: str) -> str:
-    found: Any = words
+    value: Any = words
     for name in names:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found.strip() if isinstance(found, str) else ""
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value.strip() if isinstance(value, str) else ""
 
 
 def _reason(words: Mapping[str, Any], kind: str, name: str, scale: str) -> str:
@@ -280,7 +285,7 @@ def main() -> None:
     roots = [*([given] if given else []), PROJECT / "cached_runs"]
     studies = list_studies(Library([Store(root) for root in roots]))
     PAGE.write_text(page(studies, read_words()), encoding="utf-8")
-    print(f"wrote {PAGE.relative_to(PROJECT)}: {len(whole(studies))} studies")
+    print(f"wrote {PAGE.relative_to(PROJECT)}: {len(with_tables(studies))} studies")
 
 
 if __name__ == "__main__":

@@ -199,13 +199,13 @@ def readable(frame: pd.DataFrame, keep: Sequence[str] = (), table: str = "") -> 
     same = [n for n in names if n not in keep and _interval(n, frame) is None and kind(n) != "metric"]
     same = [n for n in same if len(frame) > 1 and frame[n].nunique(dropna=False) == 1]
     columns = [n for n in names if n not in same] or same[:1]
-    said = [n for n in same if n not in columns]
-    cells = {name: _cells(name, frame) for name in {*columns, *said}}
-    words = [", ".join(_fact(n, cells[n][0], table) for n in said)] if said else []
+    above = [n for n in same if n not in columns]
+    cells = {name: _cells(name, frame) for name in {*columns, *above}}
+    words = [", ".join(_fact(n, cells[n][0], table) for n in above)] if above else []
     hidden = [title(n, table) for n in HIDDEN if n in frame and frame[n].notna().any()]
     words += [f"not shown: {', '.join(hidden)}"] if hidden else []
     return ReadableTable(
-        f"All rows: {'; '.join(words)}." if said else f"{words[0].capitalize()}." if words else "",
+        f"All rows: {'; '.join(words)}." if above else f"{words[0].capitalize()}." if words else "",
         tuple(columns),
         tuple(_heading(name, frame, table) for name in columns),
         tuple(frame[name].dtype.kind in "fiu" for name in columns),
@@ -354,7 +354,7 @@ def _for_programs(value: Any) -> str:
 def not_in_percent(frame: pd.DataFrame) -> str:
     """What of a table is not in percent though its headings say so; empty where all is."""
     others = [metric_row(name) for name in sorted(set(frame["metric"]))] if "metric" in frame else []
-    said = [
+    units = [
         f"{row.title} is in {row.unit}" if row.unit else f"{row.title} has no unit" for row in others if row.unit != "%"
     ]
-    return f" Not in percent: {formats.listed(said, len(METRICS))}." if said else ""
+    return f" Not in percent: {formats.listed(units, len(METRICS))}." if units else ""

@@ -1,7 +1,8 @@
 """The one table of metrics: what each is called, how it is shown, how it is computed, and what interval it has.
 
-Everything else reads this table: runs score every row that has a kernel, studies compare the rows that they are told
-to, pages, figures, commands and reports take titles, units and digits from here. Adding one: docs/add-a-metric.md.
+Everything else reads this table: runs score every row that has a kernel, studies compare those of rank
+`headline` and `compared`, pages, figures, commands and reports take titles, units and digits from here. To add one:
+docs/add-a-metric.md.
 """
 
 from __future__ import annotations
@@ -182,8 +183,8 @@ class Metric:
 
     def text(self, value: formats.Number) -> str:
         """The stored value with its unit, where no axis says it: `80.1 %`, `0.430 nats`."""
-        said = self.number(value)
-        return f"{said} {self.unit}" if self.unit == "nats" and said != formats.MISSING else said
+        number = self.number(value)
+        return f"{number} {self.unit}" if self.unit == "nats" and number != formats.MISSING else number
 
     def ends(self, low: formats.Number, high: formats.Number) -> str:
         """The interval beside a value: `77.4–82.6`, `0.412–0.450`."""
@@ -201,8 +202,8 @@ class Metric:
 
     def difference(self, value: formats.Number, low: formats.Number, high: formats.Number) -> str:
         """A difference of two values in a sentence: `−2.9 points (95 %: −5.1 to −0.8)`."""
-        said = formats.points(value, self.digits) if self.unit == "%" else formats.number(value, self.digits)
-        return f"{said} (95{formats.SPACE}%: {self.ends(low, high)})"
+        change = formats.points(value, self.digits) if self.unit == "%" else formats.number(value, self.digits)
+        return f"{change} (95{formats.SPACE}%: {self.ends(low, high)})"
 
     def verdict(self, low: formats.Number, high: formats.Number) -> Literal["better", "worse", "undecided"]:
         """What the interval of a difference a - b says of a: decided only where it leaves out zero.
