@@ -281,7 +281,7 @@ def test_a_table_of_a_study_can_be_chosen_and_its_columns_are_explained(empty: P
     fake_study(empty, "table1")
     test = opened("studies", table="recovered")
     assert "gain_share" in list(next(d.value for d in test.dataframe if "gain_share" in d.value.columns).columns)
-    assert "- **gain asked for, %** (`gain_share`)" in said(test)
+    assert "- **gain wanted, %** (`gain_share`)" in said(test)
     assert "the share of the fine-tuning gain that was to be recovered" in said(test)
 
 
