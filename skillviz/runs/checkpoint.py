@@ -49,14 +49,14 @@ class Checkpoint:
 
     def write(self, path: Path) -> None:
         """Puts it in place at once, in place of the one before."""
-        said = {
+        header = {
             "version": VERSION, "stamp": dict(self.stamp), "made_on": dict(self.made_on), "seconds": self.seconds,
             "sizes": list(self.found.orders), "history": self.found.history, "notes": self.found.notes,
             "under_way": self.state is not None,
         }  # fmt: skip
         tensors = {f"order.{size}": torch.from_numpy(order.copy()) for size, order in self.found.orders.items()}
         tensors |= {f"state.{name}": value.detach().cpu().contiguous() for name, value in (self.state or {}).items()}
-        metadata = {"checkpoint": json.dumps(said, allow_nan=False)}
+        metadata = {"checkpoint": json.dumps(header, allow_nan=False)}
         write_file(path, lambda part: save_file(tensors, part, metadata=metadata))
 
     @classmethod
@@ -66,17 +66,17 @@ class Checkpoint:
             return None
         try:
             with safe_open(path, "pt") as file:
-                said = json.loads(file.metadata()["checkpoint"])
+                header = json.loads(file.metadata()["checkpoint"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if said["version"] != VERSION:
-                raise ValueError(f"version {said['version']}")
-            orders: dict[int, np.ndarray] = {size: tensors[f"order.{size}"].numpy() for size in said["sizes"]}
-            found = Searched(orders, said["history"], said["notes"])
+            if header["version"] != VERSION:
+                raise ValueError(f"version {header['version']}")
+            orders: dict[int, np.ndarray] = {size: tensors[f"order.{size}"].numpy() for size in header["sizes"]}
+            searched = Searched(orders, header["history"], header["notes"])
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise WrongCheckpoint(f"the checkpoint {path} cannot be read ({error}); {_anew(path)}") from error
         state = {name.removeprefix("state."): t for name, t in tensors.items() if name.startswith("state.")}
-        under_way = state if said["under_way"] else None
-        return cls(said["stamp"], said["made_on"], said["seconds"], found, under_way)
+        under_way = state if header["under_way"] else None
+        return cls(header["stamp"], header["made_on"], header["seconds"], searched, under_way)
 
     def refuse_another(self, stamp: Mapping[str, str], path: Path) -> None:
         """Raises WrongCheckpoint where it belongs to another spec, other weights or other data."""
@@ -102,15 +102,17 @@ class Checkpoints:
 
     def restored(self) -> Checkpoint | None:
         """The checkpoint to go on from, None where there is none; raises WrongCheckpoint."""
-        kept = Checkpoint.read(self.path)
-        if kept is None:
+        checkpoint = Checkpoint.read(self.path)
+        if checkpoint is None:
             return None
-        kept.refuse_another(self.stamp, self.path)
-        self.before = kept.seconds
-        if dict(kept.made_on) != dict(self.made_on):
-            was, now = (", ".join(place.values()) for place in (kept.made_on, self.made_on))
-            kept.found.notes.append(f"Begun on {was}, resumed on {now}: equal to an uninterrupted run up to rounding.")
-        return kept
+        checkpoint.refuse_another(self.stamp, self.path)
+        self.before = checkpoint.seconds
+        if dict(checkpoint.made_on) != dict(self.made_on):
+            was, now = (", ".join(place.values()) for place in (checkpoint.made_on, self.made_on))
+            checkpoint.found.notes.append(
+                f"Begun on {was}, resumed on {now}: equal to an uninterrupted run up to rounding."
+            )
+        return checkpoint
 
     @contextmanager
     def kept(self, found: Searched, state: Callable[[], State] | None = None) -> Iterator[None]:
@@ -136,8 +138,8 @@ class Checkpoints:
         return True
 
 
-def _is_same(name: str, told: str | None, now: str | None) -> bool:
-    return same_definition(told, now) if name == DEFINITION else told == now
+def _is_same(name: str, before: str | None, now: str | None) -> bool:
+    return same_definition(before, now) if name == DEFINITION else before == now
 
 
 def _anew(path: Path) -> str:

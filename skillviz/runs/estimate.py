@@ -82,29 +82,29 @@ def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) ->
     return Estimate(phases, int(_bytes(spec, facts)), len(ratios))
 
 
-def facts_of(spec: RunSpec, device: str = "cpu", found: Preflight | None = None) -> Facts:
+def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None) -> Facts:
     """The facts of a spec, without weights; raises SkillvizError where the pair, the task or a size is wrong.
 
     `found` is what is known of the pair already, as where the fine-tuned model has yet to be made.
     """
     task = registry.task(spec.task)
-    if found is None:
-        found = preflight(spec.base, spec.finetuned, task, spec.readout)
-        found.raise_first()
+    if check is None:
+        check = preflight(spec.base, spec.finetuned, task, spec.readout)
+        check.raise_first()
     caps = {"max_train": spec.max_train, "max_validation": spec.max_validation, "max_test": spec.max_test}
     splits = load(task, k_shot=spec.k_shot, seed=spec.data_seed, **caps)
     frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
     words = splits.train["text_a"].head(200).map(lambda text: len(str(text).split())).mean()
-    config, d = found.base.config, found.d or 1
+    config, d = check.base.config, check.d or 1
     width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
-    whole = sum(prod(shape) for shape in found.base.shapes.values())
+    whole = sum(prod(shape) for shape in check.base.shapes.values())
     sizes = tuple(parse_size(size, d) for size in spec.sizes)
     counts = {name: len(frame) for name, frame in frames.items() if len(frame)}
     if spec.others:
         counts[OTHERS] = sum(len(load_test(registry.task(name), max_test=spec.max_test)[0]) for name in spec.others)
     both = 2 if "text_b" in splits.train.columns else 1
     tokens = float(min(1.3 * both * words + 4, task.max_length))
-    return Facts(d, max(whole, d), width, found.layers or 1, len(task.labels), counts, sizes, device, tokens)
+    return Facts(d, max(whole, d), width, check.layers or 1, len(task.labels), counts, sizes, device, tokens)
 
 
 def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:

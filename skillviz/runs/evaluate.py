@@ -77,10 +77,10 @@ def graft_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
     return {**metrics(logits["grafted"], labels, task), **row}
 
 
-def graft_row_of(found: Scores) -> Metrics:
+def graft_row_of(split_scores: Scores) -> Metrics:
     """The same, of a split that is scored already."""
-    row = {"agreement": found.agreement, "recovered": found.recovered}
-    return {**found.states["grafted"], **{name: value for name, value in row.items() if value is not None}}
+    row = {"agreement": split_scores.agreement, "recovered": split_scores.recovered}
+    return {**split_scores.states["grafted"], **{name: value for name, value in row.items() if value is not None}}
 
 
 def curve_rows(row: Metrics, **common: Any) -> list[dict[str, Any]]:

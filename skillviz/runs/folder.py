@@ -76,8 +76,8 @@ class RunFolder:
         """
         self.record = read_record(self.path)
         if self.record.status == "finished" or is_alive(self.work):
-            said = "finished" if self.record.status == "finished" else "still being made"
-            raise StoreError(f"run {self.id} is {said}; there is nothing to resume.")
+            state = "finished" if self.record.status == "finished" else "still being made"
+            raise StoreError(f"run {self.id} is {state}; there is nothing to resume.")
         self.work.mkdir(exist_ok=True)
         halves = [path for folder in (self.path, self.work) for path in folder.glob(f".*{TEMPORARY}")]
         for path in (self.work / PROCESS, self.work / CANCEL, *artifacts(self.path), *halves):

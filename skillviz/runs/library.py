@@ -36,30 +36,30 @@ class Library:
 
     def newest(self, key: str) -> Run:
         """The newest finished run of the spec with this key, the user's own first; raises RunNotFound."""
-        found = next((run for run in self.list() if run.record.key == key), None)
-        if found is None:
+        newest = next((run for run in self.list() if run.record.key == key), None)
+        if newest is None:
             raise RunNotFound(f"no run of the spec with the key {key[:12]}... is finished; make it first.")
-        return found
+        return newest
 
     def store_of(self, run_id: str) -> Store:
         """The store that holds this run; raises RunNotFound where none or several match."""
-        found = []
+        matches = []
         for store in self.stores:
             try:
-                found.append((store.resolve(run_id), store))
+                matches.append((store.resolve(run_id), store))
             except RunNotFound as error:
                 if "is the beginning of" in str(error):
                     raise
-        exact = [store for name, store in found if name == run_id]
-        if len(found) > 1 and not exact:
-            names = ", ".join(name for name, _ in found)
-            raise RunNotFound(f"'{run_id}' is the beginning of {len(found)} runs: {names}.")
-        if not found:
+        exact = [store for name, store in matches if name == run_id]
+        if len(matches) > 1 and not exact:
+            names = ", ".join(name for name, _ in matches)
+            raise RunNotFound(f"'{run_id}' is the beginning of {len(matches)} runs: {names}.")
+        if not matches:
             places = " or ".join(str(store.root) for store in self.stores)
             raise RunNotFound(
                 f"there is no run '{run_id}' in {places}; `python -m skillviz runs list` shows what there is."
             )
-        return (exact or [found[0][1]])[0]
+        return (exact or [matches[0][1]])[0]
 
 
 def library(runs_dir: Path | str | None = None) -> Library:

@@ -83,7 +83,7 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
         return _Production(plan, session, folder, report).made()
 
 
-def prepare(spec: RunSpec, session: Session, found: Library) -> Plan:
+def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     """The checked plan of a spec, whose region expression may name the runs of a library; raises SkillvizError.
 
     Reads configurations, headers and data, no weights.
@@ -97,7 +97,7 @@ def prepare(spec: RunSpec, session: Session, found: Library) -> Plan:
     check = session.preflight(spec)
     made = None
     if row.name == BY_HAND and check.table is not None:
-        made = by_hand(spec.options, check.table, found)
+        made = by_hand(spec.options, check.table, runs)
         options, notes = options_of(spec, row, made=made)
     sizes = (made.size,) if made else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
     notes += made.notes if made else ()
@@ -162,24 +162,24 @@ class _Production:
         members = {"base": pair.base_info, "finetuned": pair.finetuned_info, "task": self.plan.task}
         stamp = stamp_of(self.plan.spec.key(), members)
         self.checkpoints = Checkpoints(self.folder.work / CHECKPOINT, stamp, where)
-        kept = self.checkpoints.restored()
-        if kept is None:
+        checkpoint = self.checkpoints.restored()
+        if checkpoint is None:
             return None
-        self.found = kept.found
-        self.folder.event(phase="resume", steps=len(kept.found.history), seconds=kept.seconds)
-        self.folder.log(f"going on after {len(kept.found.history):,} steps of an earlier search")
-        return kept.state
+        self.found = checkpoint.found
+        self.folder.event(phase="resume", steps=len(checkpoint.found.history), seconds=checkpoint.seconds)
+        self.folder.log(f"going on after {len(checkpoint.found.history):,} steps of an earlier search")
+        return checkpoint.state
 
     def on_step(self, target: int, step: Step) -> None:
         """Tells the watchers of one step."""
         loss = step.loss if np.isfinite(step.loss) else None
-        said = {"step": step.step, "loss": loss, "size": step.size, "added": step.added, "removed": step.removed}
+        fields = {"step": step.step, "loss": loss, "size": step.size, "added": step.added, "removed": step.removed}
         all_targets = targets(self.plan.row, self.plan.sizes)
         place: dict[str, Any] = {"search": all_targets.index(target) + 1, "searches": len(all_targets)}
         self.stepped += 1
         place["left"] = self.seconds_left(step, place["searches"] - place["search"])
         with self.checkpoints.kept(self.found, step.state):
-            self.folder.event(phase="search", target=target, **said, total=step.total, **place)
+            self.folder.event(phase="search", target=target, **fields, total=step.total, **place)
             self.beat()
             text = f"{self.plan.row.title}, {target:,} entries"
             self.report(Progress("search", step.step, step.total, text, loss=loss, size=step.size))

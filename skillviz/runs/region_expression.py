@@ -41,7 +41,7 @@ class ByHand:
         )
 
 
-def by_hand(options: Mapping[str, Any], table: ParameterTable, found: Library) -> ByHand:
+def by_hand(options: Mapping[str, Any], table: ParameterTable, runs: Library) -> ByHand:
     """What the option `recipe` describes among the table's parameters.
 
     Raises BadInput where there is none, where it cannot be read, fits another architecture or has no entry;
@@ -49,32 +49,32 @@ def by_hand(options: Mapping[str, Any], table: ParameterTable, found: Library) -
     """
     if BY_HAND not in options:
         raise BadInput(f"the localizer 'recipe' needs its option 'recipe', such as {EXAMPLE}.")
-    expression = in_full(parsed(options[BY_HAND]), found)
-    stored = stored_in(found)
+    expression = in_full(parsed(options[BY_HAND]), runs)
+    stored = stored_in(runs)
     size = sum(len(entries) for _, entries in parts(expression, table, stored))
     if not size:
         raise BadInput(
             f"{_short(canonical(expression))} describes a region without entries; choose other layers, kinds or rows."
         )
-    return ByHand(expression, size, stored, tuple(_source(found.open(run_id)) for run_id in runs_in(expression)))
+    return ByHand(expression, size, stored, tuple(_source(runs.open(run_id)) for run_id in runs_in(expression)))
 
 
-def stored_in(found: Library) -> Stored:
+def stored_in(runs: Library) -> Stored:
     """What gives the regions of a library's runs: the main one, or the first entries of its ranking."""
 
     def stored(run_id: str, size: int | None) -> Region:
-        run = found.open(run_id)
+        run = runs.open(run_id)
         return run.region() if size is None else run.cut(size)
 
     return stored
 
 
-def in_full(expression: RegionExpression, found: Library) -> dict[str, Any]:
+def in_full(expression: RegionExpression, runs: Library) -> dict[str, Any]:
     """The expression with every run named in full, since the beginning of an id may come to mean another."""
     if "run" in expression:
-        return {**expression, "run": found.open(expression["run"]).id}
+        return {**expression, "run": runs.open(expression["run"]).id}
     return {
-        key: [in_full(part, found) for part in value] if key in ALGEBRA else value for key, value in expression.items()
+        key: [in_full(part, runs) for part in value] if key in ALGEBRA else value for key, value in expression.items()
     }
 
 

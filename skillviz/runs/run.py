@@ -32,10 +32,10 @@ def read_record(folder: Path) -> RunRecord:
     A file that has not changed is not read again: lists of runs are asked for at every look at a page.
     """
     try:
-        found = (folder / RECORD).stat()
+        state = (folder / RECORD).stat()
     except OSError as error:
         raise CorruptRun(f"{RECORD} in {folder} cannot be read ({error}).") from error
-    return _record(folder, found.st_ino, found.st_mtime_ns, found.st_size)
+    return _record(folder, state.st_ino, state.st_mtime_ns, state.st_size)
 
 
 @lru_cache(maxsize=RECORDS)
@@ -102,8 +102,8 @@ class Run:
     @property
     def datasets(self) -> tuple[str, ...]:
         """The data sets that the run was scored on: that of its own task, then those of the other tasks."""
-        own = (self.record.task.name,) if self.record.task else ()
-        return (*own, *(transfer.name for transfer in self.record.transfers))
+        task = (self.record.task.name,) if self.record.task else ()
+        return (*task, *(transfer.name for transfer in self.record.transfers))
 
     def predictions(self, dataset: str | None = None) -> pd.DataFrame:
         """Logits of every state on the validation and test sets; one row an example and state.

@@ -57,8 +57,8 @@ class ScoreSpec(BaseModel):
 
     def json_text(self) -> str:
         """Canonical JSON without what is not asked for."""
-        said = {name: value for name, value in self.model_dump(mode="json").items() if value not in (None, 0)}
-        return json.dumps(said, sort_keys=True, separators=(",", ":"))
+        fields = {name: value for name, value in self.model_dump(mode="json").items() if value not in (None, 0)}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     def key(self) -> str:
         """sha256 of all that determines the scores."""
@@ -75,8 +75,8 @@ def read_score_spec(values: dict[str, Any]) -> ScoreSpec:
     try:
         return ScoreSpec(**values)
     except ValidationError as error:
-        field, said = refused(error)
-        raise BadInput(f"'{field}' of the scores cannot be used: {said}.") from error
+        field, reason = refused(error)
+        raise BadInput(f"'{field}' of the scores cannot be used: {reason}.") from error
 
 
 class ScoreRecord(Frozen):
@@ -239,9 +239,9 @@ def make_score(
     """The scores, computed with the session's pair and stored; those that were there are replaced."""
     report, started = progress or silent, time.perf_counter()
     report(Progress("load", text="loading both models and the data"))
-    asked = spec.run_spec(device)
-    session.refuse_unfit(asked)
-    fields, frame = _computed(spec, asked, session, report)
+    run_spec = spec.run_spec(device)
+    session.refuse_unfit(run_spec)
+    fields, frame = _computed(spec, run_spec, session, report)
     target = score_path(store.root, spec)
     with written(store.root), folder_lock(target):
         with whole_folder(target, replace=True) as draft:
@@ -258,19 +258,19 @@ def make_score(
     return scores
 
 
-def _computed(spec: ScoreSpec, asked: Any, session: Session, report: Report) -> tuple[dict[str, Any], pd.DataFrame]:
+def _computed(spec: ScoreSpec, run_spec: Any, session: Session, report: Report) -> tuple[dict[str, Any], pd.DataFrame]:
     """The fields of the record and the predictions."""
     from skillviz.models.device import describe
     from skillviz.runs.evaluate import scores
     from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
     from skillviz.runs.scoring import prediction_rows
 
-    pair, encoded = session.pair(asked), session.encoded(asked)
-    task: TaskNote = task_note(session.task(asked), session.splits(asked))
+    pair, encoded = session.pair(run_spec), session.encoded(run_spec)
+    task: TaskNote = task_note(session.task(run_spec), session.splits(run_spec))
     report(Progress("predict", text="scoring the pre-trained and the fine-tuned model"))
-    ends = session.ends(asked)
+    ends = session.ends(run_spec)
     report(Progress("evaluate", text="intervals"))
-    temperature, known = session.end_metrics(asked, task)
+    temperature, known = session.end_metrics(run_spec, task)
     transfer = None
     if spec.on is None:
         splits = {s: scores(z, encoded[s].labels, task, temperature, known[s]) for s, z in ends.items()}
@@ -278,12 +278,14 @@ def _computed(spec: ScoreSpec, asked: Any, session: Session, report: Report) -> 
             prediction_rows(z, encoded[s].ids, encoded[s].labels, task.name, s, task.labels) for s, z in ends.items()
         ]
     else:
-        (other,) = session.others(asked)
-        found = session.other_ends(asked, task)[other.task.name]
-        labels = found.encoded.labels
-        splits = {"test": scores(found.logits, labels, task, temperature, found.metrics)}
+        (other,) = session.others(run_spec)
+        other_ends = session.other_ends(run_spec, task)[other.task.name]
+        labels = other_ends.encoded.labels
+        splits = {"test": scores(other_ends.logits, labels, task, temperature, other_ends.metrics)}
         transfer = other.note(pair.readout_name, labels, splits["test"])
-        frames = [prediction_rows(found.logits, found.encoded.ids, labels, other.task.name, "test", task.labels)]
+        frames = [
+            prediction_rows(other_ends.logits, other_ends.encoded.ids, labels, other.task.name, "test", task.labels)
+        ]
     fields = {
         "base": model_note(spec.base, pair.base_info), "finetuned": model_note(spec.finetuned, pair.finetuned_info),
         "task": task, "architecture": architecture_note(pair.table), "readout": pair.readout_name,

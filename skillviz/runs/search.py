@@ -67,7 +67,7 @@ def search(
     seed: int,
     options: Any,
     on_step: OnStep,
-    found: Searched | None = None,
+    searched: Searched | None = None,
     state: State | None = None,
 ) -> Searched:
     """The regions of these sizes (the main one first). `on_step` hears of each step and the size it is for.
@@ -75,15 +75,15 @@ def search(
     `found` is filled as the searches go on. One that holds regions already, as a checkpoint does, is completed:
     finished searches are kept, and the next goes on from `state`, or begins anew where there is none.
     """
-    found = Searched() if found is None else found
+    searched = Searched() if searched is None else searched
     for target in targets(row, sizes):
-        if target in found.orders or (row.is_one_search and found.orders):
+        if target in searched.orders or (row.is_one_search and searched.orders):
             continue
-        result = _one(row, problem, target, seed, options, on_step, found, state)
+        result = _one(row, problem, target, seed, options, on_step, searched, state)
         cuts = [target] if not row.is_one_search else sizes if row.budgeted else [len(result.order)]
-        found.orders |= {size: result.order[:size] for size in cuts}
+        searched.orders |= {size: result.order[:size] for size in cuts}
         state = None
-    return found
+    return searched
 
 
 def _one(
@@ -93,12 +93,12 @@ def _one(
     seed: int,
     options: Any,
     on_step: OnStep,
-    found: Searched,
+    searched: Searched,
     state: State | None,
 ) -> Selection:
     if state is None:
-        found.history[:] = [told for told in found.history if told["target"] != size]
-    before = max((told["seconds"] for told in found.history if told["target"] == size), default=0.0)
+        searched.history[:] = [line for line in searched.history if line["target"] != size]
+    before = max((line["seconds"] for line in searched.history if line["target"] == size), default=0.0)
     steps = row.search(problem, size, seed=seed, options=options, resume=state)
     while True:
         try:
@@ -106,20 +106,20 @@ def _one(
         except StopIteration as end:
             result: Selection = end.value
             break
-        found.history.append(_history_row(row.name, size, step, before))
+        searched.history.append(_history_row(row.name, size, step, before))
         on_step(size, step)
-    _add_notes(found, result.notes)
+    _add_notes(searched, result.notes)
     return Selection(np.asarray(result.order, dtype=np.int64), result.notes)
 
 
 def _history_row(name: str, target: int, step: Step, before: float) -> dict[str, Any]:
     loss = step.loss if math.isfinite(step.loss) else None
-    told = {"step": step.step, "loss": loss, "size": step.size, "added": step.added, "removed": step.removed}
-    return {"localizer": name, "target": target, **told, "seconds": before + step.seconds}
+    fields = {"step": step.step, "loss": loss, "size": step.size, "added": step.added, "removed": step.removed}
+    return {"localizer": name, "target": target, **fields, "seconds": before + step.seconds}
 
 
-def _add_notes(found: Searched, notes: Iterable[str]) -> None:
-    found.notes += [note for note in notes if note not in found.notes]
+def _add_notes(searched: Searched, notes: Iterable[str]) -> None:
+    searched.notes += [note for note in notes if note not in searched.notes]
 
 
 def options_of(

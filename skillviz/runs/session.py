@@ -84,11 +84,11 @@ class Session:
     def preflight(self, spec: RunSpec) -> Preflight:
         """The checked pair without its weights; raises the first thing that does not fit."""
         base, finetuned = _members(spec)
-        found = self._keep(
+        check = self._keep(
             "preflight", _pair_key(spec), lambda: preflight(base, finetuned, self.task(spec), spec.readout)
         )
-        found.raise_first()
-        return found
+        check.raise_first()
+        return check
 
     def pair(self, spec: RunSpec) -> ModelPair:
         """The loaded pair; another one is let go first."""
@@ -120,10 +120,10 @@ class Session:
 
         def make() -> dict[str, dict[str, np.ndarray]]:
             begun = time.perf_counter()
-            found = {s: {e: predict(pair, encoded[s], e) for e in ENDS} for s in EVALUATED if s in encoded}
-            examples = sum(len(logits) for states in found.values() for logits in states.values())
+            logits_of = {s: {e: predict(pair, encoded[s], e) for e in ENDS} for s in EVALUATED if s in encoded}
+            examples = sum(len(logits) for states in logits_of.values() for logits in states.values())
             self.pace = (time.perf_counter() - begun) / examples if examples else None
-            return found
+            return logits_of
 
         return self._keep("ends", (_pair_key(spec), _data_key(spec)), make)
 

@@ -104,11 +104,11 @@ class Store:
     def resolve(self, run_id: str) -> str:
         """The full id that this id or prefix stands for, finished or not; raises RunNotFound."""
         names = [path.name for path in self.folders()]
-        found = [run_id] if run_id in names else [n for n in names if run_id and n.startswith(run_id)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise RunNotFound(f"'{run_id}' is the beginning of {len(found)} runs: {', '.join(found[:5])}.")
+        matches = [run_id] if run_id in names else [n for n in names if run_id and n.startswith(run_id)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise RunNotFound(f"'{run_id}' is the beginning of {len(matches)} runs: {', '.join(matches[:5])}.")
         raise RunNotFound(
             f"there is no run '{run_id}' in {self.root}; `python -m skillviz runs list` shows what there is."
         )
@@ -162,8 +162,8 @@ class Store:
         """The folders with a run.json, by name; drafts and graves are hidden and none."""
         if not self.root.is_dir():
             return []
-        found = [p for p in self.root.iterdir() if not p.name.startswith(".") and (p / RECORD).is_file()]
-        return sorted(found)
+        paths = [p for p in self.root.iterdir() if not p.name.startswith(".") and (p / RECORD).is_file()]
+        return sorted(paths)
 
     def _scan(self) -> Sequence[Run | Unfinished | Unreadable]:
         entries = [_entry(path) for path in self.folders()]

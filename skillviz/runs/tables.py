@@ -169,8 +169,8 @@ def _columns(table: Table, labels: Sequence[str]) -> tuple[Column, ...]:
 
 
 def _labels(frame: pd.DataFrame, table: Table) -> list[str]:
-    own = [str(n).removeprefix(LOGIT) for n in frame.columns if str(n).startswith(LOGIT)]
-    return own if table.logits else []
+    names = [str(n).removeprefix(LOGIT) for n in frame.columns if str(n).startswith(LOGIT)]
+    return names if table.logits else []
 
 
 def typed(values: pd.Series, column: Column, table: str) -> pd.Series:
@@ -178,9 +178,9 @@ def typed(values: pd.Series, column: Column, table: str) -> pd.Series:
     if not column.nullable and values.isna().any():
         raise ValueError(f"{table}: column '{column.name}' has missing values.")
     try:
-        found = values.astype(pd.api.types.pandas_dtype(column.dtype))
+        converted = values.astype(pd.api.types.pandas_dtype(column.dtype))
     except (TypeError, ValueError) as error:
         raise ValueError(f"{table}: column '{column.name}' is not {column.dtype} ({error}).") from error
-    if column.dtype == "int64" and values.dtype.kind == "f" and not np.array_equal(found, values):
+    if column.dtype == "int64" and values.dtype.kind == "f" and not np.array_equal(converted, values):
         raise ValueError(f"{table}: column '{column.name}' has fractions.")
-    return found.reset_index(drop=True)
+    return converted.reset_index(drop=True)

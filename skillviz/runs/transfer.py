@@ -91,8 +91,8 @@ def refuse_unfit(source: Task, others: Mapping[str, Task]) -> None:
         try:
             label_mapping(source, other)
         except BadInput as error:
-            said = str(error.args[0]).partition("; ")[0]
-            raise BadInput(f"{said}; only tasks with the same labels can be scored beside it.") from error
+            reason = str(error.args[0]).partition("; ")[0]
+            raise BadInput(f"{reason}; only tasks with the same labels can be scored beside it.") from error
         names.append(other.name)
 
 
@@ -122,9 +122,9 @@ def other_examples(
             f"'{source.name}' and {unmapped:,} have a label that is left out."
         )
     frame = frame.assign(label=[places[label] for label in frame["label"]]).reset_index(drop=True)
-    asked, remarks = asked_as(source, other, labels, readout)
+    asked_task, remarks = asked_as(source, other, labels, readout)
     return Other(
-        named or other.name, asked, labels, rows, dropped, unmapped, frame, fingerprint({"test": frame}),
+        named or other.name, asked_task, labels, rows, dropped, unmapped, frame, fingerprint({"test": frame}),
         (*notes, *remarks),
     )  # fmt: skip
 
@@ -142,26 +142,26 @@ def asked_as(source: Task, other: Task, mapping: LabelMap, readout: str) -> tupl
     }  # fmt: skip
     if kind is None:
         return Task(**plain), ()
-    own = getattr(other.template, kind), _words(source, other, mapping, kind)
-    if own[0] is None or own[1] is None:
-        told = f"'{other.name}' has no words of its own for the {readout} readout: asked in those of '{source.name}'."
-        return source.model_copy(update={"name": other.name}), (told,)
-    return Task(**plain, template=Template(**{kind: own[0]}), label_words=LabelWords(**{kind: own[1]})), ()
+    own_words = getattr(other.template, kind), _words(source, other, mapping, kind)
+    if own_words[0] is None or own_words[1] is None:
+        note = f"'{other.name}' has no words of its own for the {readout} readout: asked in those of '{source.name}'."
+        return source.model_copy(update={"name": other.name}), (note,)
+    return Task(**plain, template=Template(**{kind: own_words[0]}), label_words=LabelWords(**{kind: own_words[1]})), ()
 
 
 def _words(source: Task, other: Task, mapping: LabelMap, kind: str) -> tuple[str, ...] | None:
     """The other task's word for each of the source's labels; None where it has none, or not one for each."""
-    words, own = getattr(other.label_words, kind), getattr(source.label_words, kind)
+    words, source_words = getattr(other.label_words, kind), getattr(source.label_words, kind)
     if words is None:
         return None
-    found: dict[str, str] = {}
+    by_label: dict[str, str] = {}
     for label, word in zip(other.labels, words, strict=True):
         mapped = mapping[label]
-        if mapped is not None and (mapped not in found or mapped.lower() == label.lower()):
-            found[mapped] = word
-    rest = dict(zip(source.labels, own or (None,) * len(source.labels), strict=True))
-    told = [found.get(label) or rest[label] for label in source.labels]
-    return tuple(str(word) for word in told) if None not in told and len(set(told)) == len(told) else None
+        if mapped is not None and (mapped not in by_label or mapped.lower() == label.lower()):
+            by_label[mapped] = word
+    rest = dict(zip(source.labels, source_words or (None,) * len(source.labels), strict=True))
+    chosen = [by_label.get(label) or rest[label] for label in source.labels]
+    return tuple(str(word) for word in chosen) if None not in chosen and len(set(chosen)) == len(chosen) else None
 
 
 def training_texts(source: Task) -> frozenset[bytes]:

@@ -45,11 +45,11 @@ def wise_tables(
             points.append(({"path": path, "size": size, "alpha": alpha, "dataset": name}, logits))
             if alpha or path == FINETUNED_PATH:
                 heard(len(encoded), f"{path} at {alpha:.0%}, {name}")
-        end = next(z for told, z in points if (told["path"], told["alpha"]) == (FINETUNED_PATH, 1.0))
+        end = next(z for point, z in points if (point["path"], point["alpha"]) == (FINETUNED_PATH, 1.0))
         rows += metric_rows(points, encoded.labels, task, end)
         bins.append(bin_rows(points, encoded.labels))
-    found = pd.DataFrame(rows), pd.concat(bins, ignore_index=True)
-    return found[0].astype({"size": "Int64"}), found[1].astype({"size": "Int64"})
+    tables = pd.DataFrame(rows), pd.concat(bins, ignore_index=True)
+    return tables[0].astype({"size": "Int64"}), tables[1].astype({"size": "Int64"})
 
 
 def grid_logits(
