@@ -87,11 +87,6 @@ def test_localizers_have_hues_of_their_own() -> None:
     assert distance("#007A5A", "#0A7F60") < 20  # a near twin of the grafted green would be caught
 
 
-def test_the_localizers_are_those_of_the_project() -> None:
-    names = {"movement", "random", "first-order", "learned", "learned-ranked", "stagewise", "frank-wolfe", "linearized"}
-    assert set(LOCALIZERS) == names | {"recipe", "biases", "layers", "kinds", "fisher", "lottery"}
-
-
 @pytest.mark.parametrize("find", [theme.localizer_style, theme.state_style, theme.kind_style])
 def test_an_unknown_name_gets_the_same_style_every_time(find) -> None:  # type: ignore[no-untyped-def]
     style = find("annealed")

@@ -278,7 +278,7 @@ class ExpressionOptions:
 
     recipe: str = option(
         "{}", "Region (JSON)", 'What the region is, such as {"layers": [0, 1], "kinds": ["value"]}; the Surgery page '
-        "writes it for you.", parse=lambda value: canonical(parsed(value)),  # type: ignore[arg-type]
+        "writes it for you.", parse=lambda value: canonical(parsed(value)),
         expects="a region expression",
     )  # fmt: skip
     stored: Stored | None = filled(None, "name runs in the region expression")
