@@ -12,7 +12,7 @@ from torch import Tensor
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.record import Search, Selection, Step
-from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, localizer
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS, Workload, localizer
 from skillviz.core.problem import Problem
 from skillviz.errors import BadInput, BadModel, UnknownLocalizer
 from tests.core.problems import examples, learnable_problem, model_of, problem_of, tiny_problem
@@ -30,7 +30,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "fisher": {"examples": 8},
     "lottery": {"steps": 4, "batch_size": 5},
 }
-NO_SEARCH = ("movement", "random", "recipe", "biases", "layers", "kinds")
+NO_SEARCH = [
+    name for name, row in LOCALIZERS.items() if not row.cost(row.options(), Workload(1000, 2, 100, 100, 10)).backward
+]
 NOT_OF_WEIGHTS = ("random", "fisher")  # they look at no fine-tuned weight
 BUDGETED = [name for name, row in LOCALIZERS.items() if row.budgeted]
 
