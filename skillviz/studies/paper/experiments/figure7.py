@@ -13,6 +13,7 @@ from skillviz.analysis.observations import sentences
 from skillviz.analysis.scores import scores
 from skillviz.analysis.seeds import over_seeds
 from skillviz.analysis.tables import notes
+from skillviz.core.metrics import with_own
 from skillviz.runs.run import Run
 from skillviz.studies.comparing import alike, far, less, near
 from skillviz.studies.observations import of_results
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 LOCALIZER = "stagewise"
 PAIRS = (("graft", "ft"), ("graft", "pretrained"))
 MOST_SIZES = 4
-METRICS = ("accuracy", "ece", "nll")
 
 
 def entries(scale: Scale) -> list[Entry]:
@@ -63,8 +63,7 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     for run in runs:
         grid = run.interpolation()
         grid = grid[(grid["size"].isna()) | (grid["size"] == run.record.size)]
-        own = run.record.task.metric if run.record.task else METRICS[0]
-        grid = grid[grid["metric"].isin({own, *METRICS})]
+        grid = grid[grid["metric"].isin(with_own(run.record.metric))]
         for row in grid.to_dict("records"):
             key = (row["path"], round(float(row["alpha"]), 6), run.record.task_name, row["dataset"], row["metric"])
             groups.setdefault(key, []).append(row)
