@@ -110,9 +110,9 @@ def test_table3_scores_other_data(small: Scale, stored: Path) -> None:
 
 def test_table8_compares_regions_at_every_size(small: Scale, stored: Path) -> None:
     overlap = made("table8", small, stored).table("overlap")
-    rivals = overlap[overlap["column"].str.contains("fisher")]
+    rivals = overlap[overlap["column_localizer"] == "fisher"]
     assert len(rivals) == 3 and rivals["value"].between(0, 1).all() and (rivals["chance"] > 0).all()
-    itself = overlap[overlap["row"] == overlap["column"]]
+    itself = overlap[overlap["row_localizer"] == overlap["column_localizer"]]
     assert len(itself) == 3 and (itself["seeds"] == 1).all()
 
 
@@ -135,13 +135,14 @@ def test_figure2_pairs_every_size_of_its_curve(small: Scale, stored: Path) -> No
 
 
 def test_figure3_tells_the_readouts_apart(small: Scale, stored: Path) -> None:
-    assert set(of_own_task(made("figure3", small, stored))["setting"]) == {"all, prompt", "all, head"}
+    assert set(of_own_task(made("figure3", small, stored))["readout"]) == {"prompt", "head"}
 
 
 def test_figure6_counts_every_test_example(small: Scale, stored: Path) -> None:
     frame = made("figure6", small, stored).table("histogram")
-    assert set(frame["state"]) == {"finetuned", "grafted 1%", "grafted 20%"}
-    assert np.allclose(frame.groupby("state")["count"].sum(), 16)
+    grafts = frame[frame["state"] == "grafted"]
+    assert set(frame["state"]) == {"finetuned", "grafted"} and grafts["share"].nunique() == 2
+    assert np.allclose(frame.groupby(["state", "share"], dropna=False)["count"].sum(), 16)
 
 
 @pytest.mark.slow
