@@ -25,7 +25,7 @@ from skillviz.studies.estimate import estimate
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
-from skillviz.studies.spec import StudySpec
+from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.status import status
 from skillviz.studies.step import Step
 from skillviz.studies.store import StudyFolder, list_studies
@@ -277,7 +277,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_made(tiny: Path, store: 
             run_study(study_of(tiny, good, entry), store)
         assert "entry 2" in str(caught.value) and words in str(caught.value) and "\n" not in str(caught.value)
     with pytest.raises(BadInput, match="'table99' is not an experiment"):
-        run_study(few(tiny).model_copy(update={"experiment": "table99"}), store)
+        run_study(few(tiny).model_copy(update={"request": ExperimentRequest("table99")}), store)
     assert not store.root.exists()
 
 
