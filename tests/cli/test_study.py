@@ -76,7 +76,7 @@ def test_tables_that_ship_stand_though_their_runs_bear_other_names(
 
 def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Path, own_runs: Path) -> None:
     said = call("study", "table", "tiny-one", "--name", "scores")
-    assert said.code == 0 and "that ships" in said.err and said.out.startswith("base\trecipe\tsetting\t")
+    assert said.code == 0 and "that ships" in said.err and said.out.startswith("base\trecipe\tvariant\tsetting\t")
     stored = list_studies(Store(shipped))[0].table("scores")
     assert len(said.out.splitlines()) == 1 + len(stored)
     assert call("study", "table", "tiny-one").out == said.out  # its scores, where no other is named
@@ -182,4 +182,4 @@ def test_an_experiment_without_scores_shows_its_main_table(tmp_path: Path, monke
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "none")
     fake_study(tmp_path / "runs", "figure9", tables=("makeup", "note"))
     said = call("study", "table", "figure9-demo")
-    assert said.code == 0 and said.out.startswith("task\tlocalizer\tseed\tlayer\t")
+    assert said.code == 0 and said.out.startswith("task\tlocalizer\tvariant\tseed\tlayer\t")
