@@ -234,8 +234,7 @@ def passes(plan: Plan) -> Iterator[Passes]:
 
     runs: dict[str, list[RunSpec]] = {}
     for step in plan.of(LOCALIZE, recipe=RECIPE):
-        if isinstance(step.spec, RunSpec):
-            runs.setdefault(name_of(step.spec.task), []).append(step.spec)
+        runs.setdefault(name_of(step.spec.task), []).append(step.spec)
     groups = several.unions(list(runs), {task: family(task) for task in runs})
     mended = [group for group in groups if is_purified(group, list(runs))]
     for task, specs in runs.items():
