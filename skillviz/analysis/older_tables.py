@@ -58,14 +58,14 @@ def _differences(table: pd.DataFrame) -> pd.DataFrame:
 
 def _overlap(table: pd.DataFrame) -> pd.DataFrame:
     """The ends are tasks, or `<task> <localizer> <size>` where localizers are compared."""
-    columns: dict[str, object] = {}
+    columns: dict[str, pd.Series] = {}
     sizes = pd.Series("", index=table.index)
     for end in ("row", "column"):
-        words = table[end].astype(str).str.rsplit(" ", n=2)
-        compares = words.str.len() == 3
-        columns[f"{end}_task"] = words.str[0].where(compares, table[end])
-        columns[f"{end}_localizer"] = words.str[1].where(compares, "")
-        sizes = words.str[2].where(compares, "")
+        words = [text.rsplit(" ", 2) for text in table[end].astype(str)]
+        words = [three if len(three) == 3 else [text, "", ""] for text, three in zip(table[end], words, strict=True)]
+        columns[f"{end}_task"] = pd.Series([task for task, _, _ in words], index=table.index, dtype="str")
+        columns[f"{end}_localizer"] = pd.Series([name for _, name, _ in words], index=table.index, dtype="str")
+        sizes = pd.Series([size for _, _, size in words], index=table.index, dtype="str")
     return table.drop(columns=["row", "column"]).assign(**columns, **_sizes(sizes))
 
 

@@ -225,7 +225,7 @@ def without_variants(table: pd.DataFrame, *columns: str) -> pd.DataFrame:
 def without_tuples(table: pd.DataFrame) -> pd.DataFrame:
     """A copy with several tasks in one cell as `a + b`, for people and for CSV."""
     several = [n for n in table if table[n].dtype == object and table[n].map(lambda one: isinstance(one, tuple)).any()]
-    return table.assign(**{name: table[name].map(" + ".join) for name in several})
+    return table.assign(**{str(name): table[name].map(" + ".join) for name in several})
 
 
 def notes(*texts: str) -> pd.DataFrame:
