@@ -71,8 +71,10 @@ def is_demo_world(study: StudySpec) -> bool:
     Raises BadInput where the study cannot be planned.
     """
     steps = plan(study)
-    tasks = {spec.task for spec in (*steps.runs, *steps.scores)} | {t for spec in steps.finetuned for t in spec.tasks}
-    bases = {spec.base for spec in (*steps.runs, *steps.scores, *steps.finetuned)}
+    tasks = {*(spec.task for spec in steps.runs), *(spec.task for spec in steps.scores)}
+    tasks |= {task for spec in steps.finetuned for task in spec.tasks}
+    bases = {*(spec.base for spec in steps.runs), *(spec.base for spec in steps.scores)}
+    bases |= {spec.base for spec in steps.finetuned}
     world = located(PurePosixPath(DEMO.base).parts[0]).resolve()
     return all(located(text).resolve().is_relative_to(world) for text in (*bases, *tasks))
 
