@@ -12,7 +12,7 @@ from skillviz.core import formats
 from skillviz.plots.attribution import largest, layer_parts, token_layers, token_values
 from skillviz.plots.theme import state_style
 from skillviz.show import text
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 
 BLOCK = "block"
 LARGE_SHARE, LARGE_NATS = 0.1, 0.05  # a gap beyond both of these is warned of
@@ -22,7 +22,7 @@ Answer = Mapping[str, Any]
 
 def token_rows(answer: Answer) -> pd.DataFrame:
     """state, position, token, special, value (nats) of integrated gradients."""
-    frames = [_tokens(answer).assign(state=state, value=told["values"]) for state, told in answer["states"].items()]
+    frames = [_tokens(answer).assign(state=state, value=part["values"]) for state, part in answer["states"].items()]
     return pd.concat(frames, ignore_index=True)[["state", "position", "token", "special", "value"]]
 
 
@@ -33,8 +33,8 @@ def part_rows(answer: Answer) -> pd.DataFrame:
     """
     rows = [
         (state, part, layer, float(value))
-        for state, told in answer["states"].items()
-        for part, values in told["parts"].items()
+        for state, parts in answer["states"].items()
+        for part, values in parts["parts"].items()
         if part != BLOCK
         for layer, value in enumerate(np.asarray(values).sum(axis=1))
     ]
@@ -45,8 +45,8 @@ def flow_rows(answer: Answer) -> pd.DataFrame:
     """state, layer, position, token, special, value (nats): where the evidence lies after each layer."""
     frames = [
         _tokens(answer).assign(state=state, layer=layer, value=values)
-        for state, told in answer["states"].items()
-        for layer, values in enumerate(np.asarray(told["parts"][BLOCK]))
+        for state, part in answer["states"].items()
+        for layer, values in enumerate(np.asarray(part["parts"][BLOCK]))
     ]
     return pd.concat(frames, ignore_index=True)[["state", "layer", "position", "token", "special", "value"]]
 
@@ -54,24 +54,24 @@ def flow_rows(answer: Answer) -> pd.DataFrame:
 def completeness(answer: Answer) -> pd.DataFrame:
     """One row a state, in nats: score, reference (on the baseline), change, explained, gap, and gap / change."""
     rows = []
-    for state, told in answer["states"].items():
-        change = told["score"] - told["reference"]
-        share = abs(told["gap"] / change) if change else float("nan")
-        rows.append((state, told["score"], told["reference"], change, change + told["gap"], told["gap"], share))
+    for state, part in answer["states"].items():
+        change = part["score"] - part["reference"]
+        share = abs(part["gap"] / change) if change else float("nan")
+        rows.append((state, part["score"], part["reference"], change, change + part["gap"], part["gap"], share))
     return pd.DataFrame(rows, columns=["state", "score", "reference", "change", "explained", "gap", "share"])
 
 
-def large_gaps(found: pd.DataFrame) -> list[str]:
+def large_gaps(gaps: pd.DataFrame) -> list[str]:
     """The states whose gap is large beside the change that is to be explained."""
-    large = (found["gap"].abs() > LARGE_NATS) & ~(found["share"] <= LARGE_SHARE)
-    return found.loc[large, "state"].tolist()
+    large = (gaps["gap"].abs() > LARGE_NATS) & ~(gaps["share"] <= LARGE_SHARE)
+    return gaps.loc[large, "state"].tolist()
 
 
-def completeness_words(found: pd.DataFrame) -> str:
+def completeness_words(gaps: pd.DataFrame) -> str:
     """The largest gap among the states, in nats and beside the change that is to be explained."""
-    worst = found.iloc[int(found["gap"].abs().to_numpy().argmax())]
+    worst = gaps.iloc[int(gaps["gap"].abs().to_numpy().argmax())]
     beside = f" of a change of {_nats(worst['change'])} ({formats.percent(worst['share'])})" if worst["change"] else ""
-    names = "the models" if len(found) > 1 else "this model"
+    names = "the models" if len(gaps) > 1 else "this model"
     return (
         f"From the baseline to the sentence the class's log-odds change, and the values add up to that change but for "
         f"a gap. The largest among {names}: **{_nats(worst['gap'])}**{beside}, {state_style(worst['state']).title}."
@@ -80,27 +80,27 @@ def completeness_words(found: pd.DataFrame) -> str:
 
 def tokens_words(rows: pd.DataFrame, label: str) -> str:
     """The token that counts most in each state."""
-    said = []
+    phrases = []
     for state, mine in rows[~rows["special"].astype(bool)].groupby("state", sort=False):
         if mine.empty or not mine["value"].abs().max():
             continue
         most = strongest(mine)
-        said.append(
+        phrases.append(
             f"“{text.plain(most['token'])}” in the {state_style(str(state)).title} model ({_nats(most['value'])})"
         )
-    if not said:
+    if not phrases:
         return "No token changes anything: sentence and baseline are the same to the models."
-    return f"What counts most for **{text.plain(label)}**: {'; '.join(said)}."
+    return f"What counts most for **{text.plain(label)}**: {'; '.join(phrases)}."
 
 
 def parts_words(rows: pd.DataFrame, label: str) -> str:
     """The layer's module that does most for the class in each state."""
-    said = []
+    phrases = []
     for state, mine in rows.groupby("state", sort=False):
         most = strongest(mine)
         where = f"layer {most['layer']}'s {most['part']}"
-        said.append(f"{where} in the {state_style(str(state)).title} model ({_nats(most['value'])})")
-    return f"What counts most for **{text.plain(label)}**: {'; '.join(said)}."
+        phrases.append(f"{where} in the {state_style(str(state)).title} model ({_nats(most['value'])})")
+    return f"What counts most for **{text.plain(label)}**: {'; '.join(phrases)}."
 
 
 def strongest(rows: pd.DataFrame) -> pd.Series:
@@ -119,7 +119,7 @@ def _nats(value: float) -> str:
     return f"{'+' if float(words.replace(formats.MINUS, '-').replace(',', '')) > 0 else ''}{words} nats"
 
 
-@kept
+@drawn_once
 def tokens(answer: Answer, theme: str) -> Exhibit:
     """Every token's part in the class's log-odds, model beside model."""
     rows = token_rows(answer)
@@ -136,7 +136,7 @@ def tokens(answer: Answer, theme: str) -> Exhibit:
     )
 
 
-@kept
+@drawn_once
 def parts(answer: Answer, theme: str) -> Exhibit:
     """What attention and MLP of each layer do for the class, model beside model."""
     rows = part_rows(answer)
@@ -152,7 +152,7 @@ def parts(answer: Answer, theme: str) -> Exhibit:
     )
 
 
-@kept
+@drawn_once
 def layers(answer: Answer, state: str, theme: str) -> Exhibit:
     """At which tokens one model's evidence lies after each layer."""
     every = flow_rows(answer)

@@ -6,12 +6,12 @@ import pandas as pd
 
 from skillviz.plots.calibration import bin_counts, confidence_histogram, reliability_diagram
 from skillviz.show import alt
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 
 HEIGHT = 420
 
 
-@kept
+@drawn_once
 def confidence(bins: pd.DataFrame, theme: str) -> Exhibit:
     """How many examples are predicted with which confidence."""
     return Exhibit(
@@ -25,7 +25,7 @@ def confidence(bins: pd.DataFrame, theme: str) -> Exhibit:
     )
 
 
-@kept
+@drawn_once
 def reliability(bins: pd.DataFrame, theme: str) -> Exhibit:
     """Accuracy against confidence."""
     return Exhibit(
@@ -40,7 +40,7 @@ def reliability(bins: pd.DataFrame, theme: str) -> Exhibit:
     )
 
 
-@kept
+@drawn_once
 def counts(bins: pd.DataFrame, theme: str) -> Exhibit:
     """How many examples each bin stands on."""
     return Exhibit(

@@ -14,14 +14,14 @@ from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import Style
 from skillviz.show import alt
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
 
 HEIGHT = 480
 STATES = {"grafted": "grafts", "finetuned": "fine-tuned models"}
 
 
-@kept
+@drawn_once
 def values(table: pd.DataFrame, marks: Mapping[str, Style], metrics: Sequence[str], state: str, theme: str) -> Exhibit:
     """What each run's model does, alone."""
     beside = " and, as round marks, of the fine-tuned models" if state == "grafted" else ""
@@ -31,13 +31,13 @@ def values(table: pd.DataFrame, marks: Mapping[str, Style], metrics: Sequence[st
         figure=plots.values(table, marks, metrics, theme=theme),
         reads=f"one mark a run: the values of the {STATES[state]}{beside}, with 95 % intervals over examples. Right is "
         "better in the top panel, left in the two below. Where intervals overlap, only the differences can decide.",
-        alt=_said("Values", table, marks),
+        alt=_alt_words("Values", table, marks),
         table=table,
         words=("accuracy", "ece", "nll"),
     )
 
 
-@kept
+@drawn_once
 def differences(
     table: pd.DataFrame, marks: Mapping[str, Style], baseline: str, metrics: Sequence[str], theme: str
 ) -> Exhibit:
@@ -49,13 +49,13 @@ def differences(
         reads="the upright line is the baseline. A run whose interval leaves the line out differs; one whose interval "
         "crosses it may not. Intervals come from 1,000 resamples of the shared examples, one comparison at a time: of "
         "twenty comparisons of equal models, about one leaves the line out by luck.",
-        alt=_said(f"Differences from {baseline}", table, marks),
+        alt=_alt_words(f"Differences from {baseline}", table, marks),
         table=table,
         words=("paired",),
     )
 
 
-def _said(title: str, table: pd.DataFrame, marks: Mapping[str, Style]) -> str:
+def _alt_words(title: str, table: pd.DataFrame, marks: Mapping[str, Style]) -> str:
     words = [
         f"{marks[str(run)].title} {metric_row(str(metric)).title} {metric_value(str(metric), value)}"
         for run, metric, value in zip(table["run"], table["metric"], table["value"], strict=True)
@@ -63,7 +63,7 @@ def _said(title: str, table: pd.DataFrame, marks: Mapping[str, Style]) -> str:
     return f"{title}. " + "; ".join(words) + "."
 
 
-@kept
+@drawn_once
 def sizes(
     curve: pd.DataFrame, marks: Mapping[str, Style], metric: str, levels: Mapping[str, float], theme: str
 ) -> Exhibit:
@@ -81,7 +81,7 @@ def sizes(
     )
 
 
-@kept
+@drawn_once
 def reliability(bins: pd.DataFrame, marks: Mapping[str, Style], state: str, theme: str) -> Exhibit:
     """Accuracy against confidence of every run's model."""
     return Exhibit(
@@ -96,7 +96,7 @@ def reliability(bins: pd.DataFrame, marks: Mapping[str, Style], state: str, them
     )
 
 
-@kept
+@drawn_once
 def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     """How much every two regions share: `iou` or `overlap`."""
     titles = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}

@@ -8,17 +8,17 @@ import pandas as pd
 
 from skillviz.core.metrics import metric_row
 from skillviz.plots.continual import by_stage
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
 
 MODES = {"naive": "naive", "grafting": "within regions", "independent": "a model of its own"}
 
 
-@kept
+@drawn_once
 def stages(table: pd.DataFrame, metric: str, start: Mapping[str, float], theme: str) -> Exhibit:
     """Every task's metric after every stage."""
     rows = table[table["metric"] == metric].reset_index(drop=True)
-    said = [
+    phrases = [
         f"{row['task']} after stage {row['stage']}, {MODES.get(row['mode'], row['mode'])}: "
         f"{metric_value(metric, row['value'])}"
         for row in rows.to_dict("records")
@@ -31,7 +31,7 @@ def stages(table: pd.DataFrame, metric: str, start: Mapping[str, float], theme: 
         "the training of later tasks. The dotted line is a model that learned this task alone, the thinly dotted one "
         "the pre-trained model. Upright lines are 95 % intervals over test examples; changes are judged by paired "
         "ones, which are narrower.",
-        alt=f"{metric_row(metric).heading} by stage. {'; '.join(said)}.",
+        alt=f"{metric_row(metric).heading} by stage. {'; '.join(phrases)}.",
         table=rows,
         words=("continual", "graft"),
     )

@@ -134,16 +134,16 @@ def _tell_apart(members: Sequence[Entry]) -> list[str]:
         lambda e: f"data {e.pair[3][:6]}",
         lambda e: f"models {e.pair[0][:6]} {e.pair[1][:6]}",
     ):
-        found = [words(entry) for entry in members]
-        if len(set(found)) == len(found):
-            return [f" · {word}" for word in found]
+        names = [words(entry) for entry in members]
+        if len(set(names)) == len(names):
+            return [f" · {word}" for word in names]
     return [f" · {i + 1}" for i in range(len(members))]
 
 
 def demo_choice(entries: Sequence[Entry]) -> Entry | None:
     """The run that the tour is about: the demo world's main pair by the default localizer, the one that ships first."""
-    found = [e for e in entries if (e.base, e.finetuned) == DEMO_PAIR]
-    return min(found, key=lambda e: (e.localizer != DEFAULT_LOCALIZER, e.is_own, e.created, e.id), default=None)
+    candidates = [e for e in entries if (e.base, e.finetuned) == DEMO_PAIR]
+    return min(candidates, key=lambda e: (e.localizer != DEFAULT_LOCALIZER, e.is_own, e.created, e.id), default=None)
 
 
 def first_choice(entries: Sequence[Entry]) -> Entry:
@@ -172,16 +172,16 @@ def options(entries: Sequence[Entry], chosen: Entry, level: str) -> list[Entry]:
     """One entry for each value that `level` can take, the levels before it as in `chosen`; sorted."""
     before = LEVELS[: LEVELS.index(level)]
     fitting = [e for e in entries if all(level_value(e, b) == level_value(chosen, b) for b in before)]
-    found: dict[object, Entry] = {}
+    by_value: dict[object, Entry] = {}
     for entry in fitting:
-        found.setdefault(level_value(entry, level), entry)
+        by_value.setdefault(level_value(entry, level), entry)
     order = {
         "pair": lambda e: _pair_label(e),
         "localizer": lambda e: e.localizer,
         "size": lambda e: e.size,
         "seed": lambda e: (e.seed, e.settings, e.created),
     }[level]
-    return sorted(found.values(), key=order)
+    return sorted(by_value.values(), key=order)
 
 
 def switched(entries: Sequence[Entry], chosen: Entry, level: str, value: object) -> Entry:
@@ -214,24 +214,24 @@ def _distance(share: float, wanted: float) -> float:
     return abs(math.log10(share / wanted)) if share > 0 and wanted > 0 else math.inf
 
 
-def level_labels(found: Sequence[Entry], level: str) -> list[str]:
+def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
     """What the picker shows for each of these entries."""
     if level == "pair":
-        labels = pair_labels(found)
-        return [labels[entry.pair] for entry in found]
+        labels = pair_labels(choices)
+        return [labels[entry.pair] for entry in choices]
     if level == "localizer":
-        return [localizer_style(entry.localizer).title for entry in found]
+        return [localizer_style(entry.localizer).title for entry in choices]
     if level == "size":
-        return [f"{formats.share(entry.share)} ({formats.count(entry.size)})" for entry in found]
-    return _seed_labels(found)
+        return [f"{formats.share(entry.share)} ({formats.count(entry.size)})" for entry in choices]
+    return _seed_labels(choices)
 
 
-def _seed_labels(found: Sequence[Entry]) -> list[str]:
+def _seed_labels(choices: Sequence[Entry]) -> list[str]:
     """`0`; where settings differ `0 · batch size 1024`; repetitions of one run by their time."""
-    differing = [name for i, name in enumerate(SETTINGS) if len({e.settings[i] for e in found}) > 1]
-    labels = [" · ".join([str(e.seed), *_differences(e, differing)]) for e in found]
+    differing = [name for i, name in enumerate(SETTINGS) if len({e.settings[i] for e in choices}) > 1]
+    labels = [" · ".join([str(e.seed), *_differences(e, differing)]) for e in choices]
     twice = {label for label in labels if labels.count(label) > 1}
-    return [f"{label} · {e.id[-6:]}" if label in twice else label for label, e in zip(labels, found, strict=True)]
+    return [f"{label} · {e.id[-6:]}" if label in twice else label for label, e in zip(labels, choices, strict=True)]
 
 
 def _differences(entry: Entry, names: Sequence[str]) -> list[str]:
@@ -246,9 +246,9 @@ def _shortened(words: str) -> str:
 
 def setting_words(name: str, value: str) -> str:
     """A setting, its value as JSON, in words: `batch size 1024`; a localizer's own options go by their names."""
-    found = json.loads(value)
-    if not isinstance(found, dict):
-        return f"{name.replace('_', ' ')} {'default' if found is None else found}"
-    told = {key: json.dumps(item) if isinstance(item, (dict, list)) else item for key, item in found.items()}
-    own = [f"{key.replace('_', ' ')} {item}" for key, item in told.items()]
+    setting = json.loads(value)
+    if not isinstance(setting, dict):
+        return f"{name.replace('_', ' ')} {'default' if setting is None else setting}"
+    items = {key: json.dumps(item) if isinstance(item, (dict, list)) else item for key, item in setting.items()}
+    own = [f"{key.replace('_', ' ')} {item}" for key, item in items.items()]
     return ", ".join(own) or f"default {name}"

@@ -108,7 +108,7 @@ class Filters:
     area: Area | None = None
 
 
-def scored(found: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
+def scored(stored: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
     """One row an example of the split, in the order of the file.
 
     example_id, label (number), true (name), case (both, finetuned, grafted, neither: who is right), moved (graft -
@@ -117,8 +117,8 @@ def scored(found: pd.DataFrame, record: RunRecord, split: str) -> pd.DataFrame:
     other, nats).
     """
     names = np.array(record.task.labels if record.task else (), dtype=object)
-    logits, labels = measures.state_logits(found, record, split, [s for s in SCORED if (found["state"] == s).any()])
-    ids = found.loc[found["split"] == split, "example_id"].unique()  # the order of the logits
+    logits, labels = measures.state_logits(stored, record, split, [s for s in SCORED if (stored["state"] == s).any()])
+    ids = stored.loc[stored["split"] == split, "example_id"].unique()  # the order of the logits
     table = pd.DataFrame({"example_id": ids, "label": labels, "true": names[labels]})
     for state, z in logits.items():
         says, share = predictions(z), probabilities(z)
@@ -154,19 +154,19 @@ def has_texts(table: pd.DataFrame) -> bool:
 
 def passing(table: pd.DataFrame, filters: Filters) -> pd.Series:
     """True for the examples that pass, in the order of the table."""
-    kept = _of_case(table, filters.case)
+    passes = _of_case(table, filters.case)
     if filters.label is not None:
-        kept &= table["true"] == filters.label
+        passes &= table["true"] == filters.label
     if filters.area is not None:
-        kept &= filters.area.inside(table)
+        passes &= filters.area.inside(table)
     if not has_texts(table):
-        return kept
+        return passes
     if filters.length is not None:
-        kept &= table["length"].between(*filters.length)
+        passes &= table["length"].between(*filters.length)
     whole = whole_text(table).str.casefold()
     for word in filters.words.casefold().split():
-        kept &= whole.str.contains(word, regex=False)
-    return kept
+        passes &= whole.str.contains(word, regex=False)
+    return passes
 
 
 def _of_case(table: pd.DataFrame, case: str) -> pd.Series:
@@ -225,20 +225,20 @@ def _by_telling(table: pd.DataFrame) -> list[str]:
     return [state for state in (*reversed(STATES), "complement") if f"{state}_confidence" in table]
 
 
-def points(table: pd.DataFrame, kept: pd.Series, measure: str) -> pd.DataFrame:
+def points(table: pd.DataFrame, passes: pd.Series, measure: str) -> pd.DataFrame:
     """The table as the scatter wants it: example_id, case, finetuned, grafted, shown, words."""
-    found = table[["example_id", "case"]].assign(
-        finetuned=table[f"finetuned_{measure}"], grafted=table[f"grafted_{measure}"], shown=kept
+    frame = table[["example_id", "case"]].assign(
+        finetuned=table[f"finetuned_{measure}"], grafted=table[f"grafted_{measure}"], shown=passes
     )
-    return found.assign(words=[_words(row) for row in table.to_dict("records")])
+    return frame.assign(words=[_words(row) for row in table.to_dict("records")])
 
 
 def _words(row: dict) -> str:
     """What the hover says of one example."""
-    said = [f"{_named(s)}: {_harmless(row[f'{s}_says'])} ({100 * row[f'{s}_sure']:.1f} %)" for s in STATES]
+    answers = [f"{_named(s)}: {_harmless(row[f'{s}_says'])} ({100 * row[f'{s}_sure']:.1f} %)" for s in STATES]
     text = [_harmless(brief(row["text_a"], 60))] if "text_a" in row else []
     return "<br>".join(
-        [f"<b>{_harmless(row['example_id'])}</b>", *text, f"true class: {_harmless(row['true'])}", *said]
+        [f"<b>{_harmless(row['example_id'])}</b>", *text, f"true class: {_harmless(row['true'])}", *answers]
     )
 
 

@@ -14,7 +14,7 @@ from skillviz.plots.examples import CASES, class_probabilities, confidence_scatt
 from skillviz.plots.theme import state_style
 from skillviz.show import text
 from skillviz.show.example_table import Area
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 
 HEIGHT = 480
 MEASURES = {"confidence": "confidence in the true class", "margin": "margin of the true class"}
@@ -33,7 +33,7 @@ BY_MARGIN = (
 DECIDED = 0.05
 
 
-@kept
+@drawn_once
 def scatter(
     points: pd.DataFrame, measure: str, chosen: str | None, theme: str, marked: Area | None = None, drags: bool = False
 ) -> Exhibit:
@@ -44,7 +44,7 @@ def scatter(
     framed = (*marked.finetuned, *marked.grafted) if marked is not None and marked.measure == measure else None
     shown = points[points["shown"]]
     counts = shown["case"].value_counts()
-    said = ", ".join(f"{style.title} {counts.get(case, 0):,}" for case, style in CASES.items())
+    numbers = ", ".join(f"{style.title} {counts.get(case, 0):,}" for case, style in CASES.items())
     return Exhibit(
         name="scatter",
         title=f"Fine-tuned against grafted: {MEASURES[measure]}",
@@ -52,18 +52,18 @@ def scatter(
             points, measure, chosen=chosen, framed=framed, drags=drags, theme=theme, height=HEIGHT
         ),
         reads=SUMMARY if measure == "confidence" else BY_MARGIN,
-        alt=f"{len(shown):,} examples by {MEASURES[measure]}: {said}.",
+        alt=f"{len(shown):,} examples by {MEASURES[measure]}: {numbers}.",
         table=shown[["example_id", "case", "finetuned", "grafted"]],
         words=("confidence", "margin"),
     )
 
 
-@kept
+@drawn_once
 def probabilities(shares: dict[str, np.ndarray], labels: Sequence[str], true: int | None, theme: str) -> Exhibit:
     """What each state gives every class for one example; `shares` by state [label]."""
     rows = [(state, c, float(p)) for state, values in shares.items() for c, p in enumerate(values)]
     frame = pd.DataFrame(rows, columns=["state", "class", "probability"])
-    said = [
+    phrases = [
         f"{state_style(state).title} {labels[int(np.argmax(values))]} {formats.percent(float(np.max(values)))}"
         for state, values in shares.items()
     ]
@@ -72,13 +72,13 @@ def probabilities(shares: dict[str, np.ndarray], labels: Sequence[str], true: in
         title="What the three models say",
         figure=class_probabilities(frame, labels, true=true, theme=theme),
         reads="one mark a model on each class's line; the rightmost mark of a model is what it predicts.",
-        alt=f"Class probabilities: {'; '.join(said)}.",
+        alt=f"Class probabilities: {'; '.join(phrases)}.",
         table=frame.assign(**{"class": [labels[c] for c in frame["class"]]}),
         words=("pretrained", "graft", "confidence"),
     )
 
 
-@kept
+@drawn_once
 def confusion(counts: np.ndarray, labels: Sequence[str], state: str, theme: str) -> Exhibit:
     """Which classes one model takes for which; counts [true, predicted]."""
     title = state_style(state).title
@@ -111,24 +111,24 @@ def resamples(n: int) -> int:
     return RESAMPLES if n <= MANY else FEW
 
 
-@kept
+@drawn_once
 def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resamples: int, theme: str) -> Exhibit:
     """Precision, recall or F1 of every class, model beside model; `results` as of `core.confusion.class_results`."""
     rows = results[results["metric"] == metric]
-    said = []
+    phrases = []
     for state, mine in rows.groupby("state", sort=False):
         known = mine.dropna(subset="value")
         if len(known):
             worst = known.iloc[int(known["value"].to_numpy().argmin())]
             low = f"{labels[int(worst['class'])]} {formats.percent(worst['value'])}"
-            said.append(f"{state_style(str(state)).title} lowest for {low}")
+            phrases.append(f"{state_style(str(state)).title} lowest for {low}")
     return Exhibit(
         name="classes",
         title=f"{RESULTS[metric]} of every class",
         figure=class_results(results, labels, metric, theme=theme),
         reads=f"one mark a model with its 95 % interval over examples ({_interval(metric, resamples)}); n counts the "
         "examples of the class. Intervals that overlap widely tell nothing apart.",
-        alt=f"{RESULTS[metric]} by class: {'; '.join(said) or 'nothing was predicted'}.",
+        alt=f"{RESULTS[metric]} by class: {'; '.join(phrases) or 'nothing was predicted'}.",
         table=results.assign(**{"class": [labels[c] for c in results["class"]]}),
         words=("precision", "recall", "f1"),
     )
@@ -175,7 +175,7 @@ def p_value(p: float) -> str:
 
 def worst_classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
     """Which class the graft and the fine-tuned model find worst, by F1; `results` as of `core.confusion`."""
-    said = []
+    phrases = []
     for state, name in (("grafted", "the graft"), ("finetuned", "the fine-tuned model")):
         mine = results[(results["state"] == state) & (results["metric"] == "f1")].dropna(subset="value")
         if mine.empty:
@@ -184,8 +184,8 @@ def worst_classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
         ends = formats.percent_interval(worst["low"], worst["high"])
         interval = ends if formats.missing(worst["low"]) else f"95{formats.SPACE}%: {ends}"
         label = text.plain(labels[int(worst["class"])])
-        said.append(f"{name} finds **{label}** worst (F1 {formats.percent(worst['value'])}, {interval})")
-    first, *others = said or ["No class was found at all"]
+        phrases.append(f"{name} finds **{label}** worst (F1 {formats.percent(worst['value'])}, {interval})")
+    first, *others = phrases or ["No class was found at all"]
     return f"{first[:1].upper()}{first[1:]}{''.join(f', {other}' for other in others)}."
 
 

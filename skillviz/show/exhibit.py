@@ -16,7 +16,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 P = ParamSpec("P")
-KEPT = 96
+MOST_EXHIBITS = 96
 """Exhibits that are kept; a figure takes some hundred kilobytes."""
 
 
@@ -42,20 +42,20 @@ class _Call:
     make: Callable[[], Exhibit] = field(compare=False)
 
 
-def kept(make: Callable[P, Exhibit]) -> Callable[P, Exhibit]:
+def drawn_once(make: Callable[P, Exhibit]) -> Callable[P, Exhibit]:
     """The function, which draws no figure twice: that takes longer than all else that a page does.
 
     What it returns is shared between pages and readers, so that nobody may change it.
     """
 
     @wraps(make)
-    def made(*given: P.args, **named: P.kwargs) -> Exhibit:
-        said = pickle.dumps((make.__module__, make.__qualname__, given, named))  # only compared, never read back
-        return _made(_Call(blake2b(said).digest(), lambda: make(*given, **named)))
+    def drawn(*given: P.args, **named: P.kwargs) -> Exhibit:
+        arguments = pickle.dumps((make.__module__, make.__qualname__, given, named))  # only compared, never read back
+        return _draw(_Call(blake2b(arguments).digest(), lambda: make(*given, **named)))
 
-    return made
+    return drawn
 
 
-@lru_cache(maxsize=KEPT)
-def _made(call: _Call) -> Exhibit:
+@lru_cache(maxsize=MOST_EXHIBITS)
+def _draw(call: _Call) -> Exhibit:
     return call.make()

@@ -13,7 +13,7 @@ from skillviz.plots.interpolation_paths import along_paths, confidence_at
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import text
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
 from skillviz.show.sentences import (
     metric_difference,
@@ -40,25 +40,25 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
     if top is None:
         return f"What the models do on {name} is not stored; switch on exact values below to ask them."
     path, size, alpha = top
-    found = grid.at("points", dataset, path, size, alpha)
-    value, tuned = estimate(found, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)
+    rows_ = grid.at("points", dataset, path, size, alpha)
+    value, tuned = estimate(rows_, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)
     assert value is not None
     where = "out of distribution" if is_outside else "in distribution"
     interval = f"(95{formats.SPACE}%: {metric_interval(metric, value)})"
     on = f", traced on {formats.counted(grid.traced_on[dataset], 'example')}" if dataset in grid.traced_on else ""
-    said = (
+    first = (
         f"Best {words} {where} ({name}{on}): **{metric_value(metric, value.value)}** {interval} "
         f"{place(path, size, alpha, d)}"
     )
     if tuned is None or tuned.value is None:
-        return said + "."
+        return first + "."
     if tuned.value == value.value:
         tuned_words = f"the fine-tuned model ({metric_value(metric, tuned.value)})"
-        return f"{said}; **no known point does better** than {tuned_words}."
+        return f"{first}; **no known point does better** than {tuned_words}."
     rest = f", against {metric_value(metric, tuned.value)} for the fine-tuned model"
     rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
     models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all ways begin at one
-    return f"{said}{rest}. {_claim(metric, estimate(found, metric + DIFFERENCE), models)}"
+    return f"{first}{rest}. {_claim(metric, estimate(rows_, metric + DIFFERENCE), models)}"
 
 
 def _claim(metric: str, difference: Estimate | None, models: int) -> str:
@@ -66,10 +66,10 @@ def _claim(metric: str, difference: Estimate | None, models: int) -> str:
     picked = f"It was picked as the best of {models} on these same examples, which flatters it."
     if difference is None or difference.value is None:
         return picked
-    decided, told = verdict(metric, difference), metric_difference(metric, difference)
+    decided, change = verdict(metric, difference), metric_difference(metric, difference)
     if decided == "undecided":
-        return f"The paired difference, {told}, does not leave out zero: **no gain can be told**. {picked}"
-    return f"By the paired difference, {told}, it is **{decided}** than the fine-tuned model. {picked}"
+        return f"The paired difference, {change}, does not leave out zero: **no gain can be told**. {picked}"
+    return f"By the paired difference, {change}, it is **{decided}** than the fine-tuned model. {picked}"
 
 
 def place(path: str, size: int | None, alpha: float, d: int | None) -> str:
@@ -85,24 +85,26 @@ def place(path: str, size: int | None, alpha: float, d: int | None) -> str:
 def source(kind: str, path: str, size: int | None, alpha: float, d: int | None, traced_on: int | None = None) -> str:
     """Where the numbers of a point come from; `traced_on` where its line was traced, on so many examples."""
     where = place(path, size, alpha, d)
-    told = {STORED: "Stored", NEAREST: "Nearest stored point", EXACT: "Asked of the models"}
+    origins = {STORED: "Stored", NEAREST: "Nearest stored point", EXACT: "Asked of the models"}
     if traced_on is not None:
         on = formats.counted(traced_on, "example")
-        told |= {STORED: f"Traced on {on}", NEAREST: f"Nearest point traced on {on}"}
-    return f"{told[kind]}: {where}."
+        origins |= {STORED: f"Traced on {on}", NEAREST: f"Nearest point traced on {on}"}
+    return f"{origins[kind]}: {where}."
 
 
 def deviations(record: RunRecord) -> list[str]:
     """Where this page departs from the paper, or decides what it leaves open; one sentence each."""
-    found = [
+    sentences = [
         "The paper does not state its grid; ours is every 10 % of the way.",
         "Regions of other sizes than the run's main one are the first entries of its ranking, not searched anew.",
         "Test examples that occur in the training data are left out, and the other task is asked in its own words.",
         "WiSE-FT moves every parameter that fine-tuning moved, those outside the graftable ones too.",
     ]
     if record.readout == "head":
-        found.append("The classification head is the fine-tuned one all along both ways: it has no pre-trained value.")
-    return found
+        sentences.append(
+            "The classification head is the fine-tuned one all along both ways: it has no pre-trained value."
+        )
+    return sentences
 
 
 def missing(record: RunRecord) -> str:
@@ -111,7 +113,7 @@ def missing(record: RunRecord) -> str:
     return record.spec.model_copy(update={"interpolation": True, "others": others}).command()
 
 
-@kept
+@drawn_once
 def trade(
     points: pd.DataFrame, inside: str, outside: str, metric: str, levels: Mapping[str, float], theme: str
 ) -> Exhibit:
@@ -131,7 +133,7 @@ def trade(
     )
 
 
-@kept
+@drawn_once
 def along(
     points: pd.DataFrame, datasets: Sequence[str], metric: str, levels: Mapping[str, float], theme: str
 ) -> Exhibit:
@@ -149,7 +151,7 @@ def along(
     )
 
 
-@kept
+@drawn_once
 def histogram(bins: pd.DataFrame, datasets: Sequence[str], theme: str) -> Exhibit:
     """How sure both models are at the chosen point, and where they are wrong."""
     return Exhibit(

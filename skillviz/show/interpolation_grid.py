@@ -51,11 +51,11 @@ class Grid:
         rows = self.points[(self.points["dataset"] == dataset) & (self.points["path"] == path)]
         if rows.empty:
             return None
-        near: int | None = None
+        nearest_size: int | None = None
         if path == GRAFT:
-            near = min((int(s) for s in rows["size"].unique()), key=lambda s: abs(math.log(s / size)))
-            rows = rows[rows["size"] == near]
-        return near, float(min(rows["alpha"].unique(), key=lambda a: (abs(a - alpha), a)))
+            nearest_size = min((int(s) for s in rows["size"].unique()), key=lambda s: abs(math.log(s / size)))
+            rows = rows[rows["size"] == nearest_size]
+        return nearest_size, float(min(rows["alpha"].unique(), key=lambda a: (abs(a - alpha), a)))
 
     def best(self, dataset: str, metric: str) -> tuple[str, int | None, float] | None:
         """Path, size and alpha of the best known point on a data set, the first of equals."""
@@ -81,22 +81,22 @@ class Grid:
         points, bins = [], []
         for dataset in datasets:
             for path in PATHS:
-                near = self.nearest(dataset, path, size, alpha)
-                if near is not None:
-                    points.append(self.at("points", dataset, path, near[0]).assign(current=False))
-                    points.append(self.at("points", dataset, path, *near).assign(current=True))
-                    bins.append(self.at("bins", dataset, path, *near))
+                nearest = self.nearest(dataset, path, size, alpha)
+                if nearest is not None:
+                    points.append(self.at("points", dataset, path, nearest[0]).assign(current=False))
+                    points.append(self.at("points", dataset, path, *nearest).assign(current=True))
+                    bins.append(self.at("bins", dataset, path, *nearest))
         return pd.concat(points, ignore_index=True), with_edges(pd.concat(bins, ignore_index=True))
 
     def traced(self, answer: Mapping[str, Any]) -> Grid:
         """The grid with what the worker computed of one data set in place of what was known of it."""
         dataset = str(answer["dataset"])
         points, bins = (_typed(pd.DataFrame(answer[name])) for name in ("rows", "bins"))
-        kept, rest = (frame[frame["dataset"] != dataset] for frame in (self.points, self.bins))
+        other_points, other_bins = (frame[frame["dataset"] != dataset] for frame in (self.points, self.bins))
         return replace(
             self,
-            points=_joined([kept, points[COLUMNS]], COLUMNS),
-            bins=_joined([rest, bins[BIN_COLUMNS]], BIN_COLUMNS),
+            points=_joined([other_points, points[COLUMNS]], COLUMNS),
+            bins=_joined([other_bins, bins[BIN_COLUMNS]], BIN_COLUMNS),
             between=(*self.between, dataset),
             traced_on={**self.traced_on, dataset: int(answer["n"])},
         )
@@ -108,8 +108,11 @@ def of_run(run: Run, stored: pd.DataFrame, bins: pd.DataFrame, predictions: Call
     `predictions` gives those on a data set.
     """
     record, between = run.record, tuple(dict.fromkeys(stored["dataset"]))
-    scores = {name: found for name, found in scores_of(record).items() if name not in between}
-    points = [pd.DataFrame(_end_rows(found, name, record.size or 0), columns=COLUMNS) for name, found in scores.items()]
+    scores = {name: dataset_scores for name, dataset_scores in scores_of(record).items() if name not in between}
+    points = [
+        pd.DataFrame(_end_rows(dataset_scores, name, record.size or 0), columns=COLUMNS)
+        for name, dataset_scores in scores.items()
+    ]
     drawn = set(bins["dataset"])
     ends = [
         _end_bins(run, name, predictions(name))
@@ -154,13 +157,13 @@ def _end_rows(scores: Scores, dataset: str, size: int) -> list[dict[str, Any]]:
     rows = []
     for path, alpha, state in ENDS:
         common = {"path": path, "size": size if path == GRAFT else None, "alpha": alpha, "dataset": dataset}
-        found = dict(scores.states.get(state, {}))
+        values = dict(scores.states.get(state, {}))
         if state == "grafted":
-            found |= {name + DIFFERENCE: value for name, value in scores.differences.items()}
+            values |= {name + DIFFERENCE: value for name, value in scores.differences.items()}
         if state == "finetuned":
             zero = Estimate(value=0.0, low=0.0, high=0.0)
-            found |= {name + DIFFERENCE: zero for name in scores.differences}
-        rows += [{**common, "metric": metric, **value.model_dump()} for metric, value in found.items()]
+            values |= {name + DIFFERENCE: zero for name in scores.differences}
+        rows += [{**common, "metric": metric, **value.model_dump()} for metric, value in values.items()]
     return rows
 
 
@@ -175,8 +178,8 @@ def _end_bins(run: Run, dataset: str, frame: pd.DataFrame) -> pd.DataFrame:
             return pd.DataFrame(columns=BIN_COLUMNS)
         labels = rows["label"].to_numpy()
         size = run.record.size if path == GRAFT else None
-        told = {"path": path, "size": size, "alpha": alpha, "dataset": dataset}
-        points.append((told, rows[logit_columns(run.labels)].to_numpy()))
+        place = {"path": path, "size": size, "alpha": alpha, "dataset": dataset}
+        points.append((place, rows[logit_columns(run.labels)].to_numpy()))
     assert labels is not None
     return bin_rows(points, labels)[BIN_COLUMNS]
 

@@ -37,20 +37,20 @@ def state_logits(
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Logits of each state, and the labels; `temperature` is the fine-tuned model at the fitted temperature."""
     names = record.task.labels if record.task else ()
-    found: dict[str, np.ndarray] = {}
+    by_state: dict[str, np.ndarray] = {}
     labels = np.empty(0, dtype=np.int64)
     for state in states:
         source = "finetuned" if state == TEMPERATURE else state
         values, labels = logits(predictions, source, split, names)
         if state == TEMPERATURE and len(values):
             values = scaled(values, record.temperature or 1.0)
-        found[state] = values
-    return found, labels
+        by_state[state] = values
+    return by_state, labels
 
 
-def reliability_bins(found: dict[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool) -> pd.DataFrame:
+def reliability_bins(logits: dict[str, np.ndarray], labels: np.ndarray, bins: int, equal_mass: bool) -> pd.DataFrame:
     """The reliability table of every state, one under the other, with a column `state`."""
-    parts = [reliability(z, labels, bins, equal_mass).assign(state=name) for name, z in found.items()]
+    parts = [reliability(z, labels, bins, equal_mass).assign(state=name) for name, z in logits.items()]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -62,8 +62,8 @@ def ece_of(z: np.ndarray, labels: np.ndarray, bins: int, equal_mass: bool) -> fl
 def ece_difference(a: np.ndarray, b: np.ndarray, labels: np.ndarray, bins: int, equal_mass: bool) -> Estimate:
     """ECE of a - ECE of b on the same examples, with its paired interval (1,000 resamples)."""
     metric = "ece_equal_mass" if equal_mass else "ece"
-    found = paired_bootstrap(a, b, labels, metric, bins=bins)
-    return Estimate(value=found.value, low=found.low, high=found.high)
+    interval = paired_bootstrap(a, b, labels, metric, bins=bins)
+    return Estimate(value=interval.value, low=interval.low, high=interval.high)
 
 
 def state_scores(scores: Scores) -> pd.DataFrame:
@@ -83,13 +83,13 @@ def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
     No pre-trained line from a control whose rest is zero: there that state is the zeroed model.
     """
     scores = record.metrics.get(split)
-    found = {}
+    values = {}
     before = [("pretrained", "pretrained")] if rest_of(record.spec.localizer) == "base" else []
     for state, name in (("finetuned", "finetuned"), *before, (SCALED, TEMPERATURE)):
         estimate = scores.states.get(state, {}).get(metric) if scores else None
         if estimate and estimate.value is not None and not (name == TEMPERATURE and metric_row(metric).of_predictions):
-            found[name] = estimate.value
-    return found | guesses(record, split, metric)
+            values[name] = estimate.value
+    return values | guesses(record, split, metric)
 
 
 def guesses(record: RunRecord, split: str, metric: str) -> dict[str, float]:

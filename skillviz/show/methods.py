@@ -9,11 +9,11 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import against_touched, method_style, rivals
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
 
 
-@kept
+@drawn_once
 def by_touched(
     points: pd.DataFrame, metric: str, task: str, levels: Mapping[str, float], theme: str, name: str = "touched"
 ) -> Exhibit:
@@ -28,13 +28,13 @@ def by_touched(
         "a line is one method at several sizes. "
         "Vertical lines are 95 % intervals over test examples and seeds, over seeds alone where a size has no "
         "predictions. Methods that touch equally many stand side by side. Level lines need no parameters.",
-        alt=_said(shown, metric, task),
+        alt=_alt_words(shown, metric, task),
         table=shown.reset_index(drop=True),
         words=("touched", "bitfit", "lora", "retrain"),
     )
 
 
-@kept
+@drawn_once
 def against_graft(
     differences: pd.DataFrame, metric: str, task: str, share: float, theme: str, name: str = "rivals"
 ) -> Exhibit:
@@ -57,7 +57,7 @@ def against_graft(
     )
 
 
-def _said(rows: pd.DataFrame, metric: str, task: str) -> str:
+def _alt_words(rows: pd.DataFrame, metric: str, task: str) -> str:
     words = [
         f"{method_style(row['method'], row['recipe'], row['label']).title}, {formats.share(row['touched'])} touched, "
         f"{metric_value(metric, row['value'])}"

@@ -10,7 +10,7 @@ from skillviz.plots.history import search_history
 from skillviz.plots.overview import state_comparison
 from skillviz.runs.record import ModelNote, RunRecord, Scores
 from skillviz.show import alt, measures, text
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 
 HEIGHT = 620
 
@@ -53,7 +53,7 @@ def _task_rows(record: RunRecord) -> list[tuple[str, str]]:
     ]
 
 
-@kept
+@drawn_once
 def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit:
     """The task's metric, ECE and NLL of every model."""
     metric = record.metric
@@ -71,7 +71,7 @@ def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit
     )
 
 
-@kept
+@drawn_once
 def history(steps: pd.DataFrame, theme: str) -> Exhibit:
     """Loss and switched entries, step by step; `steps` are those of one search."""
     return Exhibit(

@@ -7,12 +7,12 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import beside
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 
 METRIC_NAMES = {"ece": "ECE", "agreement": "agreement", "overlap_iou": "IoU with the FISH mask"}
 
 
-@kept
+@drawn_once
 def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, theme: str) -> Exhibit:
     """One metric of every task and method, published and here; `table` are the rows as words."""
     tasks = list(dict.fromkeys(table["task"]))
@@ -25,13 +25,13 @@ def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, th
         figure=beside(marks, tasks, metric, theme=theme),
         reads=f"{ours}hollow ones are published, with one standard deviation over five samples of the data. Tasks go "
         "by their published names where there is one; the table says what stands for them here.",
-        alt=_said(marks, name),
+        alt=_alt_words(marks, name),
         table=table,
         words=("published", "ece"),
     )
 
 
-def _said(marks: pd.DataFrame, name: str) -> str:
+def _alt_words(marks: pd.DataFrame, name: str) -> str:
     words = [
         f"{row['task']}, {method_style(row['method']).title}, {row['source']} {formats.percent(row['value'])}"
         for row in marks.to_dict("records")

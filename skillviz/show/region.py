@@ -17,7 +17,7 @@ from skillviz.plots.tensor import head_counts, tensor_map, top_lines
 from skillviz.plots.theme import kind_style
 from skillviz.runs.record import RunRecord
 from skillviz.show import alt, measures, sentences
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 
 BIAS = "bias"
 OUTSIDE = -1
@@ -143,7 +143,7 @@ def _number(layer: object) -> int | None:
     return None if pd.isna(layer) else int(layer)  # type: ignore[call-overload]
 
 
-@kept
+@drawn_once
 def density(layers: pd.DataFrame, cell: str, theme: str) -> Exhibit:
     """The map of layers and module kinds with a frame around the chosen cell."""
     table = cells(layers)
@@ -167,11 +167,13 @@ def cell_title(cell: str, table: pd.DataFrame, whole: bool = True) -> str:
     where = "outside the blocks" if layer is None else f"layer {layer}"
     if not whole:
         return f"{where}, {kind_style(kind).title} ({sentences.times(row['enrichment'])})"
-    held = f"{formats.counted(int(row['selected']), 'entry')}, {sentences.times(row['enrichment'])} its fair share"
-    return f"{where}, {kind_style(kind).title}: {held}"
+    density_words = (
+        f"{formats.counted(int(row['selected']), 'entry')}, {sentences.times(row['enrichment'])} its fair share"
+    )
+    return f"{where}, {kind_style(kind).title}: {density_words}"
 
 
-@kept
+@drawn_once
 def tensor(part: Part, theme: str) -> Exhibit:
     """The selected entries of one tensor."""
     return Exhibit(
@@ -184,7 +186,7 @@ def tensor(part: Part, theme: str) -> Exhibit:
     )
 
 
-@kept
+@drawn_once
 def lines(part: Part, by: str, theme: str) -> Exhibit:
     """The rows or columns of a tensor with most selected entries, or all its attention heads."""
     if by == "head":
@@ -202,7 +204,7 @@ def lines(part: Part, by: str, theme: str) -> Exhibit:
     )
 
 
-@kept
+@drawn_once
 def by_layer(layers: pd.DataFrame, within: str, theme: str) -> Exhibit:
     """The region's share in each layer, of the whole region or of each kind's own entries."""
     table = cells(layers)
@@ -216,7 +218,7 @@ def by_layer(layers: pd.DataFrame, within: str, theme: str) -> Exhibit:
     )
 
 
-@kept
+@drawn_once
 def by_kind(layers: pd.DataFrame, theme: str) -> Exhibit:
     """The region's share in each module kind."""
     table = measures.by_kind(cells(layers))
@@ -231,7 +233,7 @@ def by_kind(layers: pd.DataFrame, theme: str) -> Exhibit:
     )
 
 
-@kept
+@drawn_once
 def movement(layers: pd.DataFrame, theme: str) -> Exhibit:
     """How far each layer moved, and how much of that the region holds."""
     return Exhibit(

@@ -57,14 +57,14 @@ def overview(record: RunRecord, scores: Scores) -> str:
 def _control(record: RunRecord, scores: Scores, size: str) -> str:
     """The same of a control: nothing is copied into the pre-trained model, and no gain is brought back."""
     metric = record.metric
-    kept, none, tuned = (
+    graft, none, tuned = (
         metric_estimate(metric, scores.states.get(state, {}).get(metric))
         for state in ("grafted", "pretrained", "finetuned")
     )
     return (
         f"A control: {size} ({formats.count(record.size)} of {formats.count(record.d)}) keep their fine-tuned values "
         f"and "
-        f"**the rest is zero**, instead of the pre-trained value: {metric_row(metric).title} {kept}; with all of them "
+        f"**the rest is zero**, instead of the pre-trained value: {metric_row(metric).title} {graft}; with all of them "
         f"zero, which is what pre-trained stands for in this run, {none}; fine-tuned {tuned}."
     )
 
@@ -111,8 +111,8 @@ def _recovery(record: RunRecord, scores: Scores) -> str:
     if scores.recovered is None or scores.recovered.value is None:
         return f"gives {path}; fine-tuning gained nothing here that a share could be told of."
     interval = f"95{formats.SPACE}%: {formats.percent_interval(scores.recovered.low, scores.recovered.high, 0)}"
-    kept = f"**{formats.percent(scores.recovered.value, 0)}** ({interval}) of what fine-tuning gained"
-    return f"brings back {kept} ({path})."
+    share = f"**{formats.percent(scores.recovered.value, 0)}** ({interval}) of what fine-tuning gained"
+    return f"brings back {share} ({path})."
 
 
 def calibration(scores: Scores) -> str:
@@ -133,9 +133,9 @@ def eces(values: dict[str, float], bins: int, equal_mass: bool, n: int) -> str:
     """The calibration errors of the models at the chosen bins."""
     names = {"finetuned": "the fine-tuned model", "temperature": "the same at the fitted temperature"}
     names |= {"pretrained": "the pre-trained model", "grafted": "the graft"}
-    said = ", ".join(f"**{formats.percent(value)}** for {names[state]}" for state, value in values.items())
+    errors = ", ".join(f"**{formats.percent(value)}** for {names[state]}" for state, value in values.items())
     kind = "equal mass" if equal_mass else "equal width"
-    return f"Expected calibration error (ECE) with {bins} bins of {kind} on {formats.counted(n, 'example')}: {said}."
+    return f"Expected calibration error (ECE) with {bins} bins of {kind} on {formats.counted(n, 'example')}: {errors}."
 
 
 def against(difference: Estimate, rival: str) -> str:
@@ -148,8 +148,10 @@ def against(difference: Estimate, rival: str) -> str:
 
 def ece_verdict(rival: str, difference: Estimate) -> str:
     """The paired difference in ECE to a rival of the graft (RIVALS), with what it allows to be said."""
-    said = f"ECE of the graft less that of {RIVALS[rival]}: **{metric_difference('ece', difference)}**, paired."
-    return f"{said} {against(difference, RIVALS[rival])}"
+    difference_words = (
+        f"ECE of the graft less that of {RIVALS[rival]}: **{metric_difference('ece', difference)}**, paired."
+    )
+    return f"{difference_words} {against(difference, RIVALS[rival])}"
 
 
 def _n(scores: Scores) -> str:
@@ -193,9 +195,9 @@ def _span(layers: pd.DataFrame) -> str:
     if len(shares) < 2 or shares.sum() == 0:
         return ""
     spans = [(j - i, -shares[i : j + 1].sum(), i, j) for i in range(len(shares)) for j in range(i, len(shares))]
-    _, held, i, j = min(s for s in spans if -s[1] >= 0.5 * shares.sum() - 1e-12)
+    _, share, i, j = min(s for s in spans if -s[1] >= 0.5 * shares.sum() - 1e-12)
     where = f"layer **{numbers[i]}** alone holds" if i == j else f"layers **{numbers[i]} to {numbers[j]}** hold"
-    return f"Of {len(shares)} layers, {where} {formats.percent(-held)} of it."
+    return f"Of {len(shares)} layers, {where} {formats.percent(-share)} of it."
 
 
 def sparsity(points: pd.DataFrame, metric: str, finetuned: float | None) -> str:
@@ -209,9 +211,9 @@ def sparsity(points: pd.DataFrame, metric: str, finetuned: float | None) -> str:
     shown = shared if len(shared) else points
     groups = [rows for _, rows in shown.groupby("size", sort=True)]
     ends = groups if len(groups) < 4 else [groups[0], groups[len(groups) // 2], groups[-1]]
-    said = "; ".join(f"at {formats.share(float(rows['share'].iloc[0]))} {_leader(rows, metric)}" for rows in ends)
+    leaders = "; ".join(f"at {formats.share(float(rows['share'].iloc[0]))} {_leader(rows, metric)}" for rows in ends)
     tuned = f" The fine-tuned model has {metric_value(metric, finetuned)}." if finetuned is not None else ""
-    return f"Best {metric_row(metric).title}: {said}.{tuned}"
+    return f"Best {metric_row(metric).title}: {leaders}.{tuned}"
 
 
 def sparsity_reads(points: pd.DataFrame) -> str:
@@ -229,13 +231,13 @@ def _leader(rows: pd.DataFrame, metric: str) -> str:
     sign = -1 if metric_row(metric).better == "lower" else 1
     ordered = rows.assign(rank=sign * rows["value"]).sort_values("rank", ascending=False)
     best = ordered.iloc[0]
-    said = f"**{localizer_style(best['localizer']).title}** ({metric_value(metric, best['value'])})"
+    leader = f"**{localizer_style(best['localizer']).title}** ({metric_value(metric, best['value'])})"
     others = ordered[ordered["localizer"] != best["localizer"]]
-    near = others[(others["low"] <= best["high"]) & (others["high"] >= best["low"])]
-    if near.empty:
-        return said
-    names = [localizer_style(name).title for name in near["localizer"].unique()]
-    return f"{said}, intervals overlapping with {formats.listed(names)}"
+    overlapping = others[(others["low"] <= best["high"]) & (others["high"] >= best["low"])]
+    if overlapping.empty:
+        return leader
+    names = [localizer_style(name).title for name in overlapping["localizer"].unique()]
+    return f"{leader}, intervals overlapping with {formats.listed(names)}"
 
 
 def library(entries: int, pairs: int, failed: int) -> str:
@@ -246,10 +248,10 @@ def library(entries: int, pairs: int, failed: int) -> str:
 
 def temperature(value: float | None) -> str:
     """The fitted temperature; at an end of its range nothing was there to fit it to, which is said."""
-    told = f"{state_style('temperature').title}: temperature {formats.number(value, 2)}, fitted on validation data."
+    sentence = f"{state_style('temperature').title}: temperature {formats.number(value, 2)}, fitted on validation data."
     if value is None or COLDEST * 1.001 < value < HOTTEST / 1.001:
-        return told
+        return sentence
     return (
-        f"{told} That is an end of the range that is searched, {COLDEST:g} to {HOTTEST:g}: the validation examples "
+        f"{sentence} That is an end of the range that is searched, {COLDEST:g} to {HOTTEST:g}: the validation examples "
         "leave nothing to fit (no error among them, or too few), so this comparison says little."
     )

@@ -29,9 +29,9 @@ def caution_of_several(names: list[str]) -> str:
     """Beside a comparison; `names` are the runs of the demo world among those compared, none for an empty text."""
     if not names:
         return ""
-    told = formats.listed([f"**{name}**" for name in names], len(names))
+    listed = formats.listed([f"**{name}**" for name in names], len(names))
     return (
-        f"{told} of the **demo world**, a toy with under a million graftable entries, which needs a larger share of "
+        f"{listed} of the **demo world**, a toy with under a million graftable entries, which needs a larger share of "
         f"them. {papers()} What else it does not show: {PAGE}."
     )
 

@@ -8,12 +8,12 @@ from skillviz.core.metrics import metric_row
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.runs.record import RunRecord
 from skillviz.show import alt, measures, sentences
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 
 HEIGHT = 520
 
 
-@kept
+@drawn_once
 def sizes(curve: pd.DataFrame, record: RunRecord, split: str, metric: str, theme: str) -> Exhibit:
     """One line a localizer over all runs of a pair; `curve` as of `measures.pair_curve`."""
     own_size, levels = measures.own_sizes(curve), measures.levels(record, split, metric)

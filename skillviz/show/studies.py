@@ -17,7 +17,7 @@ from skillviz.plots.methods import against_touched, method_style
 from skillviz.plots.overlap import FEW, overlap_map
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
 
 SHARED = {
@@ -26,7 +26,7 @@ SHARED = {
 }
 
 
-@kept
+@drawn_once
 def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: str) -> Exhibit:
     """One metric of all methods of a task by the parameters that they touch."""
     shown = points[points["metric"] == metric].reset_index(drop=True)
@@ -51,7 +51,7 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
     )
 
 
-@kept
+@drawn_once
 def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     """What regions share: `overlap` or `iou`."""
     rows, axes = _named(table[table["kind"] == kind].reset_index(drop=True))
@@ -95,7 +95,7 @@ def _size(row: Mapping[Any, Any]) -> str:
     return f"{row['size']:,.0f}" if row["size"] == row["size"] else ""
 
 
-@kept
+@drawn_once
 def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
     """How sure the models are on one task."""
     rows = table[table["task"] == task].reset_index(drop=True)
@@ -119,6 +119,7 @@ def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
     )
 
 
+<<<<<<< HEAD
 def label_of_state(row: Mapping[Any, Any]) -> str:
     """`finetuned`, or `grafted 1 %`: a graft with the size of its region."""
     return f"{row['state']} {_size(row)}".rstrip()
@@ -126,6 +127,10 @@ def label_of_state(row: Mapping[Any, Any]) -> str:
 
 @kept
 def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
+=======
+@drawn_once
+def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, theme: str) -> Exhibit:
+>>>>>>> 32ac4b4 (Names in pages and exhibits say what a thing is: tables, estimates, sentences, runs, regions)
     """In which layers the entries of a task's regions lie, all seeds together."""
     rows = _summed(table, task, localizer, variant)
     layers = rows.groupby("layer")["selected"].sum() / max(int(rows["selected"].sum()), 1)
@@ -142,8 +147,13 @@ def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, variant: str
     )
 
 
+<<<<<<< HEAD
 @kept
 def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
+=======
+@drawn_once
+def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, theme: str) -> Exhibit:
+>>>>>>> 32ac4b4 (Names in pages and exhibits say what a thing is: tables, estimates, sentences, runs, regions)
     """In which kinds of modules they lie."""
     rows = _summed(table, task, localizer, variant)
     kinds = rows.groupby("kind", sort=False)["selected"].sum() / max(int(rows["selected"].sum()), 1)
@@ -159,7 +169,7 @@ def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, variant: str,
     )
 
 
-@kept
+@drawn_once
 def settings(table: pd.DataFrame, task: str, metric: str, theme: str) -> Exhibit:
     """The size reached (`size`) or a metric on one task, by the constants of the searches."""
     rows = _settings(table[table["task"] == task])

@@ -21,7 +21,7 @@ from skillviz.runs.evaluate import estimate, metrics, positive
 from skillviz.runs.record import Estimate, RunRecord, TaskNote
 from skillviz.runs.tables import logit_columns
 from skillviz.show import alt, measures, text
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import metric_difference, metric_interval, metric_value, verdict
 
 REGION = "this run's region"
@@ -48,9 +48,9 @@ class Grafted:
     def table(self) -> pd.DataFrame:
         """state, metric, value, low, high."""
         rows = [
-            {"state": state, "metric": metric, **found.model_dump()}
+            {"state": state, "metric": metric, **estimate_.model_dump()}
             for state, row in self.scores.items()
-            for metric, found in row.items()
+            for metric, estimate_ in row.items()
         ]
         return pd.DataFrame(rows).astype({name: "float64" for name in ("value", "low", "high")})
 
@@ -81,28 +81,28 @@ def grafted_of(
     return Grafted(logits, labels, {name: metrics(z, labels, task, wanted) for name, z in logits.items()})
 
 
-def sentence(found: Grafted, record: RunRecord, split: str, is_own: bool) -> str:
+def sentence(graft: Grafted, record: RunRecord, split: str, is_own: bool) -> str:
     """How the graft by hand does beside the run's own region, as far as the paired interval says."""
     assert record.task is not None
-    metric, total = record.task.metric, record.task.counts.get(split, found.n)
-    sample = formats.counted(found.n, "example") if found.n == total else f"{found.n:,} of {total:,} examples"
-    own = found.scores["grafted"][metric]
-    said = (
+    metric, total = record.task.metric, record.task.counts.get(split, graft.n)
+    sample = formats.counted(graft.n, "example") if graft.n == total else f"{graft.n:,} of {total:,} examples"
+    own = graft.scores["grafted"][metric]
+    first = (
         f"On {sample} of the {split} set the graft has {metric_row(metric).title} "
         f"**{metric_value(metric, own.value)}** (95{formats.SPACE}%: {metric_interval(metric, own)})"
     )
     if is_own:
-        return f"{said}: this is the run's own region."
-    if REGION not in found.logits:
-        return f"{said}."
-    return f"{said}. {compared(found, record.task, metric)} {compared(found, record.task, 'ece')}"
+        return f"{first}: this is the run's own region."
+    if REGION not in graft.logits:
+        return f"{first}."
+    return f"{first}. {compared(graft, record.task, metric)} {compared(graft, record.task, 'ece')}"
 
 
-def compared(found: Grafted, task: TaskNote, metric: str) -> str:
+def compared(graft: Grafted, task: TaskNote, metric: str) -> str:
     """What the paired difference to the run's own region allows to be said."""
-    difference, words = found.difference(metric, task), metric_row(metric).title
+    difference, words = graft.difference(metric, task), metric_row(metric).title
     decided = verdict(metric, difference)
-    other = metric_value(metric, found.scores[REGION][metric].value)
+    other = metric_value(metric, graft.scores[REGION][metric].value)
     if decided == "undecided":
         return f"No difference in {words} to this run's region ({other}) can be told."
     change = metric_difference(metric, difference)
@@ -136,17 +136,17 @@ def typed_probabilities(logits: Mapping[str, np.ndarray], states: Sequence[str])
     return pd.DataFrame(rows, columns=["state", "class", "probability"])
 
 
-def predicted(found: pd.DataFrame, labels: Sequence[str]) -> str:
+def predicted(table: pd.DataFrame, labels: Sequence[str]) -> str:
     """Each model's class for the typed example, and how sure it is."""
-    said = []
-    for state, rows in found.groupby("state", sort=False):
+    phrases = []
+    for state, rows in table.groupby("state", sort=False):
         best = int(rows["probability"].to_numpy().argmax())
         label = text.plain(labels[int(rows["class"].iloc[best])])
-        said.append(f"{MODELS[str(state)]} **{label}** ({formats.percent(rows['probability'].iloc[best])})")
-    return "; ".join(said)
+        phrases.append(f"{MODELS[str(state)]} **{label}** ({formats.percent(rows['probability'].iloc[best])})")
+    return "; ".join(phrases)
 
 
-@kept
+@drawn_once
 def layout(layers: pd.DataFrame, theme: str) -> Exhibit:
     """The map of layers and module kinds."""
     table = cells(layers)
@@ -162,11 +162,11 @@ def layout(layers: pd.DataFrame, theme: str) -> Exhibit:
     )
 
 
-@kept
-def states(found: Grafted, record: RunRecord, split: str, theme: str) -> Exhibit:
+@drawn_once
+def states(graft: Grafted, record: RunRecord, split: str, theme: str) -> Exhibit:
     """The graft by hand and its complement beside the run's own region and both ends."""
     assert record.task is not None
-    table, wanted = found.table(), shown_metrics(record.task)
+    table, wanted = graft.table(), shown_metrics(record.task)
     return Exhibit(
         name="by_hand",
         title="The models side by side",
@@ -181,7 +181,7 @@ def states(found: Grafted, record: RunRecord, split: str, theme: str) -> Exhibit
     )
 
 
-@kept
+@drawn_once
 def typed(probabilities: pd.DataFrame, labels: Sequence[str], theme: str) -> Exhibit:
     """The probability of each class for a typed example, before and after."""
     return Exhibit(

@@ -6,7 +6,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.plots import tasks as plots
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 
 TITLES = {"overlap": "Shared entries, of one region", "iou": "Shared entries (IoU)"}
 READS = {
@@ -22,11 +22,11 @@ def _ends(tasks: int, over: str) -> str:
     return f"; the 95 % intervals over {over} are in the hover and in the table."
 
 
-@kept
+@drawn_once
 def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) -> Exhibit:
     """How much every two tasks' regions share."""
     rows = table[table["kind"] == kind]
-    said = [
+    phrases = [
         f"{row['row_task']} and {row['column_task']} {formats.percent(row['value'])}"
         for row in rows.to_dict("records")
         if (row["row_task"] < row["column_task"] if kind == "iou" else row["row_task"] != row["column_task"])
@@ -38,16 +38,16 @@ def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) 
         reads=f"{READS[kind]} Means over pairs of mask seeds{_ends(len(order), 'seeds')} On the diagonal, "
         "two regions of one task found with different seeds: the most that could be expected. The colours end at the "
         "largest share here.",
-        alt=f"{TITLES[kind]}. {'; '.join(said)}.",
+        alt=f"{TITLES[kind]}. {'; '.join(phrases)}.",
         table=rows.reset_index(drop=True),
         words=("overlap", "iou", "stability"),
     )
 
 
-@kept
+@drawn_once
 def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
     """What every region gives every task."""
-    said = [
+    phrases = [
         f"{plots.region_name(row['region_tasks'], row['purified']).replace('<br>', ' ')} on {row['task']} "
         f"{formats.percent(row['value'], 0)}"
         for row in table.to_dict("records")
@@ -59,16 +59,16 @@ def gain(table: pd.DataFrame, order: tuple[str, ...], theme: str) -> Exhibit:
         reads="each row is a region grafted onto the pre-trained model, each column a task it is asked: 0 % is the "
         "pre-trained, 100 % the multi-task model (one model, fine-tuned on all of these tasks). Bold: the region was "
         f"found for this task. Means over mask seeds{_ends(len(order), 'test examples and mask seeds')}",
-        alt=f"Relative gain. {'; '.join(said)}.",
+        alt=f"Relative gain. {'; '.join(phrases)}.",
         table=table.reset_index(drop=True),
         words=("gain", "multitask", "union", "purified"),
     )
 
 
-@kept
+@drawn_once
 def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
     """What the union of the chosen tasks' regions gives each task."""
-    said = [f"{row['task']}, {row['what']}: {formats.percent(row['value'], 0)}" for row in table.to_dict("records")]
+    phrases = [f"{row['task']}, {row['what']}: {formats.percent(row['value'], 0)}" for row in table.to_dict("records")]
     named = " + ".join(chosen)
     what = f"the regions of {named}, grafted together" if len(chosen) > 1 else f"the region of {named}, grafted"
     return Exhibit(
@@ -77,16 +77,16 @@ def union(table: pd.DataFrame, chosen: tuple[str, ...], theme: str) -> Exhibit:
         figure=plots.union_gain(table, theme=theme),
         reads=f"{what}, on every task; beside it the task's own region alone. 0 % "
         "is the pre-trained, 100 % the multi-task model. Lines are 95 % intervals over test examples and mask seeds.",
-        alt=f"Relative gain of {what}. {'; '.join(said)}.",
+        alt=f"Relative gain of {what}. {'; '.join(phrases)}.",
         table=table.reset_index(drop=True),
         words=("union", "purified", "gain"),
     )
 
 
-@kept
+@drawn_once
 def stability(table: pd.DataFrame, theme: str) -> Exhibit:
     """How steady each task's region is."""
-    said = [f"{row['task']}, {row['source']}: {formats.percent(row['iou'])}" for row in table.to_dict("records")]
+    phrases = [f"{row['task']}, {row['source']}: {formats.percent(row['iou'])}" for row in table.to_dict("records")]
     return Exhibit(
         name="tasks_stability",
         title="How steady is a region?",
@@ -95,7 +95,7 @@ def stability(table: pd.DataFrame, theme: str) -> Exhibit:
         "Lines are 95 % jackknife intervals over the regions. Bootstrap samples are drawn from the training data with "
         "replacement and searched by the quick linearized localizer; two of them share two fifths of their draws, so "
         "their regions agree more than those of two data sets would.",
-        alt=f"Stability of regions, IoU. {'; '.join(said)}.",
+        alt=f"Stability of regions, IoU. {'; '.join(phrases)}.",
         table=table.reset_index(drop=True),
         words=("stability", "iou"),
     )

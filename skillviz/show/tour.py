@@ -15,15 +15,15 @@ from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import STATES, localizer_style
 from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import alt, measures, surgery
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 
 HEIGHT = 420
 CHOSEN = "chosen"
 MARK = replace(STATES["grafted"], title="chosen size")
 
 
-@kept
-def said(probabilities: pd.DataFrame, labels: Sequence[str], true: int | None, theme: str) -> Exhibit:
+@drawn_once
+def sentence_answers(probabilities: pd.DataFrame, labels: Sequence[str], true: int | None, theme: str) -> Exhibit:
     """What each model gives every class of one sentence; `probabilities` as of `grafted.typed`."""
     return Exhibit(
         name="said",
@@ -37,7 +37,7 @@ def said(probabilities: pd.DataFrame, labels: Sequence[str], true: int | None, t
     )
 
 
-@kept
+@drawn_once
 def sizes(
     curve: pd.DataFrame, record: RunRecord, split: str, size: int, row: Mapping[str, Estimate] | None, theme: str
 ) -> Exhibit:
@@ -62,7 +62,7 @@ def sizes(
     )
 
 
-@kept
+@drawn_once
 def sureness(bins: pd.DataFrame, least: float, theme: str) -> Exhibit:
     """The histogram of confidence, with a line where the slider stands."""
     return Exhibit(
@@ -77,12 +77,12 @@ def sureness(bins: pd.DataFrame, least: float, theme: str) -> Exhibit:
     )
 
 
-def _chosen(lines: pd.DataFrame, record: RunRecord, size: int, found: Estimate) -> pd.DataFrame:
+def _chosen(lines: pd.DataFrame, record: RunRecord, size: int, estimate: Estimate) -> pd.DataFrame:
     """The chosen size as a line of its own."""
-    told = {"localizer": CHOSEN, "size": size, "share": size / (record.d or 1), **found.model_dump()}
-    return lines.iloc[:1].assign(**{name: [value] for name, value in told.items()})
+    row = {"localizer": CHOSEN, "size": size, "share": size / (record.d or 1), **estimate.model_dump()}
+    return lines.iloc[:1].assign(**{name: [value] for name, value in row.items()})
 
 
 def _value(row: Mapping[str, Estimate] | None, metric: str) -> str:
-    found = row.get(metric) if row else None
-    return formats.percent(found.value) if found else "not known"
+    estimate = row.get(metric) if row else None
+    return formats.percent(estimate.value) if estimate else "not known"

@@ -12,7 +12,7 @@ from skillviz.plots.theme import state_style
 from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
 from skillviz.runs.record import RunRecord, Scores, TransferNote
 from skillviz.show import measures, text
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import metric_difference, metric_value, verdict
 
 MOST = 3  # tasks that the sentence tells one by one
@@ -26,9 +26,9 @@ def summary(notes: Sequence[TransferNote], metric: str) -> str:
             "This run was scored on its own task alone. Choose another task with the same labels to ask the models "
             "how they do on it, zero-shot."
         )
-    words, said = metric_row(metric).title, [_one(note, metric) for note in notes[:MOST]]
+    words, phrases = metric_row(metric).title, [_one(note, metric) for note in notes[:MOST]]
     more = _rest(notes[MOST:], metric)
-    whole = "; ".join([*said, *more])
+    whole = "; ".join([*phrases, *more])
     return f"Zero-shot {words} on {formats.counted(len(notes), 'other task')}, graft minus fine-tuned: {whole}."
 
 
@@ -36,10 +36,10 @@ def _one(note: TransferNote, metric: str) -> str:
     difference, name = note.scores.differences.get(metric), text.plain(note.name)
     if difference is None or difference.value is None:
         return f"on {name} there is nothing to compare"
-    told, decided = metric_difference(metric, difference), verdict(metric, difference)
+    change, decided = metric_difference(metric, difference), verdict(metric, difference)
     if decided == "undecided":
-        return f"on {name} {told}, **no difference can be told**"
-    return f"on {name} {told}, the graft is **{decided}**"
+        return f"on {name} {change}, **no difference can be told**"
+    return f"on {name} {change}, the graft is **{decided}**"
 
 
 def _rest(notes: Sequence[TransferNote], metric: str) -> list[str]:
@@ -53,16 +53,16 @@ def _rest(notes: Sequence[TransferNote], metric: str) -> list[str]:
 
 def counted(note: TransferNote, source: str) -> str:
     """How many of the other task's test examples were scored, and why not the others."""
-    kept = note.rows - note.dropped - note.unmapped
-    said = [
+    usable = note.rows - note.dropped - note.unmapped
+    phrases = [
         f"{formats.counted(note.rows, 'test example')}",
         f"{formats.count(note.dropped)} left out because they occur in the training data of {text.plain(source)}",
         f"{formats.count(note.unmapped)} left out because of their label",
         f"**{formats.count(note.scores.n)} scored**",
     ]
-    if note.scores.n < kept:
-        said[-1] += f", drawn from {formats.count(kept)}"
-    return "; ".join(said) + "."
+    if note.scores.n < usable:
+        phrases[-1] += f", drawn from {formats.count(usable)}"
+    return "; ".join(phrases) + "."
 
 
 def mapping(note: TransferNote, labels: Sequence[str]) -> pd.DataFrame:
@@ -76,8 +76,8 @@ def mapping(note: TransferNote, labels: Sequence[str]) -> pd.DataFrame:
         }
         for theirs, own in note.mapping.items()
     ]
-    found = pd.DataFrame(rows)
-    return found if note.words else found.drop(columns="answer word")
+    table = pd.DataFrame(rows)
+    return table if note.words else table.drop(columns="answer word")
 
 
 def missing(record: RunRecord, named: Sequence[str]) -> str:
@@ -86,7 +86,7 @@ def missing(record: RunRecord, named: Sequence[str]) -> str:
     return record.spec.model_copy(update={"others": others or ("TASK",)}).command()
 
 
-@kept
+@drawn_once
 def states(scores: Mapping[str, Scores], levels: Mapping[str, Mapping[str, float]], metric: str, theme: str) -> Exhibit:
     """Each model on each task; `scores` by task, the run's own first, `levels` by name and task."""
     table = score_table(scores)
@@ -105,20 +105,20 @@ def states(scores: Mapping[str, Scores], levels: Mapping[str, Mapping[str, float
     )
 
 
-@kept
+@drawn_once
 def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibit:
     """Graft minus fine-tuned on each task, paired."""
     rows = [
         {"dataset": name, "metric": key, **value.model_dump()}
-        for name, found in scores.items()
-        for key, value in found.differences.items()
+        for name, task_scores in scores.items()
+        for key, value in task_scores.differences.items()
     ]
     table = pd.DataFrame(rows, columns=["dataset", "metric", "value", "low", "high"])
     better = "left" if metric_row(metric).better == "lower" else "right"
-    said = [
-        f"{name} {metric_difference(metric, found.differences[metric])}"
-        for name, found in scores.items()
-        if metric in found.differences
+    phrases = [
+        f"{name} {metric_difference(metric, task_scores.differences[metric])}"
+        for name, task_scores in scores.items()
+        if metric in task_scores.differences
     ]
     return Exhibit(
         name="differences",
@@ -126,7 +126,7 @@ def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibi
         figure=graft_minus_finetuned(table, list(scores), metric, theme=theme),
         reads=f"both models on the same examples; to the {better} of the dotted line the graft is better. An interval "
         "that crosses the line leaves open which one is.",
-        alt=f"{metric_row(metric).title} of the graft minus the fine-tuned model: {'; '.join(said)}.",
+        alt=f"{metric_row(metric).title} of the graft minus the fine-tuned model: {'; '.join(phrases)}.",
         table=table,
         words=("paired",),
     )
@@ -134,7 +134,9 @@ def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibi
 
 def score_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
     """dataset, state, metric, value, low, high, n."""
-    parts = [measures.state_scores(found).assign(dataset=name, n=found.n) for name, found in scores.items()]
+    parts = [
+        measures.state_scores(task_scores).assign(dataset=name, n=task_scores.n) for name, task_scores in scores.items()
+    ]
     whole = pd.concat(parts, ignore_index=True)
     return whole[["dataset", *(column for column in whole if column != "dataset")]]
 
@@ -145,18 +147,18 @@ def levels(
     """Chance and majority of each task; `own` are those of the run's own, called `name`."""
     chance = 1 / max(len(labels), 1)
     majority = {note.name: note.majority for note in notes if note.majority and note.majority > chance + 1e-9}
-    found = {"chance": dict.fromkeys([name, *(note.name for note in notes)], chance)}
+    by_name = {"chance": dict.fromkeys([name, *(note.name for note in notes)], chance)}
     own_majority = {name: own["majority"]} if "majority" in own else {}
-    return found | ({"majority": own_majority | majority} if own_majority or majority else {})
+    return by_name | ({"majority": own_majority | majority} if own_majority or majority else {})
 
 
 def states_alt(rows: pd.DataFrame, metric: str) -> str:
     """Every model's value on every task."""
     words = []
     for dataset, own in rows.groupby("dataset", sort=False):
-        said = [
+        phrases = [
             f"{state_style(str(s)).title} {metric_value(metric, v)}"
             for s, v in zip(own["state"], own["value"], strict=True)
         ]
-        words.append(f"{text.plain(str(dataset))}: {', '.join(said)}")
+        words.append(f"{text.plain(str(dataset))}: {', '.join(phrases)}")
     return f"{metric_row(metric).title} by task. " + "; ".join(words) + "."

@@ -83,16 +83,16 @@ def catch_up() -> None:
 def choice(name: str, options: Sequence[T], default: T, written: Callable[[T], str] = str) -> T:
     """The option that address or session names, else the default; an unknown one is passed over."""
     by_text = {written(option): option for option in options}
-    found = current(name)
-    return by_text.get(found, default) if found is not None else default
+    value = current(name)
+    return by_text.get(value, default) if value is not None else default
 
 
 def _has_moved() -> bool:
     """Whether a widget holds something else than when it was last drawn, or than at the last run, cut short or not."""
     drawn, seen = _memory(_DRAWN), _memory(_SEEN)
-    held = {key: st.session_state[key] for key in drawn if key in st.session_state}
-    moved = any(value != drawn[key] or value != seen[key] for key, value in held.items())
-    seen.update(held)
+    values = {key: st.session_state[key] for key in drawn if key in st.session_state}
+    moved = any(value != drawn[key] or value != seen[key] for key, value in values.items())
+    seen.update(values)
     return moved
 
 

@@ -71,9 +71,9 @@ def entries() -> tuple[Entry, ...]:
 
 def run(run_id: str) -> Run:
     """The finished run of this id or unique prefix; raises a StoreError."""
-    found = library()
-    listed = _runs(_run_files(found))
-    return listed[run_id] if run_id in listed else found.open(run_id)
+    stores = library()
+    listed = _runs(_run_files(stores))
+    return listed[run_id] if run_id in listed else stores.open(run_id)
 
 
 def runs(run_ids: Iterable[str]) -> list[Run]:
@@ -117,11 +117,11 @@ def texts(run: Run, split: str) -> pd.DataFrame:
     task, spec = task_of(run), run.spec
     stamp = task_stamp(task) if isinstance(task.data, Files) else [task.name, int(time.time() // HUB_SECONDS)]
     drawn = (spec.k_shot, spec.data_seed, spec.max_train, spec.max_validation, spec.max_test)
-    told = run.record.task.fingerprint if run.record.task else ""
-    found = _texts(json.dumps([stamp, drawn, told, split]), split, run)
-    if isinstance(found, str):
-        raise BadData(found)
-    return found
+    fingerprint = run.record.task.fingerprint if run.record.task else ""
+    frame = _texts(json.dumps([stamp, drawn, fingerprint, split]), split, run)
+    if isinstance(frame, str):
+        raise BadData(frame)
+    return frame
 
 
 def answer(run: Run, operation: str, arguments: str, client: Client, topic: str) -> dict[str, Any]:
@@ -134,10 +134,10 @@ def records() -> list[RunRecord]:
     return [run.record for run in _runs(_run_files(library())).values()]
 
 
-def _run_files(found: Library) -> tuple[tuple[str, int], ...]:
+def _run_files(stores: Library) -> tuple[tuple[str, int], ...]:
     """The stores and their run.json files with times of change: equal stamps, equal lists."""
     stamp: list[tuple[str, int]] = []
-    for store in found.stores:
+    for store in stores.stores:
         files = [folder / RUN_FILE for folder in store.folders()]
         stamp.append((str(store.root), len(files)))
         for path in files:  # one may be deleted just now
@@ -148,8 +148,8 @@ def _run_files(found: Library) -> tuple[tuple[str, int], ...]:
 
 @st.cache_data(show_spinner=False, max_entries=4)
 def _entries(stamp: tuple[tuple[str, int], ...]) -> tuple[Entry, ...]:
-    found = library()
-    return tuple(entry_of(run, is_own=store is found.stores[0]) for store in found.stores for run in store.list())
+    stores = library()
+    return tuple(entry_of(run, is_own=store is stores.stores[0]) for store in stores.stores for run in store.list())
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)
@@ -160,8 +160,8 @@ def _runs(stamp: tuple[tuple[str, int], ...]) -> dict[str, Run]:
 
 @st.cache_data(show_spinner=False, max_entries=4, ttl=SCAN_SECONDS)
 def _others(stamp: tuple[tuple[str, int], ...]) -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
-    found = library()
-    return found.unfinished(), found.unreadable()
+    stores = library()
+    return stores.unfinished(), stores.unreadable()
 
 
 @st.cache_data(show_spinner=False, max_entries=TABLE_READS)
@@ -230,8 +230,8 @@ def preflight(base: str, finetuned: str, task: str | None = None, readout: str |
 
 def facts(spec: RunSpec) -> Facts:
     """What a run's headers and all its data say, without its caps; raises a SkillvizError."""
-    kept = spec.model_dump(include={"base", "finetuned", "task", "readout", "k_shot", "data_seed"})
-    core = RunSpec(**kept, sizes=("1",))
+    fields = spec.model_dump(include={"base", "finetuned", "task", "readout", "k_shot", "data_seed"})
+    core = RunSpec(**fields, sizes=("1",))
     return _facts(core.json_text(), _times(*_model_files(spec.base, spec.finetuned), *_task_files(spec.task)), core)
 
 
@@ -255,11 +255,11 @@ def rows(file_id: str, upload: Upload) -> pd.DataFrame:
 
 @st.cache_resource(show_spinner=False, max_entries=4)
 def _tasks(files: tuple[Path, ...], times: tuple[int, ...]) -> tuple[Task, ...]:
-    found = []
+    tasks = []
     for file in files:
         with suppress(SkillvizError):
-            found.append(registry.task(file))
-    return tuple(found)
+            tasks.append(registry.task(file))
+    return tuple(tasks)
 
 
 def _times(*paths: Path) -> tuple[int, ...]:
@@ -275,10 +275,10 @@ def _model_files(*sources: str) -> list[Path]:
 
 def _task_files(task: str | None) -> list[Path]:
     """A task's own file and its data; none for one of the registry. Raises a SkillvizError."""
-    found = registry.task(task) if task else None
-    if found is None or found.path is None or not isinstance(found.data, Files):
+    definition = registry.task(task) if task else None
+    if definition is None or definition.path is None or not isinstance(definition.data, Files):
         return []
-    return [found.path, *data_files(found).values()]
+    return [definition.path, *data_files(definition).values()]
 
 
 @st.cache_data(show_spinner=False, max_entries=2)
@@ -368,10 +368,10 @@ def study_preview(study: StudySpec, store: Store, workers: int) -> Preview:
     return _preview(study.yaml_text(), workers, _study_files(library()), len(library().list()), study, store)
 
 
-def _study_files(found: Library) -> tuple[tuple[str, int], ...]:
+def _study_files(stores: Library) -> tuple[tuple[str, int], ...]:
     """The studies' files with times of change: equal stamps, equal lists."""
     stamp: list[tuple[str, int]] = []
-    for store in found.stores:
+    for store in stores.stores:
         stamp.append((str(store.root), 0))
         for path in sorted((store.root / FOLDER).glob(f"*/{STUDY_RECORD}")):
             with suppress(OSError):

@@ -32,17 +32,17 @@ def state_cards(record: RunRecord, scores: Scores) -> None:
                     estimate(metric, scores.states.get(state, {}).get(metric), helps=state == "pretrained")
 
 
-def estimate(metric: str, found: Estimate | None, *, title: str = "", helps: bool = True) -> None:
+def estimate(metric: str, value: Estimate | None, *, title: str = "", helps: bool = True) -> None:
     """One number with its interval under it."""
     help = about(metric) if helps and metric in GLOSSARY else None
     with st.container(width=NUMBER if not title else "stretch", gap=None):
         st.metric(
             title or _first_capital(metric_row(metric).title),
-            metric_value(metric, found.value if found else None),
+            metric_value(metric, value.value if value else None),
             help=help,
         )
-        if found is not None and found.value is not None:
-            st.caption(f"95{formats.SPACE}%: {metric_interval(metric, found)}")
+        if value is not None and value.value is not None:
+            st.caption(f"95{formats.SPACE}%: {metric_interval(metric, value)}")
 
 
 def evidence(record: RunRecord, scores: Scores) -> None:

@@ -126,16 +126,16 @@ def several(
 ) -> tuple[str, ...]:
     """The options that are on, in their order; none may be. In the address they are joined by `~`."""
     key = _key(name)
-    held = st.session_state.get(key)
-    if held is None or any(value not in options for value in held) or address.asked(name) is not None:
-        told = address.current(name)
-        wanted = default if told is None else told.split(BETWEEN)
+    stored = st.session_state.get(key)
+    if stored is None or any(value not in options for value in stored) or address.asked(name) is not None:
+        linked = address.current(name)
+        wanted = default if linked is None else linked.split(BETWEEN)
         st.session_state[key] = [option for option in options if option in wanted]
     chosen = st.pills(label, options, selection_mode="multi", key=key, format_func=shown, help=help)
     address.drew(key, chosen)
-    found = tuple(option for option in options if option in chosen)
-    address.keep(name, BETWEEN.join(found) or NONE)
-    return found
+    valid = tuple(option for option in options if option in chosen)
+    address.keep(name, BETWEEN.join(valid) or NONE)
+    return valid
 
 
 def assign(name: str, value: Any) -> None:

@@ -52,8 +52,8 @@ def several(
     """The options chosen, in the order of choice, and what was typed beside them; empty for none."""
     key = _key(name)
     if key not in st.session_state or address.asked(name) is not None:
-        found = address.current(name)
-        st.session_state[key] = list(default) if found is None else [] if found == NONE else found.split(",")
+        linked = address.current(name)
+        st.session_state[key] = list(default) if linked is None else [] if linked == NONE else linked.split(",")
     if not takes_typed:
         st.session_state[key] = [value for value in st.session_state[key] if value in options]
     offered = [*options, *(value for value in st.session_state[key] if value not in options)]
@@ -109,20 +109,20 @@ def one_of(
     *,
     shown: Callable[[str], str] = str,
     help: str | None = None,
-    told: DeltaGenerator | None = None,
+    place: DeltaGenerator | None = None,
 ) -> str:
-    """The option chosen in a box. What the address asks for and is none of them is said, in `told`, until another one
+    """The option chosen in a box. What the address asks for and is none of them is said, in `place`, until another one
     than the default is chosen: nothing else is started in its place unseen.
     """
     lost: dict[str, str] = st.session_state.setdefault(LOST, {})
-    if (asked := address.asked(name)) is not None:
+    if (linked := address.asked(name)) is not None:
         lost.pop(name, None)
-        lost |= {} if asked in options else {name: asked}
+        lost |= {} if linked in options else {name: linked}
     value = controls.select(name, label, options, default, shown=shown, help=help)
     if value != default:
         lost.pop(name, None)
     if name in lost:
-        (told or st).warning(
+        (place or st).warning(
             f"{label}: '{text.plain(lost[name])}' was asked for, which this form lacks; {shown(value)} is taken "
             "instead. The command line may know it.",
             icon=":material/edit_off:",
@@ -140,16 +140,16 @@ def _key(name: str) -> str:
     return f"form.{name}"
 
 
-def _text(found: str | None, default: str) -> str:
-    return default if found is None else "" if found == NONE else found[:LONGEST]
+def _text(linked: str | None, default: str) -> str:
+    return default if linked is None else "" if linked == NONE else linked[:LONGEST]
 
 
-def _number(found: str | None, default: float | None, low: float, high: float | None, is_whole: bool) -> float | None:
+def _number(linked: str | None, default: float | None, low: float, high: float | None, is_whole: bool) -> float | None:
     """The number of the address; the default where it is none that the field could hold."""
-    if found == NONE:
+    if linked == NONE:
         return None
     try:
-        value = float(found) if found is not None else default
+        value = float(linked) if linked is not None else default
     except ValueError:
         value = default
     if value is None or not low <= value <= (float("inf") if high is None else high) or value == float("inf"):

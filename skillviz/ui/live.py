@@ -66,13 +66,13 @@ def explain(run: Run, error: SkillvizError, topic: str) -> None:
 
 def _absent(run: Run) -> dict[str, str]:
     """What is said of each member that is not here."""
-    found = {}
+    missing = {}
     for member, (source, was_folder) in _members(run).items():
         try:
             refuse_absent(source, was_folder)
         except SkillvizError as error:
-            found[member] = str(error.args[0])
-    return found
+            missing[member] = str(error.args[0])
+    return missing
 
 
 def _members(run: Run) -> dict[str, tuple[str, bool]]:
@@ -85,7 +85,7 @@ def _members(run: Run) -> dict[str, tuple[str, bool]]:
 def client() -> Client:
     """This session's client of the worker."""
     root = cache.own_store().root
-    found: Client | None = st.session_state.get(CLIENT)
-    if found is None or found.store != root.expanduser().resolve():
-        found = st.session_state[CLIENT] = Client(root)
-    return found
+    stored: Client | None = st.session_state.get(CLIENT)
+    if stored is None or stored.store != root.expanduser().resolve():
+        stored = st.session_state[CLIENT] = Client(root)
+    return stored

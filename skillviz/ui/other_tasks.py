@@ -46,8 +46,8 @@ def offered(run: Run) -> tuple[Offered, ...]:
     beside = [source.path.parent] if source.path else []
     folders = dict.fromkeys([*beside, project_root() / "demo_world" / "tasks"])
     files = [task for folder in folders for task in cache.tasks_in(folder)]
-    found = {task.name: task for task in (*registry.TASKS.values(), *reversed(files))}
-    rows = [as_offered(task, run) for task in found.values() if task.pair == source.pair and task.name != source.name]
+    by_name = {task.name: task for task in (*registry.TASKS.values(), *reversed(files))}
+    rows = [as_offered(task, run) for task in by_name.values() if task.pair == source.pair and task.name != source.name]
     return tuple(sorted(rows, key=lambda row: (not row.fits, "/" not in row.named, row.name)))
 
 
@@ -58,7 +58,7 @@ def as_offered(task: Task, run: Run) -> Offered:
     return Offered(_named(task), task.name, task.title, task.labels, fits)
 
 
-def found(named: str, rows: Iterable[Offered]) -> Offered | None:
+def offered_task(named: str, rows: Iterable[Offered]) -> Offered | None:
     """The offered task of this name or file."""
     return next((row for row in rows if named in (row.named, row.name)), None)
 

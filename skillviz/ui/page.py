@@ -70,12 +70,12 @@ def begin_studies(name: str, experiments: Sequence[str]) -> StudyFolder:
     _frame(name)
     _keep_run()
     with explained():
-        found = study_choice.offered(experiments)
-        if not found:
+        choices = study_choice.offered(experiments)
+        if not choices:
             st.title(pages.PAGES[name].question, anchor=False)
             study_choice.explain_none(experiments)
             st.stop()
-        study = study_choice.choose(found)
+        study = study_choice.choose(choices)
     st.caption(study_words.caption(study))
     if study_words.is_demo(study):
         st.caption(study_words.caution())
@@ -110,21 +110,21 @@ def table(run: Run, name: str, *, needed: bool = True) -> pd.DataFrame:
     Explains a file that cannot be read and stops; also a table without rows, where the page needs it.
     """
     with explained():
-        found = cache.table(run, name)
-    if needed and found.empty:
+        frame = cache.table(run, name)
+    if needed and frame.empty:
         st.info(f"Run {run.id} stored no {name}, so there is nothing to show here. This makes the run again, whole:")
         st.code(run.spec.command(), language="bash", wrap_lines=True)
         st.stop()
-    return found
+    return frame
 
 
 def scores(run: Run, split: str) -> Scores:
     """The run's scores on a split; explains and stops where it has none."""
-    found = run.record.metrics.get(split)
-    if found is None:
+    values = run.record.metrics.get(split)
+    if values is None:
         st.info(f"Run {run.id} stored no scores on a {split} set, so there is nothing to compare on this page.")
         st.stop()
-    return found
+    return values
 
 
 def note_unknown_architecture(run: Run) -> None:
@@ -159,25 +159,25 @@ def _frame(name: str) -> None:
 
 def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:
     """The run of the address or the session; where the address names none, the first choice."""
-    asked = address.asked(address.RUN)
-    wanted = asked or address.kept(address.RUN)
+    linked = address.asked(address.RUN)
+    wanted = linked or address.kept(address.RUN)
     by_id = {entry.id: entry for entry in entries}
     if wanted in by_id:
         return by_id[wanted]
-    if asked:
-        _explain_unknown(name, asked, entries)
+    if linked:
+        _explain_unknown(name, linked, entries)
     return first_choice(entries)
 
 
 def _explain_unknown(name: str, asked: str, entries: tuple[Entry, ...]) -> None:
     """Says why the run of the address cannot be shown, and offers another; stops unless it is a prefix."""
     try:
-        found = cache.run(asked).id
+        run_id = cache.run(asked).id
     except StoreError as error:
         st.title(pages.PAGES[name].question, anchor=False)
         st.error(f"This address names a run that cannot be shown: {text.plain(str(error.args[0]))}")
     else:
-        address.keep(address.RUN, found)
+        address.keep(address.RUN, run_id)
         st.rerun()
     fallback = first_choice(entries)
     with st.container(horizontal=True, vertical_alignment="center"):

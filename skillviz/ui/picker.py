@@ -28,8 +28,8 @@ def picker(entries: Sequence[Entry], chosen: Entry) -> None:
     """
     with st.container(horizontal=True, vertical_alignment="bottom"):
         for level in LEVELS:
-            found = options(entries, chosen, level)
-            by_label = dict(zip(level_labels(found, level), found, strict=True))
+            choices = options(entries, chosen, level)
+            by_label = dict(zip(level_labels(choices, level), choices, strict=True))
             value = level_value(chosen, level)
             key = f"picker.{level}"
             st.session_state[key] = next(t for t, e in by_label.items() if level_value(e, level) == value)

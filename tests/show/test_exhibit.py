@@ -6,12 +6,12 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.show import studies
-from skillviz.show.exhibit import Exhibit, kept
+from skillviz.show.exhibit import Exhibit, drawn_once
 
 DRAWN: list[int] = []
 
 
-@kept
+@drawn_once
 def exhibit(table: pd.DataFrame, theme: str, *, chosen: dict[str, float] | None = None) -> Exhibit:
     DRAWN.append(len(table))
     return Exhibit("name", theme, go.Figure(go.Scatter(y=table["y"])), "reads", "alt", table)

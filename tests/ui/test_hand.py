@@ -15,9 +15,9 @@ from skillviz.ui.pages.surgery.region_form import (
     BIASES,
     HOW,
     JOINS,
-    Hand,
+    RegionChoices,
+    choices_of,
     expression_of,
-    hand_of,
     meaning,
     rows_of,
     rows_text,
@@ -30,11 +30,11 @@ TABLE = TABLES["bert"]
 NAMES = {"one": "stagewise, 0.1 %, seed 0", "two": "random, 1 %, seed 0"}
 
 
-def hands() -> st.SearchStrategy[Hand]:
+def hands() -> st.SearchStrategy[RegionChoices]:
     rows = st.sampled_from(["", "0", "0-2", "0-1, 4"])
     runs = st.sampled_from([("one",), ("two",), ("one", "two")])
     return st.builds(
-        Hand,
+        RegionChoices,
         how=st.sampled_from([how for how in HOW if how != "typed"]),
         runs=runs,
         join=st.sampled_from(list(JOINS)),
@@ -51,11 +51,11 @@ def hands() -> st.SearchStrategy[Hand]:
 
 @settings(max_examples=150, deadline=None)
 @given(hands())
-def test_every_form_comes_back_as_the_same_expression(hand: Hand) -> None:
+def test_every_form_comes_back_as_the_same_expression(hand: RegionChoices) -> None:
     expression = expression_of(hand)
-    again = hand_of(expression)
+    again = choices_of(expression)
     assert canonical(expression_of(again)) == canonical(expression) and again.how != "typed"
-    assert expression_of(hand_of(expression_of(again))) == expression
+    assert expression_of(choices_of(expression_of(again))) == expression
 
 
 @settings(max_examples=150, deadline=None)
@@ -63,7 +63,7 @@ def test_every_form_comes_back_as_the_same_expression(hand: Hand) -> None:
 def test_every_expression_has_a_form_of_the_same_region(expression: dict[str, Any]) -> None:
     """Also those that the form has no fields for: they stand there as JSON."""
     stored = stored_in(TABLE)
-    made = expression_of(hand_of(expression))
+    made = expression_of(choices_of(expression))
     assert region_of(made, TABLE, stored) == region_of(expression, TABLE, stored)
 
 
@@ -88,7 +88,7 @@ def test_every_expression_has_a_form_of_the_same_region(expression: dict[str, An
     ],
 )
 def test_what_an_expression_is_shown_as(expression: dict[str, Any], how: str) -> None:
-    assert hand_of(expression).how == how
+    assert choices_of(expression).how == how
 
 
 def test_rows_are_read_as_they_are_typed() -> None:
@@ -104,7 +104,7 @@ def test_what_are_no_rows_is_said(text: str) -> None:
 
 def test_a_form_without_a_stored_region_says_so() -> None:
     with pytest.raises(BadInput, match="choose a stored region"):
-        expression_of(Hand())
+        expression_of(RegionChoices())
 
 
 def test_places_on_a_ranking_are_round_and_hold_the_runs_own() -> None:

@@ -17,8 +17,8 @@ from skillviz.ui.pages.tour.questions import (
     elsewhere,
     fullest_layer,
     half_way,
-    kept,
     more_often,
+    share_recovered,
     smallest,
 )
 from tests.demo_world.miniature import skilled, skilled_runs
@@ -156,11 +156,11 @@ def test_a_guess_is_checked_by_the_run(value: float | None, answer: str, skilled
         update={"recovered": Estimate(value=value, low=value, high=value)}
     )
     record: RunRecord = skilled.record.model_copy(update={"metrics": {"test": scores}})
-    assert kept(record).answer == answer
+    assert share_recovered(record).answer == answer
 
 
 def test_before_the_run_there_is_nothing_to_check() -> None:
-    assert kept(None).answer is None and "finished" in kept(None).why
+    assert share_recovered(None).answer is None and "finished" in share_recovered(None).why
 
 
 def test_of_a_real_run_the_answers_agree_with_its_predictions(skilled: Run) -> None:

@@ -21,15 +21,15 @@ def by_example(run: Run) -> list[Section]:
     table = examples.scored(predictions, run.record, split)
     points = examples.points(table, table["case"].notna(), "confidence")
     points["words"] = points["example_id"]  # the report stays small: what a mark says stands in the dashboard
-    found, labels = measures.state_logits(predictions, run.record, split, examples.STATES)
+    logits, labels = measures.state_logits(predictions, run.record, split, examples.STATES)
     resamples = exhibits.resamples(len(labels))
-    results = class_results(found, labels, resamples)
+    results = class_results(logits, labels, resamples)
     confusions: list[Make] = [
-        partial(exhibits.confusion, confusion(z, labels), run.labels, state) for state, z in found.items()
+        partial(exhibits.confusion, confusion(z, labels), run.labels, state) for state, z in logits.items()
     ]
     parts = (
         Words(
-            exhibits.disagreement(found["grafted"], found["finetuned"], labels, split),
+            exhibits.disagreement(logits["grafted"], logits["finetuned"], labels, split),
             ("agreement", "mcnemar", "graft"),
         ),
         Charts((partial(exhibits.scatter, points, "confidence", None),)),

@@ -32,13 +32,13 @@ def report(run: Run, others: Sequence[Run] = ()) -> bytes:
 
     Raises CorruptRun where one of the run's files cannot be read.
     """
-    found, figures = sections(run, others), Figures()
-    body = "".join(_section(section, figures) for section in found)
+    chapters, figures = sections(run, others), Figures()
+    body = "".join(_section(section, figures) for section in chapters)
     scripts = (get_plotlyjs(), (HERE / "report.js").read_text(encoding="utf-8"))
     head = _head(f"{title(run)} · skillviz", scripts)
     data = f'<script type="application/json" id="figures">{figures.json()}</script>'
     code = "".join(f"<script>{script}</script>" for script in scripts)
-    parts = (head, "<body>", _header(run), _contents(found), "<main>", body, _glossary(), "</main>", _footer())
+    parts = (head, "<body>", _header(run), _contents(chapters), "<main>", body, _glossary(), "</main>", _footer())
     return "".join((*parts, data, code, "</body></html>\n")).encode("utf-8")
 
 
@@ -97,8 +97,8 @@ def _header(run: Run) -> str:
     )
 
 
-def _contents(found: Sequence[Section]) -> str:
-    links = [(section.name, section.title) for section in found] + [("glossary", "What do the words mean?")]
+def _contents(chapters: Sequence[Section]) -> str:
+    links = [(section.name, section.title) for section in chapters] + [("glossary", "What do the words mean?")]
     items = "".join(f'<li><a href="#{name}">{escape(words)}</a></li>' for name, words in links)
     return f'<nav aria-labelledby="contents"><h2 id="contents">Contents</h2><ol>{items}</ol></nav>'
 

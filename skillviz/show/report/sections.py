@@ -14,11 +14,11 @@ from skillviz.plots.region import cells
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
-from skillviz.show import calibration as judged
+from skillviz.show import calibration as calibration_exhibits
 from skillviz.show import measures, sentences, text
-from skillviz.show import overview as seen
-from skillviz.show import region as lying
-from skillviz.show import sparsity as sized
+from skillviz.show import overview as overview_exhibits
+from skillviz.show import region as region_exhibits
+from skillviz.show import sparsity as sparsity_exhibits
 from skillviz.show.entries import entry_of, headline_split
 from skillviz.show.overview import sources
 from skillviz.show.report.by_example import by_example
@@ -41,11 +41,11 @@ def overview(run: Run) -> Section:
             Rows("Scores with their 95 % intervals", scores_table(record, scores)),
             Words(f"{sentences.basis(scores, record, split)} {_agreement(scores)}", ("agreement", "ece", "nll")),
         ]
-        makes = [partial(seen.states, record, scores, split)]
+        makes = [partial(overview_exhibits.states, record, scores, split)]
     if len(steps) < 2:
         parts.append(Words(sentences.one_step(record, measures.last_loss(steps))))
     else:
-        makes.append(partial(seen.history, steps))
+        makes.append(partial(overview_exhibits.history, steps))
     return Section("overview", "How much of the skill fits into this region?", (*parts, Charts(tuple(makes))))
 
 
@@ -53,9 +53,9 @@ def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:
     """One row a model: the task's metric, ECE and NLL, each with its interval, as texts."""
     metrics = panels(record.metric)
     rows = []
-    for state, found in scores.states.items():
+    for state, estimates in scores.states.items():
         name = state_style(measures.TEMPERATURE if state == measures.SCALED else state).title
-        values = {metric_row(m).heading: sentences.metric_estimate(m, found.get(m)) for m in metrics}
+        values = {metric_row(m).heading: sentences.metric_estimate(m, estimates.get(m)) for m in metrics}
         rows.append({"model": name, **values})
     return pd.DataFrame(rows)
 
@@ -63,8 +63,8 @@ def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:
 def _agreement(scores: Scores) -> str:
     if scores.agreement is None:
         return ""
-    said = sentences.metric_estimate("agreement", scores.agreement)
-    return f"Graft and fine-tuned model agree on {said} of the examples."
+    agreement = sentences.metric_estimate("agreement", scores.agreement)
+    return f"Graft and fine-tuned model agree on {agreement} of the examples."
 
 
 def region(run: Run) -> Section:
@@ -73,31 +73,33 @@ def region(run: Run) -> Section:
     if layers.empty:
         return Section("region", title, (Words(NOTHING.format("layers")),))
     table = cells(layers)
-    cell = lying.cell_names(table)[0]
-    said = sentences.region(measures.by_kind(table), measures.by_layer(table))
+    cell = region_exhibits.cell_names(table)[0]
+    sentence = sentences.region(measures.by_kind(table), measures.by_layer(table))
     unknown = sentences.unknown_architecture(run.record)
     return Section(
         "region",
         title,
         (
-            Words(said, ("region", "enrichment", "graftable")),
+            Words(sentence, ("region", "enrichment", "graftable")),
             *([Words(unknown)] if unknown else []),
-            Charts((partial(lying.density, layers, cell),)),
-            Charts((partial(lying.by_layer, layers, "region"), partial(lying.by_layer, layers, "kind"))),
-            Charts((partial(lying.by_kind, layers), partial(lying.movement, layers))),
-            *_near(run, layers, table, cell),
+            Charts((partial(region_exhibits.density, layers, cell),)),
+            Charts(
+                (partial(region_exhibits.by_layer, layers, "region"), partial(region_exhibits.by_layer, layers, "kind"))
+            ),
+            Charts((partial(region_exhibits.by_kind, layers), partial(region_exhibits.movement, layers))),
+            *_close_up(run, layers, table, cell),
         ),
     )
 
 
-def _near(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: str) -> list[Part]:
-    row = lying.members(layers, cell).iloc[0]
-    part = lying.part(run.region(), run.record, row["parameter"], row["kind"])
-    lines = [partial(lying.lines, part, by) for by in lying.line_kinds(part)]
+def _close_up(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: str) -> list[Part]:
+    row = region_exhibits.members(layers, cell).iloc[0]
+    part = region_exhibits.part(run.region(), run.record, row["parameter"], row["kind"])
+    lines = [partial(region_exhibits.lines, part, by) for by in region_exhibits.line_kinds(part)]
     return [
-        Heading(f"From near: {lying.cell_title(cell, table)}"),
+        Heading(f"From near: {region_exhibits.cell_title(cell, table)}"),
         Words(f"{text.plain(row['parameter'])}: {sentences.tensor(row, part.rows, part.cols)}"),
-        Charts((partial(lying.tensor, part), *lines)),
+        Charts((partial(region_exhibits.tensor, part), *lines)),
     ]
 
 
@@ -113,10 +115,12 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
         return Section("sparsity", title, (Words(NOTHING.format("curve")),))
     offered = measures.offered(curve, run.record)
     metrics = [metric for metric in panels(offered[0]) if metric in offered]
-    makes = [partial(sized.sizes, curve, run.record, split, metric) for metric in metrics]
-    said = sized.sentence(makes[0]("light"), run.record, split, metrics[0])
+    makes = [partial(sparsity_exhibits.sizes, curve, run.record, split, metric) for metric in metrics]
+    sentence = sparsity_exhibits.sentence(makes[0]("light"), run.record, split, metrics[0])
     stands = f"{formats.counted(len(entries), 'run')} of this pair and task stand behind the figures."
-    return Section("sparsity", title, (Words(f"{said} {stands}", ("localizer", "size", "seed")), Charts(tuple(makes))))
+    return Section(
+        "sparsity", title, (Words(f"{sentence} {stands}", ("localizer", "size", "seed")), Charts(tuple(makes)))
+    )
 
 
 def calibration(run: Run) -> Section:
@@ -126,22 +130,22 @@ def calibration(run: Run) -> Section:
     if predictions.empty:
         return Section("calibration", title, (Words(NOTHING.format("predictions")),))
     states = ("grafted", "finetuned") + ((measures.TEMPERATURE,) if run.record.temperature is not None else ())
-    found, labels = measures.state_logits(predictions, run.record, split, states)
+    logits, labels = measures.state_logits(predictions, run.record, split, states)
     parts: list[Part] = []
     # with equal mass the other two would show that every bin holds as much
-    for equal_mass, others in ((False, (judged.confidence, judged.counts)), (True, ())):
-        bins = measures.reliability_bins(found, labels, BINS, equal_mass)
-        values = {name: measures.ece_of(z, labels, BINS, equal_mass) for name, z in found.items()}
+    for equal_mass, others in ((False, (calibration_exhibits.confidence, calibration_exhibits.counts)), (True, ())):
+        bins = measures.reliability_bins(logits, labels, BINS, equal_mass)
+        values = {name: measures.ece_of(z, labels, BINS, equal_mass) for name, z in logits.items()}
         differences = {
-            rival: measures.ece_difference(found["grafted"], found[rival], labels, BINS, equal_mass)
+            rival: measures.ece_difference(logits["grafted"], logits[rival], labels, BINS, equal_mass)
             for rival in sentences.RIVALS
-            if rival in found
+            if rival in logits
         }
         parts += [
             Heading(f"Bins of equal {'mass' if equal_mass else 'width'}"),
             Words(sentences.eces(values, BINS, equal_mass, len(labels)), ("ece", "paired", "equal_mass")),
-            Points(tuple(sentences.ece_verdict(rival, found) for rival, found in differences.items())),
-            Charts(tuple(partial(make, bins) for make in (judged.reliability, *others))),
+            Points(tuple(sentences.ece_verdict(rival, logits) for rival, logits in differences.items())),
+            Charts(tuple(partial(make, bins) for make in (calibration_exhibits.reliability, *others))),
         ]
     return Section("calibration", title, tuple(parts))
 

@@ -59,13 +59,13 @@ def _scaled_switch(run: Run) -> bool:
     return controls.switch("scaled", "Show fine-tuned, temperature-scaled", True, help=about("temperature"))
 
 
-def verdicts(run: Run, choice: Choice, found: dict[str, np.ndarray], labels: np.ndarray) -> None:
+def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
     """One sentence for each rival of the graft, with the paired difference at the chosen bins."""
-    values = {name: measures.ece_of(z, labels, choice.bins, choice.equal_mass) for name, z in found.items()}
+    values = {name: measures.ece_of(z, labels, choice.bins, choice.equal_mass) for name, z in logits.items()}
     st.markdown(sentences.eces(values, choice.bins, choice.equal_mass, len(labels)), help=about("ece", "paired"))
-    rivals = [name for name in sentences.RIVALS if name in found]
+    rivals = [name for name in sentences.RIVALS if name in logits]
     for place, rival in zip(st.columns(max(len(rivals), 1)), rivals, strict=False):
-        difference = measures.ece_difference(found["grafted"], found[rival], labels, choice.bins, choice.equal_mass)
+        difference = measures.ece_difference(logits["grafted"], logits[rival], labels, choice.bins, choice.equal_mass)
         with place.container(border=True, height="stretch"):
             _verdict(rival, difference, run.record.temperature)
 

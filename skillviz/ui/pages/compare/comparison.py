@@ -50,8 +50,8 @@ class Side:
 
 def sides(entries: Sequence[Entry], runs: Sequence[Run]) -> tuple[Side, ...]:
     """The runs under letters, in their order."""
-    found = zip(LETTERS, short_names(entries), entries, runs, strict=False)
-    return tuple(Side(key, f"{key} {name}", entry, run) for key, name, entry, run in found)
+    rows = zip(LETTERS, short_names(entries), entries, runs, strict=False)
+    return tuple(Side(key, f"{key} {name}", entry, run) for key, name, entry, run in rows)
 
 
 def short_names(entries: Sequence[Entry]) -> list[str]:
@@ -62,8 +62,8 @@ def short_names(entries: Sequence[Entry]) -> list[str]:
         "share": [formats.share(e.share) for e in entries],
         "seed": [f"seed {e.seed}" for e in entries],
     }
-    told = [values for values in parts.values() if len(set(values)) > 1]
-    names = [", ".join([localizer_style(e.localizer).title, *own]) for e, *own in zip(entries, *told, strict=True)]
+    differing = [values for values in parts.values() if len(set(values)) > 1]
+    names = [", ".join([localizer_style(e.localizer).title, *own]) for e, *own in zip(entries, *differing, strict=True)]
     return [f"{n}, {e.id[-6:]}" if names.count(n) > 1 else n for n, e in zip(names, entries, strict=True)]
 
 
@@ -88,23 +88,23 @@ def metrics_of(baseline: Side) -> tuple[str, ...]:
     return tuple(panels(baseline.record.metric))
 
 
-def values(found: Sequence[Side], state: str, metrics: Sequence[str]) -> pd.DataFrame:
+def values(runs: Sequence[Side], state: str, metrics: Sequence[str]) -> pd.DataFrame:
     """run, metric, value, low, high of one state, as the runs themselves stored them; beside grafts, fine-tuned too.
 
     A fine-tuned model that several runs share is one row, under `tuned` and their letters.
     """
-    rows = [row for side in found for row in _rows(side.key, side, state, metrics)]
+    rows = [row for side in runs for row in _rows(side.key, side, state, metrics)]
     if state == "grafted":
-        rows += [row for key, side in tuned(found).items() for row in _rows(key, side, "finetuned", metrics)]
+        rows += [row for key, side in tuned(runs).items() for row in _rows(key, side, "finetuned", metrics)]
     return pd.DataFrame(rows, columns=["run", "metric", "value", "low", "high"]).astype(
         {"value": "float64", "low": "float64", "high": "float64"}
     )
 
 
-def tuned(found: Sequence[Side]) -> dict[str, Side]:
+def tuned(runs: Sequence[Side]) -> dict[str, Side]:
     """One run for each fine-tuned model and data set, by `tuned` or, where there are several, `tuned A, C`."""
     groups: dict[tuple[str, ...], list[Side]] = {}
-    for side in found:
+    for side in runs:
         groups.setdefault(side.entry.pair, []).append(side)
     names = ["tuned" if len(groups) == 1 else f"tuned {', '.join(s.key for s in group)}" for group in groups.values()]
     return {name: group[0] for name, group in zip(names, groups.values(), strict=True)}
@@ -112,8 +112,8 @@ def tuned(found: Sequence[Side]) -> dict[str, Side]:
 
 def _rows(key: str, side: Side, state: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
     scores = side.record.metrics.get(headline_split(side.record))
-    held = scores.states.get(state, {}) if scores else {}
-    return [{"run": key, "metric": m, **held[m].model_dump()} for m in metrics if m in held]
+    estimates = scores.states.get(state, {}) if scores else {}
+    return [{"run": key, "metric": m, **estimates[m].model_dump()} for m in metrics if m in estimates]
 
 
 def styles(sides: Sequence[Side], finetuned: Sequence[str] = ()) -> dict[str, Style]:
@@ -123,9 +123,9 @@ def styles(sides: Sequence[Side], finetuned: Sequence[str] = ()) -> dict[str, St
     return run_styles([(side.key, side.entry.localizer, side.name) for side in sides]) | others
 
 
-def curves(found: Sequence[Side], tables: Mapping[str, pd.DataFrame], split: str) -> pd.DataFrame:
+def curves(runs: Sequence[Side], tables: Mapping[str, pd.DataFrame], split: str) -> pd.DataFrame:
     """The runs' curves as one, each under its letter in the column `localizer`."""
-    parts = [tables[side.key].assign(localizer=side.key, dataset="") for side in found]
+    parts = [tables[side.key].assign(localizer=side.key, dataset="") for side in runs]
     whole = pd.concat(parts, ignore_index=True)
     return whole[whole["split"] == split]
 
@@ -156,21 +156,23 @@ def examples(run: Run, predictions: pd.DataFrame, state: str) -> Examples:
     return Examples(rows["example_id"].to_numpy(dtype=str), rows["label"].to_numpy(), logits)
 
 
-def differences(found: Mapping[str, Examples], baseline: str, metrics: Sequence[str], positive: int) -> pd.DataFrame:
+def differences(
+    examples_by_run: Mapping[str, Examples], baseline: str, metrics: Sequence[str], positive: int
+) -> pd.DataFrame:
     """Each run less the baseline on the examples that both were scored on, with paired intervals.
 
     run, metric, value, low, high, n; for accuracy also McNemar's exact p and the examples that one of the two
     alone gets right. Runs that share the same examples with the baseline are resampled together.
     """
     groups: dict[tuple[int, ...], list[str]] = {}
-    for key, other in found.items():
+    for key, other in examples_by_run.items():
         if key != baseline:
-            groups.setdefault(tuple(np.flatnonzero(np.isin(found[baseline].ids, other.ids))), []).append(key)
+            groups.setdefault(tuple(np.flatnonzero(np.isin(examples_by_run[baseline].ids, other.ids))), []).append(key)
     rows = [
         row
         for place, keys in groups.items()
         if place
-        for row in _paired(found, baseline, np.array(place), keys, metrics, positive)
+        for row in _paired(examples_by_run, baseline, np.array(place), keys, metrics, positive)
     ]
     columns = ["run", "metric", "value", "low", "high", "n", "p", "only_run_right", "only_baseline_right"]
     frame = pd.DataFrame(rows, columns=columns).astype({"value": "float64", "low": "float64", "high": "float64"})
@@ -179,7 +181,7 @@ def differences(found: Mapping[str, Examples], baseline: str, metrics: Sequence[
 
 
 def _paired(
-    found: Mapping[str, Examples],
+    examples_by_run: Mapping[str, Examples],
     baseline: str,
     place: np.ndarray,
     keys: Sequence[str],
@@ -187,42 +189,46 @@ def _paired(
     positive: int,
 ) -> list[dict[str, Any]]:
     """The rows of runs whose common examples with the baseline stand at `place` among the baseline's."""
-    own = found[baseline]
+    own = examples_by_run[baseline]
     ids, labels, logits = own.ids[place], own.labels[place], own.logits[place]
-    others = [found[key].logits[np.isin(found[key].ids, ids)] for key in keys]
+    others = [examples_by_run[key].logits[np.isin(examples_by_run[key].ids, ids)] for key in keys]
     rows = []
     for key, other, row in zip(
         keys, others, paired_differences(logits, others, labels, metrics, positive=positive), strict=True
     ):
         test = mcnemar(other, logits, labels)
         for metric, interval in row.items():
-            told = {"p": test.p, "only_run_right": test.n10, "only_baseline_right": test.n01}
+            mcnemar_row = {"p": test.p, "only_run_right": test.n10, "only_baseline_right": test.n01}
             rows.append(
                 {"run": key, "metric": metric, **interval._asdict(), "n": len(ids)}
-                | (told if metric == "accuracy" else {})
+                | (mcnemar_row if metric == "accuracy" else {})
             )
     return rows
 
 
-def bins(found: Mapping[str, Examples]) -> pd.DataFrame:
+def bins(examples_by_run: Mapping[str, Examples]) -> pd.DataFrame:
     """The reliability tables of the runs, each under its letter in the column `state`."""
-    parts = [reliability(one.logits, one.labels, BINS).assign(state=key) for key, one in found.items() if len(one.ids)]
+    parts = [
+        reliability(one.logits, one.labels, BINS).assign(state=key)
+        for key, one in examples_by_run.items()
+        if len(one.ids)
+    ]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
 
 
-def spec_differences(found: Sequence[Side], baseline: Side) -> pd.DataFrame:
+def spec_differences(runs: Sequence[Side], baseline: Side) -> pd.DataFrame:
     """One row a field in which the specs differ, one column a run; what differs from the baseline begins with ≠."""
-    asked = {side.key: _fields(side.run.spec) for side in found}
+    asked = {side.key: _fields(side.run.spec) for side in runs}
     usual = _fields(RunSpec(base="-", finetuned="-", task="-"))
     rows = []
     for field in dict.fromkeys(name for fields in asked.values() for name in fields):
         given = {key: fields.get(field) for key, fields in asked.items()}
         if len(set(given.values())) > 1:
             own = given[baseline.key]
-            said = {
+            values = {
                 key: (DIFFERS if value != own else "") + _written(value, field, usual) for key, value in given.items()
             }
-            rows.append({"field": field, **said})
+            rows.append({"field": field, **values})
     return pd.DataFrame(rows, columns=["field", *asked])
 
 

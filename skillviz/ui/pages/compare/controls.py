@@ -49,12 +49,12 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
         st.info(view.too_few(len(ids)), icon=":material/compare_arrows:")
         st.stop()
     with page.explained():
-        found = sides([by_id[run_id] for run_id in ids], cache.runs(ids))
-    titles = {side.run.id: side.name for side in found}
+        chosen_sides = sides([by_id[run_id] for run_id in ids], cache.runs(ids))
+    titles = {side.run.id: side.name for side in chosen_sides}
     with right:
-        told = "Differences are taken from this run."
-        chosen = controls.select(BASELINE, "Baseline", ids, ids[0], shown=titles.get, help=told)
-    return found, next(side for side in found if side.run.id == chosen)
+        help_text = "Differences are taken from this run."
+        chosen = controls.select(BASELINE, "Baseline", ids, ids[0], shown=titles.get, help=help_text)
+    return chosen_sides, next(side for side in chosen_sides if side.run.id == chosen)
 
 
 def full_names(entries: Sequence[Entry]) -> dict[str, str]:
@@ -91,8 +91,8 @@ def localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:
 
 def seeds_of(entries: Sequence[Entry], like: Entry) -> list[str]:
     """One run of each seed of the same localizer, pair, size and settings, `like` first."""
-    asked = (like.pair, like.localizer, like.size, like.settings)
-    fitting = [e for e in entries if (e.pair, e.localizer, e.size, e.settings) == asked and e.seed != like.seed]
+    wanted = (like.pair, like.localizer, like.size, like.settings)
+    fitting = [e for e in entries if (e.pair, e.localizer, e.size, e.settings) == wanted and e.seed != like.seed]
     best: dict[int, str] = {}
     for entry in sorted(fitting, key=lambda e: (e.seed, e.id)):
         best.setdefault(entry.seed, entry.id)
@@ -105,47 +105,47 @@ def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
     Where it is the only run of its pair, the same of the pair that was studied most.
     """
     pair = [like.id, *(e.id for e in entries if e.pair == like.pair and e.id != like.id)][:MOST]
-    for found in (localizers_at(entries, like), seeds_of(entries, like), pair):
-        if len(found) >= FEWEST:
-            return found
+    for choice in (localizers_at(entries, like), seeds_of(entries, like), pair):
+        if len(choice) >= FEWEST:
+            return choice
     studied, runs = Counter(entry.pair for entry in entries).most_common(1)[0]
     return pair if runs < FEWEST else to_begin_with(entries, first_choice([e for e in entries if e.pair == studied]))
 
 
 def _seed(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
     """Sets the box from the address or from memory where it does not know better, and says what cannot be shown."""
-    asked = address.asked(RUNS)
-    if KEY in st.session_state and asked is None:
+    linked = address.asked(RUNS)
+    if KEY in st.session_state and linked is None:
         st.session_state[KEY] = [run_id for run_id in st.session_state[KEY] if run_id in by_id]
         return
-    told = address.current(RUNS)
-    if told is None:
+    written = address.current(RUNS)
+    if written is None:
         last = by_id.get(address.current(address.RUN) or "", first_choice(entries))
         st.session_state[KEY] = to_begin_with(entries, last)
         return
-    wanted = list(dict.fromkeys(name for name in told.split(",") if name and told != NONE))
-    found = dict.fromkeys(resolved for name in wanted if (resolved := _resolved(name, by_id)))
+    wanted = list(dict.fromkeys(name for name in written.split(",") if name and written != NONE))
+    ids = dict.fromkeys(resolved for name in wanted if (resolved := _resolved(name, by_id)))
     missing = [name for name in wanted if not _resolved(name, by_id)]
     if missing:
         st.warning(view.unknown(missing), icon=":material/search_off:")
-    if len(found) > MOST:
-        st.warning(view.too_many(len(found)))
-    st.session_state[KEY] = list(found)[:MOST]
+    if len(ids) > MOST:
+        st.warning(view.too_many(len(ids)))
+    st.session_state[KEY] = list(ids)[:MOST]
 
 
 def _resolved(name: str, by_id: dict[str, Entry]) -> str | None:
     """The run of this id, or of this unique beginning of one."""
     if name in by_id:
         return name
-    found = [run_id for run_id in by_id if run_id.startswith(name)]
-    return found[0] if len(found) == 1 else None
+    matches = [run_id for run_id in by_id if run_id.startswith(name)]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _pinned(ids: Sequence[str], entries: Sequence[Entry]) -> str:
     """The run that the buttons start from: the baseline, else the first chosen, else the session's run."""
-    told = address.current(BASELINE)
-    if told in ids:
-        return str(told)
+    linked = address.current(BASELINE)
+    if linked in ids:
+        return str(linked)
     known = {entry.id for entry in entries}
     last = address.current(address.RUN)
     return ids[0] if ids else last if last in known else first_choice(entries).id

@@ -72,82 +72,85 @@ def _state(sides: Sequence[Side]) -> str:
     return controls.segments("state", "Compare the", tuple(shown), "grafted", shown=shown.get, help=about("graft"))
 
 
-def who_is_who(found: Comparison) -> None:
+def who_is_who(compared: Comparison) -> None:
     """The letters, each with its run's id, and what cannot be compared."""
     with st.expander("Who is who", expanded=False):
-        for side in found.sides:
-            pinned = " (baseline)" if side is found.baseline else ""
+        for side in compared.sides:
+            pinned = " (baseline)" if side is compared.baseline else ""
             st.markdown(f"**{side.key}**{side.name[1:]}{pinned}: `{side.run.id}`")
-    if toys := small_world.caution_of_several([s.key for s in found.sides if small_world.is_toy(s.entry.base)]):
+    if toys := small_world.caution_of_several([s.key for s in compared.sides if small_world.is_toy(s.entry.base)]):
         st.caption(toys)
-    tested = {str(row["run"]): int(row["n"]) for row in found.differences.to_dict("records")}
-    whole = len(found.examples[found.baseline.key].ids)
-    for sentence in limits(found.sides, found.baseline, tested, list(found.regions), whole):
+    tested = {str(row["run"]): int(row["n"]) for row in compared.differences.to_dict("records")}
+    whole = len(compared.examples[compared.baseline.key].ids)
+    for sentence in limits(compared.sides, compared.baseline, tested, list(compared.regions), whole):
         st.info(sentence, icon=":material/info:")
 
 
-def summary(found: Comparison) -> str:
+def summary(compared: Comparison) -> str:
     """The page's sentence."""
-    what = exhibits.STATES[found.state]
-    return summary_words(found.differences, found.baseline, found.metrics, what)
+    what = exhibits.STATES[compared.state]
+    return summary_words(compared.differences, compared.baseline, compared.metrics, what)
 
 
-def scores(found: Comparison) -> None:
+def scores(compared: Comparison) -> None:
     """Values beside differences, and McNemar's test."""
-    table = compare_comparison.values(found.sides, found.state, found.metrics)
-    marks = compare_comparison.styles(found.sides, [key for key in table["run"].unique() if key.startswith("tuned")])
+    table = compare_comparison.values(compared.sides, compared.state, compared.metrics)
+    marks = compare_comparison.styles(compared.sides, [key for key in table["run"].unique() if key.startswith("tuned")])
     left, right = st.columns(2)
     with left:
-        show(exhibits.values(table, marks, found.metrics, found.state, theme()), found.baseline.run.id)
+        show(exhibits.values(table, marks, compared.metrics, compared.state, theme()), compared.baseline.run.id)
     with right:
-        _differences(found)
+        _differences(compared)
 
 
-def _differences(found: Comparison) -> None:
-    if found.differences.empty:
+def _differences(compared: Comparison) -> None:
+    if compared.differences.empty:
         st.info("There is no difference to show: no other run was scored on the baseline's examples.")
         return
-    marks = compare_comparison.styles(found.sides)
-    key = found.baseline.key
-    show(exhibits.differences(found.differences, marks, key, found.metrics, theme()), found.baseline.run.id)
-    lines = mcnemar(found.differences, key)
+    marks = compare_comparison.styles(compared.sides)
+    key = compared.baseline.key
+    show(exhibits.differences(compared.differences, marks, key, compared.metrics, theme()), compared.baseline.run.id)
+    lines = mcnemar(compared.differences, key)
     if lines:
         with st.expander("McNemar's exact test of equal accuracy"):
             st.markdown("\n".join(f"- {line}" for line in lines), help=about("mcnemar"))
 
 
-def curves(found: Comparison) -> None:
+def curves(compared: Comparison) -> None:
     """The curves of runs on the baseline's data, and everyone's reliability."""
     record, split, marks = (
-        found.baseline.record,
-        headline_split(found.baseline.record),
-        compare_comparison.styles(found.sides),
+        compared.baseline.record,
+        headline_split(compared.baseline.record),
+        compare_comparison.styles(compared.sides),
     )
     with page.explained():
-        tables = {side.key: cache.table(side.run, "curve") for side in found.alike}
-    curve = compare_comparison.curves(found.alike, tables, split)
+        tables = {side.key: cache.table(side.run, "curve") for side in compared.alike}
+    curve = compare_comparison.curves(compared.alike, tables, split)
     offered = measures.offered(curve, record)
     metric = controls.select("metric", "Metric by size", offered, offered[0], shown=metric_heading, width=320)
-    is_one_pair = len({side.entry.pair for side in found.alike}) == 1
+    is_one_pair = len({side.entry.pair for side in compared.alike}) == 1
     levels = measures.levels(record, split, metric) if is_one_pair else measures.guesses(record, split, metric)
     left, right = st.columns(2)
     with left:
-        show(exhibits.sizes(curve, marks, metric, levels, theme()), found.baseline.run.id)
+        show(exhibits.sizes(curve, marks, metric, levels, theme()), compared.baseline.run.id)
     with right:
         show(
-            exhibits.reliability(compare_comparison.bins(found.examples), marks, found.state, theme()),
-            found.baseline.run.id,
+            exhibits.reliability(compare_comparison.bins(compared.examples), marks, compared.state, theme()),
+            compared.baseline.run.id,
         )
 
 
-def shared(found: Comparison) -> None:
+def shared(compared: Comparison) -> None:
     """How much the regions have in common, both ways."""
-    if len(found.regions) < compare_comparison.FEWEST:
+    if len(compared.regions) < compare_comparison.FEWEST:
         st.info("No other region lies in a model of the baseline's parameters, so none can be laid over its region.")
         return
     for place, kind in zip(st.columns(2), ("iou", "overlap"), strict=True):
         with place:
-            show(exhibits.shared(compare_comparison.shares(found.regions, kind), kind, theme()), found.baseline.run.id)
+            show(
+                exhibits.shared(compare_comparison.shares(compared.regions, kind), kind, theme()),
+                compared.baseline.run.id,
+            )
 
 
 def _highlighted(value: object) -> str:
@@ -155,9 +158,9 @@ def _highlighted(value: object) -> str:
     return "background-color: rgba(196, 78, 0, 0.16)" if str(value).startswith(DIFFERS) else ""
 
 
-def specs(found: Comparison) -> None:
+def specs(compared: Comparison) -> None:
     """What was asked for differently."""
-    table = spec_differences(found.sides, found.baseline)
+    table = spec_differences(compared.sides, compared.baseline)
     with st.container(border=True):
         st.markdown("### What was asked for differently")
         if table.empty:
@@ -165,7 +168,7 @@ def specs(found: Comparison) -> None:
             return
         st.dataframe(table.style.map(_highlighted), hide_index=True, alt="Fields in which the specs of the runs differ")
         st.caption(
-            f"≠ marks what differs from {found.baseline.key}, the baseline. Fields that are the same everywhere are "
+            f"≠ marks what differs from {compared.baseline.key}, the baseline. Fields that are the same everywhere are "
             "left out; a default is named as one."
         )
 
@@ -174,8 +177,8 @@ def summary_words(differences: pd.DataFrame, baseline: Side, metrics: Sequence[s
     """For the task's metric and ECE: who is better or worse than the baseline, and for whom nothing can be told."""
     if differences.empty:
         return f"No other run here was scored on the examples of **{text.plain(baseline.name)}**."
-    said = [_one(differences[differences["metric"] == metric], metric) for metric in metrics[:2]]
-    lines = [f"- {sentence}." for sentence in said if sentence]
+    phrases = [_one(differences[differences["metric"] == metric], metric) for metric in metrics[:2]]
+    lines = [f"- {sentence}." for sentence in phrases if sentence]
     return "\n".join([f"The {what}, against **{text.plain(baseline.name)}**:\n", *lines])
 
 
@@ -186,12 +189,12 @@ def _one(rows: pd.DataFrame, metric: str) -> str:
         return ""
     decided, open_ones = [], []
     for row in rows.to_dict("records"):
-        found = Estimate(value=row["value"], low=row["low"], high=row["high"])
-        judged = verdict(metric, found)
+        difference = Estimate(value=row["value"], low=row["low"], high=row["high"])
+        judged = verdict(metric, difference)
         if judged == "undecided":
             open_ones.append(f"**{row['run']}**")
         else:
-            decided.append(f"**{row['run']}** is {judged}, {metric_difference(metric, found)}")
+            decided.append(f"**{row['run']}** is {judged}, {metric_difference(metric, difference)}")
     parts = [*decided, *([f"{formats.listed(open_ones, len(open_ones))} cannot be told from it"] if open_ones else [])]
     return f"In {metric_row(metric).title} {'; '.join(parts)}"
 
@@ -212,41 +215,43 @@ def _p(value: float) -> str:
 
 
 def limits(
-    found: Sequence[Side], baseline: Side, tested: Mapping[str, int], fitting: Sequence[str], n: int
+    sides: Sequence[Side], baseline: Side, tested: Mapping[str, int], fitting: Sequence[str], n: int
 ) -> list[str]:
     """One sentence for each thing that cannot be compared, and why.
 
     `tested` are the examples shared with the baseline's `n` by run, `fitting` the runs whose regions can be laid over
     the baseline's.
     """
-    said = []
-    for side in found:
+    sentences = []
+    for side in sides:
         if side.key == baseline.key:
             continue
         reason = unlike(side, baseline)
         if reason:
-            said.append(
+            sentences.append(
                 f"**{side.key}** has values of its own but no difference from {baseline.key}, and no curve beside it: "
                 f"{text.plain(reason)}."
             )
         elif not tested.get(side.key):
-            said.append(f"**{side.key}** has no difference from {baseline.key}: they were scored on no common example.")
+            sentences.append(
+                f"**{side.key}** has no difference from {baseline.key}: they were scored on no common example."
+            )
         elif tested[side.key] < n:
             shared = f"{formats.count(tested[side.key])} of {baseline.key}'s {formats.counted(n, 'example')}"
-            said.append(f"**{side.key}** is compared on the {shared} that it was scored on too.")
+            sentences.append(f"**{side.key}** is compared on the {shared} that it was scored on too.")
         if side.key not in fitting:
-            said.append(
+            sentences.append(
                 f"**{side.key}**'s region cannot be laid over {baseline.key}'s: the models' parameters differ "
                 f"({formats.count(side.entry.d)} and {formats.count(baseline.entry.d)} graftable entries)."
             )
-    return said
+    return sentences
 
 
 def unknown(names: Sequence[str]) -> str:
     """That the address names runs that are not here."""
-    told = ", ".join(text.plain(name) for name in names)
+    listed = ", ".join(text.plain(name) for name in names)
     return (
-        f"This address names {formats.counted(len(names), 'run')} that cannot be found here: {told}. "
+        f"This address names {formats.counted(len(names), 'run')} that cannot be found here: {listed}. "
         "Deleted, or kept in another folder of runs (`SKILLVIZ_RUNS`); the others are shown."
     )
 

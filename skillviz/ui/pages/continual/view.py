@@ -27,7 +27,7 @@ NAMES = {"naive": "naive training", "grafting": "training within regions"}
 
 
 @dataclass(frozen=True)
-class Found:
+class ContinualTables:
     """The study and its tables; an empty frame stands for a table that it has not."""
 
     study: StudyFolder
@@ -37,46 +37,46 @@ class Found:
     note: pd.DataFrame
 
 
-def read(study: StudyFolder) -> Found:
+def read(study: StudyFolder) -> ContinualTables:
     """The study's tables; explains and stops where no stage is finished."""
     from skillviz.analysis.tables import empty
 
     with page.explained():
-        found = {n: cache.study_table(study, n) if n in study.tables() else empty(n) for n in TABLES}
-    if found["stages"].empty:
+        tables = {n: cache.study_table(study, n) if n in study.tables() else empty(n) for n in TABLES}
+    if tables["stages"].empty:
         st.info("No stage of this study is finished, so nothing can be shown. Its command goes on where it stopped:")
         st.code(study_words.command(study), language="bash", wrap_lines=True)
         st.stop()
-    return Found(study, **found)
+    return ContinualTables(study, **tables)
 
 
-def metric_of(found: Found) -> str:
+def metric_of(tables: ContinualTables) -> str:
     """The metric that the figure shows."""
-    offered = list(dict.fromkeys(found.stages["metric"]))
+    offered = list(dict.fromkeys(tables.stages["metric"]))
     offered.sort(key=lambda metric: metric == "ece")
     return controls.segments("metric", "Chart shows", offered, offered[0], shown=metric_heading, help=about("ece"))
 
 
-def summary(found: Found, metric: str) -> str:
+def summary(tables: ContinualTables, metric: str) -> str:
     """The page's sentence."""
-    return summary_words(found.stages, found.differences, metric)
+    return summary_words(tables.stages, tables.differences, metric)
 
 
-def stages(found: Found, metric: str) -> None:
+def stages(tables: ContinualTables, metric: str) -> None:
     """Every task after every stage."""
-    rows = found.scores[(found.scores["method"] == "pretrained") & (found.scores["metric"] == metric)]
+    rows = tables.scores[(tables.scores["method"] == "pretrained") & (tables.scores["metric"] == metric)]
     start = {str(row["task"]): float(row["mean"]) for row in rows.to_dict("records")}
-    show(exhibits.stages(found.stages, metric, start, theme()), found.study.name)
-    if said := study_words.task_titles(found.stages["task"]):
+    show(exhibits.stages(tables.stages, metric, start, theme()), tables.study.name)
+    if said := study_words.task_titles(tables.stages["task"]):
         with st.expander("What the tasks are"):
             st.markdown(said)
 
 
-def notes(found: Found) -> None:
+def notes(tables: ContinualTables) -> None:
     """What the study says of itself."""
-    if len(found.note):
+    if len(tables.note):
         with st.expander("What this study says of itself"):
-            st.markdown("\n".join(f"- {text.with_code(note)}" for note in found.note["text"]))
+            st.markdown("\n".join(f"- {text.with_code(note)}" for note in tables.note["text"]))
 
 
 def summary_words(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str:
@@ -124,17 +124,17 @@ def _against(differences: pd.DataFrame, metric: str, method: str) -> str:
     rows = rows[rows["metric"] == metric].drop_duplicates("task")
     judged: dict[str, list[str]] = {"worse": [], "better": [], "undecided": []}
     for row in rows.to_dict("records"):
-        found = Estimate(value=row["value"], low=formats.known(row["low"]), high=formats.known(row["high"]))
-        judged[verdict(metric, found)].append(f"{text.plain(row['task'])} ({_told(metric, found)})")
+        tables = Estimate(value=row["value"], low=formats.known(row["low"]), high=formats.known(row["high"]))
+        judged[verdict(metric, tables)].append(f"{text.plain(row['task'])} ({_told(metric, tables)})")
     said = [f"**{word}** on {formats.listed(judged[word], 20)}" for word in ("worse", "better") if judged[word]]
     if judged["undecided"]:
         said.append(f"no difference is shown on {formats.listed(judged['undecided'], 20)}")
     return f"Beside a model trained on one task alone: {'; '.join(said)}." if said else ""
 
 
-def _told(metric: str, found: Estimate) -> str:
+def _told(metric: str, tables: Estimate) -> str:
     """`−21.6 points, 95 %: −24.1 to −19.2`."""
-    return metric_difference(metric, found).replace(" (", ", ", 1).removesuffix(")")
+    return metric_difference(metric, tables).replace(" (", ", ", 1).removesuffix(")")
 
 
 def _points(metric: str, value: float) -> str:

@@ -44,7 +44,7 @@ READOUTS = {
 }
 
 
-def look_closer(run: Run, found: RunExamples, example: str | None) -> None:
+def look_closer(run: Run, run_examples: RunExamples, example: str | None) -> None:
     """The predictions and the explanation of one example: the chosen one, or one that is typed."""
     st.markdown("## Look closer")
     look = controls.segments("look", "At", tuple(LOOKS), "example", shown=LOOKS.get)
@@ -53,14 +53,14 @@ def look_closer(run: Run, found: RunExamples, example: str | None) -> None:
     elif example is None:
         st.info("No example passes the filters; choose others, or type a sentence of your own.")
     else:
-        _stored(run, found, example)
+        _stored(run, run_examples, example)
 
 
-def _stored(run: Run, found: RunExamples, example: str) -> None:
+def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
     """An example of the run: its stored predictions at once, its explanation where its text is at hand."""
-    row = found.table[found.table["example_id"] == example].iloc[0]
+    row = run_examples.table[run_examples.table["example_id"] == example].iloc[0]
     texts = [row[name] for name in ("text_a", "text_b") if name in row]
-    shares = {state: probabilities(z[None])[0] for state, z in found.logits_of(run, example).items()}
+    shares = {state: probabilities(z[None])[0] for state, z in run_examples.logits_of(run, example).items()}
     exhibit = examples_exhibits.probabilities(shares, run.labels, int(row["label"]), theme())
     left, right = st.columns([2, 3])
     with left:
@@ -94,15 +94,15 @@ def _typed(run: Run) -> None:
         return
     if any(len(words) > controls.LINKED for words in texts):
         st.caption(f"A text of more than {controls.LINKED} characters is not part of the address: links leave it out.")
-    told = live.ask(run, "score_text", topic="score", texts=[_as_text(texts)], states=list(examples.STATES))
-    if told is None:
+    answer = live.ask(run, "score_text", topic="score", texts=[_as_text(texts)], states=list(examples.STATES))
+    if answer is None:
         return
-    shares = {state: probabilities(told["logits"][state])[0] for state in examples.STATES}
+    shares = {state: probabilities(answer["logits"][state])[0] for state in examples.STATES}
     left, right = st.columns([2, 3])
     with left:
-        _show_predictions(shares, told["labels"], None)
+        _show_predictions(shares, answer["labels"], None)
     with right:
-        show(examples_exhibits.probabilities(shares, told["labels"], None, theme()), run.id)
+        show(examples_exhibits.probabilities(shares, answer["labels"], None, theme()), run.id)
     explanation(run, _as_text(texts))
 
 
@@ -138,14 +138,14 @@ def _show_predictions(shares: dict[str, np.ndarray], labels: Sequence[str], true
                 st.caption(f"{formats.percent(float(values[best]))} sure")
 
 
-def _right(said: int, true: int | None) -> str:
+def _right(predicted: int, true: int | None) -> str:
     if true is None:
         return ""
-    return " (right)" if said == true else " (wrong)"
+    return " (right)" if predicted == true else " (wrong)"
 
 
 @dataclass(frozen=True)
-class Asked:
+class AttributionRequest:
     """What the reader asks the models: how, against which baseline, about which class (None: what fine-tuned says)."""
 
     method: str
@@ -156,27 +156,27 @@ class Asked:
 
 def explanation(run: Run, sentence: str | list[str]) -> None:
     """What the tokens or the layers add to a class in each model, and whether that adds up."""
-    asked = _controls(run)
+    request = _controls(run)
     if note := READOUTS.get(run.record.readout or ""):
         st.caption(note)
-    if asked is None:
+    if request is None:
         return
     answer = live.ask(
-        run, "attribute", topic="attribute", text=sentence, states=list(examples.STATES), method=asked.method,
-        baseline=asked.baseline, target=asked.target, steps=asked.steps,
+        run, "attribute", topic="attribute", text=sentence, states=list(examples.STATES), method=request.method,
+        baseline=request.baseline, target=request.target, steps=request.steps,
     )  # fmt: skip
     if answer is None:
         return
     left, right = st.columns([2, 3])
     with left:
-        _completeness(answer, asked)
+        _completeness(answer, request)
     with right:
-        _tokens(run, answer) if asked.method == TOKENS else _parts(run, answer)
-    if asked.method == LAYERS:
+        _tokens(run, answer) if request.method == TOKENS else _parts(run, answer)
+    if request.method == LAYERS:
         _layers(run, answer)
 
 
-def _controls(run: Run) -> Asked | None:
+def _controls(run: Run) -> AttributionRequest | None:
     """The choices in one row; None where the chosen method cannot be had, which is then said."""
     places = st.columns([2, 2, 3, 2], vertical_alignment="bottom")
     with places[0]:
@@ -204,7 +204,7 @@ def _controls(run: Run) -> Asked | None:
             icon=":material/layers_clear:",
         )
         return None
-    return Asked(method, baseline, None if target == PREDICTED else target, steps)
+    return AttributionRequest(method, baseline, None if target == PREDICTED else target, steps)
 
 
 def _has_no_blocks(run: Run) -> bool:
@@ -236,21 +236,21 @@ def _layers(run: Run, answer: Answer) -> None:
     show(attribution_exhibits.layers(answer, state, theme()), run.id)
 
 
-def _completeness(answer: Answer, asked: Asked) -> None:
+def _completeness(answer: Answer, request: AttributionRequest) -> None:
     """How much of the change the values explain, and a warning where they do not."""
-    found = attribution_exhibits.completeness(answer)
+    gaps = attribution_exhibits.completeness(answer)
     with st.container(border=True):
         st.markdown("### Does it add up?", help=about("completeness"))
-        st.markdown(attribution_exhibits.completeness_words(found))
-        large = attribution_exhibits.large_gaps(found)
+        st.markdown(attribution_exhibits.completeness_words(gaps))
+        large = attribution_exhibits.large_gaps(gaps)
         if large:
             names = formats.listed([state_style(state).title for state in large], most=3)
-            more = "More steps" if asked.steps < STEPS[-1] else "Another baseline"
+            more = "More steps" if request.steps < STEPS[-1] else "Another baseline"
             st.warning(
                 f"The gap is large for {names}: single values there may be off by as much. {more} may make it smaller.",
                 icon=":material/difference:",
             )
-        st.dataframe(_shown(found), hide_index=True, column_config=COLUMNS, alt="Completeness by model, in nats")
+        st.dataframe(_shown(gaps), hide_index=True, column_config=COLUMNS, alt="Completeness by model, in nats")
         st.caption("All in nats. The gap is what the numerical integral misses of the change.")
 
 
@@ -260,14 +260,14 @@ COLUMNS = {
 }
 
 
-def _shown(found: pd.DataFrame) -> pd.DataFrame:
+def _shown(gaps: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "model": [state_style(state).title for state in found["state"]],
-            "sentence": found["score"],
-            "baseline": found["reference"],
-            "change": found["change"],
-            "gap": found["gap"].round(4) + 0.0,  # no minus before a zero
-            "gap, %": 100 * found["share"],
+            "model": [state_style(state).title for state in gaps["state"]],
+            "sentence": gaps["score"],
+            "baseline": gaps["reference"],
+            "change": gaps["change"],
+            "gap": gaps["gap"].round(4) + 0.0,  # no minus before a zero
+            "gap, %": 100 * gaps["share"],
         }
     )

@@ -54,8 +54,8 @@ class RunExamples:
     def logits_of(self, run: Run, example: str) -> dict[str, np.ndarray]:
         """Logits [label] of one example, by state."""
         mine = self.predictions["example_id"] == example
-        found = measures.state_logits(self.predictions[mine], run.record, self.split, examples.STATES)[0]
-        return {state: z[0] for state, z in found.items()}
+        logits = measures.state_logits(self.predictions[mine], run.record, self.split, examples.STATES)[0]
+        return {state: z[0] for state, z in logits.items()}
 
 
 def run_examples(run: Run) -> RunExamples:
@@ -114,12 +114,12 @@ def filters(run: Run, shown: RunExamples) -> Filters:
 
 def _marked() -> examples.Area | None:
     """The area of the scatter that was marked; it stands in the address."""
-    found = examples.read_area(address.current(examples.AREA))
-    if found is None:
+    marked = examples.read_area(address.current(examples.AREA))
+    if marked is None:
         address.forget(examples.AREA)
     else:
-        address.keep(examples.AREA, found.written())
-    return found
+        address.keep(examples.AREA, marked.written())
+    return marked
 
 
 def _case_words(case: str, count: int) -> str:
@@ -134,8 +134,8 @@ def _length(table: pd.DataFrame) -> tuple[int, int] | None:
 
 def linked(run: Run, shown: RunExamples, wanted: Filters) -> str | None:
     """Box, scatter and table of the examples that pass; returns the one chosen in any of them, None of none."""
-    kept = examples.passing(shown.table, wanted)
-    listed = examples.ordered(shown.table[kept], wanted.sort)
+    passes = examples.passing(shown.table, wanted)
+    listed = examples.ordered(shown.table[passes], wanted.sort)
     left, right = st.columns([2, 3], vertical_alignment="center")
     with left:
         _passing(len(listed), len(shown.table), wanted)
@@ -143,7 +143,7 @@ def linked(run: Run, shown: RunExamples, wanted: Filters) -> str | None:
         chosen = _box(listed) if len(listed) else None
     left, right = st.columns([2, 3])
     with left.container(border=True, height="stretch"):
-        _scatter(run, shown.table, kept, chosen, wanted.area)
+        _scatter(run, shown.table, passes, chosen, wanted.area)
     with right.container(border=True, height="stretch"):
         _table(listed, chosen, run.id)
     return chosen
@@ -159,9 +159,9 @@ def _passing(count: int, n: int, wanted: Filters) -> None:
 def _box(listed: pd.DataFrame) -> str:
     """The box that chooses an example; it offers the first ones, and the one that is chosen already."""
     ids = listed["example_id"].tolist()
-    options, asked = ids[:MOST_LISTED], st.session_state.get(f"control.{EXAMPLE}") or address.current(EXAMPLE)
-    if asked in ids and asked not in options:
-        options.append(asked)
+    options, wanted = ids[:MOST_LISTED], st.session_state.get(f"control.{EXAMPLE}") or address.current(EXAMPLE)
+    if wanted in ids and wanted not in options:
+        options.append(wanted)
     texts = dict(zip(ids, examples.whole_text(listed), strict=True)) if examples.has_texts(listed) else {}
     return controls.select(EXAMPLE, "Look closer at", options, options[0], shown=lambda i: _one_line(i, texts))
 
@@ -170,12 +170,16 @@ def _one_line(example: str, texts: dict[str, str]) -> str:
     return f"{example}: {examples.brief(texts[example])}" if example in texts else example
 
 
-def _scatter(run: Run, table: pd.DataFrame, kept: pd.Series, chosen: str | None, marked: examples.Area | None) -> None:
+def _scatter(
+    run: Run, table: pd.DataFrame, passes: pd.Series, chosen: str | None, marked: examples.Area | None
+) -> None:
     st.markdown("### Fine-tuned against grafted", help=about("confidence", "margin"))
     with st.container(horizontal=True):
         measure = controls.segments(MEASURE, "By", tuple(exhibits.MEASURES), "confidence", shown=exhibits.BRIEF.get)
         marks = controls.segments("marks", "The mouse marks", tuple(MARKS), "example", shown=MARKS.get)
-    exhibit = exhibits.scatter(examples.points(table, kept, measure), measure, chosen, theme(), marked, marks == "area")
+    exhibit = exhibits.scatter(
+        examples.points(table, passes, measure), measure, chosen, theme(), marked, marks == "area"
+    )
     selectable(
         exhibit.figure, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
         on_select=_pointed if marks == "example" else partial(_dragged, measure),
@@ -244,9 +248,9 @@ def _pointed() -> None:
 def _dragged(measure: str) -> None:
     """Keeps the area over which the mouse was dragged; the examples inside it stay in the table."""
     boxes = st.session_state[SCATTER]["selection"]["box"]
-    found = examples.area_of_box(boxes[0], measure) if boxes else None
-    if found is not None:
-        address.keep(examples.AREA, found.written())
+    dragged = examples.area_of_box(boxes[0], measure) if boxes else None
+    if dragged is not None:
+        address.keep(examples.AREA, dragged.written())
 
 
 def _mark_area(ids: list[str]) -> None:
@@ -257,12 +261,12 @@ def _mark_area(ids: list[str]) -> None:
         controls.assign(EXAMPLE, ids[rows[0]])
 
 
-def by_class(run: Run, found: RunExamples) -> None:
+def by_class(run: Run, shown: RunExamples) -> None:
     """Confusion matrices of the models, then precision, recall or F1 of every class."""
     st.markdown("## Class by class", help=about("confusion", "precision", "recall"))
     more = controls.switch("complement", "Show the complement too", False, help=about("complement"))
     states = (*STATES, "complement") if more else STATES
-    logits, labels = found.logits(run, states)
+    logits, labels = shown.logits(run, states)
     resamples = exhibits.resamples(len(labels))
     results = class_results(logits, labels, resamples)
     st.markdown(exhibits.worst_classes(results, run.labels))

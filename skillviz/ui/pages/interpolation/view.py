@@ -157,8 +157,8 @@ def traced(run: Run, choice: Choice, grid: Grid) -> Grid:
     )
     if controls.switch("trace", f"Trace both ways with the models, on up to {TRACED} examples", False):
         for name in lacking:
-            told: dict[str, Any] = {"task": choice.named} if name == choice.outside else {}
-            answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **told)
+            arguments: dict[str, Any] = {"task": choice.named} if name == choice.outside else {}
+            answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **arguments)
             if answer is None:
                 return grid
             grid = grid.traced(answer)
@@ -170,31 +170,34 @@ def shown(run: Run, choice: Choice, grid: Grid) -> Shown:
     points, bins, sources, asks = [], [], {}, choice.exact
     for dataset in choice.datasets:
         for path in PATHS:
-            near = grid.nearest(dataset, path, choice.size, choice.alpha)
+            nearest = grid.nearest(dataset, path, choice.size, choice.alpha)
             wanted = (choice.size if path == GRAFT else None, choice.alpha)
-            is_known = near is not None and near[0] == wanted[0] and abs(near[1] - wanted[1]) < 1e-9
+            is_known = nearest is not None and nearest[0] == wanted[0] and abs(nearest[1] - wanted[1]) < 1e-9
             is_exact, on = is_known and dataset not in grid.traced_on, grid.traced_on.get(dataset)
-            found = _asked(run, choice, dataset, path) if asks and not is_exact else None
-            asks = asks and (is_exact or found is not None)  # what stands in the way is said once
-            kind, place = (EXACT, wanted) if found else (STORED if is_known else NEAREST, near)
-            if near is not None:
-                points.append(grid.at("points", dataset, path, near[0]).assign(current=False))
-                found = found or (grid.at("points", dataset, path, *near), grid.at("bins", dataset, path, *near))
-            if found is not None and place is not None:
-                points.append(found[0].assign(current=True))
-                bins.append(found[1])
+            live_rows = _live_point(run, choice, dataset, path) if asks and not is_exact else None
+            asks = asks and (is_exact or live_rows is not None)  # what stands in the way is said once
+            kind, place = (EXACT, wanted) if live_rows else (STORED if is_known else NEAREST, nearest)
+            if nearest is not None:
+                points.append(grid.at("points", dataset, path, nearest[0]).assign(current=False))
+                live_rows = live_rows or (
+                    grid.at("points", dataset, path, *nearest),
+                    grid.at("bins", dataset, path, *nearest),
+                )
+            if live_rows is not None and place is not None:
+                points.append(live_rows[0].assign(current=True))
+                bins.append(live_rows[1])
                 sources[dataset, path] = words.source(kind, path, *place, run.record.d, on)
     return Shown(pd.concat(points, ignore_index=True), with_edges(pd.concat(bins, ignore_index=True)), sources)
 
 
-def numbers(run: Run, choice: Choice, found: Shown) -> None:
+def numbers(run: Run, choice: Choice, points: Shown) -> None:
     """The chosen point of both paths on each data set: accuracy, ECE and NLL with their intervals."""
     for place, dataset in zip(st.columns(len(choice.datasets)), choice.datasets, strict=True):
         with place.container(border=True, height="stretch"):
             st.markdown(f"### {'In' if dataset == choice.inside else 'Out of'} distribution")
             st.caption(text.plain(dataset))
             for path in PATHS:
-                _point(run, dataset, path, found)
+                _point(run, dataset, path, points)
 
 
 def levels(run: Run, metric: str) -> dict[str, float]:
@@ -223,8 +226,8 @@ def paper(run: Run, choice: Choice, grid: Grid) -> None:
             st.code(words.missing(run.record), language="bash", wrap_lines=True)
 
 
-def _point(run: Run, dataset: str, path: str, found: Shown) -> None:
-    rows = found.point(dataset, path)
+def _point(run: Run, dataset: str, path: str, points: Shown) -> None:
+    rows = points.point(dataset, path)
     st.markdown(HEADINGS[path])
     if rows.empty:
         st.caption(f"{path_style(path).title} is not stored here. Switch on exact values to ask the models.")
@@ -232,16 +235,16 @@ def _point(run: Run, dataset: str, path: str, found: Shown) -> None:
     with st.container(horizontal=True, gap="small"):
         for metric in metrics(run):
             cards.estimate(metric, estimate(rows, metric), helps=path == PATHS[0])
-    st.caption(found.sources[dataset, path])
+    st.caption(points.sources[dataset, path])
 
 
-def _asked(run: Run, choice: Choice, dataset: str, path: str) -> Point | None:
+def _live_point(run: Run, choice: Choice, dataset: str, path: str) -> Point | None:
     """The worker's answer for the chosen point."""
     size = choice.size if path == GRAFT else None
-    asked: dict[str, Any] = {"path": path, "alpha": choice.alpha}
+    arguments: dict[str, Any] = {"path": path, "alpha": choice.alpha}
     if size is not None and size != run.record.size:
-        asked["region"] = {"run": run.id, "size": size}
+        arguments["region"] = {"run": run.id, "size": size}
     if dataset == choice.outside:
-        asked["task"] = choice.named
-    answer = live.ask(run, "wise", topic=f"wise.{path}.{dataset}", **asked)
+        arguments["task"] = choice.named
+    answer = live.ask(run, "wise", topic=f"wise.{path}.{dataset}", **arguments)
     return None if answer is None else point_of(answer, dataset, path, size, choice.alpha)

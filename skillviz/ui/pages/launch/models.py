@@ -96,18 +96,21 @@ def _demo_pair(choices: Choices) -> None:
     st.session_state["new.before"] = name if before != name else before
     ends = [chosen.accuracy.get(chosen.task, {}).get(state) for state in ("pretrained", "finetuned")]
     if all(ends):
-        said = [
+        sentences = [
             f"{formats.percent(end.value)} (95{formats.SPACE}%: {formats.percent_interval(end.low, end.high)})"
             for end in ends if end
         ]  # fmt: skip
-        st.caption(f"Accuracy on its own task: {said[0]} before, {said[1]} after fine-tuning, {ends[0].n:,} examples.")  # type: ignore[union-attr]
+        st.caption(
+            f"Accuracy on its own task: {sentences[0]} before, {sentences[1]} after fine-tuning, "
+            f"{ends[0].n:,} examples."  # type: ignore[union-attr]
+        )
 
 
 def _own_pair(choices: Choices) -> None:
     base = base_box("new.base", "Pre-trained model")
     finetuned = finetuned_box("new.finetuned", "Fine-tuned model", base)
     choices.values |= {"base": base, "finetuned": finetuned}
-    st.caption(found_where())
+    st.caption(models_folders_caption())
 
 
 def _fit(choices: Choices) -> None:
@@ -120,22 +123,22 @@ def _fit(choices: Choices) -> None:
     if absent:
         return
     try:
-        found = choices.found = cache.preflight(base, finetuned)
+        headers = choices.found = cache.preflight(base, finetuned)
     except SkillvizError as error:
         choices.refuse(str(error.args[0]))
         return
-    for problem in found.problems:
+    for problem in headers.problems:
         choices.refuse(problem)
-    if found.fits:
-        st.caption(f":material/check: The two fit: {found.d or 0:,} graftable parameters in {found.layers} layers.")
-    if found.notes:
-        with st.expander(formats.counted(len(found.notes), "remark") + " on their files"):
-            st.markdown("\n".join(f"- {text.plain(note)}" for note in found.notes))
+    if headers.fits:
+        st.caption(f":material/check: The two fit: {headers.d or 0:,} graftable parameters in {headers.layers} layers.")
+    if headers.notes:
+        with st.expander(formats.counted(len(headers.notes), "remark") + " on their files"):
+            st.markdown("\n".join(f"- {text.plain(note)}" for note in headers.notes))
 
 
 def base_box(name: str, label: str, help: str = BASE_HELP, placeholder: str = "choose, or type") -> str:
     """The model before fine-tuning; empty for none."""
-    whole = [found.source for found in cache.shelf().models if not found.is_adapter]
+    whole = [model.source for model in cache.shelf().models if not model.is_adapter]
     return form.box(name, label, whole, "", shown=_shown, help=help, placeholder=placeholder)
 
 
@@ -143,13 +146,13 @@ def finetuned_box(
     name: str, label: str, base: str, help: str = FINETUNED_HELP, placeholder: str = "choose, or type"
 ) -> str:
     """The model after fine-tuning, those of the base's kind first; empty for none."""
-    models = {found.source: found for found in cache.shelf().models}
+    models = {model.source: model for model in cache.shelf().models}
     kind = models[base].model_type if base in models else ""
     kin = sorted((s for s in models if s != base), key=lambda s: models[s].model_type not in (kind, ""))
     return form.box(name, label, kin, "", shown=_shown, help=help, placeholder=placeholder)
 
 
-def found_where() -> str:
+def models_folders_caption() -> str:
     """How many models were found, and where."""
     shelf = cache.shelf()
     places = ", ".join(f"`{place}`" for place in roots())
@@ -177,5 +180,5 @@ def fetch_button(source: str) -> None:
 
 
 def _shown(source: str) -> str:
-    found = next((model for model in cache.shelf().models if model.source == source), None)
-    return source if found is None else words.model(found)
+    match = next((model for model in cache.shelf().models if model.source == source), None)
+    return source if match is None else words.model(match)

@@ -41,9 +41,9 @@ def search(choices: Choices) -> None:
         _sizes(choices, row)
         _seeds(choices, row)
         if row.shown_options:
-            told = st.container()
+            place_ = st.container()
             with st.expander("Options of this localizer"):
-                _options(choices, row, told)
+                _options(choices, row, place_)
 
 
 def _sizes(choices: Choices, row: Localizer) -> None:
@@ -84,17 +84,17 @@ def _seeds(choices: Choices, row: Localizer) -> None:
         st.caption("This localizer makes no random choice: all seeds will give the same region.")
 
 
-def _options(choices: Choices, row: Localizer, told: DeltaGenerator) -> None:
+def _options(choices: Choices, row: Localizer, place_: DeltaGenerator) -> None:
     """One field for each option; what is left empty stays the default, and out of the spec.
 
-    What a spec had and these fields do not is said in `told`, which is not folded away.
+    What a spec had and these fields do not is said in `place_`, which is not folded away.
     """
     given: dict[str, Any] = {}
     for option in row.shown_options:
         name, help = f"new.{row.name}.{option.name}", option.sentence
         if option.choices:
             offered, default = list(option.choices), str(option.default)
-            value: Any = form.one_of(name, option.title, offered, default, help=help, told=told)
+            value: Any = form.one_of(name, option.title, offered, default, help=help, place=place_)
             given |= {option.name: value} if value != option.default else {}
             continue
         if option.parse is not None:
@@ -169,9 +169,9 @@ def place(choices: Choices) -> None:
     """Device, dtype, and what else is scored."""
     with st.container(border=True):
         st.markdown("### 5 · A place", help="Jobs of one device run one after the other, in the order of asking.")
-        found = cache.devices()
-        titles = {device.name: f"{device.title}, {formats.byte_size(device.free)} free" for device in found}
-        auto = taken("auto", found)
+        devices = cache.devices()
+        titles = {device.name: f"{device.title}, {formats.byte_size(device.free)} free" for device in devices}
+        auto = taken("auto", devices)
         titles = {"auto": titles[auto.name] if auto else "", **titles}
         choices.values["device"] = form.one_of(
             "new.device", "Device", list(titles), "auto", shown=lambda n: f"{n}: {titles[n]}",

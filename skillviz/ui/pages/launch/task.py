@@ -44,7 +44,7 @@ def task(choices: Choices) -> None:
         st.markdown("### 2 · A task", help="The examples on which the skill is shown, and how the model is asked.")
         sources = [name for name in SOURCES if name != "demo" or choices.world is not None]
         first = "demo" if choices.demo else "known"
-        said()
+        reading_words()
         source = controls.segments(
             "new.source", "Task from", sources, first, shown=SOURCES.__getitem__,
             help="The demo world's tasks and the paper's (known), a task file of your own, or CSV or JSONL files that "
@@ -106,20 +106,20 @@ _NAMED = {"demo": _demo_task, "known": _known_task, "file": _task_file, "upload"
 
 def _readout(choices: Choices, task: Task) -> None:
     """The readout, among those that the pair allows, and what it or the task's labels do not fit."""
-    found = choices.found
-    if found is None or not found.fits:
+    headers = choices.found
+    if headers is None or not headers.fits:
         return
     members = (choices.values["base"], choices.values["finetuned"])
     why = {name: next(iter(cache.preflight(*members, readout=name).problems), "") for name in READOUTS}
     allowed = ["auto", *(name for name in READOUTS if not why[name])]
     chosen = controls.segments(
         "new.readout", "How class scores are read", allowed, "auto", help=about("readout"),
-        shown={"auto": f"automatic: {launch_words.READOUTS[found.readout]}", **launch_words.READOUTS}.__getitem__,
+        shown={"auto": f"automatic: {launch_words.READOUTS[headers.readout]}", **launch_words.READOUTS}.__getitem__,
     )  # fmt: skip
     choices.values["readout"] = None if chosen == "auto" else chosen
-    choices.readout = found.readout if chosen == "auto" else chosen
+    choices.readout = headers.readout if chosen == "auto" else chosen
     fits = cache.preflight(*members, task=choices.values["task"], readout=choices.values["readout"])
-    for problem in (*fits.problems, words_problem(task, choices.readout, found.tokenizer_folder)):
+    for problem in (*fits.problems, words_problem(task, choices.readout, headers.tokenizer_folder)):
         if problem:
             choices.refuse(problem)
     refused = {launch_words.READOUTS[name]: text.plain(reason) for name, reason in why.items() if reason}
@@ -133,9 +133,9 @@ def _described(task: Task, readout: str) -> None:
     kind = {"prompt": "masked", "causal": "causal"}.get(readout, "")
     template, words = (getattr(part, kind, None) for part in (task.template, task.label_words))
     classes = formats.listed([text.plain(name) for name in task.labels], 14)
-    asked = f" Asked as “{text.plain(template)}”" if template else ""
+    prompt = f" Asked as “{text.plain(template)}”" if template else ""
     answers = ", ".join(f"{a} for {b}" for a, b in zip(words or (), task.labels, strict=False))
-    st.caption(f"Classes: {classes}.{asked}{f', answered by {text.plain(answers)}.' if asked and answers else ''}")
+    st.caption(f"Classes: {classes}.{prompt}{f', answered by {text.plain(answers)}.' if prompt and answers else ''}")
 
 
 def form(root: Path) -> None:
@@ -145,12 +145,12 @@ def form(root: Path) -> None:
         f"CSV, TSV, JSON, JSONL or Parquet, at most {limit} MB a file. The files stay on this machine: they go to "
         f"`{root}`, with a task file beside them."
     )
-    files = {split: found for split in SPLITS if (found := _file(split, limit))}
+    files = {split: uploaded for split in SPLITS if (uploaded := _file(split, limit))}
     if "train" not in files:
         return
     try:
         rows = cache.rows(*_read_upload(files["train"]))
-        draft = _mapped(rows, {split: _read_upload(found)[1] for split, found in files.items()})
+        draft = _mapped(rows, {split: _read_upload(uploaded)[1] for split, uploaded in files.items()})
     except SkillvizError as error:
         st.error(text.plain(str(error.args[0])), icon=":material/error:")
         return
@@ -160,7 +160,7 @@ def form(root: Path) -> None:
     st.button("Check and keep as a task", on_click=_save, args=(draft, root), icon=":material/task_alt:")
 
 
-def said() -> None:
+def reading_words() -> None:
     """Says once what was written."""
     if sentence := st.session_state.pop(SAID, ""):
         st.success(text.plain(sentence), icon=":material/task_alt:")
@@ -172,9 +172,9 @@ def _file(split: str, limit: int) -> object:
     return st.file_uploader(title, kinds, key=f"upload.{split}", help=help, max_upload_size=limit)
 
 
-def _read_upload(found: object) -> tuple[str, Upload]:
+def _read_upload(values: object) -> tuple[str, Upload]:
     """What Streamlit holds, as what the task's code takes, and a name for its content."""
-    return str(found.file_id), Upload(str(found.name), found.getvalue())  # type: ignore[attr-defined]
+    return str(values.file_id), Upload(str(values.name), values.getvalue())  # type: ignore[attr-defined]
 
 
 def _mapped(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
@@ -196,8 +196,8 @@ def _mapped(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
     drop = st.multiselect(
         "Leave out rows labelled", values, key=_key(f"drop.{column}", files), help="Labels that are no class."
     )
-    kept = [value for value in values if value not in drop]
-    labels, words = _classes(kept, column, files)
+    values_left = [value for value in values if value not in drop]
+    labels, words = _classes(values_left, column, files)
     masked, causal = _templates(len(chosen) == 2, files)
     metric, positive = _metric(labels, files)
     return Draft(

@@ -58,11 +58,11 @@ def _facts(choices: Choices) -> Facts | None:
 
 def _wanted(task: str) -> bool:
     """Whether the data of a task of the hub may be read: only on request, as they may have to be fetched."""
-    asked: set[str] = st.session_state.setdefault(READ, set())
-    if task in asked:
+    tasks: set[str] = st.session_state.setdefault(READ, set())
+    if task in tasks:
         return True
     st.caption("The data of this task come from the hub; without them there is no estimate before the start.")
-    st.button("Read the data now", on_click=asked.add, args=(task,), icon=":material/cloud_download:")
+    st.button("Read the data now", on_click=tasks.add, args=(task,), icon=":material/cloud_download:")
     return False
 
 
@@ -120,13 +120,13 @@ def _estimate(spec: RunSpec, facts: Facts, several: int) -> None:
     device = taken(spec.device, cache.devices())
     if device is None:
         return
-    found = estimate(spec, replace(facts, device=device.name.partition(":")[0]), cache.records())
+    duration = estimate(spec, replace(facts, device=device.name.partition(":")[0]), cache.records())
     before = len(queue(cache.own_store().root, slot_of(spec.device)))
-    st.markdown(words.expected(found, several, device.free, before))
+    st.markdown(words.expected(duration, several, device.free, before))
     unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]
     if unknown:
         st.caption(f"Not counted, as its examples are not here yet: scoring on {formats.listed(unknown, 4)}.")
-    if found.bytes > device.free > 0:
+    if duration.bytes > device.free > 0:
         st.warning(
             "That is more memory than is free: the job may end out of memory. bfloat16, fewer examples a step, or a "
             "smaller model need less.",

@@ -33,16 +33,16 @@ READOUTS = {
 
 def read_seeds(typed: str) -> tuple[int, ...]:
     """The seeds of `0`, `0, 1, 5` or `0-4`, each once; raises BadInput."""
-    found: list[int] = []
+    seeds: list[int] = []
     for word in re.split(r"[,;\s]+", typed.strip()):
         ends = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", word)
         first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
         if not first <= last < first + MOST_SEEDS:
             raise BadInput(f"'{word}' is no seed; give whole numbers from 0, such as 0, or 0, 1, 2, or 0-4.")
-        found += range(first, last + 1)
-    if len(set(found)) > MOST_SEEDS:
-        raise BadInput(f"these are {len(set(found))} seeds, a job each; at most {MOST_SEEDS} at a time.")
-    return tuple(dict.fromkeys(found))
+        seeds += range(first, last + 1)
+    if len(set(seeds)) > MOST_SEEDS:
+        raise BadInput(f"these are {len(set(seeds))} seeds, a job each; at most {MOST_SEEDS} at a time.")
+    return tuple(dict.fromkeys(seeds))
 
 
 def trial_caps(counts: Mapping[str, int]) -> dict[str, int]:
@@ -63,10 +63,10 @@ def trial(counts: Mapping[str, int], caps: Mapping[str, int]) -> str:
     return f"Uses {formats.listed(words, 3)} examples: too few for a claim, enough to see that everything works."
 
 
-def model(found: LocalModel) -> str:
+def model(local: LocalModel) -> str:
     """A model of this machine in a box: `minilm-l6 (bert, 87 MiB)`."""
-    kind = "adapter" if found.is_adapter else found.model_type or "unknown family"
-    return f"{found.name} ({kind}, {formats.byte_size(found.bytes)})"
+    kind = "adapter" if local.is_adapter else local.model_type or "unknown family"
+    return f"{local.name} ({kind}, {formats.byte_size(local.bytes)})"
 
 
 def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs: int) -> str:
@@ -81,19 +81,19 @@ def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs:
     return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*, task *{text.plain(task)}*{runs}."
 
 
-def expected(found: Estimate, jobs: int, free: int, queued: int) -> str:
+def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:
     """Time and memory, as far as they can be told before."""
     each = " each" if jobs > 1 else ""
-    whole = f", {formats.rough_seconds(found.seconds * jobs)} in all, one after the other" if jobs > 1 else ""
+    whole = f", {formats.rough_seconds(duration.seconds * jobs)} in all, one after the other" if jobs > 1 else ""
     how = (
-        f"as {formats.counted(found.runs, 'finished run')} took"
-        if found.runs
+        f"as {formats.counted(duration.runs, 'finished run')} took"
+        if duration.runs
         else "rough: nothing was measured here yet"
     )
     waits = f" {formats.counted(queued, 'job')} will be done before." if queued else ""
     return (
-        f"About **{formats.rough_seconds(found.seconds)}**{each}{whole}, and **{formats.byte_size(found.bytes)}** of "
-        f"memory of {formats.byte_size(free)} that are free ({how}).{waits}"
+        f"About **{formats.rough_seconds(duration.seconds)}**{each}{whole}, and "
+        f"**{formats.byte_size(duration.bytes)}** of memory of {formats.byte_size(free)} that are free ({how}).{waits}"
     )
 
 
@@ -110,22 +110,22 @@ def _method(spec: RunSpec, row: Localizer, shares: Sequence[float]) -> list[str]
         return [_option(o.title, v, o.paper) for o in row.shown_options if (v := _value(given, o)) != o.paper]
     role = "is a comparison there" if row.is_from_paper else "is skillviz's own"
     keeps = "keeps to the size" if row.budgeted else "has a size of its own"
-    said = [f"Localizer: the paper learns a mask whose size is an outcome; {name} {role} and {keeps}."]
+    sentences = [f"Localizer: the paper learns a mask whose size is an outcome; {name} {role} and {keeps}."]
     if row.rest == "zero":
-        said.append(
+        sentences.append(
             "This is a control: outside the region the model is zero, so it is no graft and cannot be exported."
         )
     steps, batch = row.option("steps"), row.option("batch_size")
     if steps and batch:
         here = f"{spec.steps or steps.default} steps of {spec.batch_size or batch.default} examples"
-        said.append(f"Search: {here} here, {PAPER_STEPS} steps of {PAPER_BATCH:,} in the paper.")
+        sentences.append(f"Search: {here} here, {PAPER_STEPS} steps of {PAPER_BATCH:,} in the paper.")
     if shares and not PAPER_SHARE / 2 <= shares[0] <= PAPER_SHARE * 2:
-        said.append(
+        sentences.append(
             f"Size: {formats.share(shares[0])} here, about {formats.share(PAPER_SHARE)} of RoBERTa-base in the "
             f"paper; a "
             "smaller model needs a larger share."
         )
-    return said
+    return sentences
 
 
 def _value(given: Mapping[str, Any], option: Any) -> Value:

@@ -21,7 +21,7 @@ from skillviz.ui import cache
 
 
 @dataclass(frozen=True)
-class Made:
+class HandRegion:
     """The region of an expression: `layers` as layers.parquet counts it, `shared` entries with the run's own region."""
 
     expression: Mapping[str, Any]
@@ -59,13 +59,13 @@ def table_of(run: Run) -> ParameterTable:
     return graftable(built.model_type if built else "", region.shapes, heads)
 
 
-def made_of(run: Run, expression: Mapping[str, Any], table: ParameterTable) -> Made:
+def hand_region_of(run: Run, expression: Mapping[str, Any], table: ParameterTable) -> HandRegion:
     """The expression's region among the parameters of the run; raises BadInput or a StoreError."""
     layers = makeup_of(parts(expression, table, stored))
     own = cache.region(run).size
     both = {"intersection": [expression, {"run": run.id}]}
     shared = sum(len(entries) for _, entries in parts(both, table, stored))
-    return Made(expression, layers, int(layers["selected"].sum()), table.d, own, shared)
+    return HandRegion(expression, layers, int(layers["selected"].sum()), table.d, own, shared)
 
 
 def stored(run_id: str, size: int | None) -> Region:
@@ -76,6 +76,6 @@ def stored(run_id: str, size: int | None) -> Region:
 
 def names(entries: Sequence[Entry]) -> dict[str, str]:
     """A short name of each run by its id, such as `stagewise, 0.1 %, seed 0`; equal ones get the end of their id."""
-    said = {e.id: f"{localizer_style(e.localizer).title}, {formats.share(e.share)}, seed {e.seed}" for e in entries}
-    repeated = {name for name in said.values() if list(said.values()).count(name) > 1}
-    return {run: f"{name} ({run[-6:]})" if name in repeated else name for run, name in said.items()}
+    by_id = {e.id: f"{localizer_style(e.localizer).title}, {formats.share(e.share)}, seed {e.seed}" for e in entries}
+    repeated = {name for name in by_id.values() if list(by_id.values()).count(name) > 1}
+    return {run: f"{name} ({run[-6:]})" if name in repeated else name for run, name in by_id.items()}

@@ -50,7 +50,7 @@ NAMED = 4  # so many names are listed; of more, the rest are counted
 
 
 @dataclass(frozen=True)
-class Hand:
+class RegionChoices:
     """What the form says. `how` is a key of HOW; no layers, kinds, tensors or rows mean: any.
 
     `join` puts several stored regions together, in their order; `size` cuts a single one from its ranking.
@@ -78,7 +78,7 @@ class Hand:
         return self.how not in ("stored", "typed")
 
 
-def expression_of(hand: Hand) -> dict[str, Any]:
+def expression_of(hand: RegionChoices) -> dict[str, Any]:
     """The expression in its canonical form; raises BadInput where rows or the typed expression cannot be read."""
     if hand.how == "typed":
         return parsed(hand.typed)
@@ -93,23 +93,25 @@ def expression_of(hand: Hand) -> dict[str, Any]:
     return checked({algebra: pair[::-1] if hand.how == "rest" else pair})
 
 
-def hand_of(expression: Mapping[str, Any]) -> Hand:
+def choices_of(expression: Mapping[str, Any]) -> RegionChoices:
     """The form that stands for an expression; one that the form has no fields for is shown as JSON."""
-    found = checked(expression)
-    fields = _alone(found) or _combined(found)
-    return Hand(how="typed", typed=canonical(found)) if fields is None else Hand(**fields)
+    canonical_expression = checked(expression)
+    fields = _alone(canonical_expression) or _combined(canonical_expression)
+    return (
+        RegionChoices(how="typed", typed=canonical(canonical_expression)) if fields is None else RegionChoices(**fields)
+    )
 
 
 def rows_of(text: str) -> list[list[int]]:
     """`0-7, 12` as [[0, 7], [12, 12]], ends included; raises BadInput."""
-    found = []
+    rows = []
     for word in filter(None, re.split(r"[,;]", text.strip())):
         match = ROW.fullmatch(word.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
             raise BadInput(f"'{word.strip()}' names no rows; write numbers and ranges, as in 0-7, 12.")
-        found.append([first, last])
-    return found
+        rows.append([first, last])
+    return rows
 
 
 def rows_text(rows: Sequence[Sequence[int]]) -> str:
@@ -124,19 +126,19 @@ def sizes_offered(sizes: Sequence[int]) -> list[int]:
     return sorted({step for step in steps if step < most} | {size for size in sizes if size})
 
 
-def _stored_expression(hand: Hand) -> dict[str, Any]:
+def _stored_expression(hand: RegionChoices) -> dict[str, Any]:
     if len(hand.runs) > 1:
         return {hand.join: [{"run": run} for run in hand.runs]}
     return {"run": hand.runs[0]} if hand.size is None else {"run": hand.runs[0], "size": hand.size}
 
 
-def _parts_expression(hand: Hand) -> dict[str, Any]:
-    said = {
+def _parts_expression(hand: RegionChoices) -> dict[str, Any]:
+    conditions = {
         "layers": list(hand.layers), "kinds": list(hand.kinds), "parameters": list(hand.tensors),
         "rows": rows_of(hand.rows),
     }  # fmt: skip
     biases = BIASES[hand.biases]
-    return {name: value for name, value in said.items() if value} | ({} if biases is None else {"biases": biases})
+    return {name: value for name, value in conditions.items() if value} | ({} if biases is None else {"biases": biases})
 
 
 def _alone(expression: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -200,9 +202,9 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
             st.stop()
         with head:
             _buttons(run, hand, canonical(expression))
-    said = canonical(expression)
-    remember(hand, said)
-    if not is_linked(said):
+    written = canonical(expression)
+    remember(hand, written)
+    if not is_linked(written):
         st.caption(
             f"A region of more than {LINKED:,} characters is not part of the address: links leave it out and "
             "open the run's own region. Saved as a run it can be linked."
@@ -210,7 +212,7 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
     return expression
 
 
-def _filled(hand: Hand, run: Run, table: ParameterTable, names: Mapping[str, str]) -> Hand:
+def _filled(hand: RegionChoices, run: Run, table: ParameterTable, names: Mapping[str, str]) -> RegionChoices:
     """What the fields say: in one row with how they are put together, where they are few."""
     how = st.session_state[seeded("how", hand.how)]
     left, right = st.columns([2, 5]) if how in ("stored", "parts") else (st.container(), st.container())
@@ -220,7 +222,7 @@ def _filled(hand: Hand, run: Run, table: ParameterTable, names: Mapping[str, str
         return _fields(hand, table, names)
 
 
-def _put_together(hand: Hand, run: Run) -> Hand:
+def _put_together(hand: RegionChoices, run: Run) -> RegionChoices:
     how: str = st.selectbox(
         "The region is", tuple(HOW), key=seeded("how", hand.how), format_func=HOW.__getitem__, width=420
     )
@@ -230,7 +232,7 @@ def _put_together(hand: Hand, run: Run) -> Hand:
     return replace(hand, how=how, runs=hand.runs or (run.id,))
 
 
-def _fields(hand: Hand, table: ParameterTable, names: Mapping[str, str]) -> Hand:
+def _fields(hand: RegionChoices, table: ParameterTable, names: Mapping[str, str]) -> RegionChoices:
     if hand.how == "typed":
         value = st.text_area("Region (JSON)", key=seeded("typed", hand.typed), help=JSON_HELP, height=100)
         return replace(hand, typed=value)
@@ -244,7 +246,7 @@ def _fields(hand: Hand, table: ParameterTable, names: Mapping[str, str]) -> Hand
     return hand
 
 
-def _stored(hand: Hand, names: Mapping[str, str]) -> Hand:
+def _stored(hand: RegionChoices, names: Mapping[str, str]) -> RegionChoices:
     several = st.session_state[seeded("runs", list(hand.runs))]
     left, right = (st.container(), st.container()) if hand.has_parts or len(several) > 1 else st.columns(2)
     with left:
@@ -253,7 +255,7 @@ def _stored(hand: Hand, names: Mapping[str, str]) -> Hand:
         return _cut(hand, runs, names)
 
 
-def _cut(hand: Hand, runs: tuple[str, ...], names: Mapping[str, str]) -> Hand:
+def _cut(hand: RegionChoices, runs: tuple[str, ...], names: Mapping[str, str]) -> RegionChoices:
     """How several stored regions are put together, or the size at which a single one is cut."""
     join, size = hand.join, hand.size if len(runs) == 1 else None
     if len(runs) > 1:
@@ -285,7 +287,7 @@ def _size(run: Run, size: int | None) -> int | None:
     return None if value == main else value
 
 
-def _parts(hand: Hand, table: ParameterTable) -> Hand:
+def _parts(hand: RegionChoices, table: ParameterTable) -> RegionChoices:
     layers = sorted({p.layer for p in table.parameters if p.layer is not None})
     names = {layer: f"layer {layer}" for layer in layers}
     left, right = st.columns(2)
@@ -321,12 +323,14 @@ def _several(
     is offered too."""
     offered = [*options, *(one for one in value if one not in options)]
     key = seeded(field, list(value))
-    found = st.multiselect(label, offered, key=key, format_func=lambda one: shown.get(one, str(one)), placeholder=empty)
-    return tuple(found) if field == "runs" else tuple(sorted(found, key=offered.index))
+    selected = st.multiselect(
+        label, offered, key=key, format_func=lambda one: shown.get(one, str(one)), placeholder=empty
+    )
+    return tuple(selected) if field == "runs" else tuple(sorted(selected, key=offered.index))
 
 
-def _buttons(run: Run, hand: Hand, said: str | None) -> None:
-    earlier = before(said)
+def _buttons(run: Run, hand: RegionChoices, written: str | None) -> None:
+    earlier = before(written)
     with st.container(horizontal=True, width="content"):
         st.button("Undo", icon=":material/undo:", disabled=not earlier, on_click=undo, args=(earlier,))
         st.button(
@@ -335,59 +339,59 @@ def _buttons(run: Run, hand: Hand, said: str | None) -> None:
         )  # fmt: skip
 
 
-def own(run: Run) -> Hand:
+def own(run: Run) -> RegionChoices:
     """The form of the run's own region."""
-    return Hand(runs=(run.id,))
+    return RegionChoices(runs=(run.id,))
 
 
-def current(run: Run) -> Hand:
+def current(run: Run) -> RegionChoices:
     """What the address asks for, else what this session has built for the run, else the run's own region."""
-    asked = address.asked(RECIPE)
-    if asked is None and st.session_state.get(OF_RUN) == run.id:
+    linked = address.asked(RECIPE)
+    if linked is None and st.session_state.get(OF_RUN) == run.id:
         return st.session_state[HAND]
     if st.session_state.get(OF_RUN) != run.id:
         st.session_state[OF_RUN], st.session_state[PAST] = run.id, []
     hand = own(run)
-    if asked is not None:
+    if linked is not None:
         try:
-            hand = hand_of(parsed(asked))
+            hand = choices_of(parsed(linked))
         except BadInput as error:
-            said = text.plain(str(error.args[0]))
-            st.error(f"The address asks for a region that cannot be read: {said} The run's own region is shown.")
+            reason = text.plain(str(error.args[0]))
+            st.error(f"The address asks for a region that cannot be read: {reason} The run's own region is shown.")
     fill(hand)
     return hand
 
 
-def remember(hand: Hand, said: str) -> None:
-    """Keeps the form, and its expression, which is `said` as canonical JSON, in the address."""
+def remember(hand: RegionChoices, written: str) -> None:
+    """Keeps the form, and its expression, which is `written` as canonical JSON, in the address."""
     st.session_state[HAND] = hand
     past = st.session_state[PAST]
-    if not past or past[-1] != said:
-        st.session_state[PAST] = [*past, said][-MOST:]
-    if is_linked(said):
-        address.keep(RECIPE, said)
+    if not past or past[-1] != written:
+        st.session_state[PAST] = [*past, written][-MOST:]
+    if is_linked(written):
+        address.keep(RECIPE, written)
     else:
-        address.remember(RECIPE, said)
+        address.remember(RECIPE, written)
 
 
-def is_linked(said: str) -> bool:
+def is_linked(written: str) -> bool:
     """Whether a region expression is short enough for the address."""
-    return len(quote_plus(said)) <= LINKED
+    return len(quote_plus(written)) <= LINKED
 
 
-def before(said: str | None) -> list[str]:
-    """The expressions before the one that is shown; `said` is None where the form says none."""
+def before(written: str | None) -> list[str]:
+    """The expressions before the one that is shown; `written` is None where the form says none."""
     past = st.session_state[PAST]
-    return past[:-1] if past and past[-1] == said else past
+    return past[:-1] if past and past[-1] == written else past
 
 
-def undo(kept: Sequence[str]) -> None:
+def undo(earlier: Sequence[str]) -> None:
     """Goes back to the last of these expressions; for a callback."""
-    fill(hand_of(parsed(kept[-1])))
-    st.session_state[PAST] = list(kept)
+    fill(choices_of(parsed(earlier[-1])))
+    st.session_state[PAST] = list(earlier)
 
 
-def fill(hand: Hand) -> None:
+def fill(hand: RegionChoices) -> None:
     """Has every field drawn anew from these values."""
     st.session_state[HAND] = hand
     for field in fields(hand):
@@ -426,27 +430,27 @@ def meaning(expression: Mapping[str, Any], names: Mapping[str, str]) -> str:
 
 def sentence(expression: Mapping[str, Any], names: Mapping[str, str], size: int, d: int) -> str:
     """The meaning as a sentence with its size."""
-    said = meaning(expression, names)
+    words = meaning(expression, names)
     return (
-        f"{said[:1].upper()}{said[1:]}: **{formats.counted(size, 'entry')}**, **{formats.share(size / d)}** of the "
+        f"{words[:1].upper()}{words[1:]}: **{formats.counted(size, 'entry')}**, **{formats.share(size / d)}** of the "
         f"{formats.count(d)} that can be grafted."
     )
 
 
 def _inner(expression: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """The meaning of a part; in brackets where it is put together of others itself."""
-    said = meaning(expression, names)
-    return f"({said})" if any(len(expression.get(algebra, ())) > 1 for algebra in ALGEBRA) else said
+    words = meaning(expression, names)
+    return f"({words})" if any(len(expression.get(algebra, ())) > 1 for algebra in ALGEBRA) else words
 
 
-def _combined_words(algebra: str, said: list[str]) -> str:
-    if len(said) == 1:
-        return said[0]
+def _combined_words(algebra: str, phrases: list[str]) -> str:
+    if len(phrases) == 1:
+        return phrases[0]
     if algebra == "union":
-        return " together with ".join(said)
+        return " together with ".join(phrases)
     if algebra == "difference":
-        return f"{said[0]} without {formats.listed(said[1:], NAMED)}"
-    return f"what {formats.listed(said, NAMED)} share"
+        return f"{phrases[0]} without {formats.listed(phrases[1:], NAMED)}"
+    return f"what {formats.listed(phrases, NAMED)} share"
 
 
 def _parts_words(expression: Mapping[str, Any]) -> str:
@@ -481,9 +485,9 @@ def _layers(layers: Sequence[int]) -> str:
 
 def _spans(noun: str, spans: Sequence[Sequence[int]]) -> str:
     """`layer 3`, `layers 2 to 4 and 7`."""
-    said = [str(first) if first == last else f"{first} to {last}" for first, last in spans]
+    phrases = [str(first) if first == last else f"{first} to {last}" for first, last in spans]
     several = len(spans) > 1 or spans[0][0] != spans[0][1]
-    return f"{noun}{'s' if several else ''} {formats.listed(said, NAMED + 2)}"
+    return f"{noun}{'s' if several else ''} {formats.listed(phrases, NAMED + 2)}"
 
 
 def _tensors(names: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.sparsity.sweep import pair_entries
 from skillviz.ui.pages.surgery import hand_region
 from skillviz.ui.pages.surgery import region_form as surgery_form
-from skillviz.ui.pages.surgery.hand_region import Made
+from skillviz.ui.pages.surgery.hand_region import HandRegion
 
 SAMPLES = (50, 100, 200, 500, 1000)
 USUAL = 200
@@ -41,51 +41,51 @@ CARDS = {
 JOB = "job"
 
 
-def built(run: Run) -> Made:
+def built(run: Run) -> HandRegion:
     """The region that the form describes, counted; explains and stops where there is none."""
     with page.explained():
         table, names = hand_region.table_of(run), hand_region.names(pair_entries(run))
     expression = surgery_form.chosen(run, table, names)
     with page.explained():
-        return hand_region.made_of(run, expression, table)
+        return hand_region.hand_region_of(run, expression, table)
 
 
-def meaning(run: Run, found: Made) -> None:
+def meaning(run: Run, region: HandRegion) -> None:
     """What the selection means, in a sentence, and what is special where it is nothing, all, or the run's own."""
     names = hand_region.names(pair_entries(run))
     st.markdown(
-        surgery_form.sentence(found.expression, names, found.size, found.d), help=about("region", "graft", "size")
+        surgery_form.sentence(region.expression, names, region.size, region.d), help=about("region", "graft", "size")
     )
-    if not found.size:
+    if not region.size:
         st.info("Nothing is chosen, so the graft is the pre-trained model itself. Choose layers, kinds or rows below.")
-    elif found.size == found.d:
+    elif region.size == region.d:
         st.info("Everything is chosen: the graft has all blocks of the fine-tuned model, its complement none of them.")
-    elif found.is_own:
+    elif region.is_own:
         st.caption("This is the run's own region; change it below and see what becomes of the graft.")
 
 
-def counts(found: Made) -> None:
+def counts(region: HandRegion) -> None:
     """Size, share, and what the region has in common with the run's own, beside what chance would give."""
     with st.container(border=True, height="stretch"):
         st.markdown("### How large it is")
         with st.container(horizontal=True):
-            st.metric("Entries", formats.count(found.size), help=about("size", "graftable"), width="content")
-            st.metric("Share", formats.share(found.share), width="content")
-            st.metric("Held of this run's region", formats.percent(found.overlap), width="content")
+            st.metric("Entries", formats.count(region.size), help=about("size", "graftable"), width="content")
+            st.metric("Share", formats.share(region.share), width="content")
+            st.metric("Held of this run's region", formats.percent(region.overlap), width="content")
         st.caption(
-            f"This run's region has {formats.counted(found.own, 'entry')}; {formats.count(found.shared)} are in "
+            f"This run's region has {formats.counted(region.own, 'entry')}; {formats.count(region.shared)} are in "
             f"both. A "
-            f"random region of this size would hold {formats.share(found.chance)} of it, on average."
+            f"random region of this size would hold {formats.share(region.chance)} of it, on average."
         )
-        st.markdown(_makeup(found))
+        st.markdown(_makeup(region))
 
 
-def graft(run: Run, found: Made, answer: DeltaGenerator) -> Grafted | None:
+def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> Grafted | None:
     """Grafts the region live and says how it does, in a sentence in `answer` and in numbers here.
 
     None where there is nothing to graft, or no model to graft it on.
     """
-    if not found.size or run.record.task is None:
+    if not region.size or run.record.task is None:
         return None
     split = headline_split(run.record)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
@@ -93,31 +93,33 @@ def graft(run: Run, found: Made, answer: DeltaGenerator) -> Grafted | None:
         with st.container(width="content"):
             size = _sample(run, split)
     scored = live.ask(
-        run, "evaluate_region", topic="surgery.graft", region=dict(found.expression), split=split, sample=size
+        run, "evaluate_region", topic="surgery.graft", region=dict(region.expression), split=split, sample=size
     )
     if scored is None:
-        st.caption(_chance(run, found, split))
+        st.caption(_chance(run, region, split))
         return None
-    told = exhibits.grafted_of(scored, page.table(run, "predictions"), split, run.record.task)
-    answer.markdown(exhibits.sentence(told, run.record, split, found.is_own), help=about("accuracy", "ece", "paired"))
-    _numbers(run, told, split, found)
-    return told
+    scores = exhibits.grafted_of(scored, page.table(run, "predictions"), split, run.record.task)
+    answer.markdown(
+        exhibits.sentence(scores, run.record, split, region.is_own), help=about("accuracy", "ece", "paired")
+    )
+    _numbers(run, scores, split, region)
+    return scores
 
 
-def beside(run: Run, found: Made, told: Grafted | None) -> None:
+def beside(run: Run, region: HandRegion, scores: Grafted | None) -> None:
     """The figure of the graft, and beside it what can be done with it: try a sentence, save it."""
-    if told is None:
-        save(run, found)
+    if scores is None:
+        save(run, region)
         return
     left, right = st.columns(2)
     with left:
-        show(exhibits.states(told, run.record, headline_split(run.record), theme()), run.id)
+        show(exhibits.states(scores, run.record, headline_split(run.record), theme()), run.id)
     with right:
-        sentence(run, found)
-        save(run, found)
+        sentence(run, region)
+        save(run, region)
 
 
-def sentence(run: Run, found: Made) -> None:
+def sentence(run: Run, region: HandRegion) -> None:
     """A typed example, and the class probabilities that each model gives to it."""
     card = st.container(border=True)
     with card:
@@ -127,7 +129,7 @@ def sentence(run: Run, found: Made) -> None:
             st.caption("Type one to see what the models make of it, before and after the operation.")
             return
     answer = live.ask(
-        run, "score_text", topic="surgery.sentence", region=dict(found.expression), states=TYPED,
+        run, "score_text", topic="surgery.sentence", region=dict(region.expression), states=TYPED,
         texts=[texts if len(texts) > 1 else texts[0]],
     )  # fmt: skip
     if answer is not None:
@@ -136,14 +138,14 @@ def sentence(run: Run, found: Made) -> None:
         show(exhibits.typed(table, answer["labels"], theme()), run.id)
 
 
-def _makeup(found: Made) -> str:
+def _makeup(region: HandRegion) -> str:
     """The kinds and layers that hold most of it."""
-    if not found.size:
+    if not region.size:
         return "It has no entries."
-    kinds = found.layers.groupby("kind")["selected"].sum().sort_values(ascending=False)
-    said = [f"{kind} ({formats.percent(count / found.size)})" for kind, count in kinds[kinds > 0].items()]
-    biases = found.layers.loc[found.layers["is_bias"], "selected"].sum() / found.size
-    return f"By kind: {formats.listed(said, 3)}; biases are {formats.percent(biases)} of it."
+    kinds = region.layers.groupby("kind")["selected"].sum().sort_values(ascending=False)
+    phrases = [f"{kind} ({formats.percent(count / region.size)})" for kind, count in kinds[kinds > 0].items()]
+    biases = region.layers.loc[region.layers["is_bias"], "selected"].sum() / region.size
+    return f"By kind: {formats.listed(phrases, 3)}; biases are {formats.percent(biases)} of it."
 
 
 def _sample(run: Run, split: str) -> int | None:
@@ -158,31 +160,31 @@ def _sample(run: Run, split: str) -> int | None:
     return None if value == total else value
 
 
-def _numbers(run: Run, told: Grafted, split: str, found: Made) -> None:
+def _numbers(run: Run, scores: Grafted, split: str, region: HandRegion) -> None:
     """By hand, the run's own region where it is another, and the complement, each number with its interval."""
     assert run.record.task is not None
-    hidden = {REGION} if found.is_own else set()
-    shown = {name: title for name, title in CARDS.items() if name in told.scores and name not in hidden}
-    sizes = {"grafted": found.size, REGION: found.own, "complement": found.size}
+    hidden = {REGION} if region.is_own else set()
+    shown = {name: title for name, title in CARDS.items() if name in scores.scores and name not in hidden}
+    sizes = {"grafted": region.size, REGION: region.own, "complement": region.size}
     for place, (name, title) in zip(st.columns(len(shown)), shown.items(), strict=True):
         with place.container(border=True, height="stretch"):
             st.markdown(f"#### {title}", help=about("complement") if name == "complement" else None)
             with st.container(horizontal=True, gap="xsmall"):
                 for metric in exhibits.shown_metrics(run.record.task):
-                    cards.estimate(metric, told.scores[name][metric], helps=name == "grafted")
+                    cards.estimate(metric, scores.scores[name][metric], helps=name == "grafted")
             inside = "fine-tuned without these" if name == "complement" else "region of"
-            st.caption(f"{inside} {formats.counted(sizes[name], 'entry')} ({formats.share(sizes[name] / found.d)})")
-    st.caption(f"{formats.counted(told.n, 'example')} of the {split} set. {_chance(run, found, split)}")
+            st.caption(f"{inside} {formats.counted(sizes[name], 'entry')} ({formats.share(sizes[name] / region.d)})")
+    st.caption(f"{formats.counted(scores.n, 'example')} of the {split} set. {_chance(run, region, split)}")
 
 
-def _chance(run: Run, found: Made, split: str) -> str:
+def _chance(run: Run, region: HandRegion, split: str) -> str:
     """What a random region of about this size does, as far as stored runs tell."""
     assert run.record.task is not None
     drawn = [entry for entry in pair_entries(run) if entry.localizer == "random"]
     with page.explained():
         curves = [cache.table(one, "curve") for one in cache.runs(entry.id for entry in drawn)]
     curve = measures.pair_curve(drawn, curves, split)
-    return exhibits.by_chance(curve, run.record.task.metric, found.size, split)
+    return exhibits.by_chance(curve, run.record.task.metric, region.size, split)
 
 
 def _typed(run: Run) -> list[str]:
@@ -195,10 +197,10 @@ def _typed(run: Run) -> list[str]:
     return [controls.typed(name, label, most=LONGEST) for name, label in labels.items()]
 
 
-def save(run: Run, made: Made) -> None:
+def save(run: Run, region: HandRegion) -> None:
     """The card that starts the job, with the command that does the same, and the job that was started last."""
-    spec = spec_of(run, made)
-    stored = same(run, made.expression)
+    spec = spec_of(run, region)
+    stored = same(run, region.expression)
     with st.container(border=True):
         st.markdown("### Save it as a run")
         st.markdown(
@@ -206,7 +208,7 @@ def save(run: Run, made: Made) -> None:
             "the others on every page."
         )
         note = st.text_input("Note", key="surgery.note", max_chars=300, placeholder="What was the idea?")
-        reason = _reason(made, stored)
+        reason = _reason(region, stored)
         if st.button("Save as a run", type="primary", icon=":material/save:", disabled=bool(reason)):
             _start(spec, note)
         if reason:
@@ -218,10 +220,10 @@ def save(run: Run, made: Made) -> None:
     _follow()
 
 
-def spec_of(run: Run, made: Made) -> RunSpec:
+def spec_of(run: Run, region: HandRegion) -> RunSpec:
     """The run's own spec with the expression in place of its localizer; its size is that of the region."""
     own: dict[str, Any] = {
-        "localizer": BY_HAND, "options": {BY_HAND: dict(made.expression)}, "sizes": (str(max(made.size, 1)),),
+        "localizer": BY_HAND, "options": {BY_HAND: dict(region.expression)}, "sizes": (str(max(region.size, 1)),),
         "seed": 0, "steps": None, "batch_size": None, "autocast": None, "device": "auto",
     }  # fmt: skip
     return run.spec.model_copy(update=own)
@@ -229,8 +231,8 @@ def spec_of(run: Run, made: Made) -> RunSpec:
 
 def same(run: Run, expression: Mapping[str, Any]) -> str | None:
     """The id of a finished run of this expression and pair, None where there is none."""
-    made = [entry.id for entry in pair_entries(run) if entry.localizer == BY_HAND]
-    return next((one.id for one in cache.runs(made) if _is_of(one.spec, expression)), None)
+    by_hand = [entry.id for entry in pair_entries(run) if entry.localizer == BY_HAND]
+    return next((one.id for one in cache.runs(by_hand) if _is_of(one.spec, expression)), None)
 
 
 def _is_of(spec: RunSpec, expression: Mapping[str, Any]) -> bool:
@@ -238,16 +240,16 @@ def _is_of(spec: RunSpec, expression: Mapping[str, Any]) -> bool:
     return BY_HAND in spec.options and canonical(parsed(spec.options[BY_HAND])) == canonical(expression)
 
 
-def _reason(made: Made, stored: str | None) -> str:
+def _reason(region: HandRegion, stored: str | None) -> str:
     """Why there is nothing to save; empty where there is."""
-    if not made.size:
+    if not region.size:
         return "A region without entries cannot be saved."
-    if made.is_own:
+    if region.is_own:
         return "This is the region of the run that is shown, which is stored already."
     if stored:
         return f"It is stored already, as run `{stored}`."
     job = _started()
-    return "It is being made." if job is not None and job.is_open and _is_of(job.spec, made.expression) else ""
+    return "It is being made." if job is not None and job.is_open and _is_of(job.spec, region.expression) else ""
 
 
 def _start(spec: RunSpec, note: str) -> None:

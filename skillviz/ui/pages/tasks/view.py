@@ -33,7 +33,7 @@ SHARES = {
 
 
 @dataclass(frozen=True)
-class Found:
+class TaskTables:
     """The study and its tables by name; an empty frame stands for a table that it has not."""
 
     study: StudyFolder
@@ -63,26 +63,26 @@ class Found:
         return len(self.tables["gain"]) > 0 and self.gain.empty
 
 
-def read(study: StudyFolder) -> Found:
+def read(study: StudyFolder) -> TaskTables:
     """The study's tables; explains and stops where it has no regions."""
     with page.explained():
-        found = {name: cache.study_table(study, name) for name in TABLES if name in study.tables()}
-    if "overlap" not in found or found["overlap"].empty:
+        tables = {name: cache.study_table(study, name) for name in TABLES if name in study.tables()}
+    if "overlap" not in tables or tables["overlap"].empty:
         st.info("No region of this study is finished, so there is nothing to lay over another. Its command goes on:")
         st.code(study_words.command(study), language="bash", wrap_lines=True)
         st.stop()
     from skillviz.analysis.tables import empty
 
-    return Found(study, {name: found.get(name, empty(name)) for name in TABLES})
+    return TaskTables(study, {name: tables.get(name, empty(name)) for name in TABLES})
 
 
-def summary(found: Found, kind: str) -> str:
+def summary(tables: TaskTables, kind: str) -> str:
     """The page's sentences: isolation, then transfer, then the tasks that have no gain."""
-    kin = {(a, b): relation(a, b) for a in found.tasks for b in found.tasks}
+    kin = {(a, b): relation(a, b) for a in tables.tasks for b in tables.tasks}
     said = [
-        isolation(found.tables["isolation"], kind),
-        transfer(found.gain, kin),
-        without_gain(found.without_gain, found.has_no_gain),
+        isolation(tables.tables["isolation"], kind),
+        transfer(tables.gain, kin),
+        without_gain(tables.without_gain, tables.has_no_gain),
     ]
     return "\n\n".join(sentence for sentence in said if sentence)
 
@@ -92,14 +92,14 @@ def kind_of() -> str:
     return controls.segments("kind", "Shared entries", tuple(KINDS), "overlap", shown=KINDS.get, help=about("iou"))
 
 
-def overlap(found: Found, kind: str) -> None:
+def overlap(tables: TaskTables, kind: str) -> None:
     """The map of shared entries."""
-    show(exhibits.overlap(found.tables["overlap"], kind, found.tasks, theme()), found.study.name)
+    show(exhibits.overlap(tables.tables["overlap"], kind, tables.tasks, theme()), tables.study.name)
 
 
-def which_of(found: Found) -> str:
+def which_of(tables: TaskTables) -> str:
     """Whose gains are shown: single regions, unions or purified unions; empty where there are none."""
-    offered = [name for name, rows in _parts(found).items() if len(rows)]
+    offered = [name for name, rows in _parts(tables).items() if len(rows)]
     if not offered:
         return ""
     return controls.segments(
@@ -107,62 +107,62 @@ def which_of(found: Found) -> str:
     )
 
 
-def gains(found: Found, which: str) -> None:
+def gains(tables: TaskTables, which: str) -> None:
     """The map of relative gain; nothing where no task has one, which the sentence above says."""
-    if found.has_no_gain:
+    if tables.has_no_gain:
         return
     if not which:
         st.info("This study has no gains yet: they need the weights of its multi-task model.", icon=":material/info:")
         return
-    show(exhibits.gain(_parts(found)[which], found.tasks, theme()), found.study.name)
+    show(exhibits.gain(_parts(tables)[which], tables.tasks, theme()), tables.study.name)
 
 
-def _parts(found: Found) -> dict[str, pd.DataFrame]:
-    joint = found.gain["region_tasks"].map(len) > 1
+def _parts(tables: TaskTables) -> dict[str, pd.DataFrame]:
+    joint = tables.gain["region_tasks"].map(len) > 1
     return {
-        "single": found.gain[~joint & ~found.gain["purified"]],
-        "unions": found.gain[joint & ~found.gain["purified"]],
-        "purified": found.gain[found.gain["purified"]],
+        "single": tables.gain[~joint & ~tables.gain["purified"]],
+        "unions": tables.gain[joint & ~tables.gain["purified"]],
+        "purified": tables.gain[tables.gain["purified"]],
     }
 
 
-def union(found: Found) -> None:
+def union(tables: TaskTables) -> None:
     """Any set of tasks, and what the union of their regions gives every task; nothing where no task has a gain."""
-    if found.has_no_gain:
+    if tables.has_no_gain:
         return
     st.markdown("## Any set of tasks", help=about("union", "gain"))
     chosen = controls.several(
         "union",
         "Unite the regions of",
-        found.tasks,
-        _first_union(found),
-        help=study_words.task_titles(found.tasks) or None,
+        tables.tasks,
+        _first_union(tables),
+        help=study_words.task_titles(tables.tasks) or None,
     )
     if not chosen:
         st.info("Choose one task or more: the regions of all of them are grafted together.")
         return
-    rows = stored(found, chosen)
+    rows = stored(tables, chosen)
     if rows.empty:
-        rows = _asked(found, chosen)
+        rows = _live_union(tables, chosen)
     if rows.empty:
         return
     told = rows[rows["value"].notna()]
-    left_out = [task for task in found.tasks if task in set(rows["task"]) - set(told["task"])]
+    left_out = [task for task in tables.tasks if task in set(rows["task"]) - set(told["task"])]
     st.markdown(union_words(told, chosen, left_out))
     if len(told):
-        show(exhibits.union(told, chosen, theme()), found.study.name)
+        show(exhibits.union(told, chosen, theme()), tables.study.name)
 
 
-def _first_union(found: Found) -> tuple[str, ...]:
+def _first_union(tables: TaskTables) -> tuple[str, ...]:
     """The smallest stored union, of one family where there is one; the first two tasks where none is stored."""
-    unions = [tasks for tasks in found.gain["region_tasks"].unique() if len(tasks) > 1]
+    unions = [tasks for tasks in tables.gain["region_tasks"].unique() if len(tasks) > 1]
     unions.sort(key=lambda names: (len({family(name) for name in names}) > 1, len(names)))
-    return unions[0] if unions else found.tasks[:2]
+    return unions[0] if unions else tables.tasks[:2]
 
 
-def stored(found: Found, chosen: Sequence[str]) -> pd.DataFrame:
+def stored(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
     """task, what, value, low, high and the score of the stored union of these tasks; no rows where it is not stored."""
-    gain = found.gain
+    gain = tables.gain
     same = gain["region_tasks"].map(lambda tasks: set(tasks) == set(chosen)).astype(bool)
     if not same.any():
         return gain.iloc[:0].assign(what="")
@@ -173,13 +173,13 @@ def stored(found: Found, chosen: Sequence[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["task", "what", "value", "low", "high", "n", "seeds"]]
 
 
-def _asked(found: Found, chosen: Sequence[str]) -> pd.DataFrame:
+def _live_union(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
     """The same, asked of the models: the regions of the first mask seed, one question a task."""
-    runs = regions_of(found)
+    runs = regions_of(tables)
     missing = [task for task in chosen if task not in runs]
     if missing:
-        _explain(found, f"The run with the region of {text.plain(missing[0])} is not here.")
-        return found.gain.iloc[:0]
+        _explain(tables, f"The run with the region of {text.plain(missing[0])} is not here.")
+        return tables.gain.iloc[:0]
     st.caption(not_stored(chosen))
     expression = (
         {"union": [{"run": runs[task].id} for task in chosen]} if len(chosen) > 1 else {"run": runs[chosen[0]].id}
@@ -189,22 +189,22 @@ def _asked(found: Found, chosen: Sequence[str]) -> pd.DataFrame:
     for task, run in runs.items():
         answer = live.ask(run, "union", topic=f"union.{task}", region=expression, among=among)
         if answer is None:
-            _explain(found, "")
-            return found.gain.iloc[:0]
+            _explain(tables, "")
+            return tables.gain.iloc[:0]
         rows.append({"task": task, "what": what, "seeds": 1, "n": answer["n"], **_gain_of(answer)})
-    own = found.gain[of_its_own_task(found.gain)].assign(what=SINGLE)
+    own = tables.gain[of_its_own_task(tables.gain)].assign(what=SINGLE)
     asked = pd.DataFrame(rows)
     return pd.concat([asked, own[asked.columns]], ignore_index=True) if len(own) else asked
 
 
-def regions_of(found: Found) -> dict[str, Run]:
+def regions_of(tables: TaskTables) -> dict[str, Run]:
     """The run of each task's region with the first mask seed, of those that are here."""
     with page.explained():
-        runs = cache.study_runs(found.study)
+        runs = cache.study_runs(tables.study)
     first: dict[str, Run] = {}
     for run in sorted(runs, key=lambda run: run.spec.seed):
         first.setdefault(run.record.task_name, run)
-    return {task: first[task] for task in found.tasks if task in first}
+    return {task: first[task] for task in tables.tasks if task in first}
 
 
 def _gain_of(answer: Mapping[str, Any]) -> dict[str, float]:
@@ -212,25 +212,25 @@ def _gain_of(answer: Mapping[str, Any]) -> dict[str, float]:
     return none if answer["gain"] is None else {name: float(answer["gain"][name]) for name in none}
 
 
-def _explain(found: Found, why: str) -> None:
-    stored_sets = sorted({" + ".join(tasks) for tasks in found.gain["region_tasks"] if len(tasks) > 1})
+def _explain(tables: TaskTables, why: str) -> None:
+    stored_sets = sorted({" + ".join(tasks) for tasks in tables.gain["region_tasks"] if len(tasks) > 1})
     held = f" Stored unions: {formats.listed(stored_sets, 20)}." if stored_sets else ""
     st.info(f"{why} This union is not stored, and the models are needed for it.{held} The command below makes the "
             "models and the regions here:".strip(), icon=":material/info:")  # fmt: skip
-    st.code(study_words.command(found.study), language="bash", wrap_lines=True)
+    st.code(study_words.command(tables.study), language="bash", wrap_lines=True)
 
 
-def stability(found: Found) -> None:
+def stability(tables: TaskTables) -> None:
     """How steady the regions are, where the study says."""
-    if len(found.tables["stability"]):
-        show(exhibits.stability(found.tables["stability"], theme()), found.study.name)
+    if len(tables.tables["stability"]):
+        show(exhibits.stability(tables.tables["stability"], theme()), tables.study.name)
 
 
-def notes(found: Found) -> None:
+def notes(tables: TaskTables) -> None:
     """What the study says of itself."""
-    if len(found.tables["note"]):
+    if len(tables.tables["note"]):
         with st.expander("What this study says of itself"):
-            st.markdown("\n".join(f"- {text.with_code(note)}" for note in found.tables["note"]["text"]))
+            st.markdown("\n".join(f"- {text.with_code(note)}" for note in tables.tables["note"]["text"]))
 
 
 def isolation(table: pd.DataFrame, kind: str) -> str:
@@ -309,9 +309,9 @@ def without_gain(tasks: Sequence[str], is_every_one: bool) -> str:
 
 def union_words(rows: pd.DataFrame, chosen: Sequence[str], left_out: Sequence[str] = ()) -> str:
     """What the union of these tasks' regions gives inside and outside it; on the tasks left out no gain is defined."""
-    found = rows[rows["what"] == (UNION_OF if len(chosen) > 1 else CHOSEN)].set_index("task")
-    inside = [_one(task, found.loc[task]) for task in chosen if task in found.index]
-    outside = [_one(str(task), found.loc[task]) for task in found.index if task not in chosen]
+    tables = rows[rows["what"] == (UNION_OF if len(chosen) > 1 else CHOSEN)].set_index("task")
+    inside = [_one(task, tables.loc[task]) for task in chosen if task in tables.index]
+    outside = [_one(str(task), tables.loc[task]) for task in tables.index if task not in chosen]
     what = f"{'union' if len(chosen) > 1 else 'region'} of {formats.listed([text.plain(task) for task in chosen], 8)}"
     if inside:
         told = f"The {what} brings back {formats.listed(inside, 8)}"

@@ -41,20 +41,20 @@ def draw(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Questio
                 st.caption("Nothing was started yet: the search will be drawn here, step by step.")
         else:
             jobs_view.follow(job.run_id)
-    return questions.kept(_record(job))
+    return questions.share_recovered(_record(job))
 
 
 def spec_of(world: World, pair: PairEntry) -> RunSpec:
     """A short localization of a pair of the world."""
-    told: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "readout": pair.readout}
-    return RunSpec(**told, task=world.task(pair.task).file, sizes=(SIZE,), seed=SEED)
+    models: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "readout": pair.readout}
+    return RunSpec(**models, task=world.task(pair.task).file, sizes=(SIZE,), seed=SEED)
 
 
 def pair_title(world: World, name: str) -> str:
     """A pair in words: its task's title, and the readout where it is not the usual one."""
     pair = world.pair(name)
-    told = world.task(pair.task).title
-    return told if pair.readout == "prompt" else f"{told} ({pair.readout} model)"
+    title = world.task(pair.task).title
+    return title if pair.readout == "prompt" else f"{title} ({pair.readout} model)"
 
 
 def _spec(world: World) -> RunSpec:
@@ -111,5 +111,5 @@ def further(lesson: Lesson) -> None:
     with st.container(horizontal=True):
         for name in FURTHER:
             entry = pages.PAGES[name]
-            told: dict[str, Any] = {"label": entry.question, "icon": ":material/arrow_outward:"}
-            st.page_link(entry.link(), **told, query_params={address.RUN: lesson.run.id})
+            options: dict[str, Any] = {"label": entry.question, "icon": ":material/arrow_outward:"}
+            st.page_link(entry.link(), **options, query_params={address.RUN: lesson.run.id})

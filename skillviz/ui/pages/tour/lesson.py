@@ -22,7 +22,11 @@ from skillviz.ui import page_table as pages
 
 BUILD = "python -m skillviz demo build"
 STATES = ("pretrained", "grafted", "finetuned")
-WANTED = (("changed", 3), ("right", 1), ("wrong", 1))  # how many sentences of each case, as far as there are so many
+SAMPLE_CASES = (
+    ("changed", 3),
+    ("right", 1),
+    ("wrong", 1),
+)  # how many sentences of each case, as far as there are so many
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,8 @@ class Lesson:
 
     def title(self, name: str) -> str:
         """A task in words, its own name where nothing says more."""
-        found = self.entry(name)
-        title = found.title.removeprefix("Shifted: ") if found else name
+        entry = self.entry(name)
+        title = entry.title.removeprefix("Shifted: ") if entry else name
         return text.plain(title[:1].upper() + title[1:])
 
     @cached_property
@@ -98,7 +102,7 @@ class Lesson:
         return measures.state_logits(self.predictions, self.record, self.split, states or STATES)
 
 
-def found() -> Lesson:
+def demo_lesson() -> Lesson:
     """The lesson's run, whatever run the other pages show; explains and stops where no demo run is here."""
     with page.explained():
         world, chosen = cache.world(), demo_choice(cache.entries())
@@ -123,10 +127,10 @@ def samples(lesson: Lesson) -> list[Sample]:
     right = {state: classes(logits[state]) == labels for state in ("pretrained", "finetuned")}
     before, after = right["pretrained"], right["finetuned"]
     cases = {"changed": ~before & after, "right": before & after, "wrong": before & ~after}
-    first = [int(i) for case, count in WANTED for i in np.flatnonzero(cases[case])[:count]]
-    places = list(dict.fromkeys([*first, *range(len(labels))]))[: sum(count for _, count in WANTED)]
-    found = {str(words.iloc[i]): (int(labels[i]), {state: z[i] for state, z in logits.items()}) for i in places}
-    return [Sample(sentence, *told) for sentence, told in found.items()]
+    first = [int(i) for case, count in SAMPLE_CASES for i in np.flatnonzero(cases[case])[:count]]
+    places = list(dict.fromkeys([*first, *range(len(labels))]))[: sum(count for _, count in SAMPLE_CASES)]
+    by_text = {str(words.iloc[i]): (int(labels[i]), {state: z[i] for state, z in logits.items()}) for i in places}
+    return [Sample(sentence, *row) for sentence, row in by_text.items()]
 
 
 def _explain_missing() -> None:

@@ -19,7 +19,7 @@ from skillviz.runs.evaluate import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
 from skillviz.show import measures
-from skillviz.show import sentences as said
+from skillviz.show import sentences as sentences
 from skillviz.show.interpolation_grid import estimate as point
 
 UNTOLD = "untold"
@@ -31,7 +31,7 @@ FEWEST = 3  # points of a way: its ends, and one between
 ANSWERS = "tour.answers"  # in the session: what was answered to each question, and whether it was right
 WIDGET = "tour.choice."
 
-Given = dict[str, tuple[str, bool | None]]
+AnswersGiven = dict[str, tuple[str, bool | None]]
 
 
 @dataclass(frozen=True)
@@ -72,17 +72,17 @@ def half_way(line: pd.DataFrame, metric: str) -> Question | None:
         UNTOLD: "it cannot be told: fine-tuning gained nothing",
     }  # fmt: skip
     asks = "On which part of the way does the model first have half of what fine-tuning gains?"
-    if said.verdict(metric, gained) != "worse":
-        change = said.metric_difference(metric, gained)
+    if sentences.verdict(metric, gained) != "worse":
+        change = sentences.metric_difference(metric, gained)
         return Question(asks, choices, UNTOLD, f"Pre-trained less fine-tuned ({change}): no gain can be told.")
     values, ways = rows["value"].to_numpy(float), rows["alpha"].to_numpy(float)
     wanted = values[0] + HALF * (values[-1] - values[0])
     at = int(np.flatnonzero(values >= wanted)[0])
     answer = next(name for name, (low, high) in PARTS.items() if low <= ways[at] < high)
-    found = Estimate(value=values[at], low=float(rows["low"].iloc[at]), high=float(rows["high"].iloc[at]))
+    middle = Estimate(value=values[at], low=float(rows["low"].iloc[at]), high=float(rows["high"].iloc[at]))
     why = (
-        f"Half of the gain is {said.metric_value(metric, wanted)}. At {formats.percent(ways[at], 0)} of the way it is "
-        f"first reached: {said.metric_estimate(metric, found)}."
+        f"Half of the gain is {sentences.metric_value(metric, wanted)}. At {formats.percent(ways[at], 0)} of the way "
+        f"it is first reached: {sentences.metric_estimate(metric, middle)}."
     )
     return Question(asks, choices, answer, why)
 
@@ -116,22 +116,22 @@ def fullest_layer(layers: pd.DataFrame) -> Question:
     even = list(np.linspace(0, len(counts) - 1, min(MOST_LAYERS, len(counts))).round().astype(int))
     offered = sorted({list(counts)[i] for i in even} | set(best[:1])) if counts else []
     choices = {str(layer): f"layer {layer}" for layer in offered} | {UNTOLD: "no single one: they are equal"}
-    told = ", ".join(f"{formats.percent(counts[layer])} in layer {layer}" for layer in offered)
+    shares = ", ".join(f"{formats.percent(counts[layer])} in layer {layer}" for layer in offered)
     even_share = formats.percent(1 / max(len(counts), 1))
-    why = f"Of the region's entries lie {told}; spread evenly over all layers it would be {even_share} in each."
+    why = f"Of the region's entries lie {shares}; spread evenly over all layers it would be {even_share} in each."
     asks = "In which layer do most of the region's entries lie? (The table under the map counts them.)"
     return Question(asks, choices, str(best[0]) if len(best) == 1 else UNTOLD, why if counts else "It has no layers.")
 
 
 def calibrated(scores: Scores) -> Question:
     """Whose confidence is nearer to the truth, by the paired interval of the difference in ECE."""
-    why = said.calibration(scores)
+    why = sentences.calibration(scores)
     scaled = scores.scaled_differences.get("ece")
     if scaled is not None and scaled.value is not None:
-        rival = said.RIVALS["temperature"]
-        decided = said.verdict("ece", scaled)
+        rival = sentences.RIVALS["temperature"]
+        decided = sentences.verdict("ece", scaled)
         than = f"it is {decided} calibrated" if decided != "undecided" else "no difference can be told"
-        why += f" Against {rival}, a fairer rival, {than} ({said.metric_difference('ece', scaled)})."
+        why += f" Against {rival}, a fairer rival, {than} ({sentences.metric_difference('ece', scaled)})."
     return Question(
         "Whose confidence is nearer to how often it is right (which has the lower ECE)?",
         {"grafted": "the graft's", "finetuned": "the fine-tuned model's", UNTOLD: "it cannot be told"},
@@ -152,7 +152,7 @@ def elsewhere(scores: Scores, metric: str, where: str) -> Question:
     )
 
 
-def kept(record: RunRecord | None) -> Question:
+def share_recovered(record: RunRecord | None) -> Question:
     """How much of the gain a region gives back; of a run that is not made yet, nothing can be said."""
     asks = "Guess: how much of what fine-tuning gained will your region give back?"
     bounds = {"less": (-np.inf, HALF), "much": (HALF, ENOUGH), "all": (ENOUGH, np.inf)}
@@ -162,34 +162,34 @@ def kept(record: RunRecord | None) -> Question:
     if record is None:
         return Question(asks, choices, None, "It is checked when your run is finished.")
     scores = next((record.metrics[split] for split in ("test", "validation") if split in record.metrics), None)
-    found = scores.recovered if scores else None
-    if found is None or found.value is None:
+    estimate = scores.recovered if scores else None
+    if estimate is None or estimate.value is None:
         return Question(asks, choices, UNTOLD, "Fine-tuning gained nothing here that a share could be told of.")
-    answer = next(name for name, (low, high) in bounds.items() if low <= found.value < high)
-    interval = f"95{formats.SPACE}%: {formats.percent_interval(found.low, found.high, 0)}"
-    return Question(asks, choices, answer, f"It gives back {formats.percent(found.value, 0)} ({interval}).")
+    answer = next(name for name, (low, high) in bounds.items() if low <= estimate.value < high)
+    interval = f"95{formats.SPACE}%: {formats.percent_interval(estimate.low, estimate.high, 0)}"
+    return Question(asks, choices, answer, f"It gives back {formats.percent(estimate.value, 0)} ({interval}).")
 
 
 def _winner(metric: str, difference: Estimate | None, first: str, second: str) -> str:
     """The better one by the paired difference first - second; UNTOLD where its interval holds zero."""
-    return {"better": first, "worse": second}.get(said.verdict(metric, difference), UNTOLD)
+    return {"better": first, "worse": second}.get(sentences.verdict(metric, difference), UNTOLD)
 
 
 def _compared(
     metric: str, one: tuple[str, float | None], other: tuple[str, float | None], difference: Estimate | None
 ) -> str:
     """Both values, and the paired difference with what it allows."""
-    pair = ", ".join(f"{name} {said.metric_value(metric, value)}" for name, value in (one, other))
+    pair = ", ".join(f"{name} {sentences.metric_value(metric, value)}" for name, value in (one, other))
     if difference is None or difference.value is None:
         return f"{pair}."
-    change = said.metric_difference(metric, difference)
-    untold = f" {HOLDS_ZERO}" if said.verdict(metric, difference) == "undecided" else ""
+    change = sentences.metric_difference(metric, difference)
+    untold = f" {HOLDS_ZERO}" if sentences.verdict(metric, difference) == "undecided" else ""
     return f"{pair}; paired difference {change}.{untold}"
 
 
 def _value(scores: Scores, state: str, metric: str) -> float | None:
-    found = scores.states.get(state, {}).get(metric)
-    return found.value if found else None
+    estimate = scores.states.get(state, {}).get(metric)
+    return estimate.value if estimate else None
 
 
 def ask_question(name: str, question: Question) -> None:
@@ -207,10 +207,10 @@ def ask_question(name: str, question: Question) -> None:
             _show_verdict(question, given[name][0])
 
 
-def answers_given() -> Given:
+def answers_given() -> AnswersGiven:
     """What was answered so far, by the question's name."""
-    found: Given = st.session_state.setdefault(ANSWERS, {})
-    return found
+    given: AnswersGiven = st.session_state.setdefault(ANSWERS, {})
+    return given
 
 
 def score() -> str:

@@ -19,7 +19,7 @@ from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.intervals import recovered_gain, wilson
 from skillviz.core.scores import confidence, correct, probabilities
-from skillviz.runs.evaluate import estimate as defined
+from skillviz.runs.evaluate import estimate as as_estimate
 from skillviz.runs.evaluate import positive
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import RANKING
@@ -65,10 +65,10 @@ MOST = 99  # percent
 
 def draw_sentence(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
     """The sentence on the left, the two models on the right."""
-    found = samples(lesson)
+    examples = samples(lesson)
     with left:
-        words = _sentence_box(found)
-        sample = next((one for one in found if one.text == words), None)
+        words = _sentence_box(examples)
+        sample = next((one for one in examples if one.text == words), None)
         logits = _sentence_logits(lesson, words, sample)
         if logits is not None:
             _show_answers(lesson, words, sample, logits)
@@ -76,20 +76,22 @@ def draw_sentence(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -
         with right:
             true = sample.label if sample else None
             show(
-                tour_exhibits.said(layouts.typed_probabilities(logits, ENDS), lesson.run.labels, true, theme()),
+                tour_exhibits.sentence_answers(
+                    layouts.typed_probabilities(logits, ENDS), lesson.run.labels, true, theme()
+                ),
                 lesson.run.id,
             )
     stored, labels = lesson.logits(*ENDS)
     return questions.more_often(stored["pretrained"], stored["finetuned"], labels, lesson.task)
 
 
-def _sentence_box(found: Sequence[Sample]) -> str:
+def _sentence_box(examples: Sequence[Sample]) -> str:
     """The control: an example of the task to begin with, which can be changed or typed over."""
-    if found and address.current(SENTENCE) is None:
-        address.remember(SENTENCE, found[0].text)
+    if examples and address.current(SENTENCE) is None:
+        address.remember(SENTENCE, examples[0].text)
     words = controls.typed(SENTENCE, "Sentence (change it, then press Enter)", most=LONGEST, placeholder="Type one")
-    if found:
-        texts = [one.text for one in found]
+    if examples:
+        texts = [one.text for one in examples]
         following = texts[(texts.index(words) + 1) % len(texts) if words in texts else 0]
         again = "Another example" if words in texts else "Back to the examples"
         st.button(again, on_click=controls.assign, args=(SENTENCE, following), icon=":material/shuffle:")
@@ -103,8 +105,8 @@ def _sentence_logits(lesson: Lesson, words: str, sample: Sample | None) -> dict[
     if not words:
         st.caption("Type a sentence and press Enter.")
         return None
-    told = live.ask(lesson.run, "score_text", topic=SENTENCE, texts=[words], states=list(ENDS))
-    return None if told is None else {state: told["logits"][state] for state in ENDS}
+    answer = live.ask(lesson.run, "score_text", topic=SENTENCE, texts=[words], states=list(ENDS))
+    return None if answer is None else {state: answer["logits"][state] for state in ENDS}
 
 
 def _show_answers(lesson: Lesson, words: str, sample: Sample | None, logits: dict[str, np.ndarray]) -> None:
@@ -168,20 +170,20 @@ def _chosen_point(
     """
     parts, size, metric, asks = [], lesson.record.size or 1, lesson.task.metric, True
     for place, (dataset, named) in zip(st.columns(len(datasets)), datasets.items(), strict=True):
-        near = grid.nearest(dataset, path, size, alpha)
-        if near is None:
+        nearest = grid.nearest(dataset, path, size, alpha)
+        if nearest is None:
             continue
-        line = grid.at("points", dataset, path, near[0])
-        rows, kind, at = grid.at("points", dataset, path, *near), STORED, near[1]
+        line = grid.at("points", dataset, path, nearest[0])
+        rows, kind, at = grid.at("points", dataset, path, *nearest), STORED, nearest[1]
         if abs(at - alpha) > 1e-9:
-            asked = _live_point(lesson, dataset, named, path, alpha, topic) if asks else None
-            rows, kind, at = (rows, NEAREST, at) if asked is None else (asked, EXACT, alpha)
-            asks = asked is not None  # what stands in the way is said once
+            live_rows = _live_point(lesson, dataset, named, path, alpha, topic) if asks else None
+            rows, kind, at = (rows, NEAREST, at) if live_rows is None else (live_rows, EXACT, alpha)
+            asks = live_rows is not None  # what stands in the way is said once
         parts += [line.assign(current=False), rows.assign(current=True)]
         with place:
             st.markdown(f"**{lesson.title(dataset)}**")
             cards.estimate(metric, estimate(rows, metric))
-            st.caption(interpolation_exhibits.source(kind, path, near[0], at, lesson.record.d))
+            st.caption(interpolation_exhibits.source(kind, path, nearest[0], at, lesson.record.d))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -189,8 +191,8 @@ def _live_point(
     lesson: Lesson, dataset: str, named: str | None, path: str, alpha: float, topic: str
 ) -> pd.DataFrame | None:
     """The worker's answer for a point that is not stored."""
-    told: dict[str, Any] = {"path": path, "alpha": alpha} | ({"task": named} if named else {})
-    answer = live.ask(lesson.run, "wise", topic=f"{topic}.{dataset}", **told)
+    arguments: dict[str, Any] = {"path": path, "alpha": alpha} | ({"task": named} if named else {})
+    answer = live.ask(lesson.run, "wise", topic=f"{topic}.{dataset}", **arguments)
     size = lesson.record.size if path == GRAFT else None
     return None if answer is None else point_of(answer, dataset, path, size, alpha)[0]
 
@@ -202,8 +204,8 @@ def _levels(lesson: Lesson) -> dict[str, float]:
 
 def ask_graft(lesson: Lesson, expression: Mapping[str, Any], topic: str) -> Grafted | None:
     """The graft of a region on all test examples, in the task's metric; None where no model answers."""
-    told: dict[str, Any] = {"region": dict(expression), "split": lesson.split, "states": ["grafted"]}
-    answer = live.ask(lesson.run, "evaluate_region", topic=topic, **told)
+    arguments: dict[str, Any] = {"region": dict(expression), "split": lesson.split, "states": ["grafted"]}
+    answer = live.ask(lesson.run, "evaluate_region", topic=topic, **arguments)
     if answer is None:
         return None
     return layouts.grafted_of(answer, lesson.predictions, lesson.split, lesson.task, (lesson.task.metric,))
@@ -214,9 +216,9 @@ def show_between_ends(lesson: Lesson, graft: Mapping[str, Estimate]) -> None:
     metric = lesson.task.metric
     with st.container(horizontal=True):
         for state, title in TITLES.items():
-            found = graft if state == "grafted" else lesson.scores.states.get(state, {})
+            estimates = graft if state == "grafted" else lesson.scores.states.get(state, {})
             with st.container(width=NUMBER, gap=None):
-                cards.estimate(metric, found.get(metric), title=title, helps=state == "pretrained")
+                cards.estimate(metric, estimates.get(metric), title=title, helps=state == "pretrained")
 
 
 def draw_region(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
@@ -259,21 +261,21 @@ def _size(lesson: Lesson, stored: list[int]) -> int:
 def _stored(curve: pd.DataFrame, size: int) -> dict[str, Estimate]:
     """The curve's metrics at a stored size."""
     rows = curve[curve["size"] == size]
-    found = {str(metric): estimate(rows, str(metric)) for metric in rows["metric"]}
-    return {metric: one for metric, one in found.items() if one is not None}
+    estimates = {str(metric): estimate(rows, str(metric)) for metric in rows["metric"]}
+    return {metric: one for metric, one in estimates.items() if one is not None}
 
 
 def _cut(lesson: Lesson, size: int) -> dict[str, Estimate] | None:
     """The same of the graft of the ranking's first entries, asked of the models; of the metrics only the task's own."""
-    told = ask_graft(lesson, {"run": lesson.run.id, "size": size}, SIZE)
-    if told is None:
+    scores = ask_graft(lesson, {"run": lesson.run.id, "size": size}, SIZE)
+    if scores is None:
         return None
-    found, metric = dict(told.scores["grafted"]), lesson.task.metric
-    if {"pretrained", "finetuned"} <= told.logits.keys():
-        grafted, *ends = (told.logits[state] for state in ("grafted", "pretrained", "finetuned"))
-        gain = recovered_gain(grafted, ends[0], ends[1], told.labels, metric, positive=positive(lesson.task))
-        found["recovered"] = defined(gain)
-    return found
+    estimates, metric = dict(scores.scores["grafted"]), lesson.task.metric
+    if {"pretrained", "finetuned"} <= scores.logits.keys():
+        grafted, *ends = (scores.logits[state] for state in ("grafted", "pretrained", "finetuned"))
+        gain = recovered_gain(grafted, ends[0], ends[1], scores.labels, metric, positive=positive(lesson.task))
+        estimates["recovered"] = as_estimate(gain)
+    return estimates
 
 
 def _recovered(lesson: Lesson, size: int, row: Mapping[str, Estimate] | None, kind: str) -> None:
@@ -311,7 +313,7 @@ def draw_place(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Q
             table = hand_region.table_of(lesson.run)
             whole = {"run": lesson.run.id}
             expression = whole if part is None else {"intersection": [whole, part]}
-            kept = hand_region.made_of(lesson.run, expression, table)
+            kept = hand_region.hand_region_of(lesson.run, expression, table)
         _part_numbers(lesson, expression, kept.size)
     with right:
         show(layouts.layout(kept.layers, theme()), lesson.run.id)
@@ -322,9 +324,9 @@ def parts(layers: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
     """What can be kept, by its name in the address: every layer, and the kinds of GROUPS that are there."""
     numbers = sorted(int(n) for n in layers["layer"].dropna().unique())
     there = set(layers["kind"])
-    found: dict[str, Mapping[str, Any]] = {f"layer-{n}": {"layers": [n]} for n in numbers}
+    by_name: dict[str, Mapping[str, Any]] = {f"layer-{n}": {"layers": [n]} for n in numbers}
     kinds = {name: [kind for kind in members if kind in there] for name, (_, members) in GROUPS.items()}
-    return found | {name: {"kinds": members} for name, members in kinds.items() if members}
+    return by_name | {name: {"kinds": members} for name, members in kinds.items() if members}
 
 
 def part_title(name: str) -> str:
@@ -336,9 +338,9 @@ def part_title(name: str) -> str:
 
 def _part(lesson: Lesson) -> Mapping[str, Any] | None:
     """The conditions of the part that is kept; None for all of the region."""
-    found = parts(lesson.layers)
-    chosen = controls.select(KEEP, "Part of the region to keep", [WHOLE, *found], WHOLE, shown=part_title)
-    return found.get(chosen)
+    by_name = parts(lesson.layers)
+    chosen = controls.select(KEEP, "Part of the region to keep", [WHOLE, *by_name], WHOLE, shown=part_title)
+    return by_name.get(chosen)
 
 
 def _part_numbers(lesson: Lesson, expression: Mapping[str, Any], size: int) -> None:
@@ -351,13 +353,13 @@ def _part_numbers(lesson: Lesson, expression: Mapping[str, Any], size: int) -> N
         )
         return
     st.caption(f"Kept: {formats.count(size)} of {formats.counted(whole, 'entry')} ({formats.percent(size / whole)}).")
-    told = ask_graft(lesson, expression, KEEP)
-    if told is None:
+    scores = ask_graft(lesson, expression, KEEP)
+    if scores is None:
         return
-    show_between_ends(lesson, told.scores["grafted"])
-    if layouts.REGION in told.logits:
-        st.markdown(layouts.compared(told, lesson.task, lesson.task.metric), help=about("paired"))
-    st.caption(f"Asked of the models; {formats.counted(told.n, 'sentence')} of the {lesson.split} set.")
+    show_between_ends(lesson, scores.scores["grafted"])
+    if layouts.REGION in scores.logits:
+        st.markdown(layouts.compared(scores, lesson.task, lesson.task.metric), help=about("paired"))
+    st.caption(f"Asked of the models; {formats.counted(scores.n, 'sentence')} of the {lesson.split} set.")
 
 
 def draw_confidence(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
@@ -495,8 +497,8 @@ def unknown_words(words: list[str]) -> str:
     """Which typed words the small world has not; empty where it knows all."""
     if not words:
         return ""
-    told = formats.listed([f"“{text.plain(word)}”" for word in words], 5)
-    return f"The small world does not know {told}: the models read {'it' if len(words) == 1 else 'them'} as a blank."
+    listed = formats.listed([f"“{text.plain(word)}”" for word in words], 5)
+    return f"The small world does not know {listed}: the models read {'it' if len(words) == 1 else 'them'} as a blank."
 
 
 def small_shift(lesson: Lesson) -> str:

@@ -55,7 +55,7 @@ CONTROLS = (
 def lesson() -> Lesson:
     """The run that the tour shows; explains and stops where there is none."""
     presenter.enlarge()
-    return tour_lesson.found()
+    return tour_lesson.demo_lesson()
 
 
 def current() -> int:
@@ -67,8 +67,8 @@ def current() -> int:
 
 def progress(number: int) -> None:
     """How far the reader has come, and how many answers were right."""
-    told = [f"Step {number} of {len(STEPS)}", *filter(None, [tour_asked.score()])]
-    st.progress(number / len(STEPS), " · ".join(told))
+    words = [f"Step {number} of {len(STEPS)}", *filter(None, [tour_asked.score()])]
+    st.progress(number / len(STEPS), " · ".join(words))
 
 
 def draw(number: int, shown: Lesson) -> None:

@@ -14,7 +14,7 @@ from skillviz.show import text, transfer
 from skillviz.show.glossary import about
 from skillviz.tasks import registry
 from skillviz.ui import controls, form, live, page
-from skillviz.ui.other_tasks import Offered, as_offered, found, offered
+from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
 from skillviz.ui.pages.interpolation.view import metrics
 
 LEFT_OUT = "left out"
@@ -48,7 +48,7 @@ def notes_of(run: Run) -> tuple[TransferNote, ...]:
         "or the path of your own YAML file can be typed.",
     )
     asked = _task(run, named, rows) if named else None
-    note = None if asked is None else _asked(run, asked)
+    note = None if asked is None else _live_scores(run, asked)
     return stored if note is None else (*stored, _renamed(note, stored))
 
 
@@ -83,7 +83,7 @@ def _detail(run: Run, note: TransferNote) -> None:
 
 def _task(run: Run, named: str, rows: list[Offered]) -> Offered | None:
     """The task of the box; says what is wrong with it where it is none."""
-    row = found(named, rows)
+    row = offered_task(named, rows)
     if row is not None:
         return row
     try:
@@ -93,27 +93,27 @@ def _task(run: Run, named: str, rows: list[Offered]) -> Offered | None:
         return None
 
 
-def _asked(run: Run, asked: Offered) -> TransferNote | None:
+def _live_scores(run: Run, other: Offered) -> TransferNote | None:
     """The worker's answer about the task, once its labels are known to stand for the run's."""
-    told: dict[str, Any] = {} if asked.fits else {"mapping": _mapping(run, asked)}
-    if told and not any(told["mapping"].values()):
+    arguments: dict[str, Any] = {} if other.fits else {"mapping": _mapping(run, other)}
+    if arguments and not any(arguments["mapping"].values()):
         st.info("Its labels have other names: say above which label of this run each one stands for.")
         return None
-    answer = live.ask(run, "transfer", topic="transfer", task=asked.named, **told)
+    answer = live.ask(run, "transfer", topic="transfer", task=other.named, **arguments)
     return None if answer is None else TransferNote(**answer["note"])
 
 
-def _mapping(run: Run, asked: Offered) -> dict[str, str | None]:
+def _mapping(run: Run, other: Offered) -> dict[str, str | None]:
     """The labels of the other task, each with the run's label that the reader chose for it."""
     known = {label.lower(): label for label in run.labels}
     with st.container(border=True):
-        st.markdown(f"**Labels of {text.plain(asked.name)}** stand for", help=about("mapping"))
+        st.markdown(f"**Labels of {text.plain(other.name)}** stand for", help=about("mapping"))
         chosen = {}
         with st.container(horizontal=True):
-            for label in asked.labels:
+            for label in other.labels:
                 default = known.get(label.lower(), LEFT_OUT)
                 options = [*run.labels, LEFT_OUT]
-                chosen[label] = controls.select(f"map.{asked.name}.{label}", label, options, default, width=200)
+                chosen[label] = controls.select(f"map.{other.name}.{label}", label, options, default, width=200)
     return {label: None if own == LEFT_OUT else own for label, own in chosen.items()}
 
 
