@@ -119,18 +119,13 @@ def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
     )
 
 
-<<<<<<< HEAD
 def label_of_state(row: Mapping[Any, Any]) -> str:
     """`finetuned`, or `grafted 1 %`: a graft with the size of its region."""
     return f"{row['state']} {_size(row)}".rstrip()
 
 
-@kept
-def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
-=======
 @drawn_once
-def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, theme: str) -> Exhibit:
->>>>>>> 32ac4b4 (Names in pages and exhibits say what a thing is: tables, estimates, sentences, runs, regions)
+def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
     """In which layers the entries of a task's regions lie, all seeds together."""
     rows = _summed(table, task, localizer, variant)
     layers = rows.groupby("layer")["selected"].sum() / max(int(rows["selected"].sum()), 1)
@@ -147,13 +142,8 @@ def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, theme: str) 
     )
 
 
-<<<<<<< HEAD
-@kept
-def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
-=======
 @drawn_once
-def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, theme: str) -> Exhibit:
->>>>>>> 32ac4b4 (Names in pages and exhibits say what a thing is: tables, estimates, sentences, runs, regions)
+def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
     """In which kinds of modules they lie."""
     rows = _summed(table, task, localizer, variant)
     kinds = rows.groupby("kind", sort=False)["selected"].sum() / max(int(rows["selected"].sum()), 1)
