@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 from typer.core import TyperCommand
 
+from skillviz import __version__
 from skillviz.commands import (
     dashboard,
     demo,
@@ -93,10 +95,6 @@ app.add_typer(jobs.app, name="jobs", rich_help_panel=SKILL)
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        from skillviz import __version__
-
         try:
             typer.echo(f"skillviz {version('skillviz')}")
         except PackageNotFoundError:

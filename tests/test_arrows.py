@@ -159,6 +159,66 @@ def test_a_page_is_five_moves(file: Path) -> None:
     assert page_faults(file.read_text(encoding="utf-8")) == []
 
 
+def local_imports(source: str) -> list[int]:
+    """Lines of imports inside functions that do not say, there or on the line above, what they keep out."""
+    lines = source.splitlines()
+    functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    inside = {n for f in functions for n in ast.walk(f) if isinstance(n, (ast.Import, ast.ImportFrom))}
+    unsaid, explained = [], 0
+    for node in sorted(inside, key=lambda node: node.lineno):
+        around = lines[max(node.lineno - 2, 0) : node.end_lineno]
+        if any("#" in line for line in around) or explained == node.lineno - 1:
+            explained = node.end_lineno or node.lineno
+        else:
+            unsaid.append(node.lineno)
+    return unsaid
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_an_import_inside_a_function_says_what_it_keeps_out(file: Path) -> None:
+    assert local_imports(file.read_text(encoding="utf-8")) == []
+
+
+def test_an_unexplained_local_import_is_caught() -> None:
+    assert local_imports("def f():\n    import torch\n") == [2]
+    assert local_imports("def f():\n    import torch  # costs seconds\n    import peft\n") == []
+
+
+def circles(imported: dict[str, set[str]]) -> list[str]:
+    """The modules that import themselves by way of others."""
+
+    def reaches(module: str) -> set[str]:
+        reached: set[str] = set()
+        ahead = set(imported[module])
+        while ahead:
+            reached |= ahead
+            ahead = set().union(*(imported[name] for name in ahead)) - reached
+        return reached
+
+    return [module for module in imported if module in reaches(module)]
+
+
+def test_no_modules_import_each_other() -> None:
+    """Also by imports inside functions; only what is imported for its type alone may point back."""
+    names = {
+        file: ".".join(file.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__") for file in FILES
+    }
+    known = set(names.values())
+    imported: dict[str, set[str]] = {}
+    for file, name in names.items():
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+                node.body = []
+        targets = {f"{m}.{n}" if f"{m}.{n}" in known else m for _, m, n in imports(tree)}
+        imported[name] = targets & known - {name}
+    assert circles(imported) == []
+
+
+def test_a_circle_is_caught() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c"]
+
+
 def test_the_walk_sees_the_layers() -> None:
     """Guards against a walk that finds nothing and passes."""
     layers = {layer_of(file) for file in FILES}

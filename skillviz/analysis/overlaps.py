@@ -108,7 +108,7 @@ class Left(NamedTuple):
         """Half the interval; the groups' variances add up. NaN where nothing can be left out."""
         if self.seeds < 2 or any(np.isnan(values).any() for values in self.without):
             return float("nan")
-        from scipy.special import stdtrit
+        from scipy.special import stdtrit  # heavy: not before it is needed
 
         parts = [(len(v) - 1) / len(v) * float(((v - v.mean()) ** 2).sum()) for v in self.without]
         return float(stdtrit(self.seeds - 1, 0.5 + LEVEL / 2) * np.sqrt(sum(parts)))

@@ -17,6 +17,7 @@ from skillviz.runs.library import library
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.estimate import estimates
 from skillviz.studies.finetuned_model import slug
+from skillviz.studies.make_tables import tables_of_runs
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec, read_study
@@ -101,8 +102,6 @@ def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> 
     Of a study of one's own without tables as yet, those of the runs that are finished by now, pair by pair; so are its
     paired differences of each two localizers. Raises BadInput where there is none.
     """
-    from skillviz.studies.make_tables import tables_of_runs
-
     folder = open_study(study_path(store.root, study))
     is_whole = folder is not None and _is_whole(folder, study)
     if name is None and study.experiment is None and (is_paired or not is_whole):

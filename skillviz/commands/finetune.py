@@ -17,10 +17,12 @@ from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES, default_rates
 from skillviz.models.finetune.training_config import BATCH_SIZE, DataSettings, TrainingConfig
+from skillviz.models.frozen_tensors import strip
 from skillviz.runs.library import open_run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
+from skillviz.studies.finetuned_store import FineTunedArtifact, make
 from skillviz.tasks import registry
 
 if TYPE_CHECKING:
@@ -287,9 +289,8 @@ def _train_into_folder(
     choice: Choice, out: Path, overwrite: bool, without_frozen: bool, force: bool, as_json: bool
 ) -> None:
     # these import torch
-    from skillviz.models.finetune.region_lock import TrainedRegion
+    from skillviz.models.finetune.region_lock import TrainedRegion  # imports torch
     from skillviz.models.finetune.run import finetune as train
-    from skillviz.models.frozen_tensors import strip
 
     tasks = [registry.task(name) for name in choice.tasks]
     with progress_bar("fine-tuning") as advance:
@@ -322,8 +323,6 @@ def _train_into_folder(
 
 def _train_into_cache(choice: Choice, as_json: bool) -> None:
     """Trains the model into the cache of studies, where it is not there yet, and reports it."""
-    from skillviz.studies.finetuned_store import FineTunedArtifact, make
-
     spec, store = choice.spec(), Store(store_root(choice.runs_dir))
     check_bases(choice.base, choice.regions)
     artifact = FineTunedArtifact(spec)

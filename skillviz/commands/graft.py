@@ -13,6 +13,7 @@ from skillviz.commands.output import note, print_json, say
 from skillviz.commands.runs import RunName
 from skillviz.errors import BadInput
 from skillviz.runs.library import open_run
+from skillviz.tasks.project import expanded
 
 ModelNow = Annotated[
     str | None,
@@ -89,7 +90,6 @@ def apply(
     """
     from skillviz.core.graft import Graft  # this and what follows import torch
     from skillviz.models import applied as engine
-    from skillviz.tasks.project import expanded
 
     loaded = Graft.load(graft)
     engine.refuse_full_folder(out, overwrite, expanded(base, "base"))

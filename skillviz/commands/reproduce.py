@@ -9,7 +9,16 @@ import typer
 from skillviz.commands import options as given
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_table, say
+from skillviz.commands.study import run_here
 from skillviz.runs.store import Store, store_root
+from skillviz.studies.cores import workers_for
+from skillviz.studies.estimate import time_left
+from skillviz.studies.paper.published_values import beside
+from skillviz.studies.paper.request import refuse_absent, refuse_wrong, study_of, write_study
+from skillviz.studies.plan import plan
+from skillviz.studies.spec import ExperimentRequest
+from skillviz.studies.status import Snapshot
+from skillviz.studies.store import open_study, study_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,13 +120,6 @@ def reproduce(
 
     Started again, it goes on where it stopped. The file can be changed and run with [bold]study run[/bold].
     """
-    from skillviz.studies.cores import workers_for
-    from skillviz.studies.estimate import time_left
-    from skillviz.studies.paper.request import refuse_absent, refuse_wrong, study_of, write_study
-    from skillviz.studies.plan import plan
-    from skillviz.studies.spec import ExperimentRequest
-    from skillviz.studies.status import Snapshot
-
     store = Store(store_root(runs_dir))
     kind = readout.value if readout else None
     request = ExperimentRequest(name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned, tuple(also or ()))
@@ -140,8 +142,6 @@ def reproduce(
 
 
 def _run(study: StudySpec, store: Store, workers: int) -> Outcome:
-    from skillviz.commands.study import run_here
-
     outcome = run_here(study, store, workers)
     say(
         f"{study.name}: {len(outcome.finished)} steps done, {len(outcome.skipped)} done before, "
@@ -154,9 +154,6 @@ def _run(study: StudySpec, store: Store, workers: int) -> Outcome:
 
 def _tables(row: Experiment, study: StudySpec, store: Store) -> dict[str, pd.DataFrame]:
     """The study's tables as stored; prints the main one, and the scores beside the published ones."""
-    from skillviz.studies.paper.published_values import beside
-    from skillviz.studies.store import open_study, study_path
-
     folder = open_study(study_path(store.root, study))
     tables = {} if folder is None else {name: folder.table(name) for name in folder.tables()}
     if row.main in tables and row.main != "scores":

@@ -7,11 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skillviz.analysis.readable_table import html, latex, markdown, readable
+from skillviz.atomic import write_text
+from skillviz.commands import find_study
 from skillviz.commands import options as given
 from skillviz.commands.exit_codes import BAD_USE
+from skillviz.commands.find_study import named, ships
 from skillviz.commands.output import command_line, note, print_json, print_table, progress_bar, say
 from skillviz.errors import BadInput
+from skillviz.jobs.slots import devices_for_study, slot_of
+from skillviz.runs.artifact import LOCALIZE
+from skillviz.runs.process import gently
+from skillviz.runs.progress import Progress
 from skillviz.runs.store import Store, store_root
+from skillviz.studies.check import check
+from skillviz.studies.cores import workers_for
+from skillviz.studies.engine import run_study
+from skillviz.studies.estimate import time_left
+from skillviz.studies.pack import pack as packed
+from skillviz.studies.plan import plan
+from skillviz.studies.status import Snapshot
+from skillviz.studies.step import TABLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,9 +74,6 @@ def run(
     k_shot, data_seed, recipe, localizer, size, seed and the seed of finetune stand for one each, in every combination.
     A study that ships is made anew in your own folder of runs.
     """
-    from skillviz.commands.find_study import named
-    from skillviz.studies.cores import workers_for
-
     spec, store = named(study, runs_dir, "own")
     count = workers or workers_for(spec)
     if dry_run:
@@ -71,15 +84,6 @@ def run(
 
 def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = False) -> Outcome:
     """What came of a study, run in this process (and its workers) with a bar on stderr; its devices are taken."""
-    from skillviz.jobs.slots import devices_for_study, slot_of
-    from skillviz.runs.process import gently
-    from skillviz.studies.check import check
-    from skillviz.studies.engine import run_study
-    from skillviz.studies.estimate import time_left
-    from skillviz.studies.plan import plan
-    from skillviz.studies.status import Snapshot
-    from skillviz.studies.step import TABLE
-
     at = Snapshot(plan(study), store)
     check(at)
     missing = [step for step in at.plan.steps if not at.is_there(step)]
@@ -92,8 +96,6 @@ def run_here(study: StudySpec, store: Store, workers: int = 1, partial: bool = F
                 note(f"{number} of {count} {what}: {step.title}")
 
         def waits(slot: str) -> None:
-            from skillviz.runs.progress import Progress
-
             if slot not in announced:
                 note(f"Waiting for {slot}, which a job has; Ctrl-C ends the waiting.")
             announced.add(slot)
@@ -121,10 +123,6 @@ def report(study: StudySpec, store: Store, outcome: Outcome, as_json: bool) -> N
     for step, failure in failed:
         note(f"{step.title}: {failure.kind}: {failure.message}")
     if as_json:
-        from skillviz.runs.artifact import LOCALIZE
-        from skillviz.studies.plan import plan
-        from skillviz.studies.status import Snapshot
-
         ids = {key: run.id for key, run in Snapshot(plan(study), store).of(LOCALIZE).items()}
         runs = {"finished": outcome.finished, "skipped": outcome.skipped}
         print_json(
@@ -161,13 +159,6 @@ def status(
 
     A step that is "not here" was finished, but what it made is not in this store: fine-tuned models do not ship.
     """
-    from skillviz.commands import find_study
-    from skillviz.commands.find_study import named, ships
-    from skillviz.studies.cores import workers_for
-    from skillviz.studies.estimate import time_left
-    from skillviz.studies.plan import plan
-    from skillviz.studies.status import Snapshot
-
     spec, store = named(study, runs_dir, "begun")
     at = Snapshot(plan(spec), store)
     is_packed = ships(store, runs_dir)
@@ -207,9 +198,6 @@ def table(
 
     In a pipe: tab-separated, every column under the name and in the unit that it is stored in, shares from 0 to 1.
     """
-    from skillviz.commands import find_study
-    from skillviz.commands.find_study import named, ships
-
     spec, store = named(study, runs_dir, "tables")
     if ships(store, runs_dir):
         note(f"Of the study '{spec.name}' that ships, in {store.root}.")
@@ -236,9 +224,6 @@ def pack(
     as_json: given.AsJson = False,
 ) -> None:
     """Copy a study's finished runs, scores and tables into another folder of runs; fine-tuned models stay."""
-    from skillviz.commands.find_study import named
-    from skillviz.studies.pack import pack as packed
-
     done = packed(*named(study, runs_dir, "tables"), Store(to), rankings=not no_rankings)
     there = f", {done.there} were there" if done.there else ""
     say(f"{done.runs} runs and {done.scores} scores copied{there}, {done.bytes / 1e6:.1f} MB; the study is {done.path}")
@@ -249,12 +234,6 @@ def pack(
 
 def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
     """Prints the plan and its minutes; nothing is written."""
-    from skillviz.commands import find_study
-    from skillviz.studies.check import check
-    from skillviz.studies.estimate import time_left
-    from skillviz.studies.plan import plan
-    from skillviz.studies.status import Snapshot
-
     at = Snapshot(plan(study), store)
     check(at, deep=True)
     frame = find_study.steps(at)
@@ -267,9 +246,6 @@ def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
 
 def _write(frame: pd.DataFrame, out: Path) -> None:
     """The table, whole or not at all: as CSV, or as its readable form where the name ends in .md, .html or .tex."""
-    from skillviz.analysis.readable_table import html, latex, markdown, readable
-    from skillviz.atomic import write_text
-
     if not out.absolute().parent.is_dir() or out.is_dir():
         raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
     table = readable(frame)

@@ -23,7 +23,7 @@ def worker(
     def answer(operation: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         nonlocal state
         # imports torch: with the first request only, so that the worker listens at once and no second one is started
-        from skillviz.live import operations
+        from skillviz.live import operations  # imports torch
         from skillviz.live.request import Worker
 
         state = state or Worker(store)

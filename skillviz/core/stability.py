@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from skillviz.core.intervals import LEVEL, draws
+from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.overlap import chance_iou, iou_matrix
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
@@ -61,7 +62,7 @@ def _half(values: np.ndarray, pairs: Sequence[tuple[int, int]], n: int, level: f
     """Half the jackknife interval; NaN for fewer than three regions."""
     if n < 3:
         return float("nan")
-    from scipy.special import stdtrit
+    from scipy.special import stdtrit  # heavy: not before it is needed
 
     without = np.array([np.mean([v for v, pair in zip(values, pairs, strict=True) if i not in pair]) for i in range(n)])
     error = sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
@@ -97,7 +98,6 @@ def bootstrap_regions(
     0.4, so their regions agree more than those of two data sets would.
     """
     from skillviz.core.localizers.linearized import linearization  # imports torch
-    from skillviz.core.localizers.table import LinearizedOptions
 
     begun = perf_counter()
     chosen = options or LinearizedOptions()

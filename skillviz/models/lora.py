@@ -72,10 +72,10 @@ def check_adapter(adapter: ModelInfo, base: ModelInfo, readout: str) -> Iterator
 def load_merged(base: ModelInfo, adapter: ModelInfo, readout: str, dtype: torch.dtype) -> Any:
     """The base with the adapter merged into its weights (in float32) and the adapter's head, as `dtype`."""
     # torch, which reading headers does not need
-    import torch
+    import torch  # heavy: not before it is needed
     from peft import PeftModel
 
-    from skillviz.models.load import first_line, load_model, quiet
+    from skillviz.models.load import first_line, load_model, quiet  # imports torch
 
     head = saved(adapter, base).get(label_tensor(adapter, base) or "")
     changes = {"num_labels": head[0]} if head and readout == "head" else {}

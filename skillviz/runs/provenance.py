@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -85,8 +86,6 @@ def _version(name: str) -> str:
 
 def _own_version() -> str:
     """The version that pyproject.toml declares, for a checkout that is not installed."""
-    import tomllib
-
     path = Path(__file__).resolve().parents[2] / "pyproject.toml"
     if not path.is_file():
         return "unknown"

@@ -18,8 +18,10 @@ from skillviz.errors import BadInput, CorruptRun
 from skillviz.runs import tables
 from skillviz.runs.artifact import SCORE, UNKNOWN, Checker, Clock, Stored, Workshop, changes_of, pair_words
 from skillviz.runs.estimate import FORWARD, INTERVALS, OTHERS, example_seconds
+from skillviz.runs.evaluate import scores
 from skillviz.runs.folder import now
 from skillviz.runs.progress import Progress, Report, silent
+from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import Architecture, FileNote, Frozen, ModelNote, Scores, TaskNote, TransferNote
 from skillviz.runs.spec import Readout, RunSpec
 from skillviz.runs.store import Store, written
@@ -260,10 +262,8 @@ def make_score(
 
 def _computed(spec: ScoreSpec, run_spec: Any, session: Session, report: Report) -> tuple[dict[str, Any], pd.DataFrame]:
     """The fields of the record and the predictions."""
-    from skillviz.models.device import describe
-    from skillviz.runs.evaluate import scores
-    from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
-    from skillviz.runs.scoring import prediction_rows
+    from skillviz.models.device import describe  # imports torch
+    from skillviz.runs.scoring import prediction_rows  # imports torch
 
     pair, encoded = session.pair(run_spec), session.encoded(run_spec)
     task: TaskNote = task_note(session.task(run_spec), session.splits(run_spec))

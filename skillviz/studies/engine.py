@@ -99,7 +99,7 @@ def run_study(
 
 
 def _session(session: Session | None) -> Session:
-    from skillviz.runs.session import Session
+    from skillviz.runs.session import Session  # imports torch
 
     return session or Session()
 

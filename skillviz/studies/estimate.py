@@ -267,6 +267,6 @@ def kind_of(device: str) -> str:
             return "cpu"
     except PackageNotFoundError:
         return "cpu"
-    from skillviz.models.device import pick
+    from skillviz.models.device import pick  # imports torch
 
     return str(pick().type)

@@ -34,6 +34,7 @@ from skillviz.runs.estimate import A_STEP, BACKWARD, BEGIN, FORWARD, example_sec
 from skillviz.runs.folder import now
 from skillviz.runs.library import Library, library
 from skillviz.runs.progress import Progress
+from skillviz.runs.provenance import commit, versions
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
@@ -255,10 +256,9 @@ def _train(
 ) -> None:
     """Trains the model into `draft` and says there what it was made of."""
     # these import torch
-    from skillviz.models.device import describe, pick
+    from skillviz.models.device import describe, pick  # imports torch
     from skillviz.models.finetune.region_lock import TrainedRegion
-    from skillviz.models.finetune.run import finetune
-    from skillviz.runs.provenance import commit, versions
+    from skillviz.models.finetune.run import finetune  # imports torch
 
     started, stored = time.perf_counter(), library(store.root)
     sources = sources_of(spec, stored)

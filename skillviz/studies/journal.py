@@ -17,6 +17,7 @@ from skillviz.atomic import disk_errors, write_text
 from skillviz.errors import BadInput
 from skillviz.runs.folder import EVENTS, LOG, WORK, now
 from skillviz.runs.process import PROCESS, name_process
+from skillviz.runs.provenance import commit, versions
 from skillviz.runs.record import Failure, FileNote
 from skillviz.runs.store import written
 from skillviz.studies.estimate import Estimates
@@ -118,8 +119,6 @@ class Journal:
         return StepNote(kind=step.kind, title=step.title, state=state, seconds=seconds, estimated=_rounded(estimated))
 
     def _record(self, at: Snapshot, old: StudyRecord | None, workers: int, command: str | None) -> StudyRecord:
-        from skillviz.runs.provenance import commit, versions
-
         study = at.plan.study
         missing = [step for step in at.plan.steps if not at.is_there(step)]
         estimated = old.estimated if old is not None else round(self.estimated.left(missing, workers), 1)

@@ -33,7 +33,7 @@ class Joint:
 
     def purified(self, tasks: Sequence[str], union: Region, seed: int) -> Region:
         """The union of these tasks' regions after a few mask steps on the sum of their losses (core.purify)."""
-        from skillviz.core.purify import PurifyOptions, purify
+        from skillviz.core.purify import PurifyOptions, purify  # imports torch
 
         options = PurifyOptions(batch_size=BATCH)
         which = {
@@ -51,6 +51,6 @@ class Joint:
         return session.pair(spec).problem(session.encoded(spec)["train"])
 
     def _session(self, task: str) -> Session:
-        from skillviz.runs.session import Session
+        from skillviz.runs.session import Session  # imports torch
 
         return self.held.setdefault(task, Session())

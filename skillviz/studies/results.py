@@ -45,7 +45,7 @@ class Results:
     def session(self) -> Session:
         """A session for tables that need the models themselves."""
         if self.kept is None:
-            from skillviz.runs.session import Session
+            from skillviz.runs.session import Session  # imports torch
 
             self.kept = Session()
         return self.kept

@@ -23,6 +23,7 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.disk_cache import DiskCache
 from skillviz.runs.evaluate import positive
+from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks.definition import definition
@@ -68,8 +69,6 @@ def scored(
 
     `spec` names the base and the member's folder of the task. Raises BadInput where no example is left.
     """
-    from skillviz.runs.provenance import task_note
-
     encoded = session.encoded(spec).get("test")
     if encoded is None:
         raise BadInput(f"the task '{spec.task}' has no test examples, so no region can be scored on it.")
@@ -80,7 +79,7 @@ def scored(
     told = task_note(session.task(spec), session.splits(spec), readout)
 
     def logits(state: str, region: Region | None = None) -> np.ndarray:
-        from skillviz.models.predict import predict
+        from skillviz.models.predict import predict  # imports torch
 
         which = {**common, "state": state, "region": None if region is None else digest(region)}
         return cached(store, which, lambda: predict(session.pair(spec), encoded, state, region))[rows]

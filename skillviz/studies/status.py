@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,6 @@ class Snapshot:
 
     def digest(self) -> str:
         """What the tables are made from, as one text that changes with it."""
-        from hashlib import sha256
-
         lines = [f"{key} {finished.stamp}" for key, finished in self.finished.items()]
         lines += [f"tables {TABLES_VERSION}"] if TABLES_VERSION > 1 else []  # the first were stored without it
         return sha256("\n".join(sorted(lines)).encode()).hexdigest()

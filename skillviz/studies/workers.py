@@ -18,9 +18,12 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from skillviz.runs.artifact import Stored, Workshop
+from skillviz.runs.process import gently
+from skillviz.runs.progress import silent
 from skillviz.runs.record import Failure
 from skillviz.runs.store import Store
 from skillviz.studies.execute import FAILED, Reply, attempt, ensure
+from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.step import Step
 
@@ -125,10 +128,7 @@ def main(connection: Connection, setup: Setup) -> None:
     os.environ.update(setup.environment)
     os.environ["OMP_NUM_THREADS"] = str(setup.threads)
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    from skillviz.runs.process import gently
-    from skillviz.runs.progress import silent
-    from skillviz.runs.session import Session
-    from skillviz.studies.plan import plan
+    from skillviz.runs.session import Session  # imports torch
 
     _few_threads(setup.threads)
     steps = plan(StudySpec(**setup.study)).by_key
@@ -143,7 +143,7 @@ def main(connection: Connection, setup: Setup) -> None:
 
 
 def _few_threads(count: int) -> None:
-    import torch
+    import torch  # heavy: not before it is needed
 
     torch.set_num_threads(count)
 

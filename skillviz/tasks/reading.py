@@ -19,7 +19,7 @@ NO_ROWS = ("corresponds to no data", "BatchSize must be greater than 0")
 
 def from_file(path: Path, cache: str) -> Any:
     """The file as a dataset whose copy lies in `cache`, never beside the user's data."""
-    from datasets import Dataset
+    from datasets import Dataset  # heavy: not before it is needed
 
     if path.stat().st_size == 0:
         raise BadData(f"{path} is empty.")
@@ -52,7 +52,7 @@ def cells(dataset: Any, column: str, shown: str) -> list[Any]:
 
 def _csv_options(path: Path, separator: str) -> Mapping[str, Any]:
     """Every column as text, so that `007`, `NA` and `None` stay what they are."""
-    from datasets import Features, Value
+    from datasets import Features, Value  # heavy: not before it is needed
 
     csv.field_size_limit(2**31 - 1)  # the module's own limit, 131,072 characters, is less than a long document
     with path.open(encoding="utf-8-sig", newline="") as lines:
@@ -74,7 +74,7 @@ def _csv_options(path: Path, separator: str) -> Mapping[str, Any]:
 
 def from_hub(data: Hub, split: str, task: Task) -> Any:
     """A split of a data set of the hub or of its cache; raises BadData, with what to do, where it cannot be had."""
-    from datasets import load_dataset
+    from datasets import load_dataset  # heavy: not before it is needed
 
     try:
         return load_dataset(data.id, data.config, split=split, revision=data.revision)
@@ -110,7 +110,7 @@ def _first_cause(error: BaseException) -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """No progress bars and log lines of `datasets` meanwhile."""
-    import datasets
+    import datasets  # heavy: not before it is needed
 
     shown, level = not datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
     datasets.disable_progress_bars()

@@ -41,6 +41,7 @@ from skillviz.studies.estimate import Preview, preview
 from skillviz.studies.paper import request
 from skillviz.studies.paper.request import refuse_wrong
 from skillviz.studies.paper.setting import SettingRow
+from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, FOLDER, StudyFolder, list_studies
 from skillviz.studies.store import RECORD as STUDY_RECORD
@@ -397,8 +398,6 @@ def _study_table(name: str, path: str, finished: str | None, _study: StudyFolder
 
 @st.cache_resource(show_spinner=False, max_entries=16)
 def _study_runs(path: str, finished: str | None, count: int, _study: StudyFolder) -> Sequence[Run]:
-    from skillviz.studies.plan import plan
-
     by_key = {run.record.key: run for run in reversed(library().list())}
     return [by_key[spec.key()] for spec in plan(_study.study).runs if spec.key() in by_key]
 

@@ -38,7 +38,7 @@ class Adapter:
 
     def __init__(self, model: Any, table: ParameterTable, rank: int, seed: int) -> None:
         # seconds to import, and only this recipe needs it
-        from peft import LoraConfig
+        from peft import LoraConfig  # imports torch
         from peft.tuners.lora import LoraModel
 
         if table.model_type not in TARGETS:

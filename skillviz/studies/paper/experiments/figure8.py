@@ -16,6 +16,7 @@ from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import notes
 from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.region import Region
+from skillviz.core.stability import bootstrap_regions
 from skillviz.errors import BadModel
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.run import Run
@@ -32,6 +33,7 @@ from skillviz.studies.step import name_of
 from skillviz.tasks import registry
 from skillviz.tasks.family import family
 from skillviz.tasks.leaks import Unseen, unseen
+from skillviz.tasks.project import expanded
 
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
@@ -96,8 +98,6 @@ def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int
 
 def bootstrapped(session: Session, run: Run) -> list[Region]:
     """The linearized regions of bootstrap samples of the run's training examples, of the run's size."""
-    from skillviz.core.stability import bootstrap_regions  # imports torch
-
     pair, encoded = session.pair(run.spec), session.encoded(run.spec)
     problem, options = pair.problem(encoded["train"]), LinearizedOptions(examples=EXAMPLES)
     return list(bootstrap_regions(problem, run.record.size or 1, resamples=RESAMPLES, options=options).regions)
@@ -137,8 +137,6 @@ def _setting(results: Results, run: Run) -> tuple[Any, ...]:
 
 def leaks_of(runs: Runs) -> dict[str, Unseen]:
     """Which test examples of each task the other tasks' training data hold."""
-    from skillviz.tasks.project import expanded
-
     specs = [next(iter(own.values())).spec for own in runs.values()]
     return unseen([registry.task(expanded(spec.task, "task")) for spec in specs])
 

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.tables import empty
 from skillviz.core import formats
 from skillviz.core.metrics import metric_heading, metric_row
 from skillviz.models.finetune.recipes import MODES
@@ -39,8 +40,6 @@ class ContinualTables:
 
 def read(study: StudyFolder) -> ContinualTables:
     """The study's tables; explains and stops where no stage is finished."""
-    from skillviz.analysis.tables import empty
-
     with page.explained():
         tables = {n: cache.study_table(study, n) if n in study.tables() else empty(n) for n in TABLES}
     if tables["stages"].empty:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.tables import empty
 from skillviz.analysis.task_gains import of_its_own_task
 from skillviz.core import formats
 from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
@@ -71,7 +72,6 @@ def read(study: StudyFolder) -> TaskTables:
         st.info("No region of this study is finished, so there is nothing to lay over another. Its command goes on:")
         st.code(study_words.command(study), language="bash", wrap_lines=True)
         st.stop()
-    from skillviz.analysis.tables import empty
 
     return TaskTables(study, {name: tables.get(name, empty(name)) for name in TABLES})
 
