@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skillviz.analysis.variants import differing
 from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.plots.theme import localizer_style
@@ -228,8 +229,8 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
 
 def _seed_labels(choices: Sequence[Entry]) -> list[str]:
     """`0`; where settings differ `0 · batch size 1024`; repetitions of one run by their time."""
-    differing = [name for i, name in enumerate(SETTINGS) if len({e.settings[i] for e in choices}) > 1]
-    labels = [" · ".join([str(e.seed), *_differences(e, differing)]) for e in choices]
+    names = list(differing([dict(entry.settings) for entry in choices]))
+    labels = [" · ".join([str(e.seed), *_differences(e, names)]) for e in choices]
     twice = {label for label in labels if labels.count(label) > 1}
     return [f"{label} · {e.id[-6:]}" if label in twice else label for label, e in zip(labels, choices, strict=True)]
 

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.answers import Answers
+from skillviz.analysis.run_differences import differences
 from skillviz.core.agreement import mcnemar
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.core.region import Region
@@ -90,13 +92,13 @@ def test_finetuned_models_of_several_pairs_are_named_by_their_runs(three: tuple[
     assert list(comparison.tuned(found)) == ["tuned A, C", "tuned B"]
 
 
-def examples_of(found: tuple[Side, ...], state: str = "grafted") -> dict[str, comparison.Examples]:
-    return {side.key: comparison.examples(side.run, side.run.predictions(), state) for side in found}
+def answers_of(found: tuple[Side, ...], state: str = "grafted") -> dict[str, Answers]:
+    return {side.key: comparison.answers(side.run, side.run.predictions(), state) for side in found}
 
 
 def test_differences_are_those_of_the_paired_bootstrap(three: tuple[Side, ...]) -> None:
-    found = examples_of(three)
-    table = comparison.differences(found, "A", ("accuracy", "nll"), 1).set_index(["run", "metric"])
+    found = answers_of(three)
+    table = differences(found, "A", ("accuracy", "nll"), 1).set_index(["run", "metric"])
     for key in "BC":
         for metric in ("accuracy", "nll"):
             wanted = paired_bootstrap(found[key].logits, found["A"].logits, found["A"].labels, metric)
@@ -110,21 +112,21 @@ def test_differences_are_those_of_the_paired_bootstrap(three: tuple[Side, ...]) 
 
 
 def test_only_shared_examples_count_whatever_their_order(three: tuple[Side, ...]) -> None:
-    found = examples_of(three)
+    found = answers_of(three)
     kept = np.arange(0, 120, 2)
     one = found["B"]
-    part = comparison.Examples(one.ids[kept], one.labels[kept], one.logits[kept])
-    table = comparison.differences({"A": found["A"], "B": part}, "A", ("accuracy",), 1)
+    part = Answers(one.ids[kept], one.labels[kept], one.logits[kept])
+    table = differences({"A": found["A"], "B": part}, "A", ("accuracy",), 1)
     base = found["A"]
     wanted = paired_bootstrap(part.logits, base.logits[kept], part.labels, "accuracy")
     assert (table["n"].item(), table["value"].item()) == (60, pytest.approx(wanted.value))
-    apart = comparison.Examples(np.array(["elsewhere-1"]), one.labels[:1], one.logits[:1])
-    assert comparison.differences({"A": base, "B": apart}, "A", ("accuracy",), 1).empty
-    assert comparison.differences({"A": base}, "A", ("accuracy",), 1).empty
+    apart = Answers(np.array(["elsewhere-1"]), one.labels[:1], one.logits[:1])
+    assert differences({"A": base, "B": apart}, "A", ("accuracy",), 1).empty
+    assert differences({"A": base}, "A", ("accuracy",), 1).empty
 
 
 def test_the_finetuned_model_of_one_pair_does_not_differ_from_itself(three: tuple[Side, ...]) -> None:
-    table = comparison.differences(examples_of(three, "finetuned"), "A", ("accuracy", "ece"), 1)
+    table = differences(answers_of(three, "finetuned"), "A", ("accuracy", "ece"), 1)
     assert (table[["value", "low", "high"]] == 0).all(axis=None)
 
 
@@ -132,7 +134,7 @@ def test_curves_and_bins_go_under_the_letters(three: tuple[Side, ...]) -> None:
     tables = {side.key: side.run.curve() for side in three}
     curve = comparison.curves(three, tables, "test")
     assert set(curve["localizer"]) == {"A", "B", "C"} and set(curve["split"]) == {"test"}
-    bins = comparison.bins(examples_of(three))
+    bins = comparison.bins(answers_of(three))
     assert bins.groupby("state")["count"].sum().tolist() == [120] * 3
 
 

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from skillviz.analysis.answers import Answers, answers_of_state
+from skillviz.analysis.variants import differing
 from skillviz.core import formats
-from skillviz.core.agreement import mcnemar
 from skillviz.core.bins import BINS
 from skillviz.core.calibration import reliability
-from skillviz.core.intervals import paired_differences
 from skillviz.core.metrics import panels
 from skillviz.core.overlap import chance_iou_matrix, chance_overlap_matrix, iou_matrix, overlap_matrix
 from skillviz.core.region import Region
@@ -23,7 +22,6 @@ from skillviz.plots.theme import Style, localizer_style, state_style
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
-from skillviz.runs.tables import logit_columns
 from skillviz.show import text
 from skillviz.show.entries import Entry, headline_split
 
@@ -56,14 +54,17 @@ def sides(entries: Sequence[Entry], runs: Sequence[Run]) -> tuple[Side, ...]:
 
 def short_names(entries: Sequence[Entry]) -> list[str]:
     """`stagewise`, and of pair, size, seed and settings what differs among the entries; ids where nothing does."""
-    parts = {
-        "pair": [f"{text.last_part(e.finetuned)} · {e.task}" for e in entries],
-        "base": [text.last_part(e.base) for e in entries],
-        "share": [formats.share(e.share) for e in entries],
-        "seed": [f"seed {e.seed}" for e in entries],
-    }
-    differing = [values for values in parts.values() if len(set(values)) > 1]
-    names = [", ".join([localizer_style(e.localizer).title, *own]) for e, *own in zip(entries, *differing, strict=True)]
+    parts = [
+        {
+            "pair": f"{text.last_part(e.finetuned)} · {e.task}",
+            "base": text.last_part(e.base),
+            "share": formats.share(e.share),
+            "seed": f"seed {e.seed}",
+        }
+        for e in entries
+    ]
+    columns = [[localizer_style(e.localizer).title for e in entries], *differing(parts).values()]
+    names = [", ".join(words) for words in zip(*columns, strict=True)]
     return [f"{n}, {e.id[-6:]}" if names.count(n) > 1 else n for n, e in zip(names, entries, strict=True)]
 
 
@@ -138,79 +139,16 @@ def shares(regions: Mapping[str, Region], kind: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["row", "column", "value", "chance"])
 
 
-@dataclass(frozen=True)
-class Examples:
-    """One state's logits [n, label] on a split, with ids and true classes [n], in the order of the ids."""
-
-    ids: np.ndarray
-    labels: np.ndarray
-    logits: np.ndarray
+def answers(run: Run, predictions: pd.DataFrame, state: str) -> Answers:
+    """What one state answered on the run's headline split."""
+    return answers_of_state(predictions, headline_split(run.record), run.labels, state)
 
 
-def examples(run: Run, predictions: pd.DataFrame, state: str) -> Examples:
-    """The logits of one state on the run's headline split."""
-    split = headline_split(run.record)
-    rows = predictions[(predictions["state"] == state) & (predictions["split"] == split)]
-    rows = rows.sort_values("example_id", kind="stable")
-    logits = rows[logit_columns(run.labels)].to_numpy(dtype=np.float64)
-    return Examples(rows["example_id"].to_numpy(dtype=str), rows["label"].to_numpy(), logits)
-
-
-def differences(
-    examples_by_run: Mapping[str, Examples], baseline: str, metrics: Sequence[str], positive: int
-) -> pd.DataFrame:
-    """Each run less the baseline on the examples that both were scored on, with paired intervals.
-
-    run, metric, value, low, high, n; for accuracy also McNemar's exact p and the examples that one of the two
-    alone gets right. Runs that share the same examples with the baseline are resampled together.
-    """
-    groups: dict[tuple[int, ...], list[str]] = {}
-    for key, other in examples_by_run.items():
-        if key != baseline:
-            groups.setdefault(tuple(np.flatnonzero(np.isin(examples_by_run[baseline].ids, other.ids))), []).append(key)
-    rows = [
-        row
-        for place, keys in groups.items()
-        if place
-        for row in _paired(examples_by_run, baseline, np.array(place), keys, metrics, positive)
-    ]
-    columns = ["run", "metric", "value", "low", "high", "n", "p", "only_run_right", "only_baseline_right"]
-    frame = pd.DataFrame(rows, columns=columns).astype({"value": "float64", "low": "float64", "high": "float64"})
-    counts = {name: "Int64" for name in ("n", "only_run_right", "only_baseline_right")}
-    return frame.astype({**counts, "p": "float64"}).sort_values("run", kind="stable", ignore_index=True)
-
-
-def _paired(
-    examples_by_run: Mapping[str, Examples],
-    baseline: str,
-    place: np.ndarray,
-    keys: Sequence[str],
-    metrics: Sequence[str],
-    positive: int,
-) -> list[dict[str, Any]]:
-    """The rows of runs whose common examples with the baseline stand at `place` among the baseline's."""
-    own = examples_by_run[baseline]
-    ids, labels, logits = own.ids[place], own.labels[place], own.logits[place]
-    others = [examples_by_run[key].logits[np.isin(examples_by_run[key].ids, ids)] for key in keys]
-    rows = []
-    for key, other, row in zip(
-        keys, others, paired_differences(logits, others, labels, metrics, positive=positive), strict=True
-    ):
-        test = mcnemar(other, logits, labels)
-        for metric, interval in row.items():
-            mcnemar_row = {"p": test.p, "only_run_right": test.n10, "only_baseline_right": test.n01}
-            rows.append(
-                {"run": key, "metric": metric, **interval._asdict(), "n": len(ids)}
-                | (mcnemar_row if metric == "accuracy" else {})
-            )
-    return rows
-
-
-def bins(examples_by_run: Mapping[str, Examples]) -> pd.DataFrame:
+def bins(answers_by_run: Mapping[str, Answers]) -> pd.DataFrame:
     """The reliability tables of the runs, each under its letter in the column `state`."""
     parts = [
         reliability(one.logits, one.labels, BINS).assign(state=key)
-        for key, one in examples_by_run.items()
+        for key, one in answers_by_run.items()
         if len(one.ids)
     ]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
@@ -218,18 +156,16 @@ def bins(examples_by_run: Mapping[str, Examples]) -> pd.DataFrame:
 
 def spec_differences(runs: Sequence[Side], baseline: Side) -> pd.DataFrame:
     """One row a field in which the specs differ, one column a run; what differs from the baseline begins with ≠."""
-    asked = {side.key: _fields(side.run.spec) for side in runs}
     usual = _fields(RunSpec(base="-", finetuned="-", task="-"))
     rows = []
-    for field in dict.fromkeys(name for fields in asked.values() for name in fields):
-        given = {key: fields.get(field) for key, fields in asked.items()}
-        if len(set(given.values())) > 1:
-            own = given[baseline.key]
-            values = {
-                key: (DIFFERS if value != own else "") + _written(value, field, usual) for key, value in given.items()
-            }
-            rows.append({"field": field, **values})
-    return pd.DataFrame(rows, columns=["field", *asked])
+    for field, texts in differing([_fields(side.run.spec) for side in runs]).items():
+        by_run = {side.key: value for side, value in zip(runs, texts, strict=True)}
+        cells = {
+            key: (DIFFERS if value != by_run[baseline.key] else "") + _written(value, field, usual)
+            for key, value in by_run.items()
+        }
+        rows.append({"field": field, **cells})
+    return pd.DataFrame(rows, columns=["field", *(side.key for side in runs)])
 
 
 def _fields(spec: RunSpec) -> dict[str, str | None]:

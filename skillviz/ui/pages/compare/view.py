@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.answers import Answers
+from skillviz.analysis.run_differences import differences
 from skillviz.core import formats
 from skillviz.core.metrics import metric_heading, metric_row
 from skillviz.core.region import Region
@@ -32,7 +34,7 @@ class Comparison:
     sides: tuple[Side, ...]
     baseline: Side
     state: str
-    examples: dict[str, compare_comparison.Examples]
+    answers: dict[str, Answers]
     differences: pd.DataFrame
     regions: dict[str, Region]
 
@@ -51,17 +53,17 @@ def comparison(sides: tuple[Side, ...], baseline: Side) -> Comparison:
     """Reads predictions and regions and takes the differences; explains and stops where a file cannot be read."""
     state = _state(sides)
     with page.explained():
-        examples = {s.key: compare_comparison.examples(s.run, cache.table(s.run, "predictions"), state) for s in sides}
+        answers = {s.key: compare_comparison.answers(s.run, cache.table(s.run, "predictions"), state) for s in sides}
         regions = {side.key: cache.region(side.run) for side in sides}
-    own = dict(regions[baseline.key].shapes)
+    shapes = dict(regions[baseline.key].shapes)
     like = [side.key for side in sides if not compare_comparison.unlike(side, baseline)]
     task = baseline.record.task
     positive = 1 if task is None or task.positive is None else task.positive
-    differences = compare_comparison.differences(
-        {key: examples[key] for key in like}, baseline.key, compare_comparison.metrics_of(baseline), positive
+    table = differences(
+        {key: answers[key] for key in like}, baseline.key, compare_comparison.metrics_of(baseline), positive
     )
-    fitting = {key: region for key, region in regions.items() if dict(region.shapes) == own}
-    return Comparison(sides, baseline, state, examples, differences, fitting)
+    fitting = {key: region for key, region in regions.items() if dict(region.shapes) == shapes}
+    return Comparison(sides, baseline, state, answers, table, fitting)
 
 
 def _state(sides: Sequence[Side]) -> str:
@@ -81,7 +83,7 @@ def who_is_who(compared: Comparison) -> None:
     if toys := small_world.caution_of_several([s.key for s in compared.sides if small_world.is_toy(s.entry.base)]):
         st.caption(toys)
     tested = {str(row["run"]): int(row["n"]) for row in compared.differences.to_dict("records")}
-    whole = len(compared.examples[compared.baseline.key].ids)
+    whole = len(compared.answers[compared.baseline.key].ids)
     for sentence in limits(compared.sides, compared.baseline, tested, list(compared.regions), whole):
         st.info(sentence, icon=":material/info:")
 
@@ -135,7 +137,7 @@ def curves(compared: Comparison) -> None:
         show(exhibits.sizes(curve, marks, metric, levels, theme()), compared.baseline.run.id)
     with right:
         show(
-            exhibits.reliability(compare_comparison.bins(compared.examples), marks, compared.state, theme()),
+            exhibits.reliability(compare_comparison.bins(compared.answers), marks, compared.state, theme()),
             compared.baseline.run.id,
         )
 
