@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.temperature import scaled
-from skillviz.runs.evaluate import SCALED
+from skillviz.runs.metrics import SCALED
 from skillviz.runs.tables import logit_columns
 
 

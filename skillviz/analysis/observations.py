@@ -13,7 +13,7 @@ from skillviz.analysis.variants import label_variants, search_label
 from skillviz.core.localizers.table import LOCALIZERS, has_outcome_size
 from skillviz.core.metrics import COMPARED, with_own
 from skillviz.models.finetune.recipes import RECIPES
-from skillviz.runs.evaluate import SCALED, positive
+from skillviz.runs.metrics import SCALED, positive
 from skillviz.runs.record import Estimate, Scores, TaskNote, TransferNote
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec

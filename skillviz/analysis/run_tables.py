@@ -23,7 +23,7 @@ from skillviz.analysis.variants import Fields, Rivals, label_variants
 from skillviz.core.intervals import Interval, SeedsInterval, percentile_interval, resampled_values
 from skillviz.core.metrics import COMPARED, statistic, with_own
 from skillviz.errors import BadInput
-from skillviz.runs.evaluate import positive
+from skillviz.runs.metrics import positive
 from skillviz.runs.run import Run
 
 TABLE = {

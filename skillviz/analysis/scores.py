@@ -23,7 +23,7 @@ from skillviz.analysis.seeds import (
 from skillviz.analysis.tables import check
 from skillviz.core.intervals import resampled_values
 from skillviz.core.metrics import statistic, with_own
-from skillviz.runs.evaluate import positive
+from skillviz.runs.metrics import positive
 from skillviz.runs.record import TaskNote
 
 SAME_COLUMNS = (

@@ -14,7 +14,7 @@ from skillviz.analysis.tables import check
 from skillviz.core.intervals import Interval, paired_bootstrap, percentile_interval, resampled_values, wilson
 from skillviz.core.metrics import METRICS, statistic, with_own
 from skillviz.errors import BadData
-from skillviz.runs.evaluate import positive
+from skillviz.runs.metrics import positive
 from skillviz.runs.record import TaskNote
 
 NAIVE, GRAFTING, INDEPENDENT = MODES = ("naive", "grafting", "independent")

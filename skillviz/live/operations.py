@@ -28,7 +28,7 @@ from skillviz.models import attribution
 from skillviz.models.conductance import conductance
 from skillviz.models.pair import STATES
 from skillviz.models.predict import predict
-from skillviz.runs.evaluate import scores
+from skillviz.runs.metrics import scores
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
 from skillviz.runs.transfer import LabelMap, Other, other_examples, training_texts

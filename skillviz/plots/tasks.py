@@ -162,7 +162,7 @@ def region_name(of: Sequence[str], purified: bool = False) -> str:
     return f"{words}<br>(purified)" if purified else words
 
 
-def _place(of: Sequence[str], purified: bool, tasks: Sequence[str]) -> tuple[int, list[int], Sequence[str], bool]:
+def _place(of: tuple[str, ...], purified: bool, tasks: Sequence[str]) -> tuple[int, list[int], tuple[str, ...], bool]:
     """Single regions first, in the order of the tasks, then unions by how many they unite."""
     return len(of), [tasks.index(name) if name in tasks else len(tasks) for name in of], of, purified
 

@@ -16,7 +16,7 @@ from skillviz.errors import BadInput, PairMismatch
 from skillviz.models.applied import applied, save_applied
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
-from skillviz.runs.evaluate import scores, temperature_of
+from skillviz.runs.metrics import scores, temperature_of
 from skillviz.runs.provenance import task_note
 from skillviz.runs.record import Scores
 from skillviz.tasks import registry

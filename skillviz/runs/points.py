@@ -1,7 +1,7 @@
 """Many models on the same examples, as the WiSE grid has them: their metrics and confidence histograms.
 
 All points share their resamples, so that a grid costs little more than one point and every interval is the one
-that `runs.evaluate` would give.
+that `runs.metrics` would give.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from skillviz.core.calibration import reliability
 from skillviz.core.intervals import percentile_interval, resampled_values
 from skillviz.core.metrics import METRICS, score, statistic, with_own
 from skillviz.core.scores import checked
-from skillviz.runs.evaluate import estimate, metrics, positive
+from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.record import Estimate, TaskNote
 
 RESAMPLES = 1000
@@ -37,7 +37,7 @@ def metric_rows(
 ) -> list[dict[str, Any]]:
     """One row a point and metric: the point's columns, metric, value, low, high.
 
-    Every metric of `runs.evaluate.metrics`, and as `<metric>_difference` the paired difference to `reference`
+    Every metric of `runs.metrics.metrics`, and as `<metric>_difference` the paired difference to `reference`
     (logits of the fine-tuned model on the same examples) of the task's metric, accuracy, ECE and NLL.
     """
     scored = score(reference, labels, task.metric, positive(task))

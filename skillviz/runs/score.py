@@ -18,8 +18,8 @@ from skillviz.errors import BadInput, CorruptRun
 from skillviz.runs import tables
 from skillviz.runs.artifact import SCORE, UNKNOWN, Checker, Clock, Stored, Workshop, changes_of, pair_words
 from skillviz.runs.estimate import FORWARD, INTERVALS, OTHERS, example_seconds
-from skillviz.runs.evaluate import scores
 from skillviz.runs.folder import now
+from skillviz.runs.metrics import scores
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import Architecture, FileNote, Frozen, ModelNote, Scores, TaskNote, TransferNote

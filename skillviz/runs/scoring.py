@@ -13,9 +13,9 @@ from skillviz.core.encoded import Encoded
 from skillviz.core.region import Region
 from skillviz.models.predict import predict
 from skillviz.runs.estimate import Heard
-from skillviz.runs.evaluate import Metrics, curve_rows, graft_row, graft_row_of, scores
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.layers import layers_table
+from skillviz.runs.metrics import Metrics, curve_rows, graft_row, graft_row_of, scores
 from skillviz.runs.points import grid_sizes
 from skillviz.runs.record import Check, Scores, TaskNote, TransferNote
 from skillviz.runs.search import Searched

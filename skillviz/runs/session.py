@@ -15,8 +15,8 @@ from skillviz.core.localizers.table import rest_of
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.models.preflight import Preflight, preflight
-from skillviz.runs.evaluate import Metrics, metrics, temperature_of, with_scaled
 from skillviz.runs.layers import movement_summary
+from skillviz.runs.metrics import Metrics, metrics, temperature_of, with_scaled
 from skillviz.runs.record import TaskNote
 from skillviz.runs.selfcheck import fingerprint_of
 from skillviz.runs.spec import RunSpec

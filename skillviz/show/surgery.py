@@ -17,7 +17,7 @@ from skillviz.plots.examples import class_probabilities
 from skillviz.plots.overview import state_comparison
 from skillviz.plots.region import cells, density_map
 from skillviz.plots.sparsity import by_size
-from skillviz.runs.evaluate import estimate, metrics, positive
+from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.record import Estimate, RunRecord, TaskNote
 from skillviz.runs.tables import logit_columns
 from skillviz.show import alt, measures, text

@@ -22,7 +22,7 @@ from skillviz.core.metrics import statistic
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.disk_cache import DiskCache
-from skillviz.runs.evaluate import positive
+from skillviz.runs.metrics import positive
 from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec

@@ -8,7 +8,7 @@ import pytest
 
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.core.metrics import ece
-from skillviz.runs.evaluate import metrics
+from skillviz.runs.metrics import metrics
 from skillviz.runs.points import MOST_SIZES, bin_rows, grid_sizes, metric_rows
 from skillviz.runs.record import TaskNote
 

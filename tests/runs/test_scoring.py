@@ -15,7 +15,7 @@ from skillviz.core.calibration import reliability
 from skillviz.errors import BadData, BadInput, UnknownTask
 from skillviz.models.predict import predict
 from skillviz.runs.artifact import RunArtifact
-from skillviz.runs.evaluate import metrics
+from skillviz.runs.metrics import metrics
 from skillviz.runs.produce import produce
 from skillviz.runs.run import Run
 from skillviz.runs.session import Session

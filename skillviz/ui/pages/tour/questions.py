@@ -15,7 +15,7 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.plots.region import cells
-from skillviz.runs.evaluate import estimate, metrics, positive
+from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
 from skillviz.show import measures

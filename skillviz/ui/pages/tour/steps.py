@@ -19,8 +19,8 @@ from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.intervals import recovered_gain, wilson
 from skillviz.core.scores import confidence, correct, probabilities
-from skillviz.runs.evaluate import estimate as as_estimate
-from skillviz.runs.evaluate import positive
+from skillviz.runs.metrics import estimate as as_estimate
+from skillviz.runs.metrics import positive
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import RANKING
 from skillviz.show import interpolation as interpolation_exhibits

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skillviz.core.intervals import wilson
-from skillviz.runs.evaluate import (
+from skillviz.runs.metrics import (
     SCALED,
     curve_rows,
     estimate,
