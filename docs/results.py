@@ -23,12 +23,12 @@ from skillviz.core import formats
 from skillviz.errors import BadInput
 from skillviz.runs.library import Library
 from skillviz.runs.store import Store
+from skillviz.studies.paper.claims import AGREES, DISAGREES, UNDECIDED, Verdict
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.experiments import verdicts as paper_verdicts
 from skillviz.studies.paper.published_values import SOURCE
 from skillviz.studies.paper.scales import SCALES
-from skillviz.studies.paper.verdicts import AGREES, DISAGREES, UNDECIDED, Verdict
 from skillviz.studies.store import StudyFolder, list_studies
 from skillviz.ui.pages.paper import words as paper_words
 

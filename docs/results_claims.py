@@ -11,8 +11,8 @@ import pandas as pd
 from docs.results_tables import MAIN_SEARCH, SEARCHED, estimate
 from skillviz.analysis.tables import without_variants
 from skillviz.core import formats
+from skillviz.studies.paper.claims import at_main, beyond, main_share, own_metric
 from skillviz.studies.paper.scales import SCALES
-from skillviz.studies.paper.verdicts import at_main, beyond, main_share, own_metric
 from skillviz.studies.store import StudyFolder
 
 OWN_SIZE = "learned"

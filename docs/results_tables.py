@@ -13,8 +13,8 @@ from skillviz.core.formats import MISSING, count, interval, markdown_table, numb
 from skillviz.core.intervals import Interval, seeds_interval, wilson
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import RECIPES, method_style
-from skillviz.studies.comparing_regions import SURE
-from skillviz.studies.paper.verdicts import at_main, beyond, main_share, own_metric
+from skillviz.studies.paper.claims import at_main, beyond, main_share, own_metric
+from skillviz.studies.paper.region_comparisons import SURE
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.family import family
 

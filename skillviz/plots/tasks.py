@@ -93,7 +93,9 @@ def gain_of_regions(
     if gain["value"].isna().all():
         return blank(NO_GAIN, theme, height or 300, x, y)
     tasks = ordered(gain["task"].astype(str), order)
-    regions = sorted(set(zip(gain["region_tasks"], gain["purified"], strict=True)), key=lambda one: _place(*one, tasks))
+    regions = sorted(
+        set(zip(gain["region_tasks"], gain["purified"], strict=True)), key=lambda row: _place(row[0], row[1], tasks)
+    )
     cells = {(r["region_tasks"], r["purified"], r["task"]): r for r in gain.to_dict("records")}
     value, low, high = (
         np.array([[cells[(*region, task)][end] if (*region, task) in cells else np.nan for task in tasks]

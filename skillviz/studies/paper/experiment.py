@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from skillviz.studies.paper.claims import Claim, Verdict, judge
 from skillviz.studies.paper.scales import Entry, Scale
 from skillviz.studies.paper.setting import SettingRow, setting
-from skillviz.studies.paper.verdicts import Claim, Verdict, judged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,4 +61,4 @@ class Experiment:
 
     def verdicts(self, tables: Mapping[str, pd.DataFrame], scale: str | None) -> list[Verdict]:
         """What these tables of a study say of each of the paper's claims."""
-        return judged(self.claims, tables, scale)
+        return judge(self.claims, tables, scale)

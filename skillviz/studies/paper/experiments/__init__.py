@@ -11,8 +11,8 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from skillviz.errors import BadInput
+from skillviz.studies.paper.claims import Verdict
 from skillviz.studies.paper.experiment import Experiment
-from skillviz.studies.paper.verdicts import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd

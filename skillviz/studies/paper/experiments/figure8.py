@@ -22,10 +22,10 @@ from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.studies import purified, several
-from skillviz.studies.comparing_regions import gains, helps_itself, related_share_more
+from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.region_comparisons import gains, helps_itself, related_share_more
 from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row, trained, tuning_row
-from skillviz.studies.paper.verdicts import Claim
 from skillviz.studies.plan import Plan
 from skillviz.studies.purified import Joint
 from skillviz.studies.several import Chosen, Scored

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from skillviz.analysis.makeup import makeup
 from skillviz.analysis.tables import notes
-from skillviz.studies.comparing_regions import denser, in_the_middle
+from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment
-from skillviz.studies.paper.verdicts import Claim
+from skillviz.studies.paper.region_comparisons import denser, in_the_middle
 
 if TYPE_CHECKING:
     import pandas as pd

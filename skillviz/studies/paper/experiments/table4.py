@@ -28,10 +28,10 @@ from skillviz.models.finetune.recipes import MODES
 from skillviz.runs.record import TaskNote
 from skillviz.runs.run import Run
 from skillviz.runs.score import Score
-from skillviz.studies.comparing import before_the_last, less
+from skillviz.studies.paper.claims import Claim
+from skillviz.studies.paper.comparisons import before_the_last, less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, search_row, sizes_row, tasks_row, trained, tuning_row
-from skillviz.studies.paper.verdicts import Claim
 from skillviz.tasks import registry
 from skillviz.tasks.leaks import Unseen, unseen
 from skillviz.tasks.project import expanded

@@ -13,8 +13,8 @@ from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.show import methods as exhibits
 from skillviz.show.glossary import about
+from skillviz.studies.paper.claims import main_share
 from skillviz.studies.paper.scales import SCALES
-from skillviz.studies.paper.verdicts import main_share
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, page, study_choice, study_words
 from skillviz.ui.chart import show, theme

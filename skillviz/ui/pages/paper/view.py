@@ -13,10 +13,10 @@ from skillviz.show import paper as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.show.paper import METRIC_NAMES
+from skillviz.studies.paper.claims import Verdict, main_share
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
 from skillviz.studies.paper.published_values import TABLES, numbers, slips
-from skillviz.studies.paper.verdicts import Verdict, main_share
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme

@@ -8,8 +8,8 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.show import text
+from skillviz.studies.paper.claims import AGREES, DISAGREES, UNDECIDED, UNTESTED, Comparison, Verdict
 from skillviz.studies.paper.experiments import EXPERIMENTS
-from skillviz.studies.paper.verdicts import AGREES, DISAGREES, UNDECIDED, UNTESTED, Comparison, Verdict
 from skillviz.studies.store import StudyFolder
 
 # what the paper shows and nothing here repeats: title, and why

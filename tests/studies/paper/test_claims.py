@@ -6,9 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.studies.comparing import far, near
-from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
-from skillviz.studies.paper.verdicts import (
+from skillviz.studies.paper.claims import (
     AGREES,
     DISAGREES,
     UNDECIDED,
@@ -21,6 +19,8 @@ from skillviz.studies.paper.verdicts import (
     own_metric,
     within,
 )
+from skillviz.studies.paper.comparisons import far, near
+from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
 from tests.studies.fake_tables import MADE, TASKS
 
 NAN = float("nan")

@@ -1,4 +1,4 @@
-"""How a claim about what regions share, give, and are made of is compared with a study's tables; see `comparing`."""
+"""How a claim about what regions share, give, and are made of is compared with a study's tables; see `comparisons`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import without_variants
 from skillviz.analysis.task_gains import is_inside, of_its_own_task
 from skillviz.core.intervals import seeds_interval, wilson
-from skillviz.studies.comparing import GRAFTS, Compare, gap
-from skillviz.studies.paper.verdicts import Comparison, Found, beyond
+from skillviz.studies.paper.claims import Comparison, StudyTables, beyond
+from skillviz.studies.paper.comparisons import GRAFTS, Compare, gap
 from skillviz.tasks.family import family
 
 SURE = 0.95  # top probabilities near 1
@@ -22,8 +22,8 @@ SURE = 0.95  # top probabilities near 1
 def shares_little(limit: float) -> Compare:
     """Two regions of one model share less than the limit of their entries."""
 
-    def compare(found: Found) -> list[Comparison]:
-        rows = found.table("overlap")
+    def compare(study: StudyTables) -> list[Comparison]:
+        rows = study.table("overlap")
         rows = rows[rows["kind"] == "iou"] if len(rows) else rows
         if rows.empty:
             return []
@@ -45,21 +45,21 @@ def _region(row: Mapping[Any, Any], end: str) -> str:
     return f"{row[f'{end}_task']} {row[f'{end}_localizer']} {share}"
 
 
-def piles_up(found: Found) -> list[Comparison]:
+def piles_up(study: StudyTables) -> list[Comparison]:
     """A larger share of the fine-tuned model's top probabilities is near 1 than of the graft's."""
-    rows = found.table("histogram")
+    rows = study.table("histogram")
     if rows.empty:
         return []
-    made = []
-    for task, own in rows.groupby("task", sort=False):
-        top = own[own["low_edge"] >= SURE - 1e-9].groupby(["state", "size", "share"], sort=False, dropna=False)
+    comparisons = []
+    for task, of_task in rows.groupby("task", sort=False):
+        top = of_task[of_task["low_edge"] >= SURE - 1e-9].groupby(["state", "size", "share"], sort=False, dropna=False)
         sure = top.agg(count=("count", "sum"), n=("n", "max")).reset_index()
         tuned = sure[sure["state"] == "finetuned"]
         for _, row in sure[sure["state"] == "grafted"].iterrows():
             if len(tuned):
                 size = f"{100 * row['share']:.4g}%" if row["share"] == row["share"] else f"{row['size']:.0f}"
-                made.append(gap(f"{task}, grafted {size}", _sure(tuned.iloc[0]), _sure(row), 1))
-    return made
+                comparisons.append(gap(f"{task}, grafted {size}", _sure(tuned.iloc[0]), _sure(row), 1))
+    return comparisons
 
 
 def _sure(row: pd.Series) -> pd.Series:
@@ -67,9 +67,9 @@ def _sure(row: pd.Series) -> pd.Series:
     return pd.Series({"value": row["count"] / row["n"], "low": low, "high": high})
 
 
-def related_share_more(found: Found) -> list[Comparison]:
+def related_share_more(study: StudyTables) -> list[Comparison]:
     """Regions of related tasks overlap more than those of unrelated ones."""
-    rows = found.table("isolation")
+    rows = study.table("isolation")
     if rows.empty:
         return []
     rows = rows[(rows["relation"] == RELATED_LESS_UNRELATED) & (rows["kind"] == "overlap")]
@@ -82,8 +82,8 @@ def related_share_more(found: Found) -> list[Comparison]:
 def gains(limit: float, several: bool, purified: bool) -> Compare:
     """A region, or a union of some, gives its own tasks at least this relative gain."""
 
-    def compare(found: Found) -> list[Comparison]:
-        rows = found.table("gain")
+    def compare(study: StudyTables) -> list[Comparison]:
+        rows = study.table("gain")
         if rows.empty:
             return []
         rows = rows[rows["purified"] == purified]
@@ -99,20 +99,20 @@ def gains(limit: float, several: bool, purified: bool) -> Compare:
     return compare
 
 
-def helps_itself(found: Found) -> list[Comparison]:
+def helps_itself(study: StudyTables) -> list[Comparison]:
     """A task's own region gives it more than the mean of the regions of unrelated tasks does."""
-    rows = found.table("gain")
+    rows = study.table("gain")
     if rows.empty:
         return []
     single = rows[(rows["region_tasks"].map(len) == 1) & ~rows["purified"]]
-    made = []
-    for task, own in single.groupby("task", sort=False):
-        mine = own[of_its_own_task(own)]
-        others = own[np.array([family(of) != family(str(task)) for (of,) in own["region_tasks"]], dtype=bool)]
-        if len(mine) and len(others):
+    comparisons = []
+    for task, of_task in single.groupby("task", sort=False):
+        of_itself = of_task[of_its_own_task(of_task)]
+        others = of_task[np.array([family(of) != family(str(task)) for (of,) in of_task["region_tasks"]], dtype=bool)]
+        if len(of_itself) and len(others):
             mean = pd.Series({end: float(others[end].mean()) for end in ("value", "low", "high")})
-            made.append(gap(str(task), mine.iloc[0], mean, 1))
-    return made
+            comparisons.append(gap(str(task), of_itself.iloc[0], mean, 1))
+    return comparisons
 
 
 def denser(kinds: tuple[str, ...]) -> Compare:
@@ -120,9 +120,9 @@ def denser(kinds: tuple[str, ...]) -> Compare:
     return _part(lambda rows: rows["kind"].isin(kinds))
 
 
-def in_the_middle(found: Found) -> list[Comparison]:
+def in_the_middle(study: StudyTables) -> list[Comparison]:
     """The middle half of the layers is denser than the whole, over mask seeds."""
-    return _part(_middle)(found)
+    return _part(_middle)(study)
 
 
 def _middle(rows: pd.DataFrame) -> pd.Series:
@@ -132,23 +132,25 @@ def _middle(rows: pd.DataFrame) -> pd.Series:
 
 
 def _part(chosen: Callable[[pd.DataFrame], pd.Series]) -> Compare:
-    def compare(found: Found) -> list[Comparison]:
-        rows = found.table("makeup")
+    def compare(study: StudyTables) -> list[Comparison]:
+        rows = study.table("makeup")
         if rows.empty:
             return []
-        made = []
+        comparisons = []
         rows = without_variants(rows, "variant")
-        for (task, localizer), own in rows.groupby(["task", "localizer"], sort=False):
+        for (task, localizer), of_localizer in rows.groupby(["task", "localizer"], sort=False):
             if localizer not in GRAFTS:
                 continue
-            ratios = [_density(seed, chosen(seed)) for _, seed in own.groupby("seed")]
+            ratios = [_density(seed, chosen(seed)) for _, seed in of_localizer.groupby("seed")]
             known = [ratio for ratio in ratios if np.isfinite(ratio)]
             if not known:  # a model without such a part, or an empty region
                 continue
             over = seeds_interval(known)
             name = str(task) if localizer == GRAFTS[0] else f"{task}, {localizer}"
-            made.append(Comparison(name, over.value, over.low, over.high, beyond(over.low, over.high, 1.0), "times"))
-        return made
+            comparisons.append(
+                Comparison(name, over.value, over.low, over.high, beyond(over.low, over.high, 1.0), "times")
+            )
+        return comparisons
 
     return compare
 

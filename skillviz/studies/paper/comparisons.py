@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.tables import label, without_variants
+from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyond, own_metric, within
 from skillviz.studies.paper.published_values import is_stand_in, stands_for
-from skillviz.studies.paper.verdicts import Comparison, Found, at_main, beyond, own_metric, within
 from skillviz.tasks.family import family
 
 OWN = "own"  # the task's own metric
@@ -22,7 +22,7 @@ ALIKE = 0.03  # what "equally good" may differ by
 LARGE = {("mpqa", "yelp"), ("mpqa", "sst2"), ("qnli", "mnli_01"), ("qnli", "snli_01")}
 GRAFTS = ("stagewise", "learned")
 Keep = Callable[[str, str], bool]
-Compare = Callable[[Found], list[Comparison]]
+Compare = Callable[[StudyTables], list[Comparison]]
 
 
 def everywhere(id_task: str, task: str) -> bool:
@@ -46,10 +46,10 @@ def near(id_task: str, task: str) -> bool:
     return id_task != task and not far(id_task, task)
 
 
-def rows_of(found: Found, a: str, b: str, metric: str, keep: Keep = everywhere) -> pd.DataFrame:
+def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = everywhere) -> pd.DataFrame:
     """The rows a - b of `differences`, or b - a turned round, at the main size, of the search that stands for the
     paper's."""
-    rows = found.table("differences")
+    rows = study.table("differences")
     if rows.empty:
         return rows
     turned = rows[(rows["a"] == b) & (rows["b"] == a)]
@@ -59,7 +59,7 @@ def rows_of(found: Found, a: str, b: str, metric: str, keep: Keep = everywhere) 
     rows = own_metric(rows) if metric == OWN else rows[rows["metric"] == metric]
     localizer = rows["localizer"]
     rows = rows[localizer.eq(GRAFTS[0]) | ~localizer.isin(GRAFTS)] if localizer.eq(GRAFTS[0]).any() else rows
-    return at_main(rows, found.main)
+    return at_main(rows, study.main)
 
 
 def where(row: Mapping[Any, Any]) -> str:
@@ -72,10 +72,10 @@ def where(row: Mapping[Any, Any]) -> str:
 def less(a: str, b: str, metric: str = OWN, sign: int = 1, keep: Keep = everywhere, limit: float = 0.0) -> Compare:
     """a - b is above `limit` (below it for sign -1)."""
 
-    def compare(found: Found) -> list[Comparison]:
+    def compare(study: StudyTables) -> list[Comparison]:
         return [
             Comparison(where(r), r["value"], r["low"], r["high"], beyond(r["low"], r["high"], limit, sign))
-            for r in rows_of(found, a, b, metric, keep).to_dict("records")
+            for r in rows_of(study, a, b, metric, keep).to_dict("records")
         ]
 
     return compare
@@ -84,10 +84,10 @@ def less(a: str, b: str, metric: str = OWN, sign: int = 1, keep: Keep = everywhe
 def alike(a: str, b: str, metric: str = OWN, keep: Keep = everywhere, margin: float = ALIKE) -> Compare:
     """a - b lies within the margin."""
 
-    def compare(found: Found) -> list[Comparison]:
+    def compare(study: StudyTables) -> list[Comparison]:
         return [
             Comparison(where(r), r["value"], r["low"], r["high"], within(r["low"], r["high"], margin))
-            for r in rows_of(found, a, b, metric, keep).to_dict("records")
+            for r in rows_of(study, a, b, metric, keep).to_dict("records")
         ]
 
     return compare
@@ -96,19 +96,19 @@ def alike(a: str, b: str, metric: str = OWN, keep: Keep = everywhere, margin: fl
 def before_the_last(compare: Compare) -> Compare:
     """The comparisons of the tasks that something was learned after."""
 
-    def of_earlier(found: Found) -> list[Comparison]:
-        rows = found.table("stages")
+    def of_earlier(study: StudyTables) -> list[Comparison]:
+        rows = study.table("stages")
         if rows.empty:
             return []
         learned = rows[rows["mode"] != "independent"].groupby("task")["stage"].min()
-        return [one for one in compare(found) if learned.get(one.where, np.inf) < learned.max()]
+        return [one for one in compare(study) if learned.get(one.where, np.inf) < learned.max()]
 
     return of_earlier
 
 
-def level(found: Found, method: str, metric: str, task: str, setting: str, readout: str) -> float:
+def level(study: StudyTables, method: str, metric: str, task: str, setting: str, readout: str) -> float:
     """A method's mean on its own task; NaN where it was not scored."""
-    rows = found.table("scores")
+    rows = study.table("scores")
     if rows.empty:
         return float("nan")
     rows = rows[(rows["method"] == method) & (rows["id_task"] == task) & (rows["task"] == task)]
@@ -120,52 +120,52 @@ def level(found: Found, method: str, metric: str, task: str, setting: str, reado
 def keeps(share: float) -> Compare:
     """The graft has at least this share of the fine-tuned model's score; of a score of 0 there is no share."""
 
-    def compare(found: Found) -> list[Comparison]:
-        made = []
-        for r in rows_of(found, "graft", "ft", OWN).to_dict("records"):
-            tuned = level(found, "ft", r["metric"], r["task"], r["setting"], r["readout"])
+    def compare(study: StudyTables) -> list[Comparison]:
+        comparisons = []
+        for r in rows_of(study, "graft", "ft", OWN).to_dict("records"):
+            tuned = level(study, "ft", r["metric"], r["task"], r["setting"], r["readout"])
             if not tuned > 0:  # NaN too
                 continue
             value, low, high = (1 + r[end] / tuned for end in ("value", "low", "high"))
-            made.append(Comparison(where(r), value, low, high, beyond(low, high, share), "percent"))
-        return [one for one in made if np.isfinite(one.value)]
+            comparisons.append(Comparison(where(r), value, low, high, beyond(low, high, share), "percent"))
+        return [one for one in comparisons if np.isfinite(one.value)]
 
     return compare
 
 
-def curves_meet(found: Found) -> list[Comparison]:
+def curves_meet(study: StudyTables) -> list[Comparison]:
     """What the search gains over top movement is less at the largest size than at the smallest."""
-    rows = found.table("differences")
+    rows = study.table("differences")
     if rows.empty:
         return []
     rows = own_metric(
         rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
     )
-    made = []
+    comparisons = []
     rows = without_variants(rows[rows["localizer"] == GRAFTS[0]], "search_variant")
-    for task, own in rows.groupby("task", sort=False):
-        own = own.sort_values("share")
-        if own["share"].nunique() > 1:
-            made.append(gap(str(task), own.iloc[0], own.iloc[-1], 1))
-    return made
+    for task, of_task in rows.groupby("task", sort=False):
+        of_task = of_task.sort_values("share")
+        if of_task["share"].nunique() > 1:
+            comparisons.append(gap(str(task), of_task.iloc[0], of_task.iloc[-1], 1))
+    return comparisons
 
 
 def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
     """Grafts of models tuned by `than` give back more of their gain than those of `recipe`, at the main size."""
 
-    def compare(found: Found) -> list[Comparison]:
-        rows = found.table("scores")
+    def compare(study: StudyTables) -> list[Comparison]:
+        rows = study.table("scores")
         if rows.empty:
             return []
         rows = rows[(rows["method"] == "graft") & (rows["metric"] == "recovered") & (rows["split"] == "test")]
         rows = without_variants(rows[rows["localizer"] == GRAFTS[0]], "variant", "search_variant")
-        rows = at_main(rows, found.main)
-        made = []
-        for task, own in rows[rows["id_task"] == rows["task"]].groupby("task", sort=False):
-            sides = [own[own["recipe"].isin(names)] for names in (_alias(than), _alias(recipe))]
+        rows = at_main(rows, study.main)
+        comparisons = []
+        for task, of_task in rows[rows["id_task"] == rows["task"]].groupby("task", sort=False):
+            sides = [of_task[of_task["recipe"].isin(names)] for names in (_alias(than), _alias(recipe))]
             if all(len(side) for side in sides):
-                made.append(gap(str(task), _ends(sides[0].iloc[0]), _ends(sides[1].iloc[0]), sign))
-        return made
+                comparisons.append(gap(str(task), _ends(sides[0].iloc[0]), _ends(sides[1].iloc[0]), sign))
+        return comparisons
 
     return compare
 

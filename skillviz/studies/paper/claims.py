@@ -35,7 +35,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Found:
+class StudyTables:
     """A study's tables by name; `main` is the share of its main region size, None where it has no single one."""
 
     tables: Mapping[str, pd.DataFrame]
@@ -51,7 +51,7 @@ class Claim:
     """A sentence of the paper and the comparisons by which it is judged."""
 
     text: str
-    compare: Callable[[Found], list[Comparison]]
+    compare: Callable[[StudyTables], list[Comparison]]
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ class Verdict:
         return DISAGREES if self.against >= half and self.against > self.supporting else UNDECIDED
 
 
-def judged(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], scale: str | None) -> list[Verdict]:
+def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], scale: str | None) -> list[Verdict]:
     """Every claim with its comparisons in these tables."""
-    found = Found(tables, main_share(scale))
-    return [Verdict(claim.text, tuple(claim.compare(found))) for claim in claims]
+    study = StudyTables(tables, main_share(scale))
+    return [Verdict(claim.text, tuple(claim.compare(study))) for claim in claims]
 
 
 def main_share(scale: str | None) -> float | None:
