@@ -6,7 +6,7 @@ from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.pages.continual import view
 
-study = page.begin_studies("continual", view.EXPERIMENTS)
+study = page.begin_studies("continual")
 found = view.read(study)
 sentence = st.empty()
 metric = view.metric_of(found)

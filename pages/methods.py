@@ -6,7 +6,7 @@ from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.pages.methods import view
 
-study = page.begin_studies("methods", view.EXPERIMENTS)
+study = page.begin_studies("methods")
 sentence = st.empty()
 found = view.choose(study)
 

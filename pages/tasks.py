@@ -6,7 +6,7 @@ from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.pages.tasks import view
 
-study = page.begin_studies("tasks", view.EXPERIMENTS)
+study = page.begin_studies("tasks")
 found = view.read(study)
 sentence = st.empty()
 with st.container(horizontal=True, vertical_alignment="bottom"):

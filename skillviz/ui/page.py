@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pandas as pd
@@ -15,7 +15,7 @@ from skillviz.show import sentences, text
 from skillviz.show.entries import Entry, first_choice
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, study_choice, study_words
-from skillviz.ui import page_table as pages
+from skillviz.ui.page_table import PAGES, install
 from skillviz.ui.picker import caption, picker
 
 FIRST_RUN = """\
@@ -30,7 +30,7 @@ def begin(name: str) -> Run:
     with explained():
         entries = cache.entries()
         if not entries:
-            st.title(pages.PAGES[name].question)
+            st.title(PAGES[name].question)
             explain_empty()
             st.stop()
         chosen = _chosen(name, entries)
@@ -38,14 +38,14 @@ def begin(name: str) -> Run:
     address.keep(address.RUN, chosen.id)
     picker(entries, chosen)
     caption(chosen)
-    st.title(pages.PAGES[name].question, anchor=False)
+    st.title(PAGES[name].question, anchor=False)
     return run
 
 
 def begin_library(name: str) -> tuple[Entry, ...]:
     """All runs, for a page about none in particular, under its title; explains and stops where there are none."""
     _frame(name)
-    st.title(pages.PAGES[name].question, anchor=False)
+    st.title(PAGES[name].question, anchor=False)
     with explained():
         entries = cache.entries()
         others, unreadable = cache.others()
@@ -61,25 +61,26 @@ def begin_library(name: str) -> tuple[Entry, ...]:
 def begin_without_run(name: str) -> None:
     """The title of a page that needs no run; the run of the address stays in it for the pages that do."""
     _frame(name)
-    st.title(pages.PAGES[name].question, anchor=False)
+    st.title(PAGES[name].question, anchor=False)
     _keep_run()
 
 
-def begin_studies(name: str, experiments: Sequence[str]) -> StudyFolder:
+def begin_studies(name: str) -> StudyFolder:
     """The stored study that the page shows, under its picker and title; explains and stops where there is none."""
     _frame(name)
     _keep_run()
+    experiments = PAGES[name].experiments
     with explained():
         choices = study_choice.offered(experiments)
         if not choices:
-            st.title(pages.PAGES[name].question, anchor=False)
+            st.title(PAGES[name].question, anchor=False)
             study_choice.explain_none(experiments)
             st.stop()
         study = study_choice.choose(choices)
     st.caption(study_words.caption(study))
     if study_words.is_demo(study):
         st.caption(study_words.caution())
-    st.title(pages.PAGES[name].question, anchor=False)
+    st.title(PAGES[name].question, anchor=False)
     return study
 
 
@@ -100,7 +101,7 @@ def explained() -> Iterator[None]:
     except SkillvizError as error:
         st.error(text.plain(str(error.args[0])), icon=":material/error:")
         if isinstance(error, StoreError):
-            st.page_link(pages.PAGES["runs"].link(), label="Show all runs")
+            st.page_link(PAGES["runs"].link(), label="Show all runs")
         st.stop()
 
 
@@ -140,7 +141,7 @@ def explain_empty() -> None:
         "**There is no run yet.** A run is one localization: a pre-trained and a fine-tuned model, a task, and the "
         "small region of parameters that carries what was learned. Make your first here, or in a terminal:"
     )
-    st.page_link(pages.PAGES["launch"].link(), label="Start a localization", icon=":material/play_arrow:")
+    st.page_link(PAGES["launch"].link(), label="Start a localization", icon=":material/play_arrow:")
     st.code(FIRST_RUN, language="bash", wrap_lines=True)
     st.markdown(
         "`BASE` is a Hugging Face id or a folder, `TASK` a name such as `sst2` or your own YAML file. With a "
@@ -150,11 +151,11 @@ def explain_empty() -> None:
 
 
 def _frame(name: str) -> None:
-    entry = pages.PAGES[name]
+    entry = PAGES[name]
     st.set_page_config(
         page_title=f"{entry.title} · skillviz", page_icon=":material/filter_center_focus:", layout="wide"
     )
-    pages.install()
+    install()
 
 
 def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:
@@ -174,7 +175,7 @@ def _explain_unknown(name: str, asked: str, entries: tuple[Entry, ...]) -> None:
     try:
         run_id = cache.run(asked).id
     except StoreError as error:
-        st.title(pages.PAGES[name].question, anchor=False)
+        st.title(PAGES[name].question, anchor=False)
         st.error(f"This address names a run that cannot be shown: {text.plain(str(error.args[0]))}")
     else:
         address.keep(address.RUN, run_id)
@@ -182,5 +183,5 @@ def _explain_unknown(name: str, asked: str, entries: tuple[Entry, ...]) -> None:
     fallback = first_choice(entries)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(f"Open {fallback.id}", on_click=address.keep, args=(address.RUN, fallback.id), type="primary")
-        st.page_link(pages.PAGES["runs"].link(), label="Show all runs")
+        st.page_link(PAGES["runs"].link(), label="Show all runs")
     st.stop()

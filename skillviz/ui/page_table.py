@@ -26,12 +26,16 @@ installed: ContextVar[bool] = ContextVar("installed", default=False)
 
 @dataclass(frozen=True)
 class PageEntry:
-    """One page: `name` is its file, its URL and the word in the code; `question` is its heading."""
+    """One page: `name` is its file, its URL and the word in the code; `question` is its heading.
+
+    `experiments` are those of the paper whose tables the page shows, its first one before the others.
+    """
 
     name: str
     title: str
     group: str
     question: str
+    experiments: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -58,13 +62,16 @@ PAGES = {
         PageEntry("examples", "Examples", "This run", "Which examples does the graft get right, and why?"),
         PageEntry("surgery", "Surgery", "This run", "What does a region built by hand carry?"),
         PageEntry("compare", "Compare", "Many runs", "How do several runs differ?"),
-        PageEntry("methods", "Methods", "Many runs", "What else gives the skill by touching as little?"),
-        PageEntry("tasks", "Tasks", "Many runs", "Do the skills of several tasks share parameters?"),
-        PageEntry("continual", "Continual", "Many runs", "Does a new skill cost the old ones?"),
+        PageEntry(
+            "methods", "Methods", "Many runs", "What else gives the skill by touching as little?",
+            ("table1", "table3", "figure5", "table8", "figure4"),
+        ),
+        PageEntry("tasks", "Tasks", "Many runs", "Do the skills of several tasks share parameters?", ("figure8",)),
+        PageEntry("continual", "Continual", "Many runs", "Does a new skill cost the old ones?", ("table4",)),
         PageEntry("studies", "Studies", "Many runs", "Which experiments have been made?"),
         PageEntry("paper", "Paper", "Reference", "Does it come out as in the paper?"),
     )
-}
+}  # fmt: skip
 
 
 def navigation() -> StreamlitPage:

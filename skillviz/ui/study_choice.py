@@ -13,17 +13,12 @@ import streamlit as st
 from skillviz.show import text
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.store import StudyFolder
-from skillviz.ui import address, cache, controls, page_table, study_words
-from skillviz.ui import page_table as pages
+from skillviz.ui import address, cache, controls, study_words
+from skillviz.ui.page_table import PAGES
 from skillviz.ui.picker import width_of
 
 STUDY = "study"
 SCALE_ORDER = ("small", "demo")
-# the page that shows an experiment's tables best, beside Paper and Studies
-PAGES = {
-    "table1": "methods", "table3": "methods", "table8": "methods", "figure4": "methods", "figure5": "methods",
-    "figure8": "tasks", "table4": "continual",
-}  # fmt: skip
 ICONS = {"paper": ":material/menu_book:", "studies": ":material/table_view:"}
 LABELS = {"paper": "Beside the paper", "studies": "Its tables and pictures"}
 
@@ -92,7 +87,7 @@ def explain_none(experiments: Sequence[str]) -> None:
     st.markdown(study_words.missing(experiments))
     if begun := without_tables(experiments):
         st.info(study_words.unfinished(begun), icon=":material/hourglass_empty:")
-    st.page_link(page_table.PAGES["studies"].link(), label="Start a study", icon=":material/play_arrow:")
+    st.page_link(PAGES["studies"].link(), label="Start a study", icon=":material/play_arrow:")
     st.code(study_words.commands(experiments), language="bash", wrap_lines=True)
 
 
@@ -131,10 +126,10 @@ def notes(studies: Sequence[StudyFolder]) -> None:
 def links(study: StudyFolder, here: str) -> None:
     """The pages that show this study, but for the one that it is shown on."""
     name = study.record.experiment or ""
-    own = [PAGES[name]] if name in PAGES else []
+    best = [page for page, entry in PAGES.items() if name in entry.experiments]
     with st.container(horizontal=True):
-        for target in [page for page in ("paper", "studies", *own) if page != here and (name or page == "studies")]:
-            entry = pages.PAGES[target]
+        for target in [page for page in ("paper", "studies", *best) if page != here and (name or page == "studies")]:
+            entry = PAGES[target]
             told = {STUDY: study.name, **({"item": name} if target == "paper" else {})}
             label = LABELS.get(target, f"On the page {entry.title}")
             st.page_link(entry.link(), label=label, icon=ICONS.get(target, ":material/bar_chart:"), query_params=told)

@@ -22,7 +22,6 @@ from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, page, study_words
 from skillviz.ui.chart import show, theme
 
-EXPERIMENTS = ("table4",)
 TABLES = ("stages", "scores", "differences", "note")
 NAMES = {"naive": "naive training", "grafting": "training within regions"}
 

@@ -18,13 +18,12 @@ from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
+from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.methods import tables as method_tables
 from skillviz.ui.pages.methods import words
 from skillviz.ui.pages.methods.tables import GRAFT, Asked
 from skillviz.ui.pages.studies import commands as study_asked
 from skillviz.ui.picker import width_of
-
-EXPERIMENTS = ("table1", "table3", "figure5", "table8", "figure4")
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def choose(study: StudyFolder) -> Found:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         base = choose_base(bases)
         with page.explained():
-            studies = study_choice.beside(study, EXPERIMENTS, base)
+            studies = study_choice.beside(study, PAGES["methods"].experiments, base)
             scores, differences = rows_of(studies, base)
         asked = _asked(scores)
         share = _share(differences, asked, main_share(study.record.scale))

@@ -22,7 +22,6 @@ from skillviz.tasks.family import family, relation
 from skillviz.ui import cache, controls, live, page, study_words
 from skillviz.ui.chart import show, theme
 
-EXPERIMENTS = ("figure8",)
 TABLES = ("overlap", "isolation", "gain", "stability", "scores", "note")
 KINDS = {"overlap": "of one region", "iou": "of both (IoU)"}
 WHICH = {"single": "of one task", "unions": "unions", "purified": "unions, purified"}
