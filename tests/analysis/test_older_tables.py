@@ -9,7 +9,7 @@ import pytest
 from benchmarks.check_stored_tables import KEYS, Tally, compare, with_old_texts
 from skillviz.analysis.older_tables import read_layout_2
 from skillviz.analysis.tables import TABLES
-from tests.studies.fake_tables import MADE, TASKS
+from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 NEW = {
     "readout", "variant", "search_variant", "recipe_b", "variant_b", "row_task", "row_localizer", "column_task",
@@ -19,7 +19,7 @@ NEW = {
 
 def older(name: str, **texts: str) -> pd.DataFrame:
     """A made-up table as it was stored, with these texts in its first row."""
-    table = with_old_texts(MADE[name](TASKS, np.random.default_rng(0)), name)
+    table = with_old_texts(FAKE_TABLES[name](TASKS, np.random.default_rng(0)), name)
     for column, text in texts.items():
         table.loc[0, column] = text
     gone = {*NEW, "training", "training_b", *({"size", "share"} if name in ("overlap", "histogram") else ())}

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from skillviz.analysis.readable_table import as_stored, html, latex, markdown, readable, tab_separated
 from skillviz.analysis.tables import TABLES, check
 from skillviz.commands.output import print_table
-from tests.studies.fake_tables import MADE, TASKS
+from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 WIDE = 10_000
 
@@ -50,7 +50,7 @@ def scores(**changes: object) -> pd.DataFrame:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_pipe_gets_every_row_and_column_on_a_line_of_its_own(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    frame = check(MADE[name](tuple(TASKS), np.random.default_rng(0)), name)
+    frame = check(FAKE_TABLES[name](tuple(TASKS), np.random.default_rng(0)), name)
     print_table("title", frame)
     lines = capsys.readouterr().out.splitlines()
     assert lines == tab_separated(frame) and len(lines) == 1 + len(frame)
@@ -107,7 +107,7 @@ def test_differences_are_in_points_and_keep_their_sign() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_no_value_is_lost_on_a_narrow_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = check(MADE[name](tuple(TASKS), np.random.default_rng(0)), name)
+    frame = check(FAKE_TABLES[name](tuple(TASKS), np.random.default_rng(0)), name)
     before = frame.copy()
     said = shown(frame, "title", monkeypatch)
     drawn = [line for line in said.splitlines() if not line.startswith(("All rows", "Not shown"))]

@@ -15,7 +15,7 @@ import psutil
 
 from skillviz.analysis.tables import LAYOUT, check
 from skillviz.studies.store import StudyRecord, write_record
-from tests.studies.fake_tables import MADE, TASKS
+from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 
 def fake_study(
@@ -36,8 +36,8 @@ def fake_study(
     folder.mkdir(parents=True)
     random = np.random.default_rng(seed)
     (folder / "study.yaml").write_text(_yaml(name, experiment, scale), encoding="utf-8")
-    for table in MADE if tables is None else tables:
-        made = check(MADE[table](tuple(tasks), random), table)
+    for table in FAKE_TABLES if tables is None else tables:
+        made = check(FAKE_TABLES[table](tuple(tasks), random), table)
         made.to_parquet(folder / f"{table}.parquet", index=False)
     files = {
         path.name: {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size}

@@ -314,9 +314,9 @@ def _whole(make: Make) -> Make:
     return lambda tasks, random: whole(make(tasks, random), make.__name__)
 
 
-MADE: dict[str, Make] = {
-    made.__name__: _whole(made)
-    for made in (
+FAKE_TABLES: dict[str, Make] = {
+    make.__name__: _whole(make)
+    for make in (
         scores, differences, recovered, overlap, isolation, gain, stages, makeup, histogram, paths, stability,
         sensitivity, note,
     )

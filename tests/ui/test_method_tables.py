@@ -14,7 +14,7 @@ from skillviz.tasks.project import project_root
 from skillviz.ui.pages.methods import tables as method_tables
 from skillviz.ui.pages.methods import words
 from skillviz.ui.pages.methods.tables import Asked
-from tests.studies.fake_tables import MADE, SIZES, TASKS, D
+from tests.studies.fake_tables import FAKE_TABLES, SIZES, TASKS, D
 
 ASKED = Asked("film-sentiment", "all", "stagewise")
 
@@ -22,7 +22,7 @@ ASKED = Asked("film-sentiment", "all", "stagewise")
 @pytest.fixture(scope="module")
 def tables() -> dict[str, pd.DataFrame]:
     names = ("scores", "differences")
-    return {name: check(MADE[name](TASKS, np.random.default_rng(0)), name) for name in names}
+    return {name: check(FAKE_TABLES[name](TASKS, np.random.default_rng(0)), name) for name in names}
 
 
 def series(points: pd.DataFrame) -> set[tuple[str, str, str]]:

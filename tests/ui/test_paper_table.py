@@ -12,12 +12,12 @@ from skillviz.studies.paper.published_values import numbers
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper import words
 from skillviz.ui.pages.paper.table import OWN, Asked
-from tests.studies.fake_tables import MADE, TASKS
+from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 
 @pytest.fixture(scope="module")
 def tables() -> dict[str, pd.DataFrame]:
-    return {name: check(made(TASKS, np.random.default_rng(0)), name) for name, made in MADE.items()}
+    return {name: check(made(TASKS, np.random.default_rng(0)), name) for name, made in FAKE_TABLES.items()}
 
 
 def test_settings_and_sizes_are_those_that_are_printed(tables: dict[str, pd.DataFrame]) -> None:

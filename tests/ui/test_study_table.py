@@ -10,12 +10,12 @@ from skillviz.analysis.readable_table import not_in_percent
 from skillviz.analysis.tables import TABLES, check, empty
 from skillviz.ui import study_words
 from skillviz.ui.pages.studies import table as study_table
-from tests.studies.fake_tables import MADE, TASKS
+from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 
 @pytest.fixture(scope="module")
 def tables() -> dict[str, pd.DataFrame]:
-    return {name: check(made(TASKS, np.random.default_rng(0)), name) for name, made in MADE.items()}
+    return {name: check(made(TASKS, np.random.default_rng(0)), name) for name, made in FAKE_TABLES.items()}
 
 
 def test_what_is_asked_first_stands_first_and_what_is_empty_last(tables: dict[str, pd.DataFrame]) -> None:

@@ -21,7 +21,7 @@ from skillviz.studies.paper.claims import (
 )
 from skillviz.studies.paper.comparisons import far, near
 from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
-from tests.studies.fake_tables import MADE, TASKS
+from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 NAN = float("nan")
 
@@ -152,7 +152,7 @@ def test_a_large_shift_is_what_the_paper_calls_so() -> None:
 
 
 def test_only_tasks_that_something_was_learned_after_can_be_forgotten() -> None:
-    tables = {name: MADE[name](TASKS, np.random.default_rng(0)) for name in ("stages", "differences")}
+    tables = {name: FAKE_TABLES[name](TASKS, np.random.default_rng(0)) for name in ("stages", "differences")}
     naive = verdicts("table4", tables, "demo")[0]
     assert [one.where for one in naive.comparisons] == list(TASKS[:2]) and naive.outcome == AGREES
 
@@ -164,14 +164,14 @@ def test_every_experiment_of_the_paper_has_claims() -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_claim_is_judged_or_says_that_it_was_not_tested(name: str) -> None:
-    tables = {table: made(TASKS, np.random.default_rng(0)) for table, made in MADE.items()}
+    tables = {table: made(TASKS, np.random.default_rng(0)) for table, made in FAKE_TABLES.items()}
     assert all(one.outcome == UNTESTED for one in verdicts(name, {}, "demo"))
     for one in verdicts(name, tables, "demo"):
         assert all(np.isfinite((c.value, c.low, c.high)).all() for c in one.comparisons)
 
 
 def test_a_planted_result_turns_the_verdict() -> None:
-    tables = {table: made(TASKS, np.random.default_rng(0)) for table, made in MADE.items()}
+    tables = {table: made(TASKS, np.random.default_rng(0)) for table, made in FAKE_TABLES.items()}
     gap = tables["isolation"].assign(value=lambda t: -t["value"], low=-0.2, high=-0.1)
     before, after = (
         verdicts("figure8", {**tables, "isolation": table}, "demo")[0] for table in (tables["isolation"], gap)

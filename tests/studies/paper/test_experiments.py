@@ -26,7 +26,7 @@ from skillviz.studies.paper.scales import SCALES, scale
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.store import StudyFolder, list_studies
-from tests.studies.fake_tables import scores as fake_scores
+from tests.studies.fake_tables import FAKE_TABLES
 
 HERE = ("table1", "table2", "table3", "table8", "figure2", "figure3", "figure4", "figure5", "figure6", "sensitivity")
 SEARCHED = ("stagewise", "learned", "learned-ranked", "fisher", "random", "lottery")
@@ -249,7 +249,7 @@ def test_ours_stand_beside_the_published_value_of_the_same_method() -> None:
 
     from skillviz.analysis.tables import check
 
-    ours = check(fake_scores(("film-sentiment", "news-topic"), np.random.default_rng(0)), "scores")
+    ours = check(FAKE_TABLES["scores"](("film-sentiment", "news-topic"), np.random.default_rng(0)), "scores")
     frame = beside(EXPERIMENTS["table2"].published, {"scores": ours})
     tuned = frame.query("id_task == 'film-sentiment' and task == id_task and method == 'ft' and metric == 'accuracy'")
     assert tuned["published"].tolist() == [pytest.approx(0.923)]  # SST-2, 4096-shot; not the 64-shot 90.5
@@ -263,7 +263,9 @@ def test_lora_stands_beside_the_published_value_of_its_rank() -> None:
 
     from skillviz.analysis.tables import check
 
-    ours = check(fake_scores(("film-sentiment",), np.random.default_rng(0)), "scores").query("task == id_task")
+    ours = check(FAKE_TABLES["scores"](("film-sentiment",), np.random.default_rng(0)), "scores").query(
+        "task == id_task"
+    )
     lora = ours.query("method == 'ft'").assign(method="lora")
     frame = beside(EXPERIMENTS["table1"].published, {"scores": lora}).query("metric == 'accuracy'")
     known = published("table6").query("method == 'lora' and id_task == 'sst2' and metric == 'accuracy'")
