@@ -6,6 +6,7 @@ Only the panel is drawn again while a job is open; the page itself follows once,
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Sequence
 
@@ -19,6 +20,7 @@ from skillviz.jobs.job import Job, JobProgress, Kind
 from skillviz.plots.history import search_history
 from skillviz.runs.folder import OPEN
 from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import shipped_root
 from skillviz.show import alt, sentences, text
 from skillviz.show.entries import headline_scores
 from skillviz.show.glossary import about
@@ -287,3 +289,9 @@ def _act(name: str, act: Callable[..., Job]) -> None:
 def _hide_button(job: Job) -> None:
     hide = _hidden(job.kind).add
     st.button("Hide", key=f"jobs.hide.{job.path.name}", on_click=hide, args=(job.name,), help="Nothing is deleted.")
+
+
+def runs_dir_option() -> str:
+    """` --runs-dir FOLDER` with the page's store, for a command line; empty where a terminal finds it by itself."""
+    root = cache.own_store().root
+    return "" if root == (shipped_root() / "local").resolve() else f" --runs-dir {shlex.quote(str(root))}"

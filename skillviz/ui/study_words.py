@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from skillviz.core import formats
+from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.show import text
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.scales import SCALES
@@ -16,6 +17,7 @@ from skillviz.studies.subject import place
 from skillviz.tasks.project import located
 from skillviz.ui import cache
 
+STEP_KINDS = {FINETUNE: "fine-tuning", LOCALIZE: "localization", SCORE: "scoring"}
 OURS = ["python", "-m", "skillviz"]
 PLAIN = re.compile(r"[\w./,=@:+%-]+")
 

@@ -22,7 +22,6 @@ from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.ui import cache
-from skillviz.ui.pages.studies import own_models
 from skillviz.ui.pages.studies import start as study_start
 from tests.pages.test_pages import opened, words
 from tests.studies.fake_study import fake_study
@@ -55,7 +54,7 @@ def said(test: AppTest) -> str:
 
 def own(test: AppTest) -> Any:
     """The folded part with the fields of own models."""
-    return next(part for part in test.expander if part.label == own_models.TITLE)
+    return next(part for part in test.expander if part.label == study_start.OWN_MODELS)
 
 
 def command(test: AppTest) -> list[str]:

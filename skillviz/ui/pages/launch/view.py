@@ -16,7 +16,7 @@ from skillviz.runs.estimate import OTHERS, Facts, estimate
 from skillviz.runs.spec import RunSpec, parse_size, read_spec
 from skillviz.show import text
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, terminal
+from skillviz.ui import address, cache
 from skillviz.ui.pages.launch import words
 from skillviz.ui.pages.launch.models import Choices
 
@@ -140,7 +140,7 @@ def _each(spec: RunSpec, seeds: Sequence[int]) -> list[RunSpec]:
 
 def _command(spec: RunSpec) -> str:
     """The command line; it names the store where a terminal would not find it by itself."""
-    return f"{spec.command()} --detach{terminal.where()}"
+    return f"{spec.command()} --detach{jobs_view.runs_dir_option()}"
 
 
 def _button(choices: Choices, spec: RunSpec | None) -> None:

@@ -12,7 +12,8 @@ from skillviz.jobs.job import Job
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import StudyFolder, study_path
 from skillviz.ui import cache, jobs_view
-from skillviz.ui.pages.studies import words
+
+UNDER_WAY = "You can close this page; the study keeps running. [Log and cancel](#under-way)"
 
 
 def states() -> Mapping[str, str]:
@@ -34,10 +35,21 @@ def in_place_of_button(study: StudySpec) -> bool:
     job = _of(study)
     if job is None or not job.is_open:
         if job is not None and jobs_view.is_followed(job):
-            st.markdown(words.ended(job.status))
+            st.markdown(_ended(job.status))
         return False
     st.fragment(_bar, run_every=jobs_view.EVERY)(study)
     return True
+
+
+def _ended(state: str) -> str:
+    """What stands above the button of a study that ran in this session."""
+    words = {
+        "finished": "It is **finished**",
+        "failed": "It **failed**",
+        "cancelled": "It was **cancelled**",
+        "stopped": "It was **stopped** before its end",
+    }
+    return f"{words.get(state, state)}: [see above](#under-way)."
 
 
 def _of(study: StudySpec) -> Job | None:
@@ -50,7 +62,7 @@ def _bar(study: StudySpec) -> None:
     job = _of(study)
     if job is not None and job.is_open:
         jobs_view.bar(job, jobs.progress(cache.own_store(), job.name))
-        st.markdown(words.UNDER_WAY)
+        st.markdown(UNDER_WAY)
 
 
 def start(file: Path, workers: int) -> None:
@@ -62,7 +74,11 @@ def begun_anew(study: StudyFolder) -> None:
     """Says so where the user's own study has no tables yet and a stored one of its name stands in."""
     job = _named(study.name)
     if job is not None and job.path != study.path:
-        st.info(words.begun_anew(job.status), icon=":material/history:")
+        st.info(
+            f"You began this study anew, and yours is **{job.status}**. Until it has tables, "
+            "the stored ones are shown.",
+            icon=":material/history:",
+        )
 
 
 def resume_button(name: str) -> None:

@@ -3,37 +3,65 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 import streamlit as st
 
 from skillviz.core import formats
-from skillviz.errors import SkillvizError
+from skillviz.errors import ModelNotFound, SkillvizError
+from skillviz.models.heads import READOUTS
 from skillviz.show import table_words, text
 from skillviz.show.glossary import about
 from skillviz.studies.cores import cores, workers_for
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import refuse_absent, study_of, write_study
-from skillviz.studies.paper.scales import SCALES
+from skillviz.studies.paper.scales import SCALES, Scale
+from skillviz.studies.plan import Plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
-from skillviz.ui import cache, controls, study_choice, terminal
-from skillviz.ui.pages.studies import own_models, running, study_file, words
+from skillviz.ui import address, cache, controls, form, jobs_view, study_choice, study_words
+from skillviz.ui.pages.launch import models
+from skillviz.ui.pages.launch import words as launch_words
+from skillviz.ui.pages.studies import running, study_file
 
 SOURCES = {"experiment": "An experiment of the paper", "file": "A study file of my own"}
 LONGEST = 400  # letters of a path
 MOST_WORKERS = 8
 WORKERS, USUAL = "new.workers", "new.workers.usual"
+BASE, TASKS, ALSO, FINETUNED = "own.base", "own.tasks", "own.also", "own.finetuned"
+READOUT, SEEDS = "own.readout", "own.seeds"
+FIELDS = (BASE, TASKS, ALSO, FINETUNED, READOUT, SEEDS)
+UNSET = (None, "", form.NONE)
+OF_SCALE = "scale"  # as readout: the one that the scale has
+MOST_SEEDS = 20
+OWN_MODELS = "Ask it of your own models or tasks"
+TASKS_HELP = (
+    "Tasks of the scale, or paths of task files of your own (YAML, docs/add-a-task.md); several may be given. Left "
+    "empty, they are those that the experiment takes at this scale."
+)
+ALSO_HELP = (
+    "Tasks with the same labels on whose examples the models are scored too, without training: how well the skill "
+    "transfers. Named as the tasks are; your own tasks that share their labels are scored on each other anyway."
+)
+FINETUNED_HELP = (
+    "The base after fine-tuning for the one task that is named beside it. Left empty, models are fine-tuned first, "
+    "which takes most of the time."
+)
+SEEDS_HELP = (
+    "How many times each model that is grafted is fine-tuned, with other seeds; a stored model, or one that is named "
+    "here, is one. Table 4, Figure 8 and the constants of the searches have one."
+)
 
 
-def form() -> None:
+def draw() -> None:
     """Draws the form, from the choice to the button that starts a process of its own."""
     st.markdown("## Start a study", help=about("study"))
     with st.container(border=True):
         source = controls.segments("new.study", "What", tuple(SOURCES), "experiment", shown=SOURCES.get)
         try:
-            found = _experiment() if source == "experiment" else _own()
-            if found is not None:
-                _plan_and_button(*found)
+            study = _experiment() if source == "experiment" else _file()
+            if study is not None:
+                _plan_and_button(*study)
         except SkillvizError as error:
             st.error(text.plain(str(error.args[0])), icon=":material/error:")
 
@@ -41,15 +69,17 @@ def form() -> None:
 def _experiment() -> tuple[StudySpec, str]:
     """The study of an experiment at a scale, or of own models, and its command; raises what stands against it."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        titles = {name: row.title for name, row in EXPERIMENTS.items()}
-        name = controls.select("new.experiment", "Experiment", list(titles), "table2", shown=titles.get, width=460)
-        names = {scale.name: scale.title for scale in SCALES.values()}
-        scale = controls.select("new.scale", "Scale", list(names), "demo", shown=names.get, width=240)
+        experiments = {name: row.title for name, row in EXPERIMENTS.items()}
+        name = controls.select(
+            "new.experiment", "Experiment", list(experiments), "table2", shown=experiments.get, width=460
+        )
+        scales = {scale.name: scale.title for scale in SCALES.values()}
+        scale = controls.select("new.scale", "Scale", list(scales), "demo", shown=scales.get, width=240)
     row = EXPERIMENTS[name]
     st.markdown(f"**{text.plain(row.question)}** The paper: {text.plain(row.finding)}")
-    made = [table_words.title(table) for table in row.makes if table != "note"]
-    st.caption(f"It makes {formats.counted(len(made), 'table')}: {formats.listed(made, 9)}.")
-    request = own_models.request(name, scale)
+    titles = [table_words.title(table) for table in row.makes if table != "note"]
+    st.caption(f"It makes {formats.counted(len(titles), 'table')}: {formats.listed(titles, 9)}.")
+    request = _request(name, scale)
     _, chosen, study = study_of(request, cache.own_store())
     differences = row.differences(chosen)
     with st.expander(f"Where this differs from the paper: {formats.counted(len(differences), 'point')}"):
@@ -62,7 +92,59 @@ def _experiment() -> tuple[StudySpec, str]:
     return study, request.command()
 
 
-def _own() -> tuple[StudySpec, str] | None:
+def _request(name: str, scale: str) -> ExperimentRequest:
+    """The experiment with what is set in the fields; raises BadInput for other variables than the project's.
+
+    ModelNotFound where a model has to be fetched from the hub first, for which there is a button.
+    """
+    usual = SCALES[scale]
+    with st.expander(OWN_MODELS, expanded=_is_set()):
+        left, right = st.columns(2)
+        with left:
+            base = models.base_box(BASE, "Base model", placeholder=f"{usual.base}, or choose or type")
+            tasks = form.several(TASKS, "Tasks", usual.every(), (), help=TASKS_HELP,
+                                 placeholder="the experiment's, or choose or type")  # fmt: skip
+            also = form.several(ALSO, "Scored on too", _scored_too(usual), (), help=ALSO_HELP)
+        with right:
+            readout = _readout(usual)
+            finetuned = models.finetuned_box(FINETUNED, "Fine-tuned model, of one task", base, help=FINETUNED_HELP,
+                                              placeholder="the experiment's own")  # fmt: skip
+            seeds = form.number(SEEDS, "Fine-tuning seeds", None, high=MOST_SEEDS, placeholder="1", help=SEEDS_HELP)
+        for text in (base, finetuned, *tasks, *also):
+            study_file.refuse_variables(text)
+        _refuse_absent([source for source in (base, finetuned) if source])
+    count = int(seeds) if seeds else None
+    return ExperimentRequest(name, scale, base or None, None, tasks, count, readout, finetuned or None, also)
+
+
+def _is_set() -> bool:
+    """Whether the address, or this session before, sets one of the fields."""
+    return any(address.current(name) not in (*UNSET, OF_SCALE) for name in FIELDS)
+
+
+def _scored_too(scale: Scale) -> list[str]:
+    """The scale's tasks that models are scored on without being trained on them."""
+    return list(dict.fromkeys(task for tasks in scale.near.values() for task in tasks))
+
+
+def _readout(scale: Scale) -> str | None:
+    titles = {OF_SCALE: f"as at this scale: {launch_words.READOUTS[scale.readout]}", **launch_words.READOUTS}
+    names = [OF_SCALE, *READOUTS]
+    chosen = controls.select(
+        READOUT, "How class scores are read", names, OF_SCALE, shown=titles.__getitem__, help=about("readout")
+    )
+    return None if chosen == OF_SCALE else chosen
+
+
+def _refuse_absent(sources: Sequence[str]) -> None:
+    """A model of the hub is fetched only when asked for."""
+    for source in sources:
+        if why := models.absent_models(source):
+            models.fetch_button(source)
+            raise ModelNotFound(why)
+
+
+def _file() -> tuple[StudySpec, str] | None:
     """The study of a file on this machine, or of one that is uploaded, and its command; None where there is none yet.
 
     The file lies in the study's folder once it is started.
@@ -76,30 +158,45 @@ def _own() -> tuple[StudySpec, str] | None:
     if why := study_file.claim(study):
         study = study_file.as_own(study)
         st.info(text.plain(why), icon=":material/info:")
-    if told := study_file.taken_up(study):
-        st.info(text.plain(told), icon=":material/info:")
+    if warning := study_file.taken_up(study):
+        st.info(text.plain(warning), icon=":material/info:")
     file = study_path(cache.own_store().root, study) / FILE
     return study, f"python -m skillviz study run {shlex.quote(str(file))}"
 
 
 def _plan_and_button(study: StudySpec, command: str) -> None:
     """What will be done and how long it takes, then the button."""
-    usual, told = workers_for(study, cores()), st.container()
-    with told, st.spinner("Reading models and data for the estimate."):
+    usual, place = workers_for(study, cores()), st.container()
+    with place, st.spinner("Reading models and data for the estimate."):
         preview = cache.study_preview(study, cache.own_store(), usual)
     workers = _workers(usual) if preview.left > 1 else usual
     if workers != usual:
-        with told, st.spinner("Reading models and data for the estimate."):
+        with place, st.spinner("Reading models and data for the estimate."):
             preview = cache.study_preview(study, cache.own_store(), workers)
-    told.markdown(f"{words.counted(preview.plan, preview.left)} {words.minutes(preview.minutes, preview.left)}")
+    duration = f"It will take **{preview.minutes}**." if preview.left else "Nothing is left to do but to look at it."
+    place.markdown(f"{_counted(preview.plan, preview.left)} {duration}")
     with st.expander("The steps"):
         st.dataframe(preview.steps, hide_index=True, alt="The steps of the study, with their seconds")
+    # the number of processes stands where machines differ in their usual one
+    side = f" --workers {workers}" if max(workers, usual) > 1 else ""
     with st.expander("The same as a command line"):
-        st.code(_command(command, workers, usual), language="bash", wrap_lines=True)
+        st.code(f"{command}{jobs_view.runs_dir_option()}{side}", language="bash", wrap_lines=True)
     if running.in_place_of_button(study):
         return
     if st.button("Start", type="primary", icon=":material/play_arrow:", key="study.start"):
         _start(study, workers)
+
+
+def _counted(plan: Plan, left: int) -> str:
+    """What a plan holds: `3 fine-tunings, 27 localizations, 9 scorings; 39 steps, 12 to do`."""
+    parts = [
+        formats.counted(count, noun)
+        for kind, noun in study_words.STEP_KINDS.items()
+        if (count := sum(s.kind == kind for s in plan.steps))
+    ]
+    total = len(plan.steps)
+    todo = "all of them done before" if not left else f"**{left}** to do" if left < total else "none done before"
+    return f"{formats.listed(parts, 3)}, then the tables: {total} steps, {todo}."
 
 
 def _workers(usual: int) -> int:
@@ -113,12 +210,6 @@ def _workers(usual: int) -> int:
     st.session_state[USUAL] = usual
     help = "Each takes memory for its own models. On one machine they share its cores and its device."
     return controls.whole(WORKERS, "Processes side by side", 1, most, usual, help=help)
-
-
-def _command(command: str, workers: int, usual: int) -> str:
-    """The command line that does the same; the number of processes stands where machines differ in their usual one."""
-    side = f" --workers {workers}" if max(workers, usual) > 1 else ""
-    return f"{command}{terminal.where()}{side}"
 
 
 def _start(study: StudySpec, workers: int) -> None:

@@ -1,4 +1,4 @@
-"""The studies page's parts: the list, and one study with its verdicts, pictures, tables, steps and notes."""
+"""The studies page's parts: how many there are, the list, and one study with verdicts, pictures, tables and steps."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from skillviz.analysis.readable_table import not_in_percent
 from skillviz.analysis.tables import TABLES, label
 from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
+from skillviz.runs.artifact import LOCALIZE
 from skillviz.show import studies as exhibits
-from skillviz.show import table_words
+from skillviz.show import table_words, text
 from skillviz.show.glossary import about
-from skillviz.studies.paper.experiments import verdicts
+from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
@@ -24,7 +25,6 @@ from skillviz.ui.pages.methods.tables import every_point, own_metric
 from skillviz.ui.pages.paper import words as paper_words
 from skillviz.ui.pages.studies import running
 from skillviz.ui.pages.studies import table as study_table
-from skillviz.ui.pages.studies import words as studies_words
 from skillviz.ui.picker import width_of
 
 LIST = {
@@ -33,14 +33,53 @@ LIST = {
     "taken, min": st.column_config.NumberColumn("taken, min", format="%.1f", help="In all attempts together."),
 }
 
+OPENING = (
+    "A **study** is a set of fine-tunes and localizations that belong together, with tables of means and intervals "
+    "over seeds. What is finished is never made twice: a study that was cut goes on where it stopped."
+)
+
+
+def summary(studies: Sequence[StudyFolder]) -> str:
+    """How many studies are stored, and of how many of the paper's experiments."""
+    if not studies:
+        return f"{OPENING} **None is stored yet.**"
+    whole = [study for study in studies if study.tables()]
+    held = {study.record.experiment for study in whole} & set(EXPERIMENTS)
+    of = f"{len(held)} of {len(EXPERIMENTS)} experiments"
+    ready = "all with tables" if len(whole) == len(studies) else f"{len(whole)} of them with tables"
+    return f"{OPENING} **{formats.counted(len(studies), 'study')}** stored here, {ready}; {of} have one."
+
 
 def listing(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> None:
     """All studies as a table; nothing where there are none."""
     if not studies:
         return
-    table = studies_words.listing(sorted(studies, key=paper_words.place_of), states)
+    table = list_table(sorted(studies, key=paper_words.place_of), states)
     st.dataframe(table, hide_index=True, column_config=LIST, placeholder="", alt="The stored studies")
     st.markdown("[Look at one](#a-study) · [Start a study](#start-a-study)")
+
+
+def list_table(studies: Sequence[StudyFolder], states: Mapping[str, str]) -> pd.DataFrame:
+    """One row a study, for the eye; `states` as `running.states` has them."""
+    rows = []
+    for study in studies:
+        record = study.record
+        steps = list(record.steps.values())
+        rows.append(
+            {
+                "study": study.name,
+                "experiment": study_words.experiment_title(record.experiment),
+                "scale": study_words.world(study),
+                "state": states.get(str(study.path.resolve()))
+                or states.get(study.path.name)
+                or study_words.state(study),
+                "runs": sum(step.kind == LOCALIZE for step in steps) or None,
+                "estimated, min": record.estimated / 60 if record.estimated is not None else None,
+                "taken, min": record.seconds / 60 if record.seconds else None,
+                "ended": formats.day(record.finished) if record.finished else "",
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def choose(studies: Sequence[StudyFolder]) -> StudyFolder | None:
@@ -79,11 +118,11 @@ def details(study: StudyFolder | None) -> None:
 
 def _problems(study: StudyFolder) -> None:
     """The steps that failed, in words, and how to go on."""
-    lines = studies_words.failed(study)
+    lines = failures(study)
     if not lines:
         running.resume_button(study.name)
         return
-    lost = studies_words.not_reached(study)
+    lost = not_reached(study)
     more = f" {formats.counted(lost, 'step')} could not be reached." if lost else ""
     st.error(f"{formats.counted(len(lines), 'step')} failed.{more}", icon=":material/error:")
     st.markdown("\n".join(f"- {line}" for line in lines))
@@ -192,7 +231,36 @@ def _steps(study: StudyFolder) -> None:
         "The command that made it; what is finished is not made twice:" if whole else "This command goes on with it:"
     )
     st.code(study_words.command(study), language="bash", wrap_lines=True)
-    table = studies_words.steps(study)
+    table = steps_table(study)
     if len(table):
         with st.expander(f"Its {formats.counted(len(table), 'step')}"):
             st.dataframe(table, hide_index=True, placeholder="", alt="The steps of the study")
+
+
+def failures(study: StudyFolder) -> list[str]:
+    """One sentence a failed step: what it was, and why it failed."""
+    return [
+        f"**{text.plain(step.title)}**: {text.plain(step.error.message if step.error else 'no reason was stored.')}"
+        for step in study.record.steps.values()
+        if step.state == "failed"
+    ]
+
+
+def not_reached(study: StudyFolder) -> int:
+    """How many steps were not reached, as one that they need had failed or the study was cut."""
+    return sum(step.state not in ("finished", "failed") for step in study.record.steps.values())
+
+
+def steps_table(study: StudyFolder) -> pd.DataFrame:
+    """Every step with its state and seconds."""
+    rows = [
+        {
+            "kind": study_words.STEP_KINDS.get(s.kind, s.kind),
+            "step": s.title,
+            "state": "not reached" if s.state == "missing" else s.state,
+            "seconds": s.seconds,
+            "estimated, seconds": s.estimated,
+        }
+        for s in study.record.steps.values()
+    ]
+    return pd.DataFrame(rows, columns=["kind", "step", "state", "seconds", "estimated, seconds"])
