@@ -16,7 +16,7 @@ from skillviz.runs.estimate import OTHERS, Facts, estimate
 from skillviz.runs.spec import RunSpec, parse_size, read_spec
 from skillviz.show import text
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache
+from skillviz.ui import address, cache, jobs_view
 from skillviz.ui.pages.launch import words
 from skillviz.ui.pages.launch.models import Choices
 
