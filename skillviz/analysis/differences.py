@@ -22,9 +22,10 @@ from skillviz.analysis.tables import OVER, check
 from skillviz.core.intervals import percentile_interval
 from skillviz.core.localizers.table import has_outcome_size
 from skillviz.core.metrics import with_own
+from skillviz.models.finetune.recipes import FEW, MULTI_TASK, RECIPES
 
 PAIRED, UNPAIRED, SEEDS = OVER
-OTHER_MODELS = ("graft_retrain", "bitfit", "lora", "multi_task")
+OTHER_MODELS = tuple(RECIPES[name].method for name in (*FEW, MULTI_TASK))
 """Methods that are models of their own: compared with those of another recipe."""
 
 Side = Sequence[Observation]

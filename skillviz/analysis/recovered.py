@@ -13,10 +13,13 @@ from skillviz.analysis.observations import TEST, Observation, sides
 from skillviz.analysis.seeds import Resampled, by_unit, mean_of, over_seeds, resampled_tests
 from skillviz.analysis.tables import check
 from skillviz.core.intervals import relative_gain
+from skillviz.models.finetune.recipes import RECIPES
 
 VALIDATION = "validation"
 GAIN_SHARE = 0.95
 ROUNDING = 1e-9
+TUNED = tuple(dict.fromkeys(row.method for row in RECIPES.values() if not row.needs_region))
+"""Methods that a graft can be of."""
 GRAFTS = ("graft", "graft_movement", "graft_random")
 
 
@@ -123,9 +126,6 @@ def _gains_on_test(group: Sequence[Observation], drawn: Resampled) -> bool:
     tuned, base = ([one for one in tested if one.method in of] for of in (TUNED, ("pretrained",)))
     gain = difference(tuned, base, group[0].note.metric, drawn) if tuned and base else None
     return gain is None or not gain["low"] <= 0
-
-
-TUNED = ("ft", "adamw", "adamw_l1", "lora", "bitfit", "multi_task")
 
 
 def _key(side: Side) -> tuple[str, ...]:

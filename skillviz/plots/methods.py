@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,7 @@ DIFFERENCES = ("method", "metric", "value", "low", "high")
 SERIES = ("method", "recipe", "label")
 Series = tuple[str, str, str]
 """A method, the recipe and the label that tell it from the plain one, both empty where nothing does."""
+NO_TITLES: Mapping[str, str] = MappingProxyType({})
 NOTHING = "No method has been scored here."
 NO_RIVAL = "No method was scored on the same examples."
 TOUCHED = "parameters touched, % (log scale)"
@@ -62,19 +64,18 @@ STYLES = {
     "graft_biases": Style("graft, biases", "#A05CBC", "triangle-right", "6px,2px,2px,2px"),
     "graft_lottery": Style("rest set to zero", "#6A5ACD", "asterisk-open", "1px,4px"),
 }
-RECIPES = {"adamw": "AdamW", "adamw-l1": "AdamW + L1", "multi-task": "several tasks"}
 
 
-def method_style(method: str, recipe: str = "", label: str = "") -> Style:
+def method_style(method: str, recipe: str = "", label: str = "", recipes: Mapping[str, str] = NO_TITLES) -> Style:
     """Style of a method; of a model tuned by another `recipe` the method's colour with marks of its own, and of one
-    that a `label` tells from the plain method another colour too."""
+    that a `label` tells from the plain method another colour too. `recipes` are the titles of recipes by name."""
     style = STYLES.get(method) or spare_style(method)
     if not recipe and not label:
         return style
     more = f", {label}" if label else ""
     marks = spare_style(f"{method}@{recipe}{more}" if recipe else f"{method}{more}")
     if recipe:
-        return replace(marks, title=f"{style.title} of {RECIPES.get(recipe, recipe)}{more}", color=style.color)
+        return replace(marks, title=f"{style.title} of {recipes.get(recipe, recipe)}{more}", color=style.color)
     return replace(marks, title=f"{style.title}{more}")
 
 
@@ -90,13 +91,14 @@ def against_touched(
     metric: str = "accuracy",
     *,
     references: Mapping[str, float] | None = None,
+    recipes: Mapping[str, str] = NO_TITLES,
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
     """One mark with its interval a method and size, by the share of parameters touched, on a log axis.
 
     `points`: method, recipe and label (both empty for a plain method), touched (0..1 of the graftable parameters,
-    above 0), metric, value, low, high.
+    above 0), metric, value, low, high. `recipes` are the titles of recipes by name.
     """
     require(points, POINTS, "points")
     words = metric_row(metric)
@@ -107,7 +109,8 @@ def against_touched(
     figure = canvas(theme, tall, TOUCHED, words.axis)
     placed = _placed(shown)
     for number, series in enumerate(_series(placed)):
-        figure.add_trace(_marks(series, placed[placed["rank"] == number].sort_values("touched"), words))
+        rows = placed[placed["rank"] == number].sort_values("touched")
+        figure.add_trace(_marks(method_style(*series, recipes), rows, words))
     low, high = float(np.log10(100 * placed["at"].min())), float(np.log10(100 * placed["at"].max()))
     air = max(0.06 * (high - low), 0.12)
     figure.update_xaxes(type="log", range=[low - air, high + air], **log_ticks(low, high))
@@ -168,8 +171,7 @@ def _placed(rows: pd.DataFrame) -> pd.DataFrame:
     return placed.assign(at=placed["touched"] * APART ** (number - (several - 1) / 2))
 
 
-def _marks(series: Series, rows: pd.DataFrame, words: Metric) -> go.Scatter:
-    style = method_style(*series)
+def _marks(style: Style, rows: pd.DataFrame, words: Metric) -> go.Scatter:
     value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
     hover = [
         f"{words.text(row['value'])} {words.title}<br>{words.interval_text(row['low'], row['high'])}<br>"

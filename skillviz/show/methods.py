@@ -11,6 +11,7 @@ from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import against_touched, method_style, rivals
 from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
+from skillviz.show.table_words import RECIPE_WORDS
 
 
 @drawn_once
@@ -23,7 +24,7 @@ def by_touched(
     return Exhibit(
         name=f"methods_{name}_{metric}",
         title=f"{metric_row(metric).heading} on {task}",
-        figure=against_touched(points, metric, references=levels, theme=theme),
+        figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme),
         reads=f"further left touches fewer of the graftable parameters, {better} is better; "
         "a line is one method at several sizes. "
         "Vertical lines are 95 % intervals over test examples and seeds, over seeds alone where a size has no "
@@ -59,7 +60,8 @@ def against_graft(
 
 def _alt_words(rows: pd.DataFrame, metric: str, task: str) -> str:
     words = [
-        f"{method_style(row['method'], row['recipe'], row['label']).title}, {formats.share(row['touched'])} touched, "
+        f"{method_style(row['method'], row['recipe'], row['label'], RECIPE_WORDS).title}, "
+        f"{formats.share(row['touched'])} touched, "
         f"{metric_value(metric, row['value'])}"
         for row in rows.to_dict("records")
     ]

@@ -19,6 +19,7 @@ from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
+from skillviz.show.table_words import RECIPE_WORDS
 
 SHARED = {
     "iou": "of all entries that either region has, the percentage that both have",
@@ -34,14 +35,15 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
     name = task if task == id_task else f"{task} after training on {id_task}"
     words = [
-        f"{method_style(row['method'], row['recipe'], row['label']).title} {formats.share(row['touched'])} "
+        f"{method_style(row['method'], row['recipe'], row['label'], RECIPE_WORDS).title} "
+        f"{formats.share(row['touched'])} "
         f"{metric_value(metric, row['value'])}"
         for row in shown.to_dict("records")
     ]
     return Exhibit(
         name=f"study_scores_{metric}",
         title=f"{metric_row(metric).heading} on {name}",
-        figure=against_touched(points, metric, references=levels, theme=theme),
+        figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme),
         reads="one mark a method and size, a line where a method has several; further left touches fewer of the "
         "graftable parameters. Vertical lines are 95 % intervals over examples and seeds, over seeds alone where a "
         "size has no predictions.",

@@ -13,6 +13,7 @@ from skillviz.analysis.scores import scores
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import check, notes
+from skillviz.models.finetune.recipes import FEW, RECIPES
 from skillviz.studies import shared_models
 from skillviz.studies.observations import finetuned_labels, of_results, run_variants
 from skillviz.studies.paper.experiments import EXPERIMENTS
@@ -20,7 +21,7 @@ from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
 
 RIVALS = ("graft_movement", "graft_random", "graft_fish", "ft", "ft_scaled", "pretrained")
-MODELS = ("graft_retrain", "bitfit", "lora")
+MODELS = tuple(RECIPES[name].method for name in FEW)
 PAIRS = (
     *(("graft", rival) for rival in RIVALS),
     *((model, "ft") for model in MODELS),

@@ -58,7 +58,7 @@ def test_every_method_is_told_apart_by_more_than_colour_and_seen_on_both_grounds
 
 
 def test_a_graft_of_another_recipe_keeps_the_colour_and_says_so() -> None:
-    style = method_style("graft", "adamw-l1")
+    style = method_style("graft", "adamw-l1", recipes={"adamw-l1": "AdamW + L1"})
     assert style.title == "graft of AdamW + L1" and style.color == STYLES["graft"].color
     assert style.symbol != STYLES["graft"].symbol
 

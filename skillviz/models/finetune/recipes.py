@@ -171,6 +171,12 @@ RECIPES: Mapping[str, RecipeRow] = MappingProxyType({row.name: row for row in _R
 OPTIMIZERS = tuple(row.name for row in _ROWS if row.scope == "all" and not row.several_tasks)
 """What the recipes of several tasks may use, by the name of the recipe whose optimizer, rate and penalty are taken."""
 
+OTHER_OPTIMIZERS = tuple(name for name in OPTIMIZERS if RECIPES[name].method != "ft")
+"""Recipes that train all that plain SGD does, in another way."""
+
+FEW = tuple(sorted((row.name for row in _ROWS if row.trains_few), key=lambda name: not RECIPES[name].needs_region))
+"""Recipes that move few entries on one task, the one that is told which first."""
+
 MODES: Mapping[str, str] = MappingProxyType({"naive": "continual_naive", "grafting": "continual_graft"})
 """Of continual training, with their method in study tables: all moves at every stage, or each stage its region only."""
 

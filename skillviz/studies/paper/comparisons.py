@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.observations import GIVEN
 from skillviz.analysis.tables import label, without_variants
 from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyond, own_metric, within
 from skillviz.studies.paper.published_values import is_stand_in, stands_for
@@ -172,7 +173,7 @@ def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
 
 def _alias(recipe: str) -> tuple[str, ...]:
     """A stored pair was tuned with plain SGD."""
-    return ("sgd", "given") if recipe == "sgd" else (recipe,)
+    return ("sgd", GIVEN) if recipe == "sgd" else (recipe,)
 
 
 def _ends(row: pd.Series) -> pd.Series:

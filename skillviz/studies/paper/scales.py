@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skillviz.errors import BadInput
-from skillviz.models.finetune.recipes import RECIPES
+from skillviz.models.finetune.recipes import FEW
 from skillviz.tasks.project import located
 
 Entry = dict[str, Any]
-FEW = tuple(row.name for row in RECIPES.values() if row.trains_few)
 EVERY = "all"
 """The word for every task, and the role of all tasks where a scale has more of them than it takes by itself."""
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from skillviz.core.formats import counted, listed
-from skillviz.models.finetune.recipes import RECIPES
+from skillviz.models.finetune.recipes import FEW, RECIPES, RecipeRow
 from skillviz.studies.paper.scales import Scale
 from skillviz.studies.step import name_of
 
@@ -24,7 +24,6 @@ READOUTS = {
     "head": "classification head; the pre-trained model is read with the fine-tuned head too",
     "causal": "the words after a prompt",
 }
-NAMES = {"graft-retrain": "re-trained region", "bitfit": "BitFit", "lora": f"LoRA (rank {RECIPES['lora'].rank})"}
 
 
 class SettingRow(NamedTuple):
@@ -70,11 +69,16 @@ def trained(scale: Scale, how: str = "plain SGD", steps: int | None = None) -> s
 
 def few_row(scale: Scale, task: str) -> SettingRow:
     """The rates and steps of what trains few parameters."""
-    tuned = {recipe: scale.member(task, recipe)["finetune"] for recipe in NAMES}
-    rates = [f"{NAMES[recipe]} at {values['lr']:g}" for recipe, values in tuned.items() if "lr" in values]
+    tuned = {recipe: scale.member(task, recipe)["finetune"] for recipe in FEW}
+    rates = [f"{_name(RECIPES[recipe])} at {values['lr']:g}" for recipe, values in tuned.items() if "lr" in values]
     steps = {values["steps"] for values in tuned.values() if "steps" in values}
     parts = [listed(rates, 9), *(f"{count:,} steps" for count in steps), *filter(None, [scale.about_rates])]
     return SettingRow("Training of few parameters", "rates not stated", "; ".join(parts))
+
+
+def _name(recipe: RecipeRow) -> str:
+    rank = f" (rank {recipe.rank})" if recipe.rank else ""
+    return "re-trained region" if recipe.needs_region else f"{recipe.title}{rank}"
 
 
 def search_row(scale: Scale, mask_seeds: int) -> SettingRow:

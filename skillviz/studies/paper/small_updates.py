@@ -10,6 +10,7 @@ from skillviz.analysis.observations import sentences
 from skillviz.analysis.scores import scores
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
+from skillviz.models.finetune.recipes import FEW, RECIPES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from skillviz.analysis.observations import Observation
     from skillviz.studies.paper.scales import Entry, Scale
 
-RECIPES = ("bitfit", "lora")
+OF_A_BASE = tuple(name for name in FEW if not RECIPES[name].needs_region)
 SEEDS = [0, 1, 2]
 PAIRS = (
     ("graft", "ft"), ("graft_retrain", "ft"), ("bitfit", "ft"), ("lora", "ft"),
@@ -34,7 +35,7 @@ def entries(scale: Scale, task: str, also: Sequence[str] = ()) -> list[Entry]:
 
     The trained models are scored on the task files `also` too.
     """
-    models = [scale.scored(scale.member(task, recipe, seed=SEEDS), also) for recipe in RECIPES]
+    models = [scale.scored(scale.member(task, recipe, seed=SEEDS), also) for recipe in OF_A_BASE]
     return [scale.grafts(task), scale.retrained(task, also), *models]
 
 

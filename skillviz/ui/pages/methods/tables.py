@@ -9,19 +9,24 @@ from pathlib import PurePath
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.observations import GIVEN
 from skillviz.analysis.tables import label
 from skillviz.core.metrics import metric_row
+from skillviz.models.finetune.recipes import FEW, OTHER_OPTIMIZERS, RECIPES
 from skillviz.studies.subject import place
 
 GRAFT = "graft"
-PLAIN = ("sgd", "given", "graft-retrain", "bitfit", "lora", "multi-task", "continual")
-WHOLE = ("sgd", "given")  # recipes of what is called the fine-tuned model
+PLAIN = (GIVEN, *(name for name in RECIPES if name not in OTHER_OPTIMIZERS))  # the method says how
+WHOLE = ("sgd", GIVEN)  # recipes of what is called the fine-tuned model
 OF_REGIONS = ("graft", "complement", "graft_movement", "graft_random", "graft_fish")
-SHOWN = (
-    "pretrained", "graft", "graft_retrain", "bitfit", "lora", "adamw", "adamw_l1", "ft", "ft_scaled", "graft_movement",
-)  # fmt: skip
-MAIN = ("pretrained", "graft", "graft_retrain", "bitfit", "lora", "ft", "ft_scaled")
 SCALED = "ft_scaled"  # a temperature changes no prediction
+TOP_MOVEMENT = "graft_movement"
+MAIN = ("pretrained", GRAFT, *(RECIPES[name].method for name in FEW), "ft", SCALED)
+OTHERS = (
+    *(RECIPES[name].method for name in (*FEW, *OTHER_OPTIMIZERS)), "ft", SCALED, TOP_MOVEMENT,
+)  # fmt: skip
+"""What a graft is compared with, in this order."""
+SHOWN = ("pretrained", GRAFT, *OTHERS)
 KEYS = (
     "base", "recipe", "variant", "setting", "readout", "id_task", "task", "split", "method", "localizer",
     "search_variant", "share", "metric",

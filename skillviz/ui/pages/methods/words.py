@@ -13,11 +13,10 @@ from skillviz.runs.record import Estimate
 from skillviz.show import text
 from skillviz.show.sentences import metric_difference, verdict
 from skillviz.studies.store import StudyFolder
-from skillviz.ui.pages.methods.tables import Asked
+from skillviz.ui.pages.methods.tables import OTHERS, TOP_MOVEMENT, Asked
 from skillviz.ui.pages.studies.commands import OTHER
 
-ORDER = ("graft_retrain", "bitfit", "lora", "adamw", "adamw_l1", "ft", "ft_scaled", "graft_movement")
-GRAFTS = ("graft_movement",)  # other choices of a region: no other method
+GRAFTS = (TOP_MOVEMENT,)  # other choices of a region: no other method
 NAMES = {
     "graft_retrain": "Re-training the region",
     "ft": "Fine-tuning everything",
@@ -36,7 +35,7 @@ NOTHING_ELSE = (
 def summary(differences: pd.DataFrame, asked: Asked, share: float, metric: str) -> str:
     """Each method less the graft of this size, in the task's metric and in ECE; in Markdown."""
     name = text.plain(asked.task)
-    held = [method for method in ORDER if (differences["method"] == method).any()]
+    held = [method for method in OTHERS if (differences["method"] == method).any()]
     graft = f"a graft of **{formats.share(share)}** of the parameters"
     if all(method in GRAFTS for method in held):
         told = [f"- {_one(differences[differences['method'] == m], m, metric)}, against the graft." for m in held]
