@@ -19,7 +19,8 @@ TEST = "python3 -m venv .venv && .venv/bin/pip install -q -r requirements-dev.tx
 # a slash that begins a path, then a folder where people keep their own
 OF_A_MACHINE = re.compile(r"(?<![\w.<>{}/-])/(home|Users|work|root)/[a-z]")
 GUIDES = (
-    "docs/add-a-localizer.md", "docs/add-a-page.md", "docs/add-a-task.md", "docs/jobs.md", "CONTRIBUTING.md",
+    "docs/add-a-localizer.md", "docs/add-a-metric.md", "docs/add-a-page.md", "docs/add-a-task.md",
+    "docs/add-an-experiment.md", "docs/jobs.md", "CONTRIBUTING.md",
 )  # fmt: skip
 
 

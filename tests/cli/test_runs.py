@@ -98,7 +98,7 @@ def test_a_study_goes_on_where_it_stopped(pair, task_file, tmp_path, own_runs):
     table = call("study", "table", file, "--json", "--out", out)
     grafts = {row["localizer"] for row in table.json["rows"] if row["method"].startswith("graft_")}
     assert grafts == {"movement", "random"}
-    assert out.read_text().startswith("base,recipe,setting,id_task")
+    assert out.read_text().startswith("base,recipe,variant,setting")
     nowhere = call("study", "table", file, "--out", tmp_path / "no-folder" / "table.csv")
     assert (nowhere.code, nowhere.err.count("\n")) == (2, 1) and "no-folder" in nowhere.err
     assert call("study", "table", file, "--differences").code == 0

@@ -409,7 +409,7 @@ def test_the_jobs_of_the_address_are_shown_as_they_are(small: Path, own_runs: Pa
     assert figure["data"][0]["x"] is not None and "The search for 222 entries" in said(test)
     folder.fail(jobs.job.Failure(kind="out of memory", message="no room", hint="less"))
     test.run()
-    assert "**Out of memory.** no room" in said(test) and "What to do: Take bfloat16" in said(test)
+    assert "**Out of memory.** no room" in said(test) and "What to do: Choose bfloat16" in said(test)
     assert {b.label for b in test.button} >= {"Resume", "Hide"}
     button(test, "Resume").click().run()
     assert jobs.status(Store(own_runs), folder.id).status == "queued" and paper[-1] == folder.id

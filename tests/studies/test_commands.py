@@ -141,7 +141,7 @@ def test_tables_of_a_study(file: Path, tmp_path: Path) -> None:
     plain = call("study", "table", file, "--json")
     assert {row["method"] for row in plain.json["rows"]} >= {"ft", "graft_movement"}
     stored = call("study", "table", file, "--name", "scores", "--out", tmp_path / "scores.csv", "--json")
-    assert stored.code == 0 and (tmp_path / "scores.csv").read_text().startswith("base,recipe,setting")
+    assert stored.code == 0 and (tmp_path / "scores.csv").read_text().startswith("base,recipe,variant,setting")
     assert stored.json["rows"] == plain.json["rows"]
     assert {"ft", "graft_retrain"} <= {row["method"] for row in stored.json["rows"]}
     missing = call("study", "table", file, "--name", "overlap")

@@ -104,7 +104,7 @@ def results(grafting: dict[tuple[int, str], int]) -> Any:
 
 @pytest.fixture
 def no_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table4, "_left", lambda files: {t: Unseen(t, N, frozenset({"test-39"}), {}) for t in ORDER})
+    monkeypatch.setattr(table4, "_leaks", lambda files: {t: Unseen(t, N, frozenset({"test-39"}), {}) for t in ORDER})
 
 
 STEADY = {(s, t): 3 for s in (1, 2, 3) for t in ORDER[:s]}
