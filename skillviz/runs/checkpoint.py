@@ -38,23 +38,23 @@ MEMBERS = {
 class Checkpoint:
     """`stamp` says what it belongs to, `made_on` where it was computed; `seconds` of searching lie behind it.
 
-    `found` holds the finished searches whole and the history of the one under way; `state` is that one's.
+    `searched` holds the finished searches whole and the history of the one under way; `state` is that one's.
     """
 
     stamp: Mapping[str, str]
     made_on: Mapping[str, str]
     seconds: float
-    found: Searched
+    searched: Searched
     state: State | None = None
 
     def write(self, path: Path) -> None:
         """Puts it in place at once, in place of the one before."""
         header = {
             "version": VERSION, "stamp": dict(self.stamp), "made_on": dict(self.made_on), "seconds": self.seconds,
-            "sizes": list(self.found.orders), "history": self.found.history, "notes": self.found.notes,
+            "sizes": list(self.searched.orders), "history": self.searched.history, "notes": self.searched.notes,
             "under_way": self.state is not None,
         }  # fmt: skip
-        tensors = {f"order.{size}": torch.from_numpy(order.copy()) for size, order in self.found.orders.items()}
+        tensors = {f"order.{size}": torch.from_numpy(order.copy()) for size, order in self.searched.orders.items()}
         tensors |= {f"state.{name}": value.detach().cpu().contiguous() for name, value in (self.state or {}).items()}
         metadata = {"checkpoint": json.dumps(header, allow_nan=False)}
         write_file(path, lambda part: save_file(tensors, part, metadata=metadata))
@@ -109,30 +109,30 @@ class Checkpoints:
         self.before = checkpoint.seconds
         if dict(checkpoint.made_on) != dict(self.made_on):
             was, now = (", ".join(place.values()) for place in (checkpoint.made_on, self.made_on))
-            checkpoint.found.notes.append(
+            checkpoint.searched.notes.append(
                 f"Begun on {was}, resumed on {now}: equal to an uninterrupted run up to rounding."
             )
         return checkpoint
 
     @contextmanager
-    def kept(self, found: Searched, state: Callable[[], State] | None = None) -> Iterator[None]:
+    def saving(self, searched: Searched, state: Callable[[], State] | None = None) -> Iterator[None]:
         """What was found so far is safe: stored now if the last time is long ago, else if the body ends early."""
-        saved = time.monotonic() - self.written > self.pause and self.save(found, state)
+        saved = time.monotonic() - self.written > self.pause and self.save(searched, state)
         try:
             yield
         except BaseException:
             if not saved:
-                self.save(found, state)
+                self.save(searched, state)
             raise
 
-    def save(self, found: Searched, state: Callable[[], State] | None = None) -> bool:
+    def save(self, searched: Searched, state: Callable[[], State] | None = None) -> bool:
         """Whether it could be stored: no room for it is no reason to end the run."""
-        if not found.orders and state is None:
+        if not searched.orders and state is None:
             return False
         begun = time.monotonic()
         with suppress(DiskFull):
             seconds = round(self.before + begun - self.begun, 3)
-            Checkpoint(self.stamp, self.made_on, seconds, found, state() if state else None).write(self.path)
+            Checkpoint(self.stamp, self.made_on, seconds, searched, state() if state else None).write(self.path)
         self.written = time.monotonic()
         self.pause = max(self.pause, SPARED * (self.written - begun))
         return True

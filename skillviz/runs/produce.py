@@ -118,7 +118,7 @@ class _Production:
     report: Report
     seconds: dict[str, float] = field(default_factory=dict)
     beaten: float = 0.0
-    found: Searched = field(default_factory=Searched)
+    searched: Searched = field(default_factory=Searched)
     searching: float = field(default_factory=time.perf_counter)
     stepped: int = 0
 
@@ -132,17 +132,17 @@ class _Production:
             session.ends(spec)
         self.passed = Passed(passes(spec, self.counts(), self.plan.sizes), session.pace)
         with self.phase("search", f"{self.plan.row.title}: searching"):
-            found = self.searched()
+            searched = self.search_regions()
         self.seconds["search"] = round(self.seconds["search"] + self.checkpoints.before, 3)
-        with self.checkpoints.kept(found):
+        with self.checkpoints.saving(searched):
             with self.phase("evaluate", "scoring the grafts"):
                 self.passed.begin()
-                scored = self.scoring().scored(found, self.region_header())
+                scored = self.scoring().scored(searched, self.region_header())
             with self.phase("store", "storing the run"):
-                fields = self.record_fields(found)
+                fields = self.record_fields(searched)
             return self.folder.finish(**fields, **scored._asdict(), seconds=self.seconds)
 
-    def searched(self) -> Searched:
+    def search_regions(self) -> Searched:
         """The regions of all sizes; the model is at base again after it."""
         spec, plan = self.plan.spec, self.plan
         if plan.base_region is not None and dict(plan.base_region.shapes) != self.pair.table.shapes:
@@ -152,12 +152,12 @@ class _Production:
         state = self.restored()
         self.searching = time.perf_counter()
         try:
-            return search(plan.row, problem, plan.sizes, spec.seed, plan.options, self.on_step, self.found, state)
+            return search(plan.row, problem, plan.sizes, spec.seed, plan.options, self.on_step, self.searched, state)
         finally:
             problem.reset()
 
     def restored(self) -> State | None:
-        """The state to go on from, None at the beginning; `found` then holds what a checkpoint has kept."""
+        """The state to go on from, None at the beginning; `searched` then holds what a checkpoint has kept."""
         pair, where = self.pair, {"device": describe(self.pair.device), "torch": f"torch {torch.__version__}"}
         members = {"base": pair.base_info, "finetuned": pair.finetuned_info, "task": self.plan.task}
         stamp = stamp_of(self.plan.spec.key(), members)
@@ -165,9 +165,9 @@ class _Production:
         checkpoint = self.checkpoints.restored()
         if checkpoint is None:
             return None
-        self.found = checkpoint.found
-        self.folder.event(phase="resume", steps=len(checkpoint.found.history), seconds=checkpoint.seconds)
-        self.folder.log(f"going on after {len(checkpoint.found.history):,} steps of an earlier search")
+        self.searched = checkpoint.searched
+        self.folder.event(phase="resume", steps=len(checkpoint.searched.history), seconds=checkpoint.seconds)
+        self.folder.log(f"going on after {len(checkpoint.searched.history):,} steps of an earlier search")
         return checkpoint.state
 
     def on_step(self, target: int, step: Step) -> None:
@@ -178,7 +178,7 @@ class _Production:
         place: dict[str, Any] = {"search": all_targets.index(target) + 1, "searches": len(all_targets)}
         self.stepped += 1
         place["left"] = self.seconds_left(step, place["searches"] - place["search"])
-        with self.checkpoints.kept(self.found, step.state):
+        with self.checkpoints.saving(self.searched, step.state):
             self.folder.event(phase="search", target=target, **fields, total=step.total, **place)
             self.beat()
             text = f"{self.plan.row.title}, {target:,} entries"
@@ -221,7 +221,7 @@ class _Production:
             **({"rest": self.pair.rest} if self.pair.rest != "base" else {}),
         }  # fmt: skip
 
-    def record_fields(self, found: Searched) -> dict[str, Any]:
+    def record_fields(self, searched: Searched) -> dict[str, Any]:
         """The fields of run.json that say what was made of what."""
         spec, pair = self.plan.spec, self.pair
         return {
@@ -234,10 +234,10 @@ class _Production:
             "finetuned": model_note(spec.finetuned, pair.finetuned_info),
             "task": self.plan.task,
             "architecture": architecture_note(pair.table),
-            "size": found.size,
-            "share": found.size / pair.d,
-            "sizes": tuple(found.orders),
-            "notes": tuple(dict.fromkeys((*pair.notes, *self.plan.notes, *found.notes))),
+            "size": searched.size,
+            "share": searched.size / pair.d,
+            "sizes": tuple(searched.orders),
+            "notes": tuple(dict.fromkeys((*pair.notes, *self.plan.notes, *searched.notes))),
         }
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""What a run tells of the regions that it found: predictions, metrics, curve, layers, WiSE grid, self-checks."""
+"""What a run tells of the regions that it searched: predictions, metrics, curve, layers, WiSE grid, self-checks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Scored(NamedTuple):
 
 @dataclass
 class Scoring:
-    """Scores what was found for one run and writes its tables; `size` is the one asked for, None where none is."""
+    """Scores what was searched for one run and writes its tables; `size` is the one asked for, None where none is."""
 
     spec: RunSpec
     task: TaskNote
@@ -52,32 +52,32 @@ class Scoring:
         self.pair, self.data = self.session.pair(self.spec), self.session.encoded(self.spec)
         self.ends, self.weights = self.session.ends(self.spec), self.session.weights(self.spec)
 
-    def scored(self, found: Searched, header: dict[str, Any]) -> Scored:
+    def scored(self, searched: Searched, header: dict[str, Any]) -> Scored:
         """Writes every table, and the main region with `header`; the model is as it was before."""
         pair, table = self.pair, self.pair.table
-        region, ranking = found.region(found.size, table.shapes), found.ranking()
+        region, ranking = searched.region(searched.size, table.shapes), searched.ranking()
         temperature, known = self.session.end_metrics(self.spec, self.task)
         logits = {split: self.states(split, region) for split in self.ends}
         metrics = {
             split: scores(z, self.data[split].labels, self.task, temperature, known[split])
             for split, z in logits.items()
         }
-        metrics = {split: self.told(found) for split, found in metrics.items()}
+        metrics = {split: self.without_recovered(of_split) for split, of_split in metrics.items()}
         self.folder.write_region(region, header)
         self.folder.write_ranking(ranking, table.d)
         others = list(scored_others(self.session, self.spec, region, self.task, temperature, self.heard))
         self.folder.write_table("predictions", pd.concat([self.predictions(logits), *(rows for _, rows in others)]))
-        self.folder.write_table("curve", self.curve(found, metrics))
-        self.folder.write_table("history", found.table())
+        self.folder.write_table("curve", self.curve(searched, metrics))
+        self.folder.write_table("history", searched.table())
         movement = self.session.movement(self.spec)
         self.folder.write_table("layers", layers_table(region, table, movement, pair.base, pair.finetuned))
-        self.write_grid(ranking, tuple(found.orders))
-        notes = tuple(note.model_copy(update={"scores": self.told(note.scores)}) for note, _ in others)
-        return Scored(self.checks(region, found, ranking), metrics, notes, temperature)
+        self.write_grid(ranking, tuple(searched.orders))
+        notes = tuple(note.model_copy(update={"scores": self.without_recovered(note.scores)}) for note, _ in others)
+        return Scored(self.checks(region, searched, ranking), metrics, notes, temperature)
 
-    def told(self, found: Scores) -> Scores:
+    def without_recovered(self, of_split: Scores) -> Scores:
         """The scores without a recovered gain where the rest is zero: that would be measured from the zeroed model."""
-        return found if self.pair.rest == "base" else found.model_copy(update={"recovered": None})
+        return of_split if self.pair.rest == "base" else of_split.model_copy(update={"recovered": None})
 
     def states(self, split: str, region: Region) -> dict[str, np.ndarray]:
         """Logits [n, label] of all four states on one split."""
@@ -96,19 +96,19 @@ class Scoring:
         ]
         return pd.concat(frames, ignore_index=True)
 
-    def curve(self, found: Searched, metrics: dict[str, Scores]) -> pd.DataFrame:
+    def curve(self, searched: Searched, metrics: dict[str, Scores]) -> pd.DataFrame:
         """curve.parquet: the main size from the metrics at hand, the others predicted and scored."""
         spec, d, rows = self.spec, self.pair.d, []
-        for size in sorted(found.orders):
+        for size in sorted(searched.orders):
             common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
             for split in self.ends:
-                row = graft_row_of(metrics[split]) if size == found.size else self.graft_row(found, size, split)
+                row = graft_row_of(metrics[split]) if size == searched.size else self.graft_row(searched, size, split)
                 rows += curve_rows(row, **common, dataset=self.task.name, split=split)
         return pd.DataFrame(rows)
 
-    def graft_row(self, found: Searched, size: int, split: str) -> Metrics:
+    def graft_row(self, searched: Searched, size: int, split: str) -> Metrics:
         """The metrics of one of the other sizes."""
-        grafted = predict(self.pair, self.data[split], "grafted", found.region(size, self.pair.table.shapes))
+        grafted = predict(self.pair, self.data[split], "grafted", searched.region(size, self.pair.table.shapes))
         self.heard(len(grafted), f"{size:,} entries, {split}")
         row = graft_row({**self.ends[split], "grafted": grafted}, self.data[split].labels, self.task)
         return row if self.pair.rest == "base" else {name: value for name, value in row.items() if name != "recovered"}
@@ -122,11 +122,11 @@ class Scoring:
             ).items():
                 self.folder.write_table(name, frame)
 
-    def checks(self, region: Region, found: Searched, ranking: np.ndarray) -> tuple[Check, ...]:
+    def checks(self, region: Region, searched: Searched, ranking: np.ndarray) -> tuple[Check, ...]:
         """The self-checks, the one of the weights last."""
         examples = self.data.get("test", self.data["train"])
         return (
-            size_check(region, found.orders[found.size], self.size),
+            size_check(region, searched.orders[searched.size], self.size),
             ranking_check(region, ranking),
             ends_check(self.pair, examples),
             restored_check(self.weights, self.pair),
@@ -147,15 +147,15 @@ def scored_others(
     """
     pair, ends = session.pair(spec), session.other_ends(spec, task)
     if ends:
-        heard(sum(2 * len(found.encoded) for found in ends.values()), "the two models on other tasks")
+        heard(sum(2 * len(models.encoded) for models in ends.values()), "the two models on other tasks")
     for other in session.others(spec):
-        found = ends[other.task.name]
-        grafts = {state: predict(pair, found.encoded, state, region) for state in GRAFTS}
-        heard(2 * len(found.encoded), f"the grafts, {other.task.name}")
-        logits, labels = {**found.logits, **grafts}, found.encoded.labels
-        scored = scores(logits, labels, task, temperature, found.metrics)
+        models = ends[other.task.name]
+        grafts = {state: predict(pair, models.encoded, state, region) for state in GRAFTS}
+        heard(2 * len(models.encoded), f"the grafts, {other.task.name}")
+        logits, labels = {**models.logits, **grafts}, models.encoded.labels
+        scored = scores(logits, labels, task, temperature, models.metrics)
         note = other.note(pair.readout_name, labels, scored)
-        yield note, prediction_rows(logits, found.encoded.ids, labels, other.task.name, "test", task.labels)
+        yield note, prediction_rows(logits, models.encoded.ids, labels, other.task.name, "test", task.labels)
 
 
 def grid_tables(

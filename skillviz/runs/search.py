@@ -72,7 +72,7 @@ def search(
 ) -> Searched:
     """The regions of these sizes (the main one first). `on_step` hears of each step and the size it is for.
 
-    `found` is filled as the searches go on. One that holds regions already, as a checkpoint does, is completed:
+    `searched` is filled as the searches go on. One that holds regions already, as a checkpoint does, is completed:
     finished searches are kept, and the next goes on from `state`, or begins anew where there is none.
     """
     searched = Searched() if searched is None else searched

@@ -76,7 +76,7 @@ def scored(
     if not len(rows):
         raise BadInput(f"every test example of '{spec.task}' stands in another task's training data; none is left.")
     readout, common = session.preflight(spec).readout, members_of(session, spec)
-    told = task_note(session.task(spec), session.splits(spec), readout)
+    task = task_note(session.task(spec), session.splits(spec), readout)
 
     def logits(state: str, region: Region | None = None) -> np.ndarray:
         from skillviz.models.predict import predict  # imports torch
@@ -87,23 +87,23 @@ def scored(
     base, member = logits(BASE), logits(MEMBER)
     grafts = {}
     for one in chosen:
-        heard(f"{told.name}: the region of {one.label}")
+        heard(f"{task.name}: the region of {one.label}")
         grafts[one.label, one.purified] = tuple(logits("grafted", region) for region in one.regions)
-    return Scored(told, encoded.labels[rows], base, member, grafts)
+    return Scored(task, encoded.labels[rows], base, member, grafts)
 
 
-def mean_relative_gain(found: Scored, graft: Sequence[np.ndarray]) -> Interval:
+def mean_relative_gain(scored: Scored, graft: Sequence[np.ndarray]) -> Interval:
     """Eq. 5 of the mean over mask seeds, with a paired bootstrap interval over examples and seeds.
 
     (P_graft - P_base) / (P_member - P_base) in the task's metric; NaN where the member gains nothing. Resamples in
     which it gains nothing are left out.
     """
-    one = positive(found.task)
+    one = positive(scored.task)
     of = [
-        statistic(found.task.metric, np.asarray(z, np.float64), found.labels, one)
-        for z in (found.base, found.member, *graft)
+        statistic(scored.task.metric, np.asarray(z, np.float64), scored.labels, one)
+        for z in (scored.base, scored.member, *graft)
     ]
-    n = len(found.labels)
+    n = len(scored.labels)
     whole = [float(f(np.ones((1, n)))[0]) for f in of]
     base, member, *values = resampled_values(of, n, RESAMPLES, 0)
     mean = seeds_drawn(np.stack(values), np.random.default_rng(1))
@@ -119,9 +119,9 @@ def unions(tasks: Sequence[str], families: Mapping[str, str], most: int = 4) -> 
     if len(tasks) <= most:
         return [s for size in range(2, len(tasks) + 1) for s in itertools.combinations(tasks, size)]
     groups = {family: tuple(t for t in tasks if families.get(t) == family) for family in families.values()}
-    found = [group for group in groups.values() if len(group) > 1]
-    pairs = [pair for group in found for pair in itertools.combinations(group, 2)]
-    return list(dict.fromkeys([*found, *pairs, tuple(tasks)]))
+    several_tasks = [group for group in groups.values() if len(group) > 1]
+    pairs = [pair for group in several_tasks for pair in itertools.combinations(group, 2)]
+    return list(dict.fromkeys([*several_tasks, *pairs, tuple(tasks)]))
 
 
 def digest(region: Region) -> str:

@@ -161,7 +161,7 @@ def test_an_error_within_a_step_leaves_the_checkpoint_before_it(
     (entry,) = store.unfinished()
     assert entry.record.error.kind == "out of memory"
     kept = Checkpoint.read(entry.path / "work" / CHECKPOINT)
-    assert int(kept.state["step"]) == 4 and len(kept.found.history) == 4
+    assert int(kept.state["step"]) == 4 and len(kept.searched.history) == 4
     same(whole, resumed(RunFolder(entry.path), session))
 
 
@@ -192,12 +192,12 @@ def test_every_part_of_the_stamp_counts(tmp_path: Path, part: str) -> None:
     found = Searched({7: np.arange(7)}, [{"target": 7, "step": 1, "loss": 0.1, "seconds": 1.5}], ["a remark"])
     Checkpoint(stamp, made_on, 3.5, found, {"step": number(4), "score": torch.ones(3)}).write(path)
     kept = Checkpoints(path, stamp, made_on).restored()
-    assert kept.found.history == found.history and kept.found.notes == ["a remark"] and kept.seconds == 3.5
-    assert kept.found.orders[7].tolist() == list(range(7)) and torch.equal(kept.state["score"], torch.ones(3))
+    assert kept.searched.history == found.history and kept.searched.notes == ["a remark"] and kept.seconds == 3.5
+    assert kept.searched.orders[7].tolist() == list(range(7)) and torch.equal(kept.state["score"], torch.ones(3))
     with pytest.raises(WrongCheckpoint, match="another"):
         Checkpoints(path, {**stamp, part: "other"}, made_on).restored()
     elsewhere = Checkpoints(path, stamp, {"device": "cuda (GPU)"}).restored()
-    assert "resumed on cuda (GPU)" in elsewhere.found.notes[-1]
+    assert "resumed on cuda (GPU)" in elsewhere.searched.notes[-1]
 
 
 def test_a_checkpoint_of_before_definitions_were_kept_stands(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path, damage: str, monkeypatch
 def test_no_room_for_a_checkpoint_does_not_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoints = Checkpoints(tmp_path / CHECKPOINT, {}, {}, pause=0.0)
     monkeypatch.setattr(atomic, "_sync", lambda path: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with checkpoints.kept(Searched({3: np.arange(3)})):
+    with checkpoints.saving(Searched({3: np.arange(3)})):
         pass
     assert list(tmp_path.iterdir()) == []
 

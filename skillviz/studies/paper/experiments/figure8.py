@@ -67,7 +67,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     runs = region_runs(results)
     if not runs:
         return {"note": notes("No region of a model of several tasks is finished, so there is nothing to tell.")}
-    regions = {task: {seed: run.region() for seed, run in own.items()} for task, own in runs.items()}
+    regions = {task: {seed: run.region() for seed, run in by_seed.items()} for task, by_seed in runs.items()}
     shared = {
         "overlap": overlap(regions),
         "isolation": isolation(regions),
@@ -75,14 +75,14 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     try:
         return {**shared, **_from_models(results, runs, regions)}
     except BadModel as error:  # a store that was packed has runs, and no weights
-        said = f"Gains need the weights of the multi-task model: {error.args[0]}"
-        return {**shared, "stability": stability_of_runs(_every(runs), results.entry), "note": notes(said)}
+        remark = f"Gains need the weights of the multi-task model: {error.args[0]}"
+        return {**shared, "stability": stability_of_runs(_every(runs), results.entry), "note": notes(remark)}
 
 
 def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int, Region]]) -> dict[str, pd.DataFrame]:
     """gain, scores, stability and note, for which the models are asked."""
     left = leaks_of(runs)
-    chosen, said = _chosen(results, runs, regions)
+    chosen, remarks = _chosen(results, runs, regions)
     rest = [sentence for sentence in (left_out(results, runs),) if sentence]
     scored = {}
     for task, by_seed in runs.items():
@@ -92,7 +92,9 @@ def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int
         "gain": pd.DataFrame(gain_rows(scored, chosen)),
         "scores": pd.DataFrame(_scores(scored, chosen, runs)),
         "stability": stability_of_runs(_every(runs), results.entry, lambda run: bootstrapped(results.session, run)),
-        "note": notes(*(one.sentence for one in left.values() if one.sentence), *_told(scored, runs), *said, *rest),
+        "note": notes(
+            *(one.sentence for one in left.values() if one.sentence), *_sentences(scored, runs), *remarks, *rest
+        ),
     }
 
 
@@ -104,23 +106,23 @@ def bootstrapped(session: Session, run: Run) -> list[Region]:
 
 
 def _every(runs: Runs) -> list[Run]:
-    return [run for own in runs.values() for run in own.values()]
+    return [run for by_seed in runs.values() for run in by_seed.values()]
 
 
 def region_runs(results: Results) -> Runs:
     """The runs whose regions are compared, by task and mask seed: of the first member, localizer and size."""
     every = _searched(results)
-    found: dict[str, dict[int, Run]] = {}
+    runs: dict[str, dict[int, Run]] = {}
     for run in every:
         if _setting(results, run) == _setting(results, every[0]):
             name = run.record.task_name
-            found.setdefault(name, {}).setdefault(run.spec.seed, run)
-    return {task: dict(sorted(own.items())) for task, own in found.items()}
+            runs.setdefault(name, {}).setdefault(run.spec.seed, run)
+    return {task: dict(sorted(by_seed.items())) for task, by_seed in runs.items()}
 
 
 def left_out(results: Results, runs: Runs) -> str:
     """What is said where the study has regions that are not compared; empty where it has none."""
-    rest = len(_searched(results)) - sum(len(own) for own in runs.values())
+    rest = len(_searched(results)) - sum(len(by_seed) for by_seed in runs.values())
     return f"{rest} runs of other models, data seeds, searches or sizes are not in these tables." if rest else ""
 
 
@@ -137,20 +139,20 @@ def _setting(results: Results, run: Run) -> tuple[Any, ...]:
 
 def leaks_of(runs: Runs) -> dict[str, Unseen]:
     """Which test examples of each task the other tasks' training data hold."""
-    specs = [next(iter(own.values())).spec for own in runs.values()]
+    specs = [next(iter(by_seed.values())).spec for by_seed in runs.values()]
     return unseen([registry.task(expanded(spec.task, "task")) for spec in specs])
 
 
-def gain_rows(found: Mapping[str, Scored], chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
+def gain_rows(scored: Mapping[str, Scored], chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
     """One row a region and task: relative gain (Eq. 5), mean over mask seeds."""
     return [
         {
             "region": one.label, "region_tasks": one.of, "task": task, "purified": one.purified,
-            **several.mean_relative_gain(own, own.grafts[one.label, one.purified])._asdict(),
-            "n": len(own.labels), "seeds": len(one.regions),
+            **several.mean_relative_gain(of_task, of_task.grafts[one.label, one.purified])._asdict(),
+            "n": len(of_task.labels), "seeds": len(one.regions),
         }
         for one in chosen
-        for task, own in found.items()
+        for task, of_task in scored.items()
     ]  # fmt: skip
 
 
@@ -158,22 +160,22 @@ def _chosen(
     results: Results, runs: Runs, regions: Mapping[str, Mapping[int, Region]]
 ) -> tuple[list[Chosen], list[str]]:
     """Each task's region, the unions, and the families' unions after purification; with what must be said of them."""
-    seeds = sorted(set.intersection(*(set(own) for own in regions.values())))
+    seeds = sorted(set.intersection(*(set(by_seed) for by_seed in regions.values())))
     groups = several.unions(list(regions), {task: family(task) for task in regions})
-    found = [Chosen(task, (task,), tuple(own.values())) for task, own in regions.items()]
+    chosen = [Chosen(task, (task,), tuple(by_seed.values())) for task, by_seed in regions.items()]
     joint = {
         group: tuple(reduce(Region.union, (regions[task][seed] for task in group)) for seed in seeds)
         for group in groups
     }
-    found += [Chosen(JOINT.join(group), group, own) for group, own in joint.items() if own]
-    joint_loss = Joint({task: next(iter(own.values())).spec for task, own in runs.items()}, results.store.root)
+    chosen += [Chosen(JOINT.join(group), group, by_seed) for group, by_seed in joint.items() if by_seed]
+    joint_loss = Joint({task: next(iter(by_seed.values())).spec for task, by_seed in runs.items()}, results.store.root)
     for group in (group for group in groups if is_purified(group, list(regions)) and joint[group]):
         mended = tuple(
             joint_loss.purified(group, region, seed) for seed, region in zip(seeds, joint[group], strict=True)
         )
-        found.append(Chosen(JOINT.join(group), group, mended, purified=True))
+        chosen.append(Chosen(JOINT.join(group), group, mended, purified=True))
     few = [f"Unions are told for the mask seeds that every task has: {len(seeds)}."]
-    return found, few
+    return chosen, few
 
 
 def is_purified(group: Sequence[str], tasks: Sequence[str]) -> bool:
@@ -183,38 +185,39 @@ def is_purified(group: Sequence[str], tasks: Sequence[str]) -> bool:
     return len(group) == len(tasks) or (len(one_family) == 1 and whole == set(group))
 
 
-def _scores(found: Mapping[str, Scored], chosen: Sequence[Chosen], runs: Runs) -> list[dict[str, Any]]:
+def _scores(scored: Mapping[str, Scored], chosen: Sequence[Chosen], runs: Runs) -> list[dict[str, Any]]:
     """The levels behind the gains: base, multi-task member and every region, on the unseen test examples."""
     rows = []
     everyone = JOINT.join(runs)
-    for task, own in found.items():
+    for task, of_task in scored.items():
         first = next(iter(runs[task].values()))
         common = {"base": first.spec.base, "recipe": RECIPE, "setting": "all", "task": task, "split": "test"}
-        ends = {"pretrained": (own.base, 0.0), "multi_task": (own.member, np.nan)}
+        ends = {"pretrained": (of_task.base, 0.0), "multi_task": (of_task.member, np.nan)}
         for method, (logits, touched) in ends.items():
-            told = {"id_task": everyone, "method": method, "localizer": "", "size": np.nan, "share": np.nan}
-            rows += score_rows([logits], own.labels, own.task, {**common, **told, "touched": touched})
+            columns = {"id_task": everyone, "method": method, "localizer": "", "size": np.nan, "share": np.nan}
+            rows += score_rows([logits], of_task.labels, of_task.task, {**common, **columns, "touched": touched})
         for one in chosen:
             size = float(np.mean([region.size for region in one.regions]))
-            told = {
+            columns = {
                 "id_task": one.label, "method": "graft", "size": size, "share": size / one.regions[0].d,
                 "touched": size, "localizer": first.spec.localizer,
                 "search_variant": "purified" if one.purified else "",
             }  # fmt: skip
-            rows += score_rows(own.grafts[one.label, one.purified], own.labels, own.task, {**common, **told})
+            grafts = of_task.grafts[one.label, one.purified]
+            rows += score_rows(grafts, of_task.labels, of_task.task, {**common, **columns})
     return rows
 
 
-def _told(found: Mapping[str, Scored], runs: Runs) -> list[str]:
+def _sentences(scored: Mapping[str, Scored], runs: Runs) -> list[str]:
     """What a reader of the gains must know: members that gain little, and tasks of too few seeds."""
-    said = []
-    for task, own in found.items():
-        whole = several.mean_relative_gain(own, (own.member,))
+    sentences = []
+    for task, of_task in scored.items():
+        whole = several.mean_relative_gain(of_task, (of_task.member,))
         if not np.isfinite(whole.value):
-            said.append(f"{task}: the multi-task model is no better than the base, so no relative gain is told.")
+            sentences.append(f"{task}: the multi-task model is no better than the base, so no relative gain is told.")
         if len(runs[task]) < 3:
-            said.append(f"{task}: {len(runs[task])} mask seed(s) only; intervals over seeds need three.")
-    return said
+            sentences.append(f"{task}: {len(runs[task])} mask seed(s) only; intervals over seeds need three.")
+    return sentences
 
 
 class Passes(NamedTuple):
@@ -236,11 +239,11 @@ def passes(plan: Plan) -> Iterator[Passes]:
     groups = several.unions(list(runs), {task: family(task) for task in runs})
     mended = [group for group in groups if is_purified(group, list(runs))]
     for task, specs in runs.items():
-        seeds, own = len(specs), sum(task in group for group in mended)
+        seeds, unions = len(specs), sum(task in group for group in mended)
         yield Passes(
             specs[0],
             scored=2 + seeds * (len(runs) + len(groups) + len(mended)),
-            batched=own * seeds * PurifyOptions().steps * purified.BATCH,
+            batched=unions * seeds * PurifyOptions().steps * purified.BATCH,
             single=RESAMPLES * EXAMPLES,
         )
 
