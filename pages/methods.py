@@ -8,9 +8,9 @@ from skillviz.ui.pages.methods import view
 
 study = page.begin_studies("methods")
 sentence = st.empty()
-found = view.choose(study)
+shown = view.choose(study)
 
-sentence.markdown(view.summary(found), help=about("graft", "retrain", "bitfit", "lora", "paired"))
-view.on_own_task(found)
-view.on_other_data(found)
-view.notes(found)
+sentence.markdown(view.summary(shown), help=about("graft", "retrain", "bitfit", "lora", "paired"))
+view.on_own_task(shown)
+view.on_other_data(shown)
+view.notes(shown)

@@ -8,10 +8,10 @@ from skillviz.ui.pages.paper import view
 
 page.begin_without_run("paper")
 sentence = st.empty()
-found = view.choose()
+item = view.choose()
 
-sentence.markdown(view.summary(found), help=about("published", "verdict"))
-view.study(found)
-view.claims(found)
-view.values(found)
-view.told(found)
+sentence.markdown(view.summary(item), help=about("published", "verdict"))
+view.study(item)
+view.claims(item)
+view.values(item)
+view.further(item)

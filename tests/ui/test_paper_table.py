@@ -11,7 +11,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.published_values import numbers
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper import words
-from skillviz.ui.pages.paper.table import OWN, Asked
+from skillviz.ui.pages.paper.table import OWN, Selection
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 
@@ -28,7 +28,7 @@ def test_settings_and_sizes_are_those_that_are_printed(tables: dict[str, pd.Data
 
 
 def test_ours_stand_at_the_chosen_size_with_the_difference(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01), tables)
+    rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), tables)
     found = rows[(rows["here"] == "film-sentiment") & (rows["method"] == "graft") & (rows["metric"] == OWN)].iloc[0]
     scores = tables["scores"]
     wanted = scores[
@@ -40,15 +40,15 @@ def test_ours_stand_at_the_chosen_size_with_the_difference(tables: dict[str, pd.
 
 
 def test_every_published_row_is_there_once_and_averages_are_not(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Asked("table2", "64-shot", None, 0.01), tables)
+    rows = paper_table.rows_beside(Selection("table2", "64-shot", None, 0.01), tables)
     assert not rows.duplicated(["task", "method", "metric"]).any()
     assert not rows["task"].str.contains("vg|verage").any() and len(set(rows["task"])) == 13
-    empty = paper_table.rows_beside(Asked("table2", "64-shot", None, None), {})
+    empty = paper_table.rows_beside(Selection("table2", "64-shot", None, None), {})
     assert len(empty) == len(rows) and empty["value"].isna().all()
 
 
 def test_other_data_are_named_with_what_was_tuned_on(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Asked("table3", "4096-shot", None, 0.01), tables)
+    rows = paper_table.rows_beside(Selection("table3", "4096-shot", None, 0.01), tables)
     here = dict(zip(rows["task"], rows["here"], strict=True))
     assert here["SST-2 to Yelp"] == "film-sentiment to restaurant-sentiment"
     assert "QNLI to MNLI(0/1)" in here
@@ -61,13 +61,13 @@ def own(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 
 
 def test_tasks_of_ones_own_stand_alone_and_first_where_ours_are_no_others(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01), own(tables))
+    rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), own(tables))
     ours = rows[rows["value"].notna()]
     assert set(ours["task"]) == set(ours["here"]) == {f"my-{task}" for task in TASKS} and ours["published"].isna().all()
     assert set(ours["method"]) == {"graft", "ft"} and set(ours["metric"]) == {OWN, "ece", "agreement"}
     assert ours.index.max() == len(ours) - 1 and rows.loc[len(ours) :, "published"].notna().all()
     both = pd.concat([own(tables)["scores"], tables["scores"]], ignore_index=True)
-    last = paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01), {"scores": both}).iloc[-len(ours) :]
+    last = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), {"scores": both}).iloc[-len(ours) :]
     assert last["published"].isna().all() and last["value"].notna().all()
     marks = paper_table.marks(rows, OWN)
     assert set(marks.loc[marks["task"].str.startswith("my-"), "source"]) == {"here"}
@@ -78,7 +78,7 @@ def test_tasks_of_ones_own_stand_alone_and_first_where_ours_are_no_others(tables
 def test_of_other_data_those_rows_are_shown_and_only_without_them_the_tasks_own(
     tables: dict[str, pd.DataFrame],
 ) -> None:
-    asked, found = Asked("table3", "4096-shot", None, 0.01), own(tables)
+    asked, found = Selection("table3", "4096-shot", None, 0.01), own(tables)
     ours = paper_table.rows_beside(asked, found).dropna(subset=["value"])
     assert len(ours) and ours["task"].str.contains(" to my-").all()
     scores = found["scores"]
@@ -87,7 +87,7 @@ def test_of_other_data_those_rows_are_shown_and_only_without_them_the_tasks_own(
 
 
 def test_what_the_paper_prints_nothing_of_is_said(tables: dict[str, pd.DataFrame]) -> None:
-    asked = Asked("table2", "4096-shot", 0.0001, 0.01)
+    asked = Selection("table2", "4096-shot", 0.0001, 0.01)
     told = words.unmatched(paper_table.rows_beside(asked, own(tables)))
     assert "my-film-sentiment" in told.replace("\\", "") and "stand alone" in told
     film = tables["scores"][tables["scores"]["id_task"] == "film-sentiment"]
@@ -98,20 +98,20 @@ def test_a_data_set_that_was_not_tuned_on_does_not_stand_for_the_task_that_was(t
     scores = tables["scores"]
     film = scores[(scores["id_task"] == "film-sentiment") & (scores["task"] == "gadget-sentiment")]
     named = {"id_task": {"film-sentiment": "film-subjectivity"}, "task": {"gadget-sentiment": "gadget-subjectivity"}}
-    rows = paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01), {"scores": film.replace(named)})
+    rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), {"scores": film.replace(named)})
     assert rows["value"].isna().all()
 
 
 def test_of_a_study_of_several_bases_one_is_shown(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"]
     both = {"scores": pd.concat([scores, scores.assign(base="my/base", mean=0.0)], ignore_index=True)}
-    rows = [paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01, base), both)["value"].dropna()
+    rows = [paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01, base), both)["value"].dropna()
             for base in ("demo_world/base", "my/base")]  # fmt: skip
     assert (rows[0] > 0).all() and (rows[1] == 0).all() and len(rows[0]) == len(rows[1]) > 0
 
 
 def test_of_a_sequence_each_task_is_a_row(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Asked("table4", "4096-shot", None, 0.01), tables)
+    rows = paper_table.rows_beside(Selection("table4", "4096-shot", None, 0.01), tables)
     assert set(rows.loc[rows["published"].notna(), "task"]) == {"QNLI", "AGNews", "SST-2"}
     naive = rows[(rows["method"] == "continual_naive") & (rows["task"] == "SST-2")].iloc[0]
     assert naive["here"] == "film-sentiment" and naive["printed"] == "92.0 (0.5)"
@@ -124,14 +124,14 @@ def test_the_iou_with_the_fish_mask_is_found_by_task_and_size() -> None:
          "value": value, "low": value - 0.01, "high": value + 0.01, "chance": 0.01, "seeds": 3, "relation": "same"}
         for size, rival, value in ((0.01, "fisher", 0.09), (0.01, "random", 0.01), (0.1, "fisher", 0.2))
     ]  # fmt: skip
-    asked = Asked("table8", "4096-shot", 0.0001, 0.01)
+    asked = Selection("table8", "4096-shot", 0.0001, 0.01)
     found = paper_table.rows_beside(asked, {"overlap": pd.DataFrame(rows)})
     (one,) = found[found["metric"] == "overlap_iou"].dropna(subset=["value"]).to_dict("records")
     assert one["value"] == 0.09 and one["task"] == "SST-2" and one["published"] == pytest.approx(0.092)
 
 
 def test_the_words_keep_the_printed_digits(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Asked("table1", "4096-shot", None, 0.01), tables)
+    rows = paper_table.rows_beside(Selection("table1", "4096-shot", None, 0.01), tables)
     shown = paper_table.shown(rows)
     assert shown["published (± sd)"].iloc[0] == "92.3 (0.3)" and "–" in shown["here (95 %)"].iloc[0]
     qnli = shown[shown["task"] == "QNLI"].iloc[0]
@@ -139,7 +139,7 @@ def test_the_words_keep_the_printed_digits(tables: dict[str, pd.DataFrame]) -> N
 
 
 def test_marks_have_both_sources_and_a_published_value_once(tables: dict[str, pd.DataFrame]) -> None:
-    rows = paper_table.rows_beside(Asked("table2", "4096-shot", 0.0001, 0.01), tables)
+    rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), tables)
     marks = paper_table.marks(rows, "ece")
     assert set(marks["source"]) == {"here", "published"}
     assert not marks[marks["source"] == "published"].duplicated(["task", "method"]).any()
@@ -157,7 +157,7 @@ def test_on_each_task_the_size_that_95_percent_of_the_gain_needs(tables: dict[st
     first, *rest = sizes
     other = {**tables, "recovered": tables["recovered"].assign(
         share=np.where(tables["recovered"]["id_task"] == first, 0.1, 0.001))}  # fmt: skip
-    rows = paper_table.rows_beside(Asked("table2", "4096-shot", None, paper_table.NEEDED), other)
+    rows = paper_table.rows_beside(Selection("table2", "4096-shot", None, paper_table.NEEDED), other)
     grafts = rows[(rows["method"] == "graft") & rows["value"].notna()]
     assert set(grafts.loc[grafts["here"] == first, "share"]) <= {0.1}
     assert len(grafts) and set(grafts.loc[grafts["here"] != first, "share"]) == {0.001}

@@ -39,7 +39,7 @@ SAME_SIZE = 0.02  # relative: regions whose size is an outcome differ a little b
 
 
 @dataclass(frozen=True)
-class Asked:
+class Selection:
     """What is looked at: the task that the models were tuned on, its training data and readout, the grafts' localizer
     and what tells its search from others."""
 
@@ -52,10 +52,10 @@ class Asked:
 
 def joined(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
     """Tables of several studies as one; of rows that say the same, those of the first table that has them."""
-    held = [table for table in tables if not table.empty]
-    if not held:
+    filled = [table for table in tables if not table.empty]
+    if not filled:
         return pd.DataFrame()
-    whole = pd.concat(held, ignore_index=True)
+    whole = pd.concat(filled, ignore_index=True)
     known = [key for key in keys if key in whole]
     return whole.drop_duplicates(known).reset_index(drop=True)
 
@@ -79,7 +79,7 @@ def of_base(scores: pd.DataFrame, base: str) -> pd.DataFrame:
     return scores[scores["base"].isin(same)].assign(base=base)
 
 
-def points(scores: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
+def points(scores: pd.DataFrame, selection: Selection, task: str) -> pd.DataFrame:
     """One row a method, size and metric on a test set.
 
     Columns: method, recipe, label, touched (0..1), share, metric, value, low, high, seeds, n. The interval is over
@@ -87,16 +87,18 @@ def points(scores: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
     was not measured. A graft of a model tuned by another recipe has that `recipe`, and what tells the model from
     others as its `label`.
     """
-    rows = scores[(scores["id_task"] == asked.task) & (scores["task"] == task) & (scores["split"] == "test")]
-    rows = rows[(rows["setting"] == asked.setting) & (rows["readout"] == asked.readout) & rows["method"].isin(SHOWN)]
-    rows = rows[(rows["method"] != GRAFT) | _is_search(rows, asked)]
+    rows = scores[(scores["id_task"] == selection.task) & (scores["task"] == task) & (scores["split"] == "test")]
+    rows = rows[
+        (rows["setting"] == selection.setting) & (rows["readout"] == selection.readout) & rows["method"].isin(SHOWN)
+    ]
+    rows = rows[(rows["method"] != GRAFT) | _is_search(rows, selection)]
     rows = rows[(rows["method"] != SCALED) | (rows["variant"] == "")]
     named = rows["method"].isin(OF_REGIONS) & (~rows["recipe"].isin(PLAIN) | (rows["variant"] != ""))
     return _as_points(rows, named, rows["variant"].where(named, ""), _graftable(scores))
 
 
 def every_point(scores: pd.DataFrame, id_task: str, task: str) -> pd.DataFrame:
-    """The same of every method and localizer of a study, whatever was asked; `label` names a localizer beside the
+    """The same of every method and localizer of a study, whatever is selected; `label` names a localizer beside the
     first, and other training data, bases and models than the first."""
     rows = scores[(scores["id_task"] == id_task) & (scores["task"] == task) & (scores["split"] == "test")]
     rows = _of_the_tuned(rows[rows["method"] != "complement"])
@@ -117,8 +119,8 @@ def every_point(scores: pd.DataFrame, id_task: str, task: str) -> pd.DataFrame:
     return _as_points(rows, named, pd.Series(labels, index=rows.index, dtype=object), _graftable(scores))
 
 
-def _is_search(rows: pd.DataFrame, asked: Asked) -> pd.Series:
-    return (rows["localizer"] == asked.localizer) & (rows["search_variant"] == asked.search_variant)
+def _is_search(rows: pd.DataFrame, selection: Selection) -> pd.Series:
+    return (rows["localizer"] == selection.localizer) & (rows["search_variant"] == selection.search_variant)
 
 
 def _as_points(rows: pd.DataFrame, named: pd.Series, labels: pd.Series, d: Mapping[str, float]) -> pd.DataFrame:
@@ -152,64 +154,64 @@ def main_ones(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[is_main].reset_index(drop=True)
 
 
-def has_further(scores: pd.DataFrame, asked: Asked) -> bool:
+def has_further(scores: pd.DataFrame, selection: Selection) -> bool:
     """Whether anything was scored on the task beside them."""
-    found = points(scores, asked, asked.task)
-    return len(main_ones(found)) < len(found)
+    shown = points(scores, selection, selection.task)
+    return len(main_ones(shown)) < len(shown)
 
 
-def against_graft(differences: pd.DataFrame, asked: Asked, task: str, share: float) -> pd.DataFrame:
+def against_graft(differences: pd.DataFrame, selection: Selection, task: str, share: float) -> pd.DataFrame:
     """Each method less the graft of this size, paired: method, metric, value, low, high, n, seeds."""
     columns = ["method", "metric", "value", "low", "high", "n", "seeds"]
     if differences.empty:
         return pd.DataFrame(columns=columns)
-    rows = _of(differences, asked, task)
+    rows = _of(differences, selection, task)
     rows = rows[np.isclose(rows["share"].astype(float), share, rtol=SAME_SIZE)]
     turned = rows[rows["a"] == GRAFT]
     turned = turned.assign(method=turned["b"], value=-turned["value"], low=-turned["high"], high=-turned["low"])
-    kept = rows[rows["b"] == GRAFT].assign(method=lambda own: own["a"])
-    found = pd.concat([kept, turned], ignore_index=True)
-    found = found[found["method"].isin(SHOWN)]
-    found = _of_the_tuned(found).drop_duplicates(["method", "metric"])
-    found = found[(found["method"] != SCALED) | ~found["metric"].map(lambda name: metric_row(name).of_predictions)]
-    return found[columns].reset_index(drop=True)
+    straight = rows[rows["b"] == GRAFT].assign(method=lambda same: same["a"])
+    paired = pd.concat([straight, turned], ignore_index=True)
+    paired = paired[paired["method"].isin(SHOWN)]
+    paired = _of_the_tuned(paired).drop_duplicates(["method", "metric"])
+    paired = paired[(paired["method"] != SCALED) | ~paired["metric"].map(lambda name: metric_row(name).of_predictions)]
+    return paired[columns].reset_index(drop=True)
 
 
-def sizes(differences: pd.DataFrame, asked: Asked) -> list[float]:
+def sizes(differences: pd.DataFrame, selection: Selection) -> list[float]:
     """The shares at which the graft was compared with another method, ascending; nearly equal ones count once."""
     if differences.empty:
         return []
-    rows = _of(differences, asked, asked.task)
+    rows = _of(differences, selection, selection.task)
     rows = rows[((rows["a"] == GRAFT) | (rows["b"] == GRAFT)) & rows["share"].notna()]
-    found: list[float] = []
+    shares: list[float] = []
     for share in sorted(rows["share"].astype(float)):
-        if not found or share > found[-1] * (1 + SAME_SIZE):
-            found.append(share)
-    return found
+        if not shares or share > shares[-1] * (1 + SAME_SIZE):
+            shares.append(share)
+    return shares
 
 
-def main_size(differences: pd.DataFrame, asked: Asked, main: float | None) -> float:
+def main_size(differences: pd.DataFrame, selection: Selection, main: float | None) -> float:
     """The share at which most methods were compared with the graft; of several the main one, else the smallest."""
-    return max(sizes(differences, asked), key=lambda share: _rank(differences, asked, share, main))
+    return max(sizes(differences, selection), key=lambda share: _rank(differences, selection, share, main))
 
 
 def own_metric(scores: pd.DataFrame, task: str) -> str:
     """F1 where the task has it, else accuracy."""
-    held = set(scores.loc[(scores["task"] == task) & scores["mean"].notna(), "metric"])
-    return "f1" if "f1" in held else "accuracy"
+    metrics = set(scores.loc[(scores["task"] == task) & scores["mean"].notna(), "metric"])
+    return "f1" if "f1" in metrics else "accuracy"
 
 
-def other_tasks(scores: pd.DataFrame, asked: Asked) -> list[str]:
+def other_tasks(scores: pd.DataFrame, selection: Selection) -> list[str]:
     """Tasks that models of this one were scored on without training on them."""
-    rows = scores[(scores["id_task"] == asked.task) & (scores["task"] != asked.task)]
+    rows = scores[(scores["id_task"] == selection.task) & (scores["task"] != selection.task)]
     return list(dict.fromkeys(rows["task"]))
 
 
-def _of(differences: pd.DataFrame, asked: Asked, task: str) -> pd.DataFrame:
-    rows = differences[(differences["id_task"] == asked.task) & (differences["task"] == task)]
-    rows = rows[(rows["setting"] == asked.setting) & (rows["readout"] == asked.readout)]
+def _of(differences: pd.DataFrame, selection: Selection, task: str) -> pd.DataFrame:
+    rows = differences[(differences["id_task"] == selection.task) & (differences["task"] == task)]
+    rows = rows[(rows["setting"] == selection.setting) & (rows["readout"] == selection.readout)]
     rows = rows[rows["recipe"].isin(PLAIN) & (rows["variant"] == "") & (rows["recipe_b"] == "")]
-    return rows[(rows["localizer"] == "") | _is_search(rows, asked)]
+    return rows[(rows["localizer"] == "") | _is_search(rows, selection)]
 
 
 def _of_the_tuned(rows: pd.DataFrame) -> pd.DataFrame:
@@ -217,13 +219,13 @@ def _of_the_tuned(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["method"] != SCALED) | rows["recipe"].isin(WHOLE)]
 
 
-def _rank(differences: pd.DataFrame, asked: Asked, share: float, main: float | None) -> tuple[int, bool, float]:
-    rivals = against_graft(differences, asked, asked.task, share)["method"].nunique()
+def _rank(differences: pd.DataFrame, selection: Selection, share: float, main: float | None) -> tuple[int, bool, float]:
+    rivals = against_graft(differences, selection, selection.task, share)["method"].nunique()
     return rivals, main is not None and bool(np.isclose(share, main, rtol=SAME_SIZE)), -share
 
 
 def _graftable(scores: pd.DataFrame) -> dict[str, float]:
     """The number of graftable parameters of each base: what sizes are shares of."""
     known = scores[scores["size"].notna() & (scores["share"] > 0)]
-    told = (known["size"] / known["share"]).groupby(known["base"]).median()
-    return {**scores.groupby("base")["touched"].max(), **told}
+    graftable = (known["size"] / known["share"]).groupby(known["base"]).median()
+    return {**scores.groupby("base")["touched"].max(), **graftable}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,31 +11,51 @@ import streamlit as st
 
 from skillviz.analysis.tables import label
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
+from skillviz.plots.methods import method_style
 from skillviz.plots.theme import localizer_style
+from skillviz.runs.record import Estimate
 from skillviz.show import methods as exhibits
+from skillviz.show import text
 from skillviz.show.glossary import about
+from skillviz.show.sentences import metric_difference, verdict
 from skillviz.studies.paper.claims import main_share
-from skillviz.studies.paper.scales import SCALES
+from skillviz.studies.paper.scales import SCALES, Scale
 from skillviz.studies.store import StudyFolder
+from skillviz.studies.subject import Subject, place
 from skillviz.ui import cache, controls, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.methods import tables as method_tables
-from skillviz.ui.pages.methods import words
-from skillviz.ui.pages.methods.tables import GRAFT, Asked
-from skillviz.ui.pages.studies import commands as study_asked
+from skillviz.ui.pages.methods.tables import GRAFT, OTHERS, TOP_MOVEMENT, Selection
 from skillviz.ui.picker import width_of
+
+OTHER_DATA, OTHER = "table3", "OTHER.yaml"
+GRAFTS = (TOP_MOVEMENT,)  # other choices of a region: no other method
+NAMES = {
+    "graft_retrain": "Re-training the region",
+    "ft": "Fine-tuning everything",
+    "ft_scaled": "Fine-tuning everything, temperature-scaled,",
+    "adamw": "Fine-tuning everything with AdamW",
+    "adamw_l1": "AdamW with L1 on the movement",
+    "graft_movement": "A graft of the top movement",
+}
+NOTHING_ELSE = (
+    "this stays open here: no stored study of this base and readout compares {graft} with re-training the region, "
+    "BitFit, LoRA or fine-tuning everything on the same examples. The experiment Table 1 does: the page Studies starts "
+    "it."
+)
 
 
 @dataclass(frozen=True)
-class Found:
+class MethodRows:
     """The rows of the chosen study and of those about the same, and what of them is looked at."""
 
     studies: tuple[StudyFolder, ...]
     base: str
     scores: pd.DataFrame
     differences: pd.DataFrame
-    asked: Asked
+    selection: Selection
     share: float | None
     """The graft's size that the others are compared with; None where none was compared."""
     further: bool
@@ -43,10 +64,10 @@ class Found:
     @property
     def metric(self) -> str:
         """The task's own metric."""
-        return method_tables.own_metric(self.scores, self.asked.task)
+        return method_tables.own_metric(self.scores, self.selection.task)
 
 
-def choose(study: StudyFolder) -> Found:
+def choose(study: StudyFolder) -> MethodRows:
     """The controls above the figures; explains and stops where no study has scores of a method."""
     with page.explained():
         bases = method_tables.bases(cache.study_table(study, "scores"))
@@ -58,10 +79,10 @@ def choose(study: StudyFolder) -> Found:
         with page.explained():
             studies = study_choice.beside(study, PAGES["methods"].experiments, base)
             scores, differences = rows_of(studies, base)
-        asked = _asked(scores)
-        share = _share(differences, asked, main_share(study.record.scale))
-        further = method_tables.has_further(scores, asked) and _further(study)
-    return Found(studies, base, scores, differences, asked, share, further)
+        selection = _select(scores)
+        share = _share(differences, selection, main_share(study.record.scale))
+        further = method_tables.has_further(scores, selection) and _further(study)
+    return MethodRows(studies, base, scores, differences, selection, share, further)
 
 
 def rows_of(studies: Sequence[StudyFolder], base: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -78,30 +99,30 @@ def rows_of(studies: Sequence[StudyFolder], base: str) -> tuple[pd.DataFrame, pd
     return scores, differences
 
 
-def summary(found: Found) -> str:
+def summary(shown: MethodRows) -> str:
     """The page's sentence."""
-    if found.share is None:
-        several = len(method_tables.bases(cache.study_table(found.studies[0], "scores"))) > 1
-        return words.no_rival(found.asked.task, several)
-    rows = _less_graft(found, found.asked.task)
-    return words.summary(rows, found.asked, found.share, found.metric)
+    if shown.share is None:
+        several = len(method_tables.bases(cache.study_table(shown.studies[0], "scores"))) > 1
+        return no_rival(shown.selection.task, several)
+    rows = _less_graft(shown, shown.selection.task)
+    return comparison(rows, shown.selection, shown.share, shown.metric)
 
 
-def on_own_task(found: Found) -> None:
+def on_own_task(shown: MethodRows) -> None:
     """The task's metric and ECE by parameters touched, and every method less the graft."""
     for draw in (_by_touched, _rivals):
-        for place, metric in zip(st.columns(2), (found.metric, "ece"), strict=True):
-            with place:
-                draw(found, found.asked.task, metric)
+        for column, metric in zip(st.columns(2), (shown.metric, "ece"), strict=True):
+            with column:
+                draw(shown, shown.selection.task, metric)
 
 
-def on_other_data(found: Found) -> None:
+def on_other_data(shown: MethodRows) -> None:
     """The same on a task that nothing was trained on; where there is none, what makes one."""
     st.markdown("## On other data, without training on them", help=about("ood"))
-    tasks = method_tables.other_tasks(found.scores, found.asked)
+    tasks = method_tables.other_tasks(shown.scores, shown.selection)
     if not tasks:
-        command, is_whole = _transfer(found)
-        st.info(words.no_transfer(found.asked.task, is_whole))
+        command, is_whole = _transfer(shown)
+        st.info(no_transfer(shown.selection.task, is_whole))
         st.code(command, language="bash", wrap_lines=True)
         return
     task = controls.select(
@@ -109,46 +130,45 @@ def on_other_data(found: Found) -> None:
     )
     left, right = st.columns(2)
     with left:
-        _by_touched(found, task, found.metric, "other")
+        _by_touched(shown, task, shown.metric, "other")
     with right:
-        _rivals(found, task, found.metric, "other_rivals")
+        _rivals(shown, task, shown.metric, "other_rivals")
 
 
-def notes(found: Found) -> None:
+def notes(shown: MethodRows) -> None:
     """Where the rows come from, and what the studies say of themselves."""
-    st.caption(words.sources(found.studies))
-    study_choice.notes(found.studies)
+    st.caption(sources(shown.studies))
+    study_choice.notes(shown.studies)
 
 
-def _transfer(found: Found) -> tuple[str, bool]:
+def _transfer(shown: MethodRows) -> tuple[str, bool]:
     """The command that asks for scores on other data, and whether it is enough by itself."""
-    study = found.studies[0]
+    study = shown.studies[0]
     about, scale = cache.study_subject(study), SCALES.get(study.record.scale or "")
     if about is None or scale is None:
         return study_words.commands(("table3",)), True
-    return study_asked.on_other_data(scale, about, found.base, found.asked.task)
+    return transfer_command(scale, about, shown.base, shown.selection.task)
 
 
 def choose_base(bases: Sequence[str]) -> str:
     """Chosen where the study has several."""
     if len(bases) == 1:
         return bases[0]
-    shown = method_tables.base_names(bases)
-    width = max(200, width_of([*shown.values()]))
-    return controls.select("base", "Base", bases, bases[0], shown=shown.get, written=shown.__getitem__, width=width)
+    names = method_tables.base_names(bases)
+    width = max(200, width_of([*names.values()]))
+    return controls.select("base", "Base", bases, bases[0], shown=names.get, written=names.__getitem__, width=width)
 
 
-def _asked(scores: pd.DataFrame) -> Asked:
+def _select(scores: pd.DataFrame) -> Selection:
     tasks = list(dict.fromkeys(scores["id_task"]))
-    said = study_words.task_titles(tasks)
-    help = f"The task that the models were tuned on.\n\n{said}"
+    help = f"The task that the models were tuned on.\n\n{study_words.task_titles(tasks)}"
     task = controls.select("task", "Task", tasks, tasks[0], width=260, help=help)
-    own = scores[scores["id_task"] == task]
-    settings = {label(*pair): pair for pair in zip(own["setting"], own["readout"], strict=True)}
+    of_task = scores[scores["id_task"] == task]
+    settings = {label(*pair): pair for pair in zip(of_task["setting"], of_task["readout"], strict=True)}
     setting = next(iter(settings))
     if len(settings) > 1:
         setting = controls.select("setting", "Training data", list(settings), setting, width=180)
-    grafts = own[own["method"] == GRAFT]
+    grafts = of_task[of_task["method"] == GRAFT]
     searches = {label(*pair): pair for pair in zip(grafts["localizer"], grafts["search_variant"], strict=True)}
     searches = searches or {"": ("", "")}
     titles = {name: label(localizer_style(first).title, rest) for name, (first, rest) in searches.items()}
@@ -158,14 +178,14 @@ def _asked(scores: pd.DataFrame) -> Asked:
             "localizer", "Localizer", list(searches), search, shown=titles.get, width=200, help=about("localizer")
         )
     (data, readout), (localizer, variant) = settings[setting], searches[search]
-    return Asked(task, data, localizer, readout, variant)
+    return Selection(task, data, localizer, readout, variant)
 
 
-def _share(differences: pd.DataFrame, asked: Asked, main: float | None) -> float | None:
-    sizes = method_tables.sizes(differences, asked)
+def _share(differences: pd.DataFrame, selection: Selection, main: float | None) -> float | None:
+    sizes = method_tables.sizes(differences, selection)
     if not sizes:
         return None
-    default = method_tables.main_size(differences, asked, main)
+    default = method_tables.main_size(differences, selection, main)
     return controls.select("size", "Region size", sizes, default, shown=formats.share, width=160, help=about("size"))
 
 
@@ -176,24 +196,126 @@ def _further(study: StudyFolder) -> bool:
     return controls.switch("further", "AdamW and top movement too", is_about, help=help)
 
 
-def _less_graft(found: Found, task: str) -> pd.DataFrame:
+def _less_graft(shown: MethodRows, task: str) -> pd.DataFrame:
     """Every method that is shown less the graft; no rows where none was compared."""
-    differences = found.differences if found.share is not None else found.differences.iloc[:0]
-    rows = method_tables.against_graft(differences, found.asked, task, found.share or 0.0)
-    return rows if found.further else method_tables.main_ones(rows)
+    differences = shown.differences if shown.share is not None else shown.differences.iloc[:0]
+    rows = method_tables.against_graft(differences, shown.selection, task, shown.share or 0.0)
+    return rows if shown.further else method_tables.main_ones(rows)
 
 
-def _by_touched(found: Found, task: str, metric: str, name: str = "touched") -> None:
-    points = method_tables.points(found.scores, found.asked, task)
-    points = points if found.further else method_tables.main_ones(points)
+def _by_touched(shown: MethodRows, task: str, metric: str, name: str = "touched") -> None:
+    points = method_tables.points(shown.scores, shown.selection, task)
+    points = points if shown.further else method_tables.main_ones(points)
     before = points[(points["method"] == "pretrained") & (points["metric"] == metric)]["value"]
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
-    show(exhibits.by_touched(points, metric, task, levels, theme(), name), found.studies[0].name)
+    show(exhibits.by_touched(points, metric, task, levels, theme(), name), shown.studies[0].name)
 
 
-def _rivals(found: Found, task: str, metric: str, name: str = "rivals") -> None:
-    share, rows = found.share, _less_graft(found, task)
+def _rivals(shown: MethodRows, task: str, metric: str, name: str = "rivals") -> None:
+    share, rows = shown.share, _less_graft(shown, task)
     if rows.empty:
         st.info("No method was compared with a graft on the same examples here, so there is no difference to show.")
         return
-    show(exhibits.against_graft(rows, metric, task, float(share or 0), theme(), name), found.studies[0].name)
+    show(exhibits.against_graft(rows, metric, task, float(share or 0), theme(), name), shown.studies[0].name)
+
+
+def comparison(differences: pd.DataFrame, selection: Selection, share: float, metric: str) -> str:
+    """Each method less the graft of this size, in the task's metric and in ECE; in Markdown."""
+    name = text.plain(selection.task)
+    methods = [method for method in OTHERS if (differences["method"] == method).any()]
+    graft = f"a graft of **{formats.share(share)}** of the parameters"
+    if all(method in GRAFTS for method in methods):
+        lines = [f"- {_one(differences[differences['method'] == m], m, metric)}, against the graft." for m in methods]
+        return "\n".join([f"On **{name}**, {NOTHING_ELSE.format(graft=graft)}", "", *lines])
+    first, *others = [_one(differences[differences["method"] == m], m, metric) for m in methods]
+    begin = first if methods[0] not in NAMES else f"{first[:1].lower()}{first[1:]}"
+    head = f"On **{name}**, against {graft}, {begin}."
+    return "\n".join([head, "", *(f"- {line[:1].upper()}{line[1:]}." for line in others)])
+
+
+def no_rival(task: str, several_bases: bool = False) -> str:
+    """What stands where no graft was compared with anything."""
+    why = (
+        "the study is of several bases, and its paired differences do not tell them apart"
+        if several_bases
+        else "no stored study of this base and readout compares any method with a graft on the same examples"
+    )
+    name = text.plain(task)
+    return f"On **{name}**, this stays open here: {why}. The values of each stand below, with intervals of their own."
+
+
+def _one(rows: pd.DataFrame, method: str, metric: str) -> str:
+    """`re-training the region gains 2.0 points (...) of accuracy over the graft; no difference in ECE is shown`."""
+    parts = [_metric(rows, name) for name in (metric, "ece")]
+    name = NAMES.get(method, method_style(method).title)
+    return f"{name} {'; '.join(part for part in parts if part)}"
+
+
+def _metric(rows: pd.DataFrame, metric: str) -> str:
+    known = rows[(rows["metric"] == metric) & rows["value"].notna()]
+    words = metric_row(metric).title
+    if known.empty:
+        return ""
+    row = known.iloc[0]
+    difference = Estimate(value=row["value"], low=formats.known(row["low"]), high=formats.known(row["high"]))
+    decided, value = verdict(metric, difference), _with_interval(metric, difference)
+    if decided == "undecided":
+        return f"shows **no difference in {words}** ({value})"
+    verb = "gains" if row["value"] > 0 else "loses"
+    if metric == "ece":
+        verb = "is **better calibrated**" if decided == "better" else "is **worse calibrated**"
+        return f"{verb} ({words} {value})"
+    return f"**{verb}** in {words} ({value})"
+
+
+def _with_interval(metric: str, difference: Estimate) -> str:
+    """`+2.0 points, 95 %: 0.1 to 4.1`."""
+    return metric_difference(metric, difference).replace(" (", ", ", 1).removesuffix(")")
+
+
+def sources(studies: Sequence[StudyFolder]) -> str:
+    """Which studies the page's rows come from."""
+    if len(studies) == 1:
+        return f"All rows are of the study `{studies[0].name}`."
+    names = formats.listed([f"`{study.name}`" for study in studies], 8)
+    return f"Put together from {len(studies)} studies of one scale, base and readout: {names}."
+
+
+def no_transfer(task: str, is_whole: bool) -> str:
+    """That nothing was scored on other data, and what makes it; `is_whole` where the command alone does."""
+    name = text.plain(task)
+    why = f"No stored study of this base and readout has scored models of {name} on other data without training."
+    if is_whole:
+        return f"{why} This makes one:"
+    return (
+        f"{why} Nothing here stands for other data of this task: name one with the same labels in place of "
+        f"`{OTHER}`, and this makes a study of it:"
+    )
+
+
+def transfer_command(scale: Scale, about: Subject, base: str, task: str) -> tuple[str, bool]:
+    """The command that asks Table 3 of a task, and whether the scale has other data for it.
+
+    Where it has none, `OTHER` stands for a task with its labels, which the user has to name.
+    """
+    file = about.tasks.get(task, task)
+    is_of_scale = file == place(scale.file(task))
+    is_near = is_of_scale and task in scale.near
+    options = [*_models(scale, about, base), *_given(scale, about, task)]
+    if options or not is_near or task not in scale.some("transfer"):
+        options += ["--tasks", task if is_of_scale else file]
+    options += [] if is_near else ["--also", OTHER]
+    return shlex.join([*study_words.OURS, "reproduce", OTHER_DATA, "--scale", scale.name, *options]), is_near
+
+
+def _models(scale: Scale, about: Subject, base: str) -> list[str]:
+    """Base and readout where they are not the scale's own."""
+    named = [] if place(base) == place(scale.base) else ["--base", base]
+    return named + ([] if scale.readout in about.readouts else ["--readout", *sorted(about.readouts)[:1]])
+
+
+def _given(scale: Scale, about: Subject, task: str) -> list[str]:
+    """A fine-tuned model of the user's own."""
+    models = [model for model in about.models.get(task, ()) if not model.startswith("{")]
+    shipped = place(f"{scale.stored}/{task}")
+    return [word for model in models[:1] if model != shipped for word in ("--finetuned", model)]

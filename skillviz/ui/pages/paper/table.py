@@ -28,7 +28,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class Selection:
     """Which part of a published table, and what here: its setting, its share (None: all), our share, our base."""
 
     name: str
@@ -74,15 +74,15 @@ def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
     return dict(zip(own["id_task"], own["share"].astype(float), strict=True))
 
 
-def rows_beside(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def rows_beside(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """One row a published value, with ours where a study has it, and ours on tasks that the paper does not have:
     COLUMNS; shares 0..1, difference = here - published. The latter come last, but first where ours are no others.
 
     `task` is as printed ("SST-2", "QNLI to MNLI (0/1)"), of our own tasks as here; `here` is the task that stands for
     it. Averages are left out.
     """
-    theirs = _theirs(asked)
-    ours = pd.concat([_scores(asked, tables), _iou(asked, tables)], ignore_index=True)
+    theirs = _theirs(selection)
+    ours = pd.concat([_scores(selection, tables), _iou(selection, tables)], ignore_index=True)
     merged = theirs.merge(ours, how="left", on=["id_task", "score_task", "method", "metric"])
     if len(further := _further(theirs, ours)):
         parts = [merged, further] if merged["value"].notna().any() else [further, merged]
@@ -119,11 +119,13 @@ def marks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     return found[["task", "method", "source", "value", "low", "high"]]
 
 
-def _theirs(asked: Asked) -> pd.DataFrame:
-    rows = published(asked.name)
-    rows = rows[(rows["kind"] == "row") & (rows["setting"] == asked.setting)]
-    if asked.share is not None:
-        rows = rows[~rows["method"].isin(OF_REGIONS) | rows["share"].isna() | np.isclose(rows["share"], asked.share)]
+def _theirs(selection: Selection) -> pd.DataFrame:
+    rows = published(selection.name)
+    rows = rows[(rows["kind"] == "row") & (rows["setting"] == selection.setting)]
+    if selection.share is not None:
+        rows = rows[
+            ~rows["method"].isin(OF_REGIONS) | rows["share"].isna() | np.isclose(rows["share"], selection.share)
+        ]
     rows = rows[rows["method"].isin(METHODS)]
     whole = rows["id_task"].str.contains(">")  # a sequence of tasks
     id_task = np.where(whole, rows["task"], rows["id_task"])
@@ -157,14 +159,14 @@ def _further(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(task=rows["here"], printed="", published=np.nan, published_sd=np.nan)
 
 
-def _scores(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _scores(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     rows = tables.get("scores", pd.DataFrame())
     if rows.empty:
         return pd.DataFrame(columns=list(OURS))
     rows = rows[rows["split"] == "test"]
-    rows = rows if asked.base is None else of_base(rows, asked.base)
+    rows = rows if selection.base is None else of_base(rows, selection.base)
     searched = (rows["method"] != "graft") | (rows["localizer"].eq(_search(rows)) & rows["search_variant"].eq(""))
-    rows = rows[searched & (rows["share"].isna() | _of_size(rows["share"], _wanted(asked, rows, tables)))]
+    rows = rows[searched & (rows["share"].isna() | _of_size(rows["share"], _wanted(selection, rows, tables)))]
     for name in ("setting", "readout"):
         rows = rows[rows[name] == rows[name].iloc[0]] if len(rows) else rows
     own = rows.groupby("task")["metric"].transform(lambda found: "f1" if (found == "f1").any() else "accuracy")
@@ -205,9 +207,9 @@ def _scored_as(id_task: str, task: str) -> str:
     return stands_for(task)
 
 
-def _wanted(asked: Asked, rows: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> float | pd.Series | None:
+def _wanted(selection: Selection, rows: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> float | pd.Series | None:
     """The share that is looked at, of every row its task's own where sizes differ."""
-    return rows["id_task"].map(needed(tables)).astype(float) if asked.ours == NEEDED else asked.ours
+    return rows["id_task"].map(needed(tables)).astype(float) if selection.ours == NEEDED else selection.ours
 
 
 def _of_size(share: pd.Series, wanted: float | pd.Series | None) -> np.ndarray:
@@ -216,13 +218,13 @@ def _of_size(share: pd.Series, wanted: float | pd.Series | None) -> np.ndarray:
     return np.isclose(share.astype(float), wanted, rtol=0.05)
 
 
-def _iou(asked: Asked, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _iou(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """IoU with the FISH mask, which the table `overlap` of table 8 has by task and size."""
     rows = tables.get("overlap", pd.DataFrame())
     rows = rows[rows["column_localizer"] == "fisher"] if len(rows) else rows
     if rows.empty:
         return pd.DataFrame(columns=list(OURS))
-    rows = rows.assign(here=rows["column_task"])[_of_size(rows["share"], asked.ours)]
+    rows = rows.assign(here=rows["column_task"])[_of_size(rows["share"], selection.ours)]
     task = [stands_for(name) for name in rows["here"]]
     told: dict[str, Any] = {"id_task": task, "score_task": task, "method": "graft", "metric": "overlap_iou"}
     told["n"] = np.nan

@@ -21,10 +21,10 @@ from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.methods import tables as method_tables
-from skillviz.ui.pages.methods import view
+from skillviz.ui.pages.methods.view import choose_base
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper import words
-from skillviz.ui.pages.paper.table import Asked
+from skillviz.ui.pages.paper.table import Selection
 
 SIZES = (
     "The size of the regions that stand here. What 95 % of the gain needs is a size a task: the smallest tried whose "
@@ -33,7 +33,7 @@ SIZES = (
 
 
 @dataclass(frozen=True)
-class Found:
+class PaperItem:
     """What is looked at: a table or figure of the paper, its experiment and stored study where there are such."""
 
     name: str
@@ -53,7 +53,7 @@ class Found:
         return self.name in TABLES
 
 
-def choose() -> Found:
+def choose() -> PaperItem:
     """The boxes at the top of the page."""
     titles = words.items()
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -64,71 +64,71 @@ def choose() -> Found:
             stored = study_choice.offered((name,)) if experiment else []
             study = study_choice.choose(stored, "Our study of it") if stored else None
             tables = {table: cache.study_table(study, table) for table in study.tables()} if study else {}
-    found = tuple(verdicts(name, tables, study.record.scale if study else None))
-    return Found(name, experiment, study, tables, found)
+    judged = tuple(verdicts(name, tables, study.record.scale if study else None))
+    return PaperItem(name, experiment, study, tables, judged)
 
 
 def _default(titles: dict[str, str]) -> str:
     """The first item with a stored study, else Table 2, the main result."""
-    held = {study.record.experiment for study in cache.studies() if study.tables()}
-    return "table2" if "table2" in held else next((name for name in titles if name in held), "table2")
+    stored = {study.record.experiment for study in cache.studies() if study.tables()}
+    return "table2" if "table2" in stored else next((name for name in titles if name in stored), "table2")
 
 
-def summary(found: Found) -> str:
+def summary(item: PaperItem) -> str:
     """The page's sentence."""
-    if found.study is None:
-        return f"Nothing is stored here for **{text.plain(words.items()[found.name])}**."
-    return words.counted(found.verdicts)
+    if item.study is None:
+        return f"Nothing is stored here for **{text.plain(words.items()[item.name])}**."
+    return words.counted(item.verdicts)
 
 
-def study(found: Found) -> None:
+def study(item: PaperItem) -> None:
     """Which study stands beside the paper; where there is none, why, and the command that makes one."""
-    if found.study is not None:
-        st.caption(study_words.caption(found.study))
-        if study_words.is_demo(found.study):
+    if item.study is not None:
+        st.caption(study_words.caption(item.study))
+        if study_words.is_demo(item.study):
             st.caption(study_words.caution())
-        study_choice.links(found.study, "paper")
-    elif found.experiment is None:
-        st.info(f"There is no experiment of this here. {words.WITHOUT[found.name][1]}")
+        study_choice.links(item.study, "paper")
+    elif item.experiment is None:
+        st.info(f"There is no experiment of this here. {words.WITHOUT[item.name][1]}")
     else:
         st.info(words.PUBLISHED_ONLY)
-        st.code(study_words.commands((found.name,)), language="bash", wrap_lines=True)
+        st.code(study_words.commands((item.name,)), language="bash", wrap_lines=True)
 
 
-def claims(found: Found) -> None:
-    """What the paper found, and what the study says of each claim."""
-    if found.experiment is None:
+def claims(item: PaperItem) -> None:
+    """What the paper item, and what the study says of each claim."""
+    if item.experiment is None:
         return
     with st.container(border=True):
-        st.markdown("### What the paper found, and what comes out here", help=about("verdict", "paired"))
-        st.markdown(text.plain(found.experiment.finding))
-        if found.study is None:
+        st.markdown("### What the paper item, and what comes out here", help=about("verdict", "paired"))
+        st.markdown(text.plain(item.experiment.finding))
+        if item.study is None:
             return
-        st.markdown("\n".join(f"- {words.verdict(one)}" for one in found.verdicts))
-        rows = words.comparisons(found.verdicts)
+        st.markdown("\n".join(f"- {words.verdict(one)}" for one in item.verdicts))
+        rows = words.comparisons(item.verdicts)
         if len(rows):
             with st.expander(f"The {formats.counted(len(rows), 'comparison')} behind this"):
                 st.dataframe(rows, hide_index=True, alt="Every comparison behind the verdicts")
 
 
-def values(found: Found) -> None:
+def values(item: PaperItem) -> None:
     """Published rows beside ours: a figure of one metric, and the table of all."""
-    if not found.is_table:
+    if not item.is_table:
         return
-    asked = _asked(found)
-    rows = paper_table.rows_beside(asked, found.tables)
+    selection = _select(item)
+    rows = paper_table.rows_beside(selection, item.tables)
     metrics = list(dict.fromkeys(rows["metric"]))
     metric = controls.segments("metric", "Metric", metrics, metrics[0], shown=lambda one: METRIC_NAMES.get(one, one))
     marks = paper_table.marks(rows, metric)
     st.caption(words.CAUTION)
-    if said := words.unmatched(rows):
-        st.caption(said)
+    if note := words.unmatched(rows):
+        st.caption(note)
     table = paper_table.shown(rows)
-    show(exhibits.values(marks, table[rows["metric"] == metric], metric, asked.setting, theme()), found.name)
+    show(exhibits.values(marks, table[rows["metric"] == metric], metric, selection.setting, theme()), item.name)
     with st.container(border=True):
         st.markdown("### All values", help=about("published"))
         st.dataframe(table, hide_index=True, alt="Published values, ours, and their difference")
-        stem = exports.file_name("paper", found.name, found.study.name if found.study else "")
+        stem = exports.file_name("paper", item.name, item.study.name if item.study else "")
         make = partial(exports.csv, rows)
         st.download_button(
             "Table (CSV)",
@@ -141,14 +141,14 @@ def values(found: Found) -> None:
         )
 
 
-def _asked(found: Found) -> Asked:
+def _select(item: PaperItem) -> Selection:
     """The setting and the sizes that are compared."""
-    settings, shares = paper_table.settings(found.name), paper_table.shares(found.name)
-    scores = found.tables.get("scores", pd.DataFrame())
+    settings, shares = paper_table.settings(item.name), paper_table.shares(item.name)
+    scores = item.tables.get("scores", pd.DataFrame())
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        base = view.choose_base(bases) if len(bases := method_tables.bases(scores)) > 1 else None
+        base = choose_base(bases) if len(bases := method_tables.bases(scores)) > 1 else None
         ours = paper_table.our_shares(scores if base is None else method_tables.of_base(scores, base))
-        setting, share, own = settings[0], shares[0] if shares else None, None
+        setting, share, ours_share = settings[0], shares[0] if shares else None, None
         if len(settings) > 1:
             setting = controls.select("shots", "Published: training data", settings, setting, width=220)
         if len(shares) > 1:
@@ -156,31 +156,33 @@ def _asked(found: Found) -> Asked:
                 "published-size", "Published: region size", shares, share, shown=formats.share, width=220
             )
         if ours and shares:
-            main = main_share(found.scale) or ours[0]
+            main = main_share(item.scale) or ours[0]
             nearest = min(ours, key=lambda one: abs(one - main))
-            offered = [*ours, *([paper_table.NEEDED] if paper_table.needed(found.tables) else [])]
-            own = controls.select("size", "Here: region size", offered, nearest, shown=_size, width=260, help=SIZES)
-    return Asked(found.name, setting, share, own, base)
+            offered = [*ours, *([paper_table.NEEDED] if paper_table.needed(item.tables) else [])]
+            ours_share = controls.select(
+                "size", "Here: region size", offered, nearest, shown=_size, width=260, help=SIZES
+            )
+    return Selection(item.name, setting, share, ours_share, base)
 
 
 def _size(share: float) -> str:
     return f"what 95{formats.SPACE}% of the gain needs" if share == paper_table.NEEDED else formats.share(share)
 
 
-def told(found: Found) -> None:
+def further(item: PaperItem) -> None:
     """Numbers of text and captions, differences in setting, and where the paper disagrees with itself."""
-    rows = numbers(found.name)
+    rows = numbers(item.name)
     if len(rows):
         with st.container(border=True):
             st.markdown("### Numbers that the paper states", help=about("published"))
             shown = words.numbers(rows)
             st.dataframe(shown, hide_index=True, alt="Single published numbers of text and captions")
-    if found.study is not None and (differences := cache.setting_differences(found.study)):
+    if item.study is not None and (differences := cache.setting_differences(item.study)):
         with st.container(border=True):
             st.markdown("### Differences in the setting")
             study_choice.setting_table(differences)
-    if said := slips(found.name):
-        with st.expander(f"Where the paper disagrees with itself: {formats.counted(len(said), 'point')}"):
-            st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in said))
-    if found.study is not None:
-        study_choice.notes((found.study,))
+    if slip := slips(item.name):
+        with st.expander(f"Where the paper disagrees with itself: {formats.counted(len(slip), 'point')}"):
+            st.markdown("\n".join(f"- {text.plain(sentence)}" for sentence in slip))
+    if item.study is not None:
+        study_choice.notes((item.study,))

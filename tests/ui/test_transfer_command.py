@@ -15,7 +15,7 @@ from skillviz.studies.paper.scales import DEMO
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.subject import place, subject
 from skillviz.tasks.project import located
-from skillviz.ui.pages.studies.commands import OTHER, on_other_data
+from skillviz.ui.pages.methods.view import OTHER, transfer_command
 
 FILM = {
     "base": "demo_world/base", "readout": "prompt", "task": "demo_world/tasks/film-sentiment.yaml",
@@ -27,7 +27,7 @@ NEWS = {"task": "demo_world/tasks/news-topic.yaml", "finetuned": "demo_world/pai
 
 def command(asked: str = "film-sentiment", **changed: Any) -> tuple[str, bool]:
     entry = {name: value for name, value in {**FILM, **changed}.items() if value is not None}
-    return on_other_data(DEMO, subject(StudySpec(name="x", runs=(entry,))), str(entry["base"]), asked)
+    return transfer_command(DEMO, subject(StudySpec(name="x", runs=(entry,))), str(entry["base"]), asked)
 
 
 def test_the_scales_own_study_needs_no_more_than_the_experiment() -> None:
@@ -54,7 +54,7 @@ def test_a_task_without_other_data_leaves_them_to_be_named(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("base", "task"), [(DEMO.base, "film-sentiment"), ("my/base", "film-sentiment"),
                                             (DEMO.base, "gadget-sentiment")])  # fmt: skip
-def test_the_command_asks_for_scores_on_other_data(base: str, task: str, tmp_path: Path) -> None:
+def test_the_command_asks_for_scores_transfer_command(base: str, task: str, tmp_path: Path) -> None:
     models = {"finetuned": f"demo_world/pairs/{task}"} if base == DEMO.base else MADE
     told, is_whole = command(task, base=base, task=f"demo_world/tasks/{task}.yaml", **models)
     _, _, study = study_of(_asked(told), Store(tmp_path))
