@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from skillviz.core.metrics import metric_heading
+from skillviz.core.metrics import HEADLINE, metric_heading
 from skillviz.show import measures
 from skillviz.show import sparsity as exhibits
 from skillviz.show.glossary import about
@@ -18,7 +18,7 @@ metric = controls.select(
     measures.offered(curve, run.record),
     run.record.task.metric,
     shown=metric_heading,
-    help=about("accuracy", "ece", "nll", "agreement"),
+    help=about(*HEADLINE, "agreement"),
     width=320,
 )
 exhibit = exhibits.sizes(curve, run.record, split, metric, theme())

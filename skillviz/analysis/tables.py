@@ -49,7 +49,7 @@ SEARCH_VARIANT = Column(
 )
 SIZE = Column("size", "float64", "entries", "entries of the region, the mean over seeds where it is an outcome", True)
 SHARE = Column("share", "float64", "of d", "size / graftable entries", True)
-METRIC = Column("metric", "str", "", "accuracy, f1, ece, nll, brier, agreement, recovered, confidence")
+METRIC = Column("metric", "str", "", "a row of the table of metrics: accuracy, ece, ...")
 SEEDS = Column("seeds", "int64", "", "seeds that the interval is over: fine-tuning seeds where there are several")
 N = Column("n", "int64", "examples", "examples scored")
 ESTIMATE = (

@@ -293,9 +293,9 @@ def panels(own: str) -> list[str]:
     return with_own(own, (name for name in HEADLINE if not METRICS[name].of_predictions))
 
 
-def statistic(metric: str, logits: Floats, labels: Integers, positive: int = 1, bins: int = BINS) -> Statistic:
+def statistic(metric: str, logits: ArrayLike, labels: ArrayLike, positive: int = 1, bins: int = BINS) -> Statistic:
     """The metric as a function of weights; raises BadInput for a name that is not in SCORED."""
-    return _kernel(metric).statistic(logits, labels, positive, bins)
+    return _kernel(metric).statistic(*checked(logits, labels), positive, bins)
 
 
 def score(

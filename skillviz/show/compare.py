@@ -15,7 +15,7 @@ from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import Style
 from skillviz.show import alt
 from skillviz.show.exhibit import Exhibit, drawn_once
-from skillviz.show.sentences import metric_value
+from skillviz.show.sentences import better_sides, metric_value
 
 HEIGHT = 480
 STATES = {"grafted": "grafts", "finetuned": "fine-tuned models"}
@@ -29,11 +29,11 @@ def values(table: pd.DataFrame, marks: Mapping[str, Style], metrics: Sequence[st
         name="compare_values",
         title="Values",
         figure=plots.values(table, marks, metrics, theme=theme),
-        reads=f"one mark a run: the values of the {STATES[state]}{beside}, with 95 % intervals over examples. Right is "
-        "better in the top panel, left in the two below. Where intervals overlap, only the differences can decide.",
+        reads=f"one mark a run: the values of the {STATES[state]}{beside}, with 95 % intervals over examples. "
+        f"{better_sides(metrics)} Where intervals overlap, only the differences can decide.",
         alt=_alt_words("Values", table, marks),
         table=table,
-        words=("accuracy", "ece", "nll"),
+        words=tuple(metrics),
     )
 
 

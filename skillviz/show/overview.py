@@ -9,7 +9,7 @@ from skillviz.core.metrics import panels
 from skillviz.plots.history import search_history
 from skillviz.plots.overview import state_comparison
 from skillviz.runs.record import ModelNote, RunRecord, Scores
-from skillviz.show import alt, measures, text
+from skillviz.show import alt, measures, sentences, text
 from skillviz.show.exhibit import Exhibit, drawn_once
 
 HEIGHT = 620
@@ -63,8 +63,9 @@ def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit
         name="states",
         title="The models side by side",
         figure=state_comparison(table, panels(metric), references=levels, theme=theme, height=HEIGHT),
-        reads="one mark a model, its line the 95 % interval over examples. Right is better in the top panel, left in "
-        "the two below. Temperature-scaled is the fine-tuned model with its confidence fitted on validation data.",
+        reads="one mark a model, its line the 95 % interval over examples. "
+        f"{sentences.better_sides(panels(metric))} Temperature-scaled is the fine-tuned model with its "
+        "confidence fitted on validation data.",
         alt=alt.overview(table),
         table=table,
         words=("complement", "temperature", "chance"),

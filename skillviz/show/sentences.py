@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -20,6 +21,15 @@ RIVALS = {"finetuned": "the fine-tuned model", "temperature": "the temperature-s
 def metric_value(metric: str, value: float | None) -> str:
     """`80.1 %` or `0.430`, as the metric is read."""
     return metric_row(metric).number(value)
+
+
+def better_sides(metrics: Sequence[str]) -> str:
+    """`Better is right for accuracy, left for ECE and NLL.`: which way the panels of these metrics are read."""
+    sides = {"right": "higher", "left": "lower"}
+    rows = [metric_row(metric) for metric in metrics]
+    titles = {side: [row.title for row in rows if row.better == way] for side, way in sides.items()}
+    halves = [f"{side} for {formats.listed(names, len(names))}" for side, names in titles.items() if names]
+    return f"Better is {', '.join(halves)}." if halves else ""
 
 
 def metric_interval(metric: str, estimate: Estimate) -> str:

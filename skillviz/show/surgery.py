@@ -22,7 +22,7 @@ from skillviz.runs.record import Estimate, RunRecord, TaskNote
 from skillviz.runs.tables import logit_columns
 from skillviz.show import alt, measures, text
 from skillviz.show.exhibit import Exhibit, drawn_once
-from skillviz.show.sentences import metric_difference, metric_interval, metric_value, verdict
+from skillviz.show.sentences import better_sides, metric_difference, metric_interval, metric_value, verdict
 
 REGION = "this run's region"
 STORED = {"pretrained": "pretrained", REGION: "grafted", "finetuned": "finetuned"}
@@ -174,7 +174,7 @@ def states(graft: Grafted, record: RunRecord, split: str, theme: str) -> Exhibit
             table, wanted, references=measures.guesses(record, split, record.task.metric), theme=theme, height=620
         ),
         reads="one mark a model, its line the 95 % interval over the examples of the sample. Grafted and complement "
-        "are those of the region built above. Right is better in the top panel, left in the two below.",
+        "are those of the region built above. " + better_sides(wanted),
         alt=alt.overview(table),
         table=table,
         words=("complement", "ece", "nll", "chance"),

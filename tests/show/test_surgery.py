@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.core.metrics import HEADLINE, panels
 from skillviz.core.scores import probabilities
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
@@ -47,9 +48,10 @@ def test_what_is_stored_is_taken_of_the_same_examples(run: Run) -> None:
     hits = (told["logits"]["grafted"].argmax(1) == told["labels"]).mean()
     assert found.scores["grafted"]["accuracy"].value == pytest.approx(hits)
     assert set(found.scores) == {"grafted", "complement", "pretrained", "finetuned", REGION}
-    assert all(set(row) == {"accuracy", "ece", "nll"} for row in found.scores.values())
+    assert all(set(row) == set(HEADLINE) for row in found.scores.values())
     table = found.table()
-    assert len(table) == 15 and (table["low"] <= table["value"]).all() and (table["value"] <= table["high"]).all()
+    assert len(table) == 5 * len(HEADLINE)
+    assert (table["low"] <= table["value"]).all() and (table["value"] <= table["high"]).all()
 
 
 def test_examples_that_are_not_stored_are_left_out_of_the_comparison(run: Run) -> None:
@@ -74,7 +76,7 @@ def test_a_claim_is_made_only_where_the_paired_interval_allows_it(run: Run) -> N
 
 def test_f1_tasks_are_judged_by_f1(ids: dict[str, str]) -> None:
     run = library().open(ids["paraphrase"])
-    assert shown_metrics(run.record.task) == ("f1", "ece", "nll")
+    assert shown_metrics(run.record.task) == tuple(panels("f1"))
     found = grafted_of(answer(run), run.predictions(), "test", run.record.task)
     assert "the graft has F1 **" in sentence(found, run.record, "test", True)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import FEW
 from skillviz.tasks.project import located
@@ -139,9 +140,10 @@ class Scale:
     def search(self, member: Entry, localizer: str, sizes: Sequence[str] | None = None, **changes: Any) -> Entry:
         """An entry of runs on a member: this localizer at these sizes (the scale's where none are named).
 
-        Searched ones with every mask seed, the others with the first; `changes` are further fields of the run.
+        Those whose seed matters with every mask seed, the others with the first; `changes` are further fields of the
+        run.
         """
-        seeds = [0] if localizer in ("movement", "biases", "recipe") else list(self.mask_seeds)
+        seeds = list(self.mask_seeds) if LOCALIZERS[localizer].seeded else [0]
         run = {"localizer": localizer, "sizes": list(sizes or self.sizes), "seed": seeds}
         return {**member, **self.options.get(localizer, {}), **run, **changes}
 

@@ -108,12 +108,12 @@ def _change(task: str, row: Any, metric: str) -> str:
         return f"{name} ends at {metric_value(metric, row['value'])}"
     if change == low == high == 0:
         return f"{name} is answered as before, example by example"
-    interval = f"{_points(metric, change)} (95{formats.SPACE}%: {_ends(metric, low, high)})"
+    interval = metric_row(metric).difference(change, low, high)
     if low <= 0 <= high:
         return f"{name} changed by {interval}, which may be none"
     if metric_row(metric).better == "lower":
         return f"{name} {'**rose**' if change > 0 else '**fell**'} by {interval}"
-    return f"{name} **{'lost' if change < 0 else 'gained'}** {_size(change, low, high)}"
+    return f"{name} **{'lost' if change < 0 else 'gained'}** {_size(metric, change, low, high)}"
 
 
 def _against(differences: pd.DataFrame, metric: str, method: str) -> str:
@@ -135,16 +135,7 @@ def _told(metric: str, tables: Estimate) -> str:
     return metric_difference(metric, tables).replace(" (", ", ", 1).removesuffix(")")
 
 
-def _points(metric: str, value: float) -> str:
-    return formats.number(value, 3) if metric == "nll" else formats.points(value)
-
-
-def _size(change: float, low: float, high: float) -> str:
+def _size(metric: str, change: float, low: float, high: float) -> str:
     """`16.0 points (95 %: 14.0–18.0)`: how much, whichever way."""
     small, large = sorted((abs(low), abs(high)))
-    value = formats.points(abs(change)).removeprefix("+")
-    return f"{value} (95{formats.SPACE}%: {formats.percent_interval(small, large)})"
-
-
-def _ends(metric: str, low: float, high: float) -> str:
-    return formats.interval(low, high) if metric == "nll" else formats.percent_interval(low, high)
+    return metric_row(metric).difference(abs(change), small, large).removeprefix("+")

@@ -28,9 +28,7 @@ def own_scores(run: Run) -> Scores:
 def metric_of(run: Run) -> str:
     """The metric that the charts show."""
     options = metrics(run)
-    return controls.segments(
-        "metric", "Charts show", options, options[0], shown=metric_heading, help=about("ece", "nll")
-    )
+    return controls.segments("metric", "Charts show", options, options[0], shown=metric_heading, help=about(*options))
 
 
 def notes_of(run: Run) -> tuple[TransferNote, ...]:
