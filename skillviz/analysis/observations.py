@@ -194,13 +194,13 @@ def setting(k_shot: int | None) -> str:
 
 def sentences(observations: Sequence[Observation]) -> list[str]:
     """What a study must say about itself: seeds, and test examples that were left out."""
-    found = list(dict.fromkeys(sentence for one in observations for sentence in one.sentences))
+    remarks = list(dict.fromkeys(sentence for one in observations for sentence in one.sentences))
     models: dict[tuple[str, str, str], set[str]] = {}
     for one in observations:
         models.setdefault((*one.training, one.id_task), set()).add(one.model)
     if models and max(map(len, models.values())) == 1:
-        found.append("One fine-tuned model a task and recipe: intervals over seeds are over mask seeds alone.")
-    return found or ["Nothing was left out."]
+        remarks.append("One fine-tuned model a task and recipe: intervals over seeds are over mask seeds alone.")
+    return remarks or ["Nothing was left out."]
 
 
 def leak_sentences(transfer: TransferNote, trained_on: str) -> tuple[str, ...]:

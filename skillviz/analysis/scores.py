@@ -87,6 +87,6 @@ def score_rows(
     for name, row in zip(names, of, strict=True):
         values = np.array([float(f(np.ones((1, n)))[0]) for f in row])
         over, low, high = on_examples(name, values, np.stack([next(drawn) for _ in row]), n)
-        told = {"mean": over.value, "sd": over.sd, "low": over.low, "high": over.high, "seeds": over.n, "n": n}
-        rows.append({**common, "metric": name, **told, "pooled_low": low, "pooled_high": high})
+        estimate = {"mean": over.value, "sd": over.sd, "low": over.low, "high": over.high, "seeds": over.n, "n": n}
+        rows.append({**common, "metric": name, **estimate, "pooled_low": low, "pooled_high": high})
     return rows

@@ -40,17 +40,17 @@ class Evaluation:
     def headline(self) -> dict[str, Any]:
         """The test set's values without their intervals, as `evaluate --json` prints them."""
         split = "test" if "test" in self.scores else "validation"
-        found = self.scores[split]
+        scored = self.scores[split]
         return {
             "split": split,
-            "n": found.n,
+            "n": scored.n,
             "size": self.size,
             "d": self.d,
             "share": None if self.size is None else self.size / self.d,
             "readout": self.readout,
-            "metrics": {s: {m: e.value for m, e in row.items()} for s, row in found.states.items()},
-            "intervals": {s: {m: [e.low, e.high] for m, e in row.items()} for s, row in found.states.items()},
-            "agreement": found.agreement.value if found.agreement else None,
+            "metrics": {s: {m: e.value for m, e in row.items()} for s, row in scored.states.items()},
+            "intervals": {s: {m: [e.low, e.high] for m, e in row.items()} for s, row in scored.states.items()},
+            "agreement": scored.agreement.value if scored.agreement else None,
         }
 
 
@@ -80,24 +80,24 @@ def evaluate(
         raise BadInput("give a region or a graft, not both: a graft holds its region.")
     if finetuned is None and graft is None:
         raise BadInput("without the fine-tuned model a graft is needed: give --finetuned, or --graft FILE.")
-    found = task if isinstance(task, Task) else registry.task(expanded(str(task), "task"))
-    own = Graft.load(graft) if isinstance(graft, str | Path) else graft
+    of_task = task if isinstance(task, Task) else registry.task(expanded(str(task), "task"))
+    stored_graft = Graft.load(graft) if isinstance(graft, str | Path) else graft
     chosen = Region.load(region) if isinstance(region, str | Path) else region
-    loading: dict[str, Any] = {"readout": readout, "task": found, "device": device, "dtype": dtype}
+    loading: dict[str, Any] = {"readout": readout, "task": of_task, "device": device, "dtype": dtype}
     sampling = {"k_shot": k_shot, "data_seed": data_seed, "max_validation": max_validation, "max_test": max_test}
     source = expanded(str(base), "base")
     if finetuned is None:
-        assert own is not None
+        assert stored_graft is not None
         with tempfile.TemporaryDirectory(prefix="skillviz-") as folder:
-            save_applied(applied(source, own, force=force), Path(folder) / "grafted")
+            save_applied(applied(source, stored_graft, force=force), Path(folder) / "grafted")
             pair = load_pair(source, Path(folder) / "grafted", is_graft=True, **loading)
-            return _scored(pair, found, own.region, ("pretrained", "grafted"), sampling)
+            return _scored(pair, of_task, stored_graft.region, ("pretrained", "grafted"), sampling)
     pair = load_pair(source, expanded(str(finetuned), "finetuned"), **loading)
-    if own is not None:
-        _check_values(pair, own)
-        chosen = own.region
+    if stored_graft is not None:
+        _check_values(pair, stored_graft)
+        chosen = stored_graft.region
     states = ("pretrained", "finetuned") + (() if chosen is None else ("grafted", "complement"))
-    return _scored(pair, found, chosen, states, sampling)
+    return _scored(pair, of_task, chosen, states, sampling)
 
 
 def _scored(
@@ -109,12 +109,12 @@ def _scored(
     logits = {
         split: {state: predict(pair, encoded, state, region) for state in states} for split, encoded in data.items()
     }
-    told, temperature = task_note(task, splits), None
+    note, temperature = task_note(task, splits), None
     if "finetuned" in states and "validation" in data:
         temperature = temperature_of(logits["validation"], data["validation"].labels)
-    found = {s: scores(logits[s], data[s].labels, told, temperature) for s in data}
+    by_split = {s: scores(logits[s], data[s].labels, note, temperature) for s in data}
     size = None if region is None else region.size
-    return Evaluation(found, task.metric, size, pair.d, pair.readout_name, (*pair.notes, *splits.notes))
+    return Evaluation(by_split, task.metric, size, pair.d, pair.readout_name, (*pair.notes, *splits.notes))
 
 
 def _check_values(pair: ModelPair, graft: Graft) -> None:

@@ -46,15 +46,15 @@ def metric_rows(
     resampled = list(dict.fromkeys([*names, *compared]))
     values = [_values(logits, labels, task, resampled) for _, logits in points]
     *own, end = _drawn([*values, _values(reference, labels, task, compared)], len(labels))
-    found = []
+    rows = []
     for (common, logits), drawn in zip(points, own, strict=True):
         row = {name: _estimate(*drawn[name]) for name in names}
         row |= metrics(logits, labels, task, [name for name in scored if name not in names])
         for name in compared:
             (value, draws), (base, base_draws) = drawn[name], end[name]
             row[name + DIFFERENCE] = _estimate(value - base, draws - base_draws)
-        found += [{**common, "metric": name, **one.model_dump()} for name, one in row.items()]
-    return found
+        rows += [{**common, "metric": name, **one.model_dump()} for name, one in row.items()]
+    return rows
 
 
 def bin_rows(points: Sequence[Point], labels: np.ndarray) -> pd.DataFrame:

@@ -159,14 +159,14 @@ class _Clock:
         """The estimates of all steps."""
         rough = {step.key: self.rough(step) for step in self.plan.steps}
         ratios = {FINETUNE: self.trained(), SCORE: self.scored(rough)}
-        factors = {kind: median(found) for kind, found in ratios.items() if found}
-        found = {step.key: rough[step.key] * factors.get(step.kind, 1.0) for step in self.plan.steps}
+        factors = {kind: median(of_kind) for kind, of_kind in ratios.items() if of_kind}
+        seconds_by_step = {step.key: rough[step.key] * factors.get(step.kind, 1.0) for step in self.plan.steps}
         shipped = self.shipped()
         speeds = [seconds / shipped[s.key] for s in self.plan.steps if s.key in shipped and (seconds := self.took(s))]
         speed = median(speeds) if speeds else 1.0
-        found |= {key: seconds * speed for key, seconds in shipped.items()}
+        seconds_by_step |= {key: seconds * speed for key, seconds in shipped.items()}
         measured = len(self.records) + sum(len(of) for of in ratios.values())
-        return Estimates(found, measured, frozenset(shipped), self.device, len(speeds))
+        return Estimates(seconds_by_step, measured, frozenset(shipped), self.device, len(speeds))
 
     @cached_property
     def device(self) -> str:
@@ -181,9 +181,9 @@ class _Clock:
     def shipped(self) -> dict[str, float]:
         """The seconds of those steps of the plan that a shipped study did on this kind of device."""
         there = shipped_timings(self.device, str(shipped_root().resolve()))
-        found = {step.key: there.steps[step.key] for step in self.plan.steps if step.key in there.steps}
+        steps = {step.key: there.steps[step.key] for step in self.plan.steps if step.key in there.steps}
         tables = there.tables.get(self.plan.key)
-        return found if tables is None else {**found, TABLE: tables}
+        return steps if tables is None else {**steps, TABLE: tables}
 
     @property
     def plan(self) -> Plan:
@@ -224,8 +224,8 @@ class _Clock:
                 base = preflight(spec.base, spec.base, registry.task(spec.task), spec.readout)
                 plain = spec.model_copy(update={"sizes": ("1",)})
                 _FACTS[key] = facts_of(plain, device, base)
-            found = _FACTS[key]
-            return replace(found, sizes=tuple(parse_size(size, found.d) for size in spec.sizes))
+            facts = _FACTS[key]
+            return replace(facts, sizes=tuple(parse_size(size, facts.d) for size in spec.sizes))
         except SkillvizError:
             return None
 
@@ -233,15 +233,15 @@ class _Clock:
         """How much longer finished fine-tunings of these bases took than was thought, on the same kind of device."""
         bases = {spec.base for spec in self.plan.finetuned}
         devices = {kind_of(step.device) for step in self.plan.steps if step.kind == FINETUNE}
-        found: list[float] = []
+        ratios: list[float] = []
         for path in sorted(finetuned_root().glob(f"*/{RECORD}"), key=lambda p: p.stat().st_mtime, reverse=True):
-            record = finetuned_record(path.parent) if bases and len(found) < MEASURES else None
+            record = finetuned_record(path.parent) if bases and len(ratios) < MEASURES else None
             if record is None or record["spec"]["base"] not in bases:
                 continue
             device = str(record.get("device", "")).partition(" ")[0]
             thought = FineTunedArtifact(read_finetuned(record["spec"])).cost(self, device) if device in devices else 0.0
-            found += [record["seconds"] / thought] if thought else []
-        return found
+            ratios += [record["seconds"] / thought] if thought else []
+        return ratios
 
     def scored(self, rough: Mapping[str, float]) -> list[float]:
         """How much longer finished scores of this study took than was thought."""
@@ -250,12 +250,12 @@ class _Clock:
 
     def a_row(self) -> float:
         """Seconds that tables take for each run and score."""
-        found: list[float] = []
+        rows: list[float] = []
         for record in (folder.record for folder in list_studies(self.now.store)):
             note = record.steps.get(TABLE)
             count = sum(s.kind in (LOCALIZE, SCORE) for s in record.steps.values())
-            found += [note.seconds / (1 + count)] if note is not None and note.seconds else []
-        return median(found) if found else A_ROW
+            rows += [note.seconds / (1 + count)] if note is not None and note.seconds else []
+        return median(rows) if rows else A_ROW
 
 
 def kind_of(device: str) -> str:

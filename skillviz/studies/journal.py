@@ -74,8 +74,8 @@ class Journal:
 
     def step(self, number: int, step: Step, what: str, left: float | None, **more: Any) -> None:
         """Tells the watchers of a step: started, skipped, finished, failed or not reached."""
-        told = {"step": number, "of": len(self.plan.steps), "key": step.key, "kind": step.kind, "title": step.title}
-        line = {"time": round(time.time(), 3), **told, "what": what, "left": left, **more}
+        columns = {"step": number, "of": len(self.plan.steps), "key": step.key, "kind": step.kind, "title": step.title}
+        line = {"time": round(time.time(), 3), **columns, "what": what, "left": left, **more}
         with disk_errors(self.path / WORK / EVENTS), (self.path / WORK / EVENTS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         self.log(f"{number} of {len(self.plan.steps)} {what}: {step.title}")
@@ -113,8 +113,8 @@ class Journal:
 
     def _note(self, step: Step, at: Snapshot, old: StudyRecord | None) -> StepNote:
         seconds, known = at.seconds(step), old.steps.get(step.key) if old is not None else None
-        told = known.estimated if known is not None and known.estimated is not None else None
-        estimated = self.estimated.steps.get(step.key) if told is None else told
+        estimate = known.estimated if known is not None and known.estimated is not None else None
+        estimated = self.estimated.steps.get(step.key) if estimate is None else estimate
         state = "finished" if at.is_there(step) else "missing"
         return StepNote(kind=step.kind, title=step.title, state=state, seconds=seconds, estimated=_rounded(estimated))
 

@@ -67,13 +67,13 @@ def pack(study: StudySpec, store: Store, to: Store, *, rankings: bool = True) ->
 
 def _is_same(one: Run | Score, other: Run | Score) -> bool:
     """Whether models, data and task are the same: a spec names folders and files, whose content may have changed."""
-    tasks = [found.record.task.definition if found.record.task is not None else "" for found in (one, other)]
+    tasks = [artifact.record.task.definition if artifact.record.task is not None else "" for artifact in (one, other)]
     return _made_of(one) == _made_of(other) and same_definition(*tasks)
 
 
-def _made_of(found: Run | Score) -> list[str]:
+def _made_of(artifact: Run | Score) -> list[str]:
     """Fingerprints of the models and the data."""
-    notes = (found.record.base, found.record.finetuned, found.record.task)
+    notes = (artifact.record.base, artifact.record.finetuned, artifact.record.task)
     return [note.fingerprint if note is not None else "" for note in notes]
 
 
@@ -87,8 +87,8 @@ def _copied_run(run: Run, root: Path, rankings: bool) -> int:
         if REGION in kept:
             region = run.region()
             own = ("format", "version", "size", "d", "shapes")
-            said = {name: value for name, value in run.region_header().items() if name not in own}
-            region.save(path, said, compact=True)
+            header = {name: value for name, value in run.region_header().items() if name not in own}
+            region.save(path, header, compact=True)
             if Region.load(path) != region:
                 raise BadInput(f"the region of {run.id} could not be written compact; nothing was copied.")
             kept[REGION] = FileNote(sha256=sha256(path), size=path.stat().st_size)

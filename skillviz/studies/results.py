@@ -52,13 +52,13 @@ class Results:
 
     def runs(self, **labels: Any) -> list[Run]:
         """The finished runs of the study whose labels are as given; see Step for the labels."""
-        found = self._snapshot.of(LOCALIZE)
-        return [found[step.key] for step in self.plan.of(LOCALIZE, **labels) if step.key in found]
+        by_key = self._snapshot.of(LOCALIZE)
+        return [by_key[step.key] for step in self.plan.of(LOCALIZE, **labels) if step.key in by_key]
 
     def scores(self, **labels: Any) -> list[Score]:
         """The finished scores of the study whose labels are as given."""
-        found = self._snapshot.of(SCORE)
-        return [found[step.key] for step in self.plan.of(SCORE, **labels) if step.key in found]
+        by_key = self._snapshot.of(SCORE)
+        return [by_key[step.key] for step in self.plan.of(SCORE, **labels) if step.key in by_key]
 
     def entry(self, of: Run | Score, **labels: Any) -> dict[str, Any]:
         """The labels of a run or of scores; where several entries ask for it, the first that fits `labels`."""
@@ -71,14 +71,14 @@ class Results:
         folder = folder_of(spec)
         try:
             record: dict[str, Any] = json.loads((folder / MEMBER).read_text(encoding="utf-8"))
-            found = {path.parent.relative_to(folder).as_posix(): _json(path) for path in folder.rglob(FINETUNED)}
+            reports = {path.parent.relative_to(folder).as_posix(): _json(path) for path in folder.rglob(FINETUNED)}
         except (OSError, ValueError) as error:
             raise StoreError(f"the fine-tuned model {folder.name} cannot be read ({error}); run the study.") from error
         if not recipe_row(spec.recipe).several_tasks:
-            return {**record, "finetune": found.get(".", {})}
+            return {**record, "finetune": reports.get(".", {})}
         if task is None:
-            return {**record, "finetune": found}
-        return {**record, "finetune": found["/".join([*([str(stage)] if stage else []), task_name(task)])]}
+            return {**record, "finetune": reports}
+        return {**record, "finetune": reports["/".join([*([str(stage)] if stage else []), task_name(task)])]}
 
     def finetuned_of(self, of: Run | Score) -> FineTunedSpec | None:
         """The fine-tuned model that a run or scores are of; None where it was not made by the study."""
@@ -95,5 +95,5 @@ class Results:
 
 
 def _json(path: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content

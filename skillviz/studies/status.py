@@ -45,8 +45,8 @@ class Snapshot:
     def unfinished(self) -> dict[str, Unfinished]:
         """Key to the newest run that is not finished."""
         keys = {step.key for step in self.plan.of(LOCALIZE)}
-        found = [entry for entry in self.store.unfinished() if entry.record.key in keys]
-        return {entry.record.key: entry for entry in reversed(found)}
+        entries = [entry for entry in self.store.unfinished() if entry.record.key in keys]
+        return {entry.record.key: entry for entry in reversed(entries)}
 
     @cached_property
     def folder(self) -> StudyFolder | None:
@@ -115,12 +115,14 @@ class Snapshot:
 
 def status(study: StudySpec, store: Store) -> pd.DataFrame:
     """One row a step: its number, kind, title, state (finished, missing, failed, running) and the seconds it took."""
-    found = Snapshot(plan(study), store)
+    snapshot = Snapshot(plan(study), store)
     rows = []
-    for number, step in enumerate(found.plan.steps, start=1):
-        state = found.state(step)
-        told = {"step": number, "kind": step.kind, "title": step.title, "state": state}
-        rows.append({**told, "seconds": found.seconds(step), "error": found.error(step) if state == FAILED else ""})
+    for number, step in enumerate(snapshot.plan.steps, start=1):
+        state = snapshot.state(step)
+        columns = {"step": number, "kind": step.kind, "title": step.title, "state": state}
+        rows.append(
+            {**columns, "seconds": snapshot.seconds(step), "error": snapshot.error(step) if state == FAILED else ""}
+        )
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
 
 

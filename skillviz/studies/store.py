@@ -122,16 +122,16 @@ def list_studies(library: Library | Store) -> Sequence[StudyFolder]:
     One without tables, begun anew or cut off, gives way to one of its name that has them.
     """
     stores = library.stores if isinstance(library, Library) else [library]
-    found: dict[str, StudyFolder] = {}
+    studies: dict[str, StudyFolder] = {}
     for store in stores:
         for path in sorted((store.root / FOLDER).glob(f"*/{RECORD}")):
             study = open_study(path.parent)
             if study is None:
                 continue
-            before = found.get(path.parent.name)
+            before = studies.get(path.parent.name)
             if before is None or (study.tables() and not before.tables()):
-                found[path.parent.name] = study
-    return [found[name] for name in sorted(found)]
+                studies[path.parent.name] = study
+    return [studies[name] for name in sorted(studies)]
 
 
 def write_record(path: Path, record: StudyRecord) -> None:
@@ -141,9 +141,9 @@ def write_record(path: Path, record: StudyRecord) -> None:
 
 def write_tables(path: Path, tables: dict[str, pd.DataFrame]) -> dict[str, FileNote]:
     """Stores the tables as Parquet; what study.json vouches for."""
-    found = {}
+    notes = {}
     for name, frame in tables.items():
         target = path / f"{name}.parquet"
         write_file(target, partial(frame.to_parquet, index=False))
-        found[target.name] = FileNote(sha256=sha256(target), size=target.stat().st_size)
-    return found
+        notes[target.name] = FileNote(sha256=sha256(target), size=target.stat().st_size)
+    return notes

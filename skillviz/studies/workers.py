@@ -65,8 +65,8 @@ class Pool:
 
     def idle(self) -> list[Worker]:
         """The workers that wait for a step; one more is started where there may be."""
-        found = [worker for worker in self.workers if worker.step is None]
-        return found or ([self._started()] if len(self.workers) < self.count else [])
+        idle = [worker for worker in self.workers if worker.step is None]
+        return idle or ([self._started()] if len(self.workers) < self.count else [])
 
     def give(self, worker: Worker, step: Step, stored: Stored | None) -> None:
         """Has the worker do a step."""
