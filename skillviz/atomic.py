@@ -57,7 +57,11 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
             if replace and target.is_dir():
                 old = _hidden(target)
                 os.replace(target, old)
-                os.replace(draft, target)
+                try:
+                    os.replace(draft, target)
+                except BaseException:
+                    os.replace(old, target)  # what was there stays there
+                    raise
                 shutil.rmtree(old, ignore_errors=True)
             else:
                 os.replace(draft, target)

@@ -62,6 +62,24 @@ def test_a_folder_is_replaced_only_where_that_is_said(tmp_path: Path) -> None:
     assert [texts(path) for path in tmp_path.iterdir()] == [NEW]
 
 
+def test_what_was_there_stays_where_the_draft_cannot_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, really = tmp_path / "model", atomic.os.replace
+    target.mkdir()
+    (target / "old.txt").write_text("old")
+
+    def fails(source: Path, place: Path) -> None:
+        if place == target and not (source / "old.txt").exists():
+            raise PermissionError(13, "no")
+        really(source, place)
+
+    monkeypatch.setattr(atomic.os, "replace", fails)
+    with pytest.raises(PermissionError), atomic.whole_folder(target, replace=True) as draft:
+        fill(draft)
+    assert [texts(path) for path in tmp_path.iterdir()] == [{"old.txt": "old"}]
+
+
 def test_every_file_is_on_disk_before_the_folder_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, synced = tmp_path / "model", []
     monkeypatch.setattr(atomic, "_sync", lambda path: synced.append((path.name, target.exists())))

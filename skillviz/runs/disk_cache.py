@@ -69,7 +69,10 @@ class DiskCache:
 
     def _shrink(self, newest: Path) -> None:
         """Removes files, those used longest ago first, until the rest fits; the newest stays."""
-        files = [(path.stat(), path) for path in self.folder.rglob("*.parquet")]
+        # of any format: what earlier versions stored counts too, and goes first; drafts of other writers are hidden
+        files = [
+            (path.stat(), path) for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith(".")
+        ]
         total = sum(stat.st_size for stat, _ in files)
         for stat, path in sorted(files, key=lambda entry: entry[0].st_mtime_ns):
             if total <= self.most_bytes:

@@ -6,7 +6,7 @@ import itertools
 import shlex
 from collections.abc import Iterator, Mapping
 from math import prod
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import yaml
@@ -89,6 +89,8 @@ class StudySpec(BaseModel):
         rest = {name: value for name, value in content.items() if name not in older}
         if experiment and not rest.get("request"):
             rest["request"] = _request_of_command(experiment, scale, command)
+            if "data" in rest["request"] and (folder := _folder_of_copies(rest)):
+                rest["request"]["folder"] = folder
         return rest
 
     @field_validator("name")
@@ -163,6 +165,14 @@ def _request_of_command(experiment: Any, scale: Any, command: Any) -> dict[str, 
         elif option in ("--base", "--data", "--readout", "--finetuned") or (option == "--seeds" and value.isdigit()):
             request[option[2:]] = value
     return request
+
+
+def _folder_of_copies(content: Mapping[str, Any]) -> str | None:
+    """The folder `tasks` of an older study that all its task files lie in: those written for other copies of data."""
+    entries = [entry for entry in (content.get("defaults"), *listed(content.get("runs"))) if isinstance(entry, dict)]
+    files = [str(task) for entry in entries for name in ("task", "tasks", "also") for task in listed(entry.get(name))]
+    folders = {str(PurePath(file).parent) for file in files}
+    return folders.pop() if len(folders) == 1 and PurePath(files[0]).parent.name == "tasks" else None
 
 
 def _filled(values: Mapping[str, Any]) -> dict[str, Any]:

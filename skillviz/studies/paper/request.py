@@ -98,11 +98,15 @@ def _plan_key(study: StudySpec) -> str:
 def setting_differences(study: StudySpec) -> tuple[SettingRow, ...]:
     """Where a study differs from the paper, model first; no rows for a study of no experiment.
 
-    Of a study that was changed by hand only that is told. Raises BadInput where it cannot be planned.
+    Of a study that was changed by hand, or whose folder of tasks is gone, that is the only row. Raises BadInput where
+    it cannot be planned.
     """
     if study.request is None:
         return ()
     plan(study)
+    data = study.request.data
+    if data and not study.request.folder and not Path(data).is_dir():
+        return (SettingRow("Data", "", f"the folder {data} is not here, so what else differs cannot be listed"),)
     if not is_as_requested(study):
         return (EDITED,)
     return experiment(study.request.experiment).differences(resolved(study.request))

@@ -306,3 +306,19 @@ def test_entries_that_are_nonsense_are_not_it() -> None:
     for entry in ({}, {"base": {"a": 1}}, {"base": "b", "task": [{"x": 1}], "finetune": "no"}, {"base": [["b"]]}):
         assert not is_as_requested(StudySpec(name="x", experiment="table2", scale="demo", runs=(entry,)))
     assert not is_as_requested(StudySpec(name="x", experiment="table99", scale="demo", runs=({"base": "b"},)))
+
+
+def test_an_older_file_for_other_copies_of_data_is_the_experiments(real: Path, tmp_path: Path) -> None:
+    """Such a file has a command in place of its request, which does not name the folder of the copied task files."""
+    written = study_of(ExperimentRequest("table2", "small", data=str(real / "data"), tasks=("cr",)), Store(tmp_path))[2]
+    content = written.model_dump(mode="json")
+    request = content.pop("request")
+    older = StudySpec(**content, experiment="table2", scale="small", command=ExperimentRequest(**request).command())
+    assert older.request == written.request and is_as_requested(older)
+
+
+def test_a_study_whose_folder_of_tasks_is_gone_says_so(data: Path, tmp_path: Path) -> None:
+    own = study(tmp_path, data=str(data), tasks=("cafe",))
+    data.rename(tmp_path / "elsewhere")
+    (row,) = setting_differences(own)
+    assert str(data) in row.here and "changed by hand" not in row.here
