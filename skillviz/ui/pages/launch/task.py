@@ -19,9 +19,7 @@ from skillviz.tasks.task import Hub, Task
 from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Draft, Upload, are_indices, classes_of, guessed, save
 from skillviz.tasks.user_file import FORMATS
-from skillviz.ui import address, cache, controls
-from skillviz.ui import form as fields
-from skillviz.ui import form as ui_form
+from skillviz.ui import address, cache, controls, form
 from skillviz.ui.pages.launch import words as launch_words
 from skillviz.ui.pages.launch.models import Choices
 
@@ -89,7 +87,7 @@ def _known_task(choices: Choices) -> str:
 
 def _task_file(choices: Choices) -> str:
     files = [str(path) for path in uploaded.saved(cache.own_store().root / TASKS)]
-    return ui_form.box(
+    return form.box(
         "new.file", "Task file", files, files[0] if files else "",
         shown=lambda path: path if path not in files else text.last_part(path.removesuffix(f"/{uploaded.FILE}")),
         help="A YAML file beside your data (docs/add-a-task.md): one of those you uploaded, or type its path.",
@@ -97,7 +95,7 @@ def _task_file(choices: Choices) -> str:
 
 
 def _upload(choices: Choices) -> str:
-    form(cache.own_store().root / TASKS)
+    new_task(cache.own_store().root / TASKS)
     return ""
 
 
@@ -138,7 +136,7 @@ def _described(task: Task, readout: str) -> None:
     st.caption(f"Classes: {classes}.{prompt}{f', answered by {text.plain(answers)}.' if prompt and answers else ''}")
 
 
-def form(root: Path) -> None:
+def new_task(root: Path) -> None:
     """Draws the upload, from the files to the button that writes the task under `root`."""
     limit = st.get_option("server.maxUploadSize")
     st.caption(
@@ -281,7 +279,7 @@ def _save(draft: Draft, root: Path) -> None:
         return
     counts = f"{len(splits.train):,} train, {len(splits.validation):,} validation and {len(splits.test):,} test"
     st.session_state[SAID] = f"The task '{draft.name}' is kept in {path}: {counts} examples."
-    fields.assign("new.file", str(path))
+    form.assign("new.file", str(path))
     controls.assign("new.source", "file")
     address.keep("new.source", "file")
 

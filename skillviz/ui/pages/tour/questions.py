@@ -18,8 +18,7 @@ from skillviz.plots.region import cells
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
 from skillviz.runs.record import Estimate, RunRecord, Scores, TaskNote
-from skillviz.show import measures
-from skillviz.show import sentences as sentences
+from skillviz.show import measures, sentences
 from skillviz.show.interpolation_grid import estimate as point
 
 UNTOLD = "untold"
