@@ -23,8 +23,9 @@ format:  ## lay out the code
 	$(PYTHON) -m ruff format .
 
 nightly:  ## every test there is, without a bound on its time; the log goes to docs/nightly.log
-	bash -c 'set -o pipefail; { $(PYTHON) -m pytest -q -ra && $(PYTHON) -m pytest -q -ra -m "e2e or slow or nightly" && \
-	$(PYTHON) -m pytest -q -ra -n 0 -m bench; } 2>&1 | tee docs/nightly.log'
+	bash -c 'set -o pipefail; { worst=0; $(PYTHON) -m pytest -q -ra || worst=1; \
+	$(PYTHON) -m pytest -q -ra -m "e2e or slow or nightly" || worst=1; \
+	$(PYTHON) -m pytest -q -ra -n 0 -m bench || worst=1; exit $$worst; } 2>&1 | tee docs/nightly.log'
 
 ci:  ## all that must pass before a change is merged: the tests, then those slow for their volume
 	bash .ci/run
