@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Before any library reads them: tests never ask the network, and tiny models gain nothing from threads.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -19,6 +21,7 @@ import pytest
 # A test's files need not outlive a power cut: what is written is written, without waiting for the disk.
 os.fsync = lambda handle: None
 
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 LATER = ("e2e", "slow", "nightly", "bench")
 """The markers of the later tiers (CONTRIBUTING.md): a plain run is what a contributor runs before each commit."""
 
@@ -81,6 +84,19 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_runs: Path) -> Pa
     """No run anywhere; returns the user's folder."""
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
     return own_runs
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Headless Chromium, one a process: a second Playwright in it would not start. Skips where there is none."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no Chromium on the path; install it (apt-get install chromium) to run these")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is in requirements-dev.txt")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

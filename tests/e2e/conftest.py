@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,26 +16,11 @@ from tests.ui.shared_store import make_store
 
 __all__ = ["PATIENCE", "free_port", "served", "settle", "wait_until_up"]
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-
-
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """The folder of fake runs and their ids by short name."""
     root = tmp_path_factory.mktemp("library")
     return root, make_store(root)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Headless Chromium; skips where there is none."""
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on the path; install it (apt-get install chromium) to run these")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is in requirements-dev.txt")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def cancel_and_resume_a_second(page: Any, address: str, store: Store) -> None:
     page.get_by_role("button", name="Start", exact=False).click()
     page.get_by_text(SEARCHING).wait_for(timeout=LONG)
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("goes on from its last checkpoint").wait_for()
+    page.get_by_text("resumes from its last checkpoint").wait_for()
     (job,) = [job for job in jobs.list(store) if job.status == "cancelled"]
     assert job.is_resumable
     page.get_by_role("button", name="Resume").click()
@@ -99,7 +99,7 @@ def cancel_and_resume_a_second(page: Any, address: str, store: Store) -> None:
         page.wait_for_timeout(200)
     page.get_by_text(SEARCHING).wait_for(timeout=LONG)
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("goes on from its last checkpoint").wait_for()
+    page.get_by_text("resumes from its last checkpoint").wait_for()
     assert [run.status for run in (store.open(name).record for name in [r.id for r in store.list()])] == ["finished"]
 
 

@@ -117,7 +117,7 @@ def test_cancelled_killed_and_resumed_across_servers(small: Path, store: Store, 
     page = visit(form(address, small, 300_000))
     run_id = launched(page, store)
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("goes on from its last checkpoint").wait_for()
+    page.get_by_text("resumes from its last checkpoint").wait_for()
     assert jobs.status(store, run_id).status == "cancelled"
     page.get_by_role("button", name="Resume").click()
     page.get_by_text(SEARCHING).wait_for(timeout=LONG)
@@ -147,6 +147,6 @@ def test_cancelled_killed_and_resumed_across_servers(small: Path, store: Store, 
     page.get_by_role("button", name="Resume").click()
     page.get_by_text(SEARCHING).wait_for(timeout=LONG)
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("goes on from its last checkpoint").wait_for()
+    page.get_by_text("resumes from its last checkpoint").wait_for()
     assert "going on after" in jobs.log_tail(store, run_id, 200)
     assert jobs.status(store, run_id).is_resumable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
@@ -15,9 +14,7 @@ from plotly.offline import get_plotlyjs
 from tests.plots.every_figure import NAMES, draw
 
 pytestmark = pytest.mark.e2e
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WIDTHS = (320, 500, 900)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 
 # Every visible piece of text with its box, relative to the figure's own. Turned tick labels have boxes that
 # overlap though their letters do not, so they are compared with nothing but the frame.
@@ -48,18 +45,13 @@ CLICK = """figure => {
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
+def page(browser: Any) -> Iterator[Any]:
     """A blank page with plotly.js and one empty figure."""
-    if CHROMIUM is None:
-        pytest.skip("no Chromium here; install it to check the figures' layout")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is absent; see requirements-dev.txt")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1000, "height": 900})
-        page.set_content('<body style="margin:0"><div id="g"></div></body>')
-        page.add_script_tag(content=get_plotlyjs())
-        yield page
-        browser.close()
+    page = browser.new_page(viewport={"width": 1000, "height": 900})
+    page.set_content('<body style="margin:0"><div id="g"></div></body>')
+    page.add_script_tag(content=get_plotlyjs())
+    yield page
+    page.close()
 
 
 def words_of(page: Any, figure: go.Figure, width: int) -> list[dict]:
