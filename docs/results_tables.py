@@ -12,7 +12,8 @@ from skillviz.analysis.tables import label, without_variants
 from skillviz.core.formats import MISSING, count, interval, markdown_table, number, percent, percent_estimate, share
 from skillviz.core.intervals import Interval, seeds_interval, wilson
 from skillviz.core.metrics import metric_row
-from skillviz.plots.methods import RECIPES, method_style
+from skillviz.plots.methods import method_style
+from skillviz.show.table_words import RECIPE_WORDS
 from skillviz.studies.paper.claims import at_main, beyond, main_share, own_metric
 from skillviz.studies.paper.region_comparisons import SURE
 from skillviz.studies.store import StudyFolder
@@ -122,7 +123,8 @@ def method_name(method: str, localizer: object, recipe: str) -> str:
     """`graft, stagewise`; with the recipe where that is not plain SGD."""
     name = method_style(method).title
     name += f", {localizer}" if isinstance(localizer, str) and localizer and method == "graft" else ""
-    return name if recipe in PLAIN or method == recipe.replace("-", "_") else f"{name} ({RECIPES.get(recipe, recipe)})"
+    is_plain = recipe in PLAIN or method == recipe.replace("-", "_")
+    return name if is_plain else f"{name} ({RECIPE_WORDS.get(recipe, recipe)})"
 
 
 def methods(tables: Tables, main: float | None, name: str) -> list[str]:
@@ -274,7 +276,7 @@ def recipes(tables: Tables, main: float | None, name: str) -> list[str]:
         )  # fmt: skip
         tuned = group[group["method"].isin(TUNED)]
         values = [score(tuned), score(graft), score(graft, "recovered"), score(movement, "recovered")]
-        title = "SGD" if recipe in PLAIN else RECIPES.get(str(recipe), str(recipe))
+        title = "SGD" if recipe in PLAIN else RECIPE_WORDS.get(str(recipe), str(recipe))
         lines.append([str(where), title, *values, score(complement)])
     head = (
         "task", "recipe", "fine-tuned", "graft", "its share of the gain", "top movement's share of the gain",
