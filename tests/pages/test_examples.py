@@ -247,6 +247,7 @@ def test_a_typed_sentence_gets_three_predictions_and_attributions(lived: Path, u
     assert other.query_params["steps"] in ("20", ["20"]) and token_figure(other)["data"] != figure["data"]
 
 
+@pytest.mark.slow
 def test_a_stored_example_is_explained_and_its_predictions_are_the_runs(lived: Path, use: Use, tmp_path: Path) -> None:
     run = live_store(lived / "runs", tmp_path, use)
     test = asked("examples", run=run.id, example="test-2", explain="yes", method="layer-conductance", of="finetuned")

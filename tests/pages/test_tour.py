@@ -230,6 +230,7 @@ def test_without_weights_a_typed_sentence_says_what_is_missing(skilled: Run) -> 
     assert not test.exception and "demo_world/base" in test.warning[0].value and len(test.radio) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_workers")
 def test_a_worker_that_dies_is_told_of_and_the_tour_goes_on(demo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     dead = (sys.executable, "-c", "raise SystemExit('no room')")

@@ -184,6 +184,7 @@ def test_a_study_that_is_killed_comes_to_the_same_tables(small: Small, tmp_path:
     same_tables(one, two)
 
 
+@pytest.mark.slow
 def test_two_workers_come_to_the_same_tables(small: Small, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     study, told = small[0], list[tuple[str, str]]()
     stranger = ModuleType("__main__")  # as a page's script leaves behind: a worker must not import it
