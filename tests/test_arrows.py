@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,14 +72,14 @@ def layer_of_module(module: str, name: str = "") -> str | None:
 
 def imports(tree: ast.AST) -> list[tuple[int, str, str]]:
     """(line, module, name) of every import, also of those inside functions; relative ones keep their dots."""
-    found = []
+    imported = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name, "") for alias in node.names]
+            imported += [(node.lineno, alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
-            found += [(node.lineno, module, alias.name) for alias in node.names]
-    return found
+            imported += [(node.lineno, module, alias.name) for alias in node.names]
+    return imported
 
 
 def imports_of(file: Path) -> set[str]:
@@ -141,22 +144,23 @@ def name_of(file: Path) -> str:
     return file.relative_to(PROJECT).as_posix()
 
 
-@pytest.mark.parametrize("file", FILES, ids=name_of)
-def test_imports_go_to_the_right_only(file: Path) -> None:
-    layer = layer_of(file)
-    assert layer in MAY_IMPORT, f"{file} is in no layer of the design; give it one here"
-    assert wrong_imports(file.read_text(encoding="utf-8"), layer) == []
+def faulty(check: Callable[[str], list[Any]], files: Iterable[Path] = FILES) -> dict[str, list[Any]]:
+    """{file: its faults} for the files in whose source the check sees any."""
+    return {name_of(file): faults for file in files if (faults := check(file.read_text(encoding="utf-8")))}
 
 
-@pytest.mark.parametrize("file", FILES, ids=name_of)
-def test_streamlit_caches_stand_in_one_place(file: Path) -> None:
-    if name_of(file) != "skillviz/ui/cache.py":
-        assert cached_reads(file.read_text(encoding="utf-8")) == []
+@pytest.mark.parametrize("layer", sorted({layer_of(file) for file in FILES}))
+def test_imports_go_to_the_right_only(layer: str) -> None:
+    assert layer in MAY_IMPORT, f"{layer} is no layer of the design; give it one here"
+    assert faulty(partial(wrong_imports, layer=layer), [file for file in FILES if layer_of(file) == layer]) == {}
 
 
-@pytest.mark.parametrize("file", [f for f in FILES if layer_of(f) == "pages"], ids=name_of)
-def test_a_page_is_five_moves(file: Path) -> None:
-    assert page_faults(file.read_text(encoding="utf-8")) == []
+def test_streamlit_caches_stand_in_one_place() -> None:
+    assert list(faulty(cached_reads)) == ["skillviz/ui/cache.py"]
+
+
+def test_a_page_is_five_moves() -> None:
+    assert faulty(page_faults, [file for file in FILES if layer_of(file) == "pages"]) == {}
 
 
 def local_imports(source: str) -> list[int]:
@@ -174,9 +178,8 @@ def local_imports(source: str) -> list[int]:
     return unsaid
 
 
-@pytest.mark.parametrize("file", FILES, ids=name_of)
-def test_an_import_inside_a_function_says_what_it_keeps_out(file: Path) -> None:
-    assert local_imports(file.read_text(encoding="utf-8")) == []
+def test_an_import_inside_a_function_says_what_it_keeps_out() -> None:
+    assert faulty(local_imports) == {}
 
 
 def test_an_unexplained_local_import_is_caught() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from skillviz import __version__
 from skillviz.cli import folded
+from skillviz.runs.store import Store, shipped_root
 from tests.cli.calls import PROJECT, call, started
 
 NAMED = {
@@ -50,8 +51,16 @@ def test_version():
     assert call("--version").out.strip() == f"skillviz {__version__}"
 
 
-@pytest.mark.parametrize("words", [["--help"], ["localize", "--help"], ["runs", "list"], ["runs", "verify"]])
+@pytest.mark.parametrize("words", [["--help"], ["localize", "--help"], ["runs", "list"]])
 def test_it_starts_without_torch(words):
+    starts_without_torch(*words)
+
+
+def test_a_run_is_verified_without_torch():
+    starts_without_torch("runs", "verify", Store(shipped_root()).list()[0].id)
+
+
+def starts_without_torch(*words):
     code = (
         "import sys\nfrom skillviz.cli import app\n"
         "try:\n    app()\nexcept SystemExit as end:\n    assert not end.code\n"

@@ -47,7 +47,8 @@ def test_a_run_is_named_by_id_prefix_or_folder(store, way):
     assert "Made again by: python -m skillviz localize" in said.out
 
 
-def test_verify_finds_a_flipped_bit(store):
+def test_verify_finds_a_flipped_bit(store, monkeypatch, tmp_path):
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")  # hundreds of runs
     assert call("runs", "verify", store[1]).code == 0
     assert call("runs", "verify", "--runs-dir", store[0]).code == 0
     file = store[0] / store[1] / "predictions.parquet"
