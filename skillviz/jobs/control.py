@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from skillviz.atomic import write_text
-from skillviz.core.localizers.table import BY_HAND
+from skillviz.core.localizers.table import EXPRESSION
 from skillviz.errors import StoreError
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
@@ -77,7 +77,7 @@ def checked(spec: RunSpec, store: Store) -> tuple[int, str]:
     refuse_unfit(task, {name: registry.task(name) for name in spec.others})
     report = preflight(spec.base, spec.finetuned, task, spec.readout)
     report.raise_first()
-    if spec.localizer == BY_HAND and report.table is not None:
+    if spec.localizer == EXPRESSION and report.table is not None:
         return by_hand(spec.options, report.table, library(store.root)).size, task.name
     sizes = [parse_size(size, report.d or 0) for size in spec.sizes]
     return sizes[0], task.name

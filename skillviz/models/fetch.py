@@ -45,7 +45,7 @@ def resolve(source: str | Path) -> Path:
     return folder
 
 
-def at_hand(source: str) -> bool:
+def is_local(source: str) -> bool:
     """Whether `resolve` needs no hub: a folder, a model in the local cache, or what can be no model at all."""
     text = expanded(source)
     name, _, revision = text.partition("@")
@@ -68,7 +68,7 @@ def refuse_absent(source: str, was_folder: bool = False) -> None:
     is_folder = bool(text) and located(text).is_dir()
     if is_folder or not may_be_hub_id(text.partition("@")[0]):
         resolve(text)
-    elif at_hand(text):
+    elif is_local(text):
         return
     elif was_folder:
         raise ModelNotFound(no_folder(text))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
-from skillviz.core.localizers.table import BY_HAND, localizer
+from skillviz.core.localizers.table import EXPRESSION, localizer
 from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError, WrongCheckpoint
 from skillviz.runs import estimate
 from skillviz.runs.folder import RunFolder
@@ -148,7 +148,7 @@ class RunArtifact:
     @property
     def regions(self) -> Sequence[str]:
         """The keys of the runs that a region made by hand names."""
-        return keys_in(self.spec.options.get("recipe")) if self.spec.localizer == BY_HAND else ()
+        return keys_in(self.spec.options.get("recipe")) if self.spec.localizer == EXPRESSION else ()
 
     @property
     def pair(self) -> tuple[Any, ...]:
@@ -175,7 +175,7 @@ class RunArtifact:
         pair = checker.pair(spec.base, spec.finetuned, spec.task, spec.readout)
         if spec.others:
             refuse_unfit(checker.task(spec.task), {name: checker.task(name) for name in spec.others})
-        if spec.localizer == BY_HAND:
+        if spec.localizer == EXPRESSION:
             return
         if pair.d is not None:
             for size in spec.sizes:

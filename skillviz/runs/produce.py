@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from skillviz.core.localizers.record import State, Step
-from skillviz.core.localizers.table import BY_HAND, Localizer, localizer
+from skillviz.core.localizers.table import EXPRESSION, Localizer, localizer
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.device import describe, pick
@@ -96,7 +96,7 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     session.refuse_unfit(spec)
     check = session.preflight(spec)
     made = None
-    if row.name == BY_HAND and check.table is not None:
+    if row.name == EXPRESSION and check.table is not None:
         made = by_hand(spec.options, check.table, runs)
         options, notes = options_of(spec, row, made=made)
     sizes = (made.size,) if made else tuple(parse_size(size, check.d or 0) for size in spec.sizes)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skillviz.core.localizers.table import BY_HAND
+from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
 from skillviz.core.region_expression import ALGEBRA, RegionExpression, Stored, canonical, parsed, parts, runs_in
@@ -47,9 +47,9 @@ def by_hand(options: Mapping[str, Any], table: ParameterTable, runs: Library) ->
     Raises BadInput where there is none, where it cannot be read, fits another architecture or has no entry;
     RunNotFound where it names a run that is not there.
     """
-    if BY_HAND not in options:
+    if EXPRESSION not in options:
         raise BadInput(f"the localizer 'recipe' needs its option 'recipe', such as {EXAMPLE}.")
-    expression = in_full(parsed(options[BY_HAND]), runs)
+    expression = in_full(parsed(options[EXPRESSION]), runs)
     stored = stored_in(runs)
     size = sum(len(entries) for _, entries in parts(expression, table, stored))
     if not size:

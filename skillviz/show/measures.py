@@ -10,7 +10,7 @@ import pandas as pd
 
 from skillviz.core.calibration import reliability
 from skillviz.core.intervals import paired_bootstrap
-from skillviz.core.localizers.table import BY_HAND, has_outcome_size, rest_of
+from skillviz.core.localizers.table import EXPRESSION, has_outcome_size, rest_of
 from skillviz.core.metrics import METRICS, ece, metric_row, with_own
 from skillviz.core.temperature import scaled
 from skillviz.runs.record import Estimate, RunRecord, Scores
@@ -154,11 +154,11 @@ def line_names(entries: Sequence[Entry]) -> list[str]:
     for localizer in {entry.localizer for entry in entries}:
         kinds = [entry.settings for entry in entries if entry.localizer == localizer]
         usual[localizer] = max(sorted(set(kinds)), key=kinds.count)
-    by_hand = Counter(entry.size for entry in entries if entry.localizer == BY_HAND)
+    by_hand = Counter(entry.size for entry in entries if entry.localizer == EXPRESSION)
     return [
         _line_name(entry, usual[entry.localizer])
-        if entry.localizer != BY_HAND
-        else BY_HAND + (f" ({entry.id[-6:]})" if by_hand[entry.size] > 1 else "")
+        if entry.localizer != EXPRESSION
+        else EXPRESSION + (f" ({entry.id[-6:]})" if by_hand[entry.size] > 1 else "")
         for entry in entries
     ]
 

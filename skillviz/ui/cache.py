@@ -59,9 +59,9 @@ SCAN_SECONDS = 5
 TASK_FOLDERS = ("benchmarks/tasks", "demo_world/tasks")
 HUB_SECONDS = 600  # after which data of a hub that could not be had are asked for again
 ANSWERS = 64  # of the worker: so that a rerun of a page asks nothing twice
-DEVICE_SECONDS, SHELF_SECONDS = 10, 30
+DEVICE_SECONDS, LOCAL_MODELS_SECONDS = 10, 30
 TABLES = 64  # of studies, kept in memory
-OUTLOOK_SECONDS = 60  # fine-tuned models are made without a run or study.json
+PREVIEW_SECONDS = 60  # fine-tuned models are made without a run or study.json
 REFUSAL_SECONDS = 60  # a model's folder changes without a run
 
 
@@ -90,10 +90,10 @@ def others() -> tuple[Sequence[Unfinished], Sequence[Unreadable]]:
 
 def note(run_id: str) -> str:
     """The user's note on a run; small and changing, so it is read each time."""
-    return own_store().note(run_id)
+    return user_store().note(run_id)
 
 
-def own_store() -> Store:
+def user_store() -> Store:
     """The user's store, the only one that the dashboard changes."""
     return library().stores[0]
 
@@ -214,9 +214,9 @@ def tasks_in(folder: Path) -> tuple[Task, ...]:
     return _tasks(files, _times(*files))
 
 
-def shelf() -> LocalModels:
+def local_models() -> LocalModels:
     """The models under the folders that `local_models.roots` names."""
-    return _shelf(tuple(map(str, roots())))
+    return _local_models(tuple(map(str, roots())))
 
 
 def devices() -> list[Device]:
@@ -292,8 +292,8 @@ def _vocabulary(path: str, times: tuple[int, ...]) -> frozenset[str]:
     return demo_world.words(Path(path))
 
 
-@st.cache_data(show_spinner=False, max_entries=4, ttl=SHELF_SECONDS)
-def _shelf(places: tuple[str, ...]) -> LocalModels:
+@st.cache_data(show_spinner=False, max_entries=4, ttl=LOCAL_MODELS_SECONDS)
+def _local_models(places: tuple[str, ...]) -> LocalModels:
     return find_models([Path(place) for place in places])
 
 
@@ -426,7 +426,7 @@ def _differences(file: str, changed: int, _study: StudyFolder) -> tuple[SettingR
         return ()
 
 
-@st.cache_data(show_spinner=False, max_entries=16, ttl=OUTLOOK_SECONDS)
+@st.cache_data(show_spinner=False, max_entries=16, ttl=PREVIEW_SECONDS)
 def _preview(
     study_text: str, workers: int, stamp: tuple[tuple[str, int], ...], runs: int, _study: StudySpec, _store: Store
 ) -> Preview:

@@ -14,7 +14,7 @@ import streamlit as st
 
 from skillviz import jobs
 from skillviz.core import formats
-from skillviz.core.localizers.table import BY_HAND
+from skillviz.core.localizers.table import EXPRESSION
 from skillviz.errors import RunNotFound, SkillvizError
 from skillviz.jobs.job import Job, JobProgress, Kind
 from skillviz.plots.history import search_history
@@ -115,7 +115,7 @@ def _hidden(kind: Kind) -> set[str]:
 
 def _open_here(kind: Kind) -> list[str]:
     """The open jobs of the user's own store, runs the oldest first."""
-    store = cache.own_store()
+    store = cache.user_store()
     if kind == "study":
         return [job.name for job in jobs.list(store, kind="study") if job.is_open]
     root = store.root.resolve()
@@ -128,7 +128,7 @@ def _now(kind: Kind, names: Sequence[str]) -> list[Job]:
     shown = []
     for name in names:
         try:
-            shown.append(jobs.status(cache.own_store(), name))
+            shown.append(jobs.status(cache.user_store(), name))
         except SkillvizError as error:
             if not isinstance(error, RunNotFound):
                 st.session_state[PROBLEM] = str(error.args[0])
@@ -152,7 +152,7 @@ def _card(job: Job) -> None:
         _BODIES[job.status](job)
         if job.status != "finished":
             with st.expander("Log", key=f"jobs.log.{job.path.name}"):
-                st.code(jobs.log_tail(cache.own_store(), job.name, LOG_LINES) or "nothing yet", language=None)
+                st.code(jobs.log_tail(cache.user_store(), job.name, LOG_LINES) or "nothing yet", language=None)
 
 
 def _queued(job: Job) -> None:
@@ -161,7 +161,7 @@ def _queued(job: Job) -> None:
 
 
 def _running(job: Job) -> None:
-    progress = jobs.progress(cache.own_store(), job.name)
+    progress = jobs.progress(cache.user_store(), job.name)
     if progress.phase not in (*job_words.PHASES, "steps"):  # it ended between the two looks
         return
     bar(job, progress)
@@ -181,7 +181,7 @@ def bar(job: Job, progress: JobProgress) -> None:
 def _search_chart(job: Job) -> None:
     stored: dict[str, Steps] = st.session_state.setdefault(STEPS, {})
     steps = stored.setdefault(job.name, Steps())
-    for events, place in jobs.pieces(cache.own_store(), job.name, steps.place):
+    for events, place in jobs.pieces(cache.user_store(), job.name, steps.place):
         steps.add(events, place)
     history, title = steps.drawing(job.spec.localizer, time.monotonic())
     if len(history) > 1:
@@ -252,16 +252,16 @@ def _again(job: Job) -> None:
 
 def _settings_link(spec: RunSpec) -> None:
     """To the form with these settings; a region by hand is changed in surgery, on a run of its pair if there is one."""
-    if spec.localizer != BY_HAND:
+    if spec.localizer != EXPRESSION:
         form = page_table.PAGES["launch"].link()
         st.page_link(form, label="Open in the form", icon=":material/edit:", query_params=job_words.form_of(spec))
         return
-    models, expression = (spec.base, spec.finetuned), spec.options.get(BY_HAND)
-    run_id = next((entry.id for entry in cache.entries() if (entry.base, entry.finetuned) == models), None)
+    pair, expression = (spec.base, spec.finetuned), spec.options.get(EXPRESSION)
+    run_id = next((entry.id for entry in cache.entries() if (entry.base, entry.finetuned) == pair), None)
     if run_id is not None and expression:
         typed = expression if isinstance(expression, str) else json.dumps(expression)
         surgery = page_table.PAGES["surgery"].link()
-        query = {address.RUN: run_id, BY_HAND: typed}
+        query = {address.RUN: run_id, EXPRESSION: typed}
         st.page_link(surgery, label="Open in surgery", icon=":material/edit:", query_params=query)
 
 
@@ -281,7 +281,7 @@ def _act(name: str, act: Callable[..., Job]) -> None:
         _hidden(kind).discard(name)
     st.session_state.setdefault(STEPS, {}).pop(name, None)
     try:
-        act(cache.own_store(), name)
+        act(cache.user_store(), name)
     except SkillvizError as error:
         st.session_state[PROBLEM] = str(error.args[0])
 
@@ -293,5 +293,5 @@ def _hide_button(job: Job) -> None:
 
 def runs_dir_option() -> str:
     """` --runs-dir FOLDER` with the page's store, for a command line; empty where a terminal finds it by itself."""
-    root = cache.own_store().root
+    root = cache.user_store().root
     return "" if root == (shipped_root() / "local").resolve() else f" --runs-dir {shlex.quote(str(root))}"

@@ -40,7 +40,7 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
 
 def _refuse_absent(run: Run) -> None:
     """Raises ModelNotFound where only models could answer and they are not here: no worker is started to find out."""
-    if not (cache.own_store().root / ANSWERS / run.id).is_dir():  # kept answers need no model
+    if not (cache.user_store().root / ANSWERS / run.id).is_dir():  # kept answers need no model
         for source, was_folder in _members(run).values():
             refuse_absent(source, was_folder)
 
@@ -84,7 +84,7 @@ def _members(run: Run) -> dict[str, tuple[str, bool]]:
 
 def client() -> Client:
     """This session's client of the worker."""
-    root = cache.own_store().root
+    root = cache.user_store().root
     stored: Client | None = st.session_state.get(CLIENT)
     if stored is None or stored.store != root.expanduser().resolve():
         stored = st.session_state[CLIENT] = Client(root)

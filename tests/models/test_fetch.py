@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from skillviz.cli import app
 from skillviz.errors import ModelNotFound, UnsafeWeights
-from skillviz.models.fetch import at_hand, command_that_makes, has_weights, hub_name, refuse_absent, resolve
+from skillviz.models.fetch import command_that_makes, has_weights, hub_name, is_local, refuse_absent, resolve
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.plan import plan
 from skillviz.studies.store import list_studies
@@ -140,10 +140,10 @@ def test_what_is_at_hand_needs_no_hub(tmp_path: Path, monkeypatch: pytest.Monkey
         return str(cached)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", local_only)
-    assert at_hand(str(tmp_path)) and at_hand("org/name@main") and at_hand("a/b/c") and at_hand("")
-    assert not at_hand("org/other")
+    assert is_local(str(tmp_path)) and is_local("org/name@main") and is_local("a/b/c") and is_local("")
+    assert not is_local("org/other")
     (cached / "model.safetensors").unlink()
-    assert not at_hand("org/name"), "its configuration alone is not the model"
+    assert not is_local("org/name"), "its configuration alone is not the model"
 
 
 def test_what_is_absent_is_told_without_asking_anybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,13 +161,13 @@ def test_what_is_absent_is_told_without_asking_anybody(tmp_path: Path, monkeypat
 def test_the_projects_own_folders_are_never_looked_for_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *a, **k: pytest.fail("asked the hub"))
     for source in ("models/gone", "demo_world/gone", "demo_world/pairs/gone", "${NOT_SET_HERE}/gone"):
-        assert at_hand(source), "it would be fetched"
+        assert is_local(source), "it would be fetched"
         for refuse in (resolve, refuse_absent):
             with pytest.raises(ModelNotFound) as caught:
                 refuse(source)
             assert "hf download" not in str(caught.value)
     with pytest.raises(ModelNotFound, match=r"there is no folder 'own/tuned'; give"):
-        monkeypatch.setattr("skillviz.models.fetch.at_hand", lambda source: False)
+        monkeypatch.setattr("skillviz.models.fetch.is_local", lambda source: False)
         refuse_absent("own/tuned", was_folder=True)
 
 

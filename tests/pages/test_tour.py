@@ -101,7 +101,7 @@ def _names(test: AppTest) -> list[str]:
     from skillviz.ui.pages.tour import questions
 
     step = int(asked(test, "step"))
-    run = Store(cache.own_store().root).list()[0]
+    run = Store(cache.user_store().root).list()[0]
     record = run.record
     logits = {state: run.logits(state) for state in ("pretrained", "finetuned")}
     curve, grid, scores = run.curve(), run.interpolation(), record.metrics["test"]
@@ -202,7 +202,7 @@ def test_it_shows_the_demo_run_whatever_run_is_chosen(skilled: Run) -> None:
     from tests.fake_run import fake_run
     from tests.ui.shared_store import SMALL
 
-    other = fake_run(Store(cache.own_store().root), sizes=("5%",), **SMALL)
+    other = fake_run(Store(cache.user_store().root), sizes=("5%",), **SMALL)
     test = opened(step=3, run=other.id)
     assert not test.exception and asked(test, "run") == other.id, "kept for the other pages"
     assert "600 sentences" in said(test)

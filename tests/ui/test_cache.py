@@ -100,7 +100,7 @@ def test_an_unfinished_run_is_among_the_others(own: Path) -> None:
 def test_a_note_is_read_each_time(own: Path, made: tuple[Path, dict[str, str]]) -> None:
     run_id = made[1]["random"]
     assert cache.note(run_id) == ""
-    cache.own_store().set_note(run_id, "look again")
+    cache.user_store().set_note(run_id, "look again")
     assert cache.note(run_id) == "look again"
 
 

@@ -568,8 +568,8 @@ LOCALIZERS: dict[str, Localizer] = {
 }  # fmt: skip
 
 DEFAULT_LOCALIZER = "stagewise"
-BY_HAND = "recipe"
-"""The localizer of a region made by hand and its option, as stored runs, addresses and the command line call them."""
+EXPRESSION = "recipe"
+"""The localizer of a region expression and its option, as stored runs, addresses and the command line call them."""
 
 
 def localizer(name: str) -> Localizer:

@@ -138,7 +138,7 @@ def _fit(choices: Choices) -> None:
 
 def base_box(name: str, label: str, help: str = BASE_HELP, placeholder: str = "choose, or type") -> str:
     """The model before fine-tuning; empty for none."""
-    whole = [model.source for model in cache.shelf().models if not model.is_adapter]
+    whole = [model.source for model in cache.local_models().models if not model.is_adapter]
     return form.box(name, label, whole, "", shown=_shown, help=help, placeholder=placeholder)
 
 
@@ -146,7 +146,7 @@ def finetuned_box(
     name: str, label: str, base: str, help: str = FINETUNED_HELP, placeholder: str = "choose, or type"
 ) -> str:
     """The model after fine-tuning, those of the base's kind first; empty for none."""
-    models = {model.source: model for model in cache.shelf().models}
+    models = {model.source: model for model in cache.local_models().models}
     kind = models[base].model_type if base in models else ""
     kin = sorted((s for s in models if s != base), key=lambda s: models[s].model_type not in (kind, ""))
     return form.box(name, label, kin, "", shown=_shown, help=help, placeholder=placeholder)
@@ -154,16 +154,18 @@ def finetuned_box(
 
 def models_folders_caption() -> str:
     """How many models were found, and where."""
-    shelf = cache.shelf()
+    local = cache.local_models()
     places = ", ".join(f"`{place}`" for place in roots())
-    more = " There are more than are listed; type the folder." if shelf.is_cut else ""
-    counted = formats.counted(len(shelf.models), "model")
+    more = " There are more than are listed; type the folder." if local.is_cut else ""
+    counted = formats.counted(len(local.models), "model")
     return f"{counted} found under {places}. Set `{ENVIRONMENT}` to look elsewhere.{more}"
 
 
 def absent_models(source: str) -> str:
     """Why a model cannot be looked at before it is fetched from the hub; empty where it can."""
-    return "" if fetch.at_hand(source) else f"'{source}' is no folder here, and the hub's local cache does not hold it."
+    if fetch.is_local(source):
+        return ""
+    return f"'{source}' is no folder here, and the hub's local cache does not hold it."
 
 
 def fetch_button(source: str) -> None:
@@ -180,5 +182,5 @@ def fetch_button(source: str) -> None:
 
 
 def _shown(source: str) -> str:
-    match = next((model for model in cache.shelf().models if model.source == source), None)
+    match = next((model for model in cache.local_models().models if model.source == source), None)
     return source if match is None else words.model(match)

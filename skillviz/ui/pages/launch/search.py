@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
-from skillviz.core.localizers.table import BY_HAND, LOCALIZERS, Localizer, Option
+from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, Option
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen as taken
 from skillviz.plots.theme import localizer_style
@@ -28,7 +28,7 @@ def search(choices: Choices) -> None:
     """The localizer with its options, the sizes and the seeds."""
     with st.container(border=True):
         st.markdown("### 3 · A search", help=about("localizer", "region", "size"))
-        names = [name for name in LOCALIZERS if name != BY_HAND]  # made on the page Surgery
+        names = [name for name in LOCALIZERS if name != EXPRESSION]  # made on the page Surgery
         first = str(RunSpec.model_fields["localizer"].default)
         name = form.one_of(
             "new.method", "Localizer", names, first, shown=lambda n: localizer_style(n).title,

@@ -86,7 +86,7 @@ def _known_task(choices: Choices) -> str:
 
 
 def _task_file(choices: Choices) -> str:
-    files = [str(path) for path in uploaded.saved(cache.own_store().root / TASKS)]
+    files = [str(path) for path in uploaded.saved(cache.user_store().root / TASKS)]
     return form.box(
         "new.file", "Task file", files, files[0] if files else "",
         shown=lambda path: path if path not in files else text.last_part(path.removesuffix(f"/{uploaded.FILE}")),
@@ -95,7 +95,7 @@ def _task_file(choices: Choices) -> str:
 
 
 def _upload(choices: Choices) -> str:
-    new_task(cache.own_store().root / TASKS)
+    new_task(cache.user_store().root / TASKS)
     return ""
 
 

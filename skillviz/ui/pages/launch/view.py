@@ -121,7 +121,7 @@ def _estimate(spec: RunSpec, facts: Facts, several: int) -> None:
     if device is None:
         return
     duration = estimate(spec, replace(facts, device=device.name.partition(":")[0]), cache.records())
-    before = len(queue(cache.own_store().root, slot_of(spec.device)))
+    before = len(queue(cache.user_store().root, slot_of(spec.device)))
     st.markdown(words.expected(duration, several, device.free, before))
     unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]
     if unknown:
@@ -160,7 +160,7 @@ def _button(choices: Choices, spec: RunSpec | None) -> None:
 
 def _start(wanted: Sequence[RunSpec]) -> None:
     """One job each; they go on without this page."""
-    store, ids, problem = cache.own_store(), list(started()), ""
+    store, ids, problem = cache.user_store(), list(started()), ""
     try:
         with st.spinner("Starting."):
             for spec in wanted:

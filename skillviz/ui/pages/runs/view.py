@@ -150,7 +150,7 @@ def _note(entry: Entry) -> None:
     st.text_area("Note", key=key, placeholder="What is worth remembering about this run?", height=80)
     if st.button("Save note", disabled=st.session_state[key] == cache.note(entry.id)):
         try:
-            cache.own_store().set_note(entry.id, st.session_state[key])
+            cache.user_store().set_note(entry.id, st.session_state[key])
         except StoreError as error:
             st.error(text.plain(str(error.args[0])))
         else:
@@ -161,7 +161,7 @@ def _note(entry: Entry) -> None:
 def confirm_delete(run_id: str) -> None:
     """Asks before a run is deleted; there is no way back."""
     st.markdown(
-        f"Run `{run_id}` and all its files will be removed from `{cache.own_store().root}`. This cannot be undone."
+        f"Run `{run_id}` and all its files will be removed from `{cache.user_store().root}`. This cannot be undone."
     )
     with st.container(horizontal=True):
         gone = st.button("Delete for good", type="primary", on_click=_delete, args=(run_id,))
@@ -171,7 +171,7 @@ def confirm_delete(run_id: str) -> None:
 
 def _delete(run_id: str) -> None:
     try:
-        cache.own_store().delete(run_id)
+        cache.user_store().delete(run_id)
     except StoreError as error:
         st.session_state[PROBLEM] = str(error.args[0])
         return
@@ -193,7 +193,7 @@ def unfinished() -> None:
     rows += [(u.path, "unreadable", u.reason) for u in unreadable]
     if not rows:
         return
-    own = cache.own_store().root.resolve()
+    own = cache.user_store().root.resolve()
     with st.expander(f"{formats.counted(len(rows), 'run')} that cannot be opened", expanded=False):
         for path, status, why in rows:
             left, right = st.columns([4, 2], vertical_alignment="center")

@@ -53,7 +53,7 @@ def _ended(state: str) -> str:
 
 
 def _of(study: StudySpec) -> Job | None:
-    path = study_path(cache.own_store().root, study)
+    path = study_path(cache.user_store().root, study)
     return next((job for job in _studies() if job.path == path), None)
 
 
@@ -61,13 +61,13 @@ def _bar(study: StudySpec) -> None:
     """The bar of a study under way; the card above draws the page again when it ends."""
     job = _of(study)
     if job is not None and job.is_open:
-        jobs_view.bar(job, jobs.progress(cache.own_store(), job.name))
+        jobs_view.bar(job, jobs.progress(cache.user_store(), job.name))
         st.markdown(UNDER_WAY)
 
 
 def start(file: Path, workers: int) -> None:
     """Starts a process of its own; raises a SkillvizError."""
-    jobs_view.start_following(jobs.start_study(file, cache.own_store(), workers))
+    jobs_view.start_following(jobs.start_study(file, cache.user_store(), workers))
 
 
 def begun_anew(study: StudyFolder) -> None:
@@ -89,7 +89,7 @@ def resume_button(name: str) -> None:
 
 
 def _studies() -> Sequence[Job]:
-    return jobs.list(cache.own_store(), finished=True, kind="study")
+    return jobs.list(cache.user_store(), finished=True, kind="study")
 
 
 def _named(name: str) -> Job | None:

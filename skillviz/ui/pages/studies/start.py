@@ -80,14 +80,14 @@ def _experiment() -> tuple[StudySpec, str]:
     titles = [table_words.title(table) for table in row.makes if table != "note"]
     st.caption(f"It makes {formats.counted(len(titles), 'table')}: {formats.listed(titles, 9)}.")
     request = _request(name, scale)
-    _, chosen, study = study_of(request, cache.own_store())
+    _, chosen, study = study_of(request, cache.user_store())
     differences = row.differences(chosen)
     with st.expander(f"Where this differs from the paper: {formats.counted(len(differences), 'point')}"):
         study_choice.setting_table(differences)
     refuse_absent(chosen, study)
     if request != ExperimentRequest(name, scale):
         with st.spinner("Looking at the models and tasks."):
-            cache.refuse_study(study, cache.own_store())
+            cache.refuse_study(study, cache.user_store())
         st.caption(f"The study will be kept as `{study.name}`.")
     return study, request.command()
 
@@ -160,7 +160,7 @@ def _file() -> tuple[StudySpec, str] | None:
         st.info(text.plain(why), icon=":material/info:")
     if warning := study_file.taken_up(study):
         st.info(text.plain(warning), icon=":material/info:")
-    file = study_path(cache.own_store().root, study) / FILE
+    file = study_path(cache.user_store().root, study) / FILE
     return study, f"python -m skillviz study run {shlex.quote(str(file))}"
 
 
@@ -168,11 +168,11 @@ def _plan_and_button(study: StudySpec, command: str) -> None:
     """What will be done and how long it takes, then the button."""
     usual, place = workers_for(study, cores()), st.container()
     with place, st.spinner("Reading models and data for the estimate."):
-        preview = cache.study_preview(study, cache.own_store(), usual)
+        preview = cache.study_preview(study, cache.user_store(), usual)
     workers = _workers(usual) if preview.left > 1 else usual
     if workers != usual:
         with place, st.spinner("Reading models and data for the estimate."):
-            preview = cache.study_preview(study, cache.own_store(), workers)
+            preview = cache.study_preview(study, cache.user_store(), workers)
     duration = f"It will take **{preview.minutes}**." if preview.left else "Nothing is left to do but to look at it."
     place.markdown(f"{_counted(preview.plan, preview.left)} {duration}")
     with st.expander("The steps"):
@@ -216,8 +216,8 @@ def _start(study: StudySpec, workers: int) -> None:
     """A process of its own, which goes on without this page."""
     try:
         with st.spinner("Starting."):
-            cache.refuse_study(study, cache.own_store())  # so that one that cannot be made leaves no file
-            path = write_study(study, cache.own_store())
+            cache.refuse_study(study, cache.user_store())  # so that one that cannot be made leaves no file
+            path = write_study(study, cache.user_store())
             running.start(path, workers)
     except SkillvizError as error:
         st.error(text.plain(str(error.args[0])), icon=":material/error:")

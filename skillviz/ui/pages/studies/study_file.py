@@ -67,7 +67,7 @@ def taken_up(study: StudySpec) -> str:
     Raises BadInput where the place is not free: the stored study of that name is an experiment's or ships with
     skillviz, or the file in its folder was changed since it was run and would be lost.
     """
-    own, told = cache.own_store(), ""
+    own, told = cache.user_store(), ""
     for store in library().stores:
         path = study_path(store.root, study)
         if (why := _other(study, store)) is None:

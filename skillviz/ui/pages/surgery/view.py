@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz import jobs
 from skillviz.core import formats
-from skillviz.core.localizers.table import BY_HAND
+from skillviz.core.localizers.table import EXPRESSION
 from skillviz.core.region_expression import canonical, parsed
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.jobs.job import Job
@@ -223,7 +223,7 @@ def save(run: Run, region: HandRegion) -> None:
 def spec_of(run: Run, region: HandRegion) -> RunSpec:
     """The run's own spec with the expression in place of its localizer; its size is that of the region."""
     own: dict[str, Any] = {
-        "localizer": BY_HAND, "options": {BY_HAND: dict(region.expression)}, "sizes": (str(max(region.size, 1)),),
+        "localizer": EXPRESSION, "options": {EXPRESSION: dict(region.expression)}, "sizes": (str(max(region.size, 1)),),
         "seed": 0, "steps": None, "batch_size": None, "autocast": None, "device": "auto",
     }  # fmt: skip
     return run.spec.model_copy(update=own)
@@ -231,13 +231,13 @@ def spec_of(run: Run, region: HandRegion) -> RunSpec:
 
 def same(run: Run, expression: Mapping[str, Any]) -> str | None:
     """The id of a finished run of this expression and pair, None where there is none."""
-    by_hand = [entry.id for entry in pair_entries(run) if entry.localizer == BY_HAND]
+    by_hand = [entry.id for entry in pair_entries(run) if entry.localizer == EXPRESSION]
     return next((one.id for one in cache.runs(by_hand) if _is_of(one.spec, expression)), None)
 
 
 def _is_of(spec: RunSpec, expression: Mapping[str, Any]) -> bool:
     """Whether a run makes the region of this expression."""
-    return BY_HAND in spec.options and canonical(parsed(spec.options[BY_HAND])) == canonical(expression)
+    return EXPRESSION in spec.options and canonical(parsed(spec.options[EXPRESSION])) == canonical(expression)
 
 
 def _reason(region: HandRegion, stored: str | None) -> str:
@@ -253,7 +253,7 @@ def _reason(region: HandRegion, stored: str | None) -> str:
 
 
 def _start(spec: RunSpec, note: str) -> None:
-    store = cache.own_store()
+    store = cache.user_store()
     try:
         with st.spinner("Checking models, task and region."):
             job = jobs.start(spec, store)
@@ -270,7 +270,7 @@ def _started() -> Job | None:
     """The job that the address names, or that was started last; None where its folder is gone."""
     name = address.current(JOB)
     try:
-        return None if name is None else jobs.status(cache.own_store(), name)
+        return None if name is None else jobs.status(cache.user_store(), name)
     except StoreError:
         return None
 

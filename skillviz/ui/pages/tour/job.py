@@ -78,7 +78,7 @@ def _start(spec: RunSpec) -> None:
     """Starts the job, and says what stands against it."""
     try:
         with st.spinner("Checking models and task."):
-            job = jobs.start(spec, cache.own_store())
+            job = jobs.start(spec, cache.user_store())
     except SkillvizError as error:
         st.warning(text.plain(str(error.args[0])), icon=":material/error:")
         return
@@ -92,7 +92,7 @@ def _started() -> Job | None:
     if name is None:
         return None
     try:
-        job = jobs.status(cache.own_store(), name)
+        job = jobs.status(cache.user_store(), name)
     except StoreError:
         address.forget(JOB)
         return None
