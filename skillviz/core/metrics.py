@@ -137,10 +137,11 @@ def _equal_mass(sure: Floats, gaps: Floats, bins: int) -> Statistic:
 class Metric:
     """A row of the table. Values are stored in their own unit, shares as 0..1, and shown times `scale` in `unit`.
 
-    `kernel` computes it from one model's logits; a metric of several models (`agreement`, `recovered`) or of a paper
-    alone has none. `rank` says where it stands beside a task's own metric: `headline` in every comparison, `compared`
-    wherever two models are compared, `scored` only in the list of a run's scores. One `of_predictions` is the same at
-    every temperature. `classes` is the number of classes that it needs.
+    `kernel` computes it from one model's logits; a metric of several models (`agreement`, `recovered`), of single
+    classes, of regions or of a paper alone has none. `rank` says where it stands beside a task's own metric:
+    `headline` in every comparison, `compared` wherever two models are compared, `scored` only in the list of a
+    run's scores. One `of_predictions` is the same at every temperature. `classes` is the number of classes that it
+    needs.
     """
 
     name: str
@@ -261,8 +262,24 @@ _ROWS = (
         "graft does as well as the fine-tuned model. Its interval comes from resampling the examples, all three "
         "models on the same ones.",
     ),
-    Metric("iou", "IoU", better="", interval="none"),
-    Metric("overlap", "overlap", better="", interval="none"),
+    Metric(
+        "precision", "precision", interval="wilson", of_predictions=True,
+        help="Of the examples that the model puts into the class, the share that belong there.",
+    ),
+    Metric(
+        "recall", "recall", interval="wilson", of_predictions=True,
+        help="Of the examples that belong to the class, the share that the model puts there.",
+    ),
+    Metric(
+        "iou", "IoU", better="", interval="none",
+        help="Intersection over union: the entries that two regions share, over all entries that either has. 100 % "
+        "for equal regions, 0 % for regions apart; two large random regions share some by chance.",
+    ),
+    Metric(
+        "overlap", "overlap", better="", interval="none",
+        help="Of one region's entries, the share that the other region has too. It is not the same both ways: a small "
+        "region can lie wholly inside a large one.",
+    ),
     Metric("overlap_iou", "IoU with the FISH mask", better="", interval="none"),
     Metric("accuracy or F1", "accuracy or F1", of_predictions=True),
 )  # fmt: skip

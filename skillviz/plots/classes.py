@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.core.metrics import metric_row
 from skillviz.plots.cells import printed, shades, shown
 from skillviz.plots.figure import blank, canvas, error_bars, ordered, require
 from skillviz.plots.theme import INK, STATES, state_style
@@ -84,7 +85,7 @@ def class_results(
     is none), n (examples of the class).
     """
     require(results, RESULTS, "class results")
-    title = f"{'F1' if metric == 'f1' else metric}, %"
+    title = metric_row(metric).axis
     rows = results[results["metric"] == metric]
     states = ordered(rows["state"], STATES)
     if not states:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.agreement import agreement_interval, mcnemar
+from skillviz.core.metrics import metric_row
 from skillviz.plots.classes import class_results, confusion_matrix
 from skillviz.plots.examples import CASES, class_probabilities, confidence_scatter
 from skillviz.plots.theme import state_style
@@ -21,7 +22,7 @@ MEASURES = {"confidence": "confidence in the true class", "margin": "margin of t
 BRIEF = {"confidence": "confidence", "margin": "margin"}
 RESAMPLES, FEW = 500, 200
 MANY = 4000  # examples from which on fewer resamples have to do
-RESULTS = {"precision": "Precision", "recall": "Recall", "f1": "F1"}
+RESULTS = ("precision", "recall", "f1")
 SUMMARY = (
     "how sure the fine-tuned model (across) and the graft (up) are of the true class. On the dotted line both are "
     "equally sure."
@@ -114,7 +115,8 @@ def resamples(n: int) -> int:
 @drawn_once
 def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resamples: int, theme: str) -> Exhibit:
     """Precision, recall or F1 of every class, model beside model; `results` as of `core.confusion.class_results`."""
-    rows = results[results["metric"] == metric]
+    words, rows = metric_row(metric), results[results["metric"] == metric]
+    method = f"bootstrap, {resamples} resamples" if words.interval == "bootstrap" else words.interval.capitalize()
     phrases = []
     for state, mine in rows.groupby("state", sort=False):
         known = mine.dropna(subset="value")
@@ -124,18 +126,14 @@ def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resample
             phrases.append(f"{state_style(str(state)).title} lowest for {low}")
     return Exhibit(
         name="classes",
-        title=f"{RESULTS[metric]} of every class",
+        title=f"{words.heading} of every class",
         figure=class_results(results, labels, metric, theme=theme),
-        reads=f"one mark a model with its 95 % interval over examples ({_interval(metric, resamples)}); n counts the "
+        reads=f"one mark a model with its 95 % interval over examples ({method}); n counts the "
         "examples of the class. Intervals that overlap widely tell nothing apart.",
-        alt=f"{RESULTS[metric]} by class: {'; '.join(phrases) or 'nothing was predicted'}.",
+        alt=f"{words.heading} by class: {'; '.join(phrases) or 'nothing was predicted'}.",
         table=results.assign(**{"class": [labels[c] for c in results["class"]]}),
-        words=("precision", "recall", "f1"),
+        words=RESULTS,
     )
-
-
-def _interval(metric: str, resamples: int) -> str:
-    return f"bootstrap, {resamples} resamples" if metric == "f1" else "Wilson"
 
 
 def disagreement(grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray, split: str) -> str:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from skillviz.core import formats
+from skillviz.core.localizers.table import LOCALIZERS, Localizer
 from skillviz.core.metrics import METRICS
+from skillviz.models.finetune.recipes import RECIPES, RETRAIN
+from skillviz.plots.theme import STATES
+
+
+def _titles(belongs: Callable[[Localizer], bool]) -> str:
+    """The localizers of which this is true, by their titles."""
+    names = [row.title for row in LOCALIZERS.values() if belongs(row)]
+    return formats.listed(names, len(names))
+
 
 GLOSSARY = {
     **{metric.name: metric.help for metric in METRICS.values() if metric.help},
@@ -11,8 +24,9 @@ GLOSSARY = {
     "trained again. In symbols: θ = θ_pre + γ·(θ_ft − θ_pre), γ being 1 inside the region and 0 outside.",
     "complement": "The fine-tuned model with the region put back to its pre-trained values: what is left of the "
     "skill when the region is taken out.",
-    "localizer": "A method that chooses a region. Budgeted ones return exactly the size asked for; the paper's "
-    "learned mask ends at a size of its own. Lottery is a control: outside its region the model is zero, not the base.",
+    "localizer": "A method that chooses a region. Budgeted ones return exactly the size asked for; the size of the "
+    f"others is an outcome: {_titles(lambda row: not row.budgeted)}. A control sets the rest of the model to zero and "
+    f"not to the base's values: {_titles(lambda row: row.rest == 'zero')}.",
     "graftable": "The parameters a region may choose from: those of the transformer blocks. Embeddings, the norm "
     "after the last block, pooler and output or classification head are never part of it.",
     "size": "How many entries the region has, and which share that is of all graftable ones.",
@@ -44,8 +58,6 @@ GLOSSARY = {
     "equally good, they would be split like the falls of a fair coin; p is the chance of a split this uneven.",
     "margin": "The true class's score minus the best other class's, in nats: above zero where the model is right.",
     "confusion": "A table of true classes by predicted ones: which classes are taken for which.",
-    "precision": "Of the examples that the model puts into the class, the share that belong there.",
-    "recall": "Of the examples that belong to the class, the share that the model puts there.",
     "attribution": "Integrated gradients: the class's log-odds are followed on the straight way from a baseline to the "
     "sentence, in the space of token embeddings, and each token gets its part of the change.",
     "logodds": "log p / (1 − p) of the class, in nats: 0 is 50 %, +2.2 is 90 %, −2.2 is 10 %.",
@@ -56,10 +68,6 @@ GLOSSARY = {
     "cannot be trusted.",
     "conductance": "Layer conductance: the part of the change in log-odds, from the baseline to the sentence, that "
     "flows through a layer's output.",
-    "iou": "Intersection over union: the entries that two regions share, over all entries that either has. 100 % for "
-    "equal regions, 0 % for regions apart; two large random regions share some by chance.",
-    "overlap": "Of one region's entries, the share that the other region has too. It is not the same both ways: a "
-    "small region can lie wholly inside a large one.",
     "gain": "How much of the way from the pre-trained to the multi-task model a graft goes on a task: 0 % is the "
     "pre-trained model, 100 % the multi-task model. It can be below 0 or above 100, and is not defined where the "
     "multi-task model is no better than the pre-trained one.",
@@ -78,11 +86,11 @@ GLOSSARY = {
     "regions up to it; what came later cannot change its answers.",
     "touched": "Graftable parameters whose value differs from the pre-trained model's: the region of a graft, the "
     "biases of BitFit, every one of a whole fine-tune. Of LoRA the numbers that were trained are counted.",
-    "retrain": "Training from the pre-trained model in which only the region's entries may move. A graft copies values "
-    "that were learned while everything moved, and trains nothing.",
-    "bitfit": "Fine-tuning that changes the bias terms only: about one parameter in a thousand.",
-    "lora": "Fine-tuning that adds a low-rank change to the query and value matrices. Merged, it changes all "
-    "entries of these; its place among the methods is by the few numbers that were trained.",
+    "retrain": f"{RECIPES[RETRAIN].sentence} A graft copies values that were learned while everything moved, and "
+    "trains nothing.",
+    "bitfit": f"{RECIPES['bitfit'].sentence} That is about one parameter in a thousand.",
+    "lora": f"{RECIPES['lora'].sentence} Merged, they change all entries of these; its place among the methods is by "
+    "the few numbers that were trained.",
     "published": "As printed in the paper (arXiv 2302.06600, ICML 2023). The number in brackets is taken as the "
     "standard deviation over five samples of the data; the paper does not say.",
     "study": "Fine-tunes and localizations that belong together, made from one file, with tables of means and "
@@ -107,17 +115,16 @@ NAMES = {
     "continual": "continual learning",
     "mcnemar": "McNemar's test",
     "touched": "parameters touched",
-    "retrain": "re-training a region",
-    "bitfit": "BitFit",
-    "lora": "LoRA",
+    "retrain": RECIPES[RETRAIN].title,
+    "bitfit": RECIPES["bitfit"].title,
+    "lora": RECIPES["lora"].title,
     "logodds": "log-odds",
     "attribution": "token attribution",
     "conductance": "layer conductance",
     "wise": "WiSE",
     "ood": "in and out of distribution",
     "mapping": "label mapping",
-    "iou": "IoU",
-    "pretrained": "pre-trained",
+    "pretrained": STATES["pretrained"].title,
     "confidence": "confidence",
     "equal_mass": "equal-mass bins",
 }

@@ -5,27 +5,26 @@ from __future__ import annotations
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import beside
 from skillviz.show.exhibit import Exhibit, drawn_once
-
-METRIC_NAMES = {"ece": "ECE", "agreement": "agreement", "overlap_iou": "IoU with the FISH mask"}
 
 
 @drawn_once
 def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, theme: str) -> Exhibit:
     """One metric of every task and method, published and here; `table` are the rows as words."""
     tasks = list(dict.fromkeys(table["task"]))
-    name = METRIC_NAMES.get(metric, metric)
+    words = metric_row(metric)
     both = set(marks["source"]) == {"here", "published"}
     ours = "filled marks are measured here, with 95 % intervals over examples and seeds; " if both else ""
     return Exhibit(
         name="paper_values",
-        title=f"{name[:1].upper()}{name[1:]}, {title}",
+        title=f"{words.heading}, {title}",
         figure=beside(marks, tasks, metric, theme=theme),
         reads=f"{ours}hollow ones are published, with one standard deviation over five samples of the data. Tasks go "
         "by their published names where there is one; the table says what stands for them here.",
-        alt=_alt_words(marks, name),
+        alt=_alt_words(marks, words.title),
         table=table,
         words=("published", "ece"),
     )

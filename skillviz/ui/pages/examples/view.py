@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
 from skillviz.core.confusion import class_results, confusion
+from skillviz.core.metrics import metric_heading
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
@@ -273,7 +274,7 @@ def by_class(run: Run, shown: RunExamples) -> None:
     for place, (state, z) in zip(_places(len(states), len(run.labels)), logits.items(), strict=True):
         with place:
             show(exhibits.confusion(confusion(z, labels), run.labels, state, theme()), run.id)
-    metric = controls.segments("result", "Of every class", tuple(exhibits.RESULTS), "f1", shown=exhibits.RESULTS.get)
+    metric = controls.segments("result", "Of every class", exhibits.RESULTS, "f1", shown=metric_heading)
     show(exhibits.by_class(results, run.labels, metric, resamples, theme()), run.id)
 
 

@@ -11,9 +11,9 @@ import pandas as pd
 
 from skillviz.analysis.tables import METHODS, without_variants
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import HERE, PUBLISHED
-from skillviz.show.paper import METRIC_NAMES
 from skillviz.studies.paper.published_values import published, stands_for
 from skillviz.ui.pages.methods.tables import of_base
 
@@ -97,7 +97,7 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
         {
             "task": rows["task"],
             "method": [method_style(method).title for method in rows["method"]],
-            "metric": [METRIC_NAMES.get(metric, metric) for metric in rows["metric"]],
+            "metric": [metric_row(metric).title for metric in rows["metric"]],
             "published (± sd)": rows["printed"],
             "here (95 %)": [_ours(row) for row in rows.to_dict("records")],
             "difference": [formats.points(value) for value in rows["difference"]],

@@ -9,10 +9,10 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.core import formats
+from skillviz.core.metrics import metric_row
 from skillviz.show import paper as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.show.paper import METRIC_NAMES
 from skillviz.studies.paper.claims import Verdict, main_share
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
@@ -118,7 +118,7 @@ def values(item: PaperItem) -> None:
     selection = _select(item)
     rows = paper_table.rows_beside(selection, item.tables)
     metrics = list(dict.fromkeys(rows["metric"]))
-    metric = controls.segments("metric", "Metric", metrics, metrics[0], shown=lambda one: METRIC_NAMES.get(one, one))
+    metric = controls.segments("metric", "Metric", metrics, metrics[0], shown=lambda one: metric_row(one).title)
     marks = paper_table.marks(rows, metric)
     st.caption(words.CAUTION)
     if note := words.unmatched(rows):
