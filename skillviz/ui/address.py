@@ -14,31 +14,31 @@ import streamlit as st
 T = TypeVar("T")
 RUN = "run"
 _WRITTEN = "address.written"
-_KEPT = "address.kept"
+_LAST_USED = "address.last_used"
 _PAST = "address.past"
 _DRAWN = "address.drawn"
-_SEEN = "address.seen"
+_AT_LAST_RUN = "address.at_last_run"
 
 
-def asked(name: str) -> str | None:
+def linked(name: str) -> str | None:
     """The value that the address asks for, when it is not what we wrote there ourselves."""
     value = st.query_params.get(name)
     return value if value is not None and value != _memory(_WRITTEN).get(name) else None
 
 
-def kept(name: str) -> str | None:
+def last_used(name: str) -> str | None:
     """The value that this session used last, on whatever page."""
-    return _memory(_KEPT).get(name)
+    return _memory(_LAST_USED).get(name)
 
 
 def current(name: str) -> str | None:
     """What the address asks for, else what the session used last."""
-    return asked(name) or kept(name)
+    return linked(name) or last_used(name)
 
 
 def keep(name: str, value: str) -> None:
     """Writes the value to the address and to the session's memory."""
-    _memory(_KEPT)[name] = value
+    _memory(_LAST_USED)[name] = value
     if _memory(_WRITTEN).get(name) != value:
         _put_away(name)
     _memory(_WRITTEN)[name] = value
@@ -48,19 +48,19 @@ def keep(name: str, value: str) -> None:
 def remember(name: str, value: str) -> None:
     """Keeps in the session alone what is too long for an address."""
     forget(name)
-    _memory(_KEPT)[name] = value
+    _memory(_LAST_USED)[name] = value
 
 
 def forget(name: str) -> None:
     """Removes the value from the address and from memory."""
     _put_away(name)
-    _memory(_KEPT).pop(name, None)
+    _memory(_LAST_USED).pop(name, None)
     _write(name, None)
 
 
 def drew(key: str, value: Any) -> None:
     """Notes what a widget holds, so that the next run can tell whether somebody has moved it since."""
-    _memory(_DRAWN)[key] = _memory(_SEEN)[key] = value
+    _memory(_DRAWN)[key] = _memory(_AT_LAST_RUN)[key] = value
 
 
 def catch_up() -> None:
@@ -75,9 +75,9 @@ def catch_up() -> None:
         for name, values in _memory(_PAST).items():
             if st.query_params.get(name) in values:
                 _write(name, _memory(_WRITTEN).get(name))
-    run = asked(RUN)
+    run = linked(RUN)
     if run is not None:
-        _memory(_KEPT)[RUN] = run
+        _memory(_LAST_USED)[RUN] = run
 
 
 def choice(name: str, options: Sequence[T], default: T, written: Callable[[T], str] = str) -> T:
@@ -89,10 +89,10 @@ def choice(name: str, options: Sequence[T], default: T, written: Callable[[T], s
 
 def _has_moved() -> bool:
     """Whether a widget holds something else than when it was last drawn, or than at the last run, cut short or not."""
-    drawn, seen = _memory(_DRAWN), _memory(_SEEN)
+    drawn, at_last_run = _memory(_DRAWN), _memory(_AT_LAST_RUN)
     values = {key: st.session_state[key] for key in drawn if key in st.session_state}
-    moved = any(value != drawn[key] or value != seen[key] for key, value in values.items())
-    seen.update(values)
+    moved = any(value != drawn[key] or value != at_last_run[key] for key, value in values.items())
+    at_last_run.update(values)
     return moved
 
 

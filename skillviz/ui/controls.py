@@ -29,7 +29,7 @@ def select(
     """The option chosen in a box; `written` is its form in the address."""
     key = _seeded(name, options, default, written)
     value = st.selectbox(label, options, key=key, format_func=shown, help=help, width=width)
-    return _kept(name, value, default, written)
+    return _keep_choice(name, value, default, written)
 
 
 def segments(
@@ -45,13 +45,13 @@ def segments(
     """The option chosen among a few that stand side by side."""
     key = _seeded(name, options, default, written)
     value = st.segmented_control(label, options, key=key, format_func=shown, help=help, required=True)
-    return _kept(name, value, default, written)
+    return _keep_choice(name, value, default, written)
 
 
 def whole(name: str, label: str, low: int, high: int, default: int, *, help: str | None = None) -> int:
     """The whole number chosen with a slider, low <= number <= high."""
     key = _seeded(name, range(low, high + 1), default, str)
-    return _kept(name, st.slider(label, low, high, key=key, help=help), default, str)
+    return _keep_choice(name, st.slider(label, low, high, key=key, help=help), default, str)
 
 
 def steps(
@@ -67,13 +67,13 @@ def steps(
     """The option chosen with a slider that has a step for each, two or more of them."""
     key = _seeded(name, options, default, written)
     value = st.select_slider(label, options, key=key, format_func=shown, help=help)
-    return _kept(name, value, default, written)
+    return _keep_choice(name, value, default, written)
 
 
 def span(name: str, label: str, low: int, high: int, *, help: str | None = None) -> tuple[int, int]:
     """The first and the last whole number of a stretch of low..high, both inclusive; all of it by default."""
     key = _key(name)
-    if not _is_span(st.session_state.get(key), low, high) or address.asked(name) is not None:
+    if not _is_span(st.session_state.get(key), low, high) or address.linked(name) is not None:
         st.session_state[key] = _read_span(address.current(name), low, high)
     first, last = cast("tuple[int, int]", st.slider(label, low, high, key=key, help=help))
     address.drew(key, (first, last))
@@ -95,7 +95,7 @@ def typed(
     One of up to `linked` characters stands in the address; a longer one stays in the session.
     """
     key = _key(name)
-    if key not in st.session_state or address.asked(name) is not None:
+    if key not in st.session_state or address.linked(name) is not None:
         st.session_state[key] = (address.current(name) or "")[:most]
     value = st.text_input(label, key=key, max_chars=most, placeholder=placeholder, help=help)
     address.drew(key, value)
@@ -112,10 +112,10 @@ def typed(
 def switch(name: str, label: str, default: bool, *, help: str | None = None) -> bool:
     """Whether a switch is on."""
     key = _seeded(name, (True, False), default, _yes)
-    return _kept(name, st.toggle(label, key=key, help=help), default, _yes)
+    return _keep_choice(name, st.toggle(label, key=key, help=help), default, _yes)
 
 
-def several(
+def any_of(
     name: str,
     label: str,
     options: Sequence[str],
@@ -127,7 +127,7 @@ def several(
     """The options that are on, in their order; none may be. In the address they are joined by `~`."""
     key = _key(name)
     stored = st.session_state.get(key)
-    if stored is None or any(value not in options for value in stored) or address.asked(name) is not None:
+    if stored is None or any(value not in options for value in stored) or address.linked(name) is not None:
         linked = address.current(name)
         wanted = default if linked is None else linked.split(BETWEEN)
         st.session_state[key] = [option for option in options if option in wanted]
@@ -161,7 +161,7 @@ def _seeded(name: str, options: Sequence[T], default: T, written: Callable[[T], 
     """The widget's key, its state set from address or memory where the widget does not know better."""
     key = _key(name)
     is_new = key not in st.session_state or st.session_state[key] not in options
-    if is_new or address.asked(name) is not None:
+    if is_new or address.linked(name) is not None:
         st.session_state[key] = address.choice(name, options, default, written)
     return key
 
@@ -177,7 +177,7 @@ def _read_span(text: str | None, low: int, high: int) -> tuple[int, int]:
     return ends if ends is not None and _is_span(ends, low, high) else (low, high)
 
 
-def _kept(name: str, value: T | None, default: T, written: Callable[[T], str]) -> T:
+def _keep_choice(name: str, value: T | None, default: T, written: Callable[[T], str]) -> T:
     chosen = default if value is None else value
     address.drew(_key(name), value)
     address.keep(name, written(chosen))

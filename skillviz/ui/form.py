@@ -27,7 +27,7 @@ def box(
 ) -> str:
     """The option chosen, or what was typed instead of one; empty where there is neither."""
     key = _key(name)
-    if key not in st.session_state or address.asked(name) is not None:
+    if key not in st.session_state or address.linked(name) is not None:
         st.session_state[key] = _text(address.current(name), default) or None
     value = st.session_state[key]
     offered = [*options, *([value] if value and value not in options else [])]
@@ -35,10 +35,10 @@ def box(
         label, offered, key=key, format_func=shown, help=help, placeholder=placeholder, accept_new_options=True
     )
     address.drew(key, chosen)
-    return _kept(name, (chosen or "").strip())
+    return _keep_text(name, (chosen or "").strip())
 
 
-def several(
+def any_of(
     name: str,
     label: str,
     options: Sequence[str],
@@ -51,7 +51,7 @@ def several(
 ) -> tuple[str, ...]:
     """The options chosen, in the order of choice, and what was typed beside them; empty for none."""
     key = _key(name)
-    if key not in st.session_state or address.asked(name) is not None:
+    if key not in st.session_state or address.linked(name) is not None:
         linked = address.current(name)
         st.session_state[key] = list(default) if linked is None else [] if linked == NONE else linked.split(",")
     if not takes_typed:
@@ -79,7 +79,7 @@ def number(
 ) -> float | None:
     """The number typed, low <= number <= high; None where the field is empty."""
     key = _key(name)
-    if key not in st.session_state or address.asked(name) is not None:
+    if key not in st.session_state or address.linked(name) is not None:
         st.session_state[key] = _number(address.current(name), default, low, high, is_whole)
     cast = int if is_whole else float
     value = st.number_input(
@@ -94,11 +94,11 @@ def number(
 def words(name: str, label: str, default: str, *, help: str | None = None, placeholder: str = "") -> str:
     """The text typed, without spaces at its ends."""
     key = _key(name)
-    if key not in st.session_state or address.asked(name) is not None:
+    if key not in st.session_state or address.linked(name) is not None:
         st.session_state[key] = _text(address.current(name), default)
     value = st.text_input(label, key=key, max_chars=LONGEST, help=help, placeholder=placeholder)
     address.drew(key, value)
-    return _kept(name, value.strip())
+    return _keep_text(name, value.strip())
 
 
 def one_of(
@@ -115,7 +115,7 @@ def one_of(
     than the default is chosen: nothing else is started in its place unseen.
     """
     lost: dict[str, str] = st.session_state.setdefault(LOST, {})
-    if (linked := address.asked(name)) is not None:
+    if (linked := address.linked(name)) is not None:
         lost.pop(name, None)
         lost |= {} if linked in options else {name: linked}
     value = controls.select(name, label, options, default, shown=shown, help=help)
@@ -157,6 +157,6 @@ def _number(linked: str | None, default: float | None, low: float, high: float |
     return value if value is None else int(value) if is_whole else float(value)
 
 
-def _kept(name: str, value: str) -> str:
+def _keep_text(name: str, value: str) -> str:
     address.keep(name, value or NONE)
     return value

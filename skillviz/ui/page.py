@@ -160,8 +160,8 @@ def _frame(name: str) -> None:
 
 def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:
     """The run of the address or the session; where the address names none, the first choice."""
-    linked = address.asked(address.RUN)
-    wanted = linked or address.kept(address.RUN)
+    linked = address.linked(address.RUN)
+    wanted = linked or address.last_used(address.RUN)
     by_id = {entry.id: entry for entry in entries}
     if wanted in by_id:
         return by_id[wanted]

@@ -72,11 +72,11 @@ def choose(studies: Sequence[StudyFolder], title: str = "Study") -> StudyFolder:
 
 def unfitting(names: Sequence[str]) -> str:
     """Why the study that the address asks for is not shown; empty where it is, or none is asked for."""
-    asked = address.asked(STUDY)
-    if asked is None or asked in names:
+    linked = address.linked(STUDY)
+    if linked is None or linked in names:
         return ""
-    other = next((study for study in cache.studies() if study.name == asked), None)
-    return study_words.unknown(asked) if other is None else study_words.other_page(other)
+    other = next((study for study in cache.studies() if study.name == linked), None)
+    return study_words.unknown(linked) if other is None else study_words.other_page(other)
 
 
 def explain_none(experiments: Sequence[str]) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from skillviz.errors import RunNotFound
-from skillviz.runs.library import library
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.ui import cache
@@ -64,12 +63,11 @@ def test_a_run_that_goes_while_the_list_is_made_is_no_error(own: Path, monkeypat
 
 def test_drafts_and_graves_are_no_runs(own: Path) -> None:
     """They come and go within a second: a list that is read anew for each would be read all the time."""
-    found = library()
-    before = cache._run_files(found)
+    before = cache._run_files()
     one = next(own.glob("[!.]*/run.json")).parent
     for name in (f".new-{one.name}", f".deleted-{one.name}-abc"):
         shutil.copytree(one, own / name)
-    assert cache._run_files(found) == before
+    assert cache._run_files() == before
 
 
 def test_the_users_run_comes_before_the_shipped_one_of_the_same_id(

@@ -14,8 +14,8 @@ def script() -> None:
     st.json(
         {
             "box": form.box("model", "Model", ["a/b", "models/c"], "a/b"),
-            "several": form.several("sizes", "Sizes", ["0.1%", "1%"], ["0.1%"]),
-            "listed": form.several("also", "Also", ["x", "y"], [], takes_typed=False),
+            "several": form.any_of("sizes", "Sizes", ["0.1%", "1%"], ["0.1%"]),
+            "listed": form.any_of("also", "Also", ["x", "y"], [], takes_typed=False),
             "number": form.number("steps", "Steps", 50),
             "share": form.number("share", "Share", 0.1, low=0, high=1, is_whole=False),
             "most": form.number("most", "At most", None),

@@ -47,7 +47,7 @@ def search(choices: Choices) -> None:
 
 
 def _sizes(choices: Choices, row: Localizer) -> None:
-    sizes = form.several(
+    sizes = form.any_of(
         "new.size", "Region sizes", SIZES, (SMALL if choices.demo else "0.1%",),
         help="A percentage of the graftable parameters (0.1%), a count (10646) or a share (0.001). The first is the "
         "run's region; the others go to its curve.",
@@ -150,7 +150,7 @@ def data(choices: Choices) -> None:
 def _others(choices: Choices) -> None:
     """Test sets of other tasks with the same labels."""
     kin = _kin(choices)
-    choices.values["others"] = form.several(
+    choices.values["others"] = form.any_of(
         "new.also", "Score on other tasks too", list(kin), (), shown=lambda name: kin.get(name, name), takes_typed=True,
         help="Their test sets are asked as each of them asks, without training: how well the skill transfers. They "
         "need the same labels.",

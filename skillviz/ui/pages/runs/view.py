@@ -75,7 +75,7 @@ def filters(entries: Sequence[Entry]) -> list[Entry]:
         typed = form.words("search", "Search", "", placeholder="part of a name, a task, a note")
     with places[1]:
         names = sorted({entry.localizer for entry in entries})
-        chosen = form.several("localizers", "Localizers", names, (), shown=_title, placeholder="all", takes_typed=False)
+        chosen = form.any_of("localizers", "Localizers", names, (), shown=_title, placeholder="all", takes_typed=False)
     with places[2]:
         where = controls.segments("from", "From", ("all", "you", "skillviz"), "all")
     return [e for e in entries if _passes(e, typed, chosen, where)]
@@ -124,7 +124,7 @@ def actions(entries: Sequence[Entry]) -> None:
     if not entries:
         return
     ids = [entry.id for entry in entries]
-    last = address.kept(address.RUN)
+    last = address.last_used(address.RUN)
     with st.container(border=True):
         left, right = st.columns([3, 2], vertical_alignment="bottom")
         with left:
@@ -175,7 +175,7 @@ def _delete(run_id: str) -> None:
     except StoreError as error:
         st.session_state[PROBLEM] = str(error.args[0])
         return
-    if address.kept(address.RUN) == run_id:
+    if address.last_used(address.RUN) == run_id:
         address.forget(address.RUN)
 
 

@@ -102,9 +102,9 @@ def _request(name: str, scale: str) -> ExperimentRequest:
         left, right = st.columns(2)
         with left:
             base = models.base_box(BASE, "Base model", placeholder=f"{usual.base}, or choose or type")
-            tasks = form.several(TASKS, "Tasks", usual.every(), (), help=TASKS_HELP,
+            tasks = form.any_of(TASKS, "Tasks", usual.every(), (), help=TASKS_HELP,
                                  placeholder="the experiment's, or choose or type")  # fmt: skip
-            also = form.several(ALSO, "Scored on too", _scored_too(usual), (), help=ALSO_HELP)
+            also = form.any_of(ALSO, "Scored on too", _scored_too(usual), (), help=ALSO_HELP)
         with right:
             readout = _readout(usual)
             finetuned = models.finetuned_box(FINETUNED, "Fine-tuned model, of one task", base, help=FINETUNED_HELP,

@@ -346,7 +346,7 @@ def own(run: Run) -> RegionChoices:
 
 def current(run: Run) -> RegionChoices:
     """What the address asks for, else what this session has built for the run, else the run's own region."""
-    linked = address.asked(RECIPE)
+    linked = address.linked(RECIPE)
     if linked is None and st.session_state.get(OF_RUN) == run.id:
         return st.session_state[HAND]
     if st.session_state.get(OF_RUN) != run.id:

@@ -130,7 +130,7 @@ def union(tables: TaskTables) -> None:
     if tables.has_no_gain:
         return
     st.markdown("## Any set of tasks", help=about("union", "gain"))
-    chosen = controls.several(
+    chosen = controls.any_of(
         "union",
         "Unite the regions of",
         tables.tasks,
