@@ -25,8 +25,8 @@ from skillviz.core.localizers.table import localizer
 from skillviz.core.metrics import ece
 from skillviz.core.problem import Problem
 from skillviz.core.scores import accuracy, nll
+from skillviz.core.size import parse_size
 from skillviz.models.pair import load_pair
-from skillviz.runs.spec import parse_size
 from skillviz.tasks.encode import encode
 from skillviz.tasks.registry import task as find_task
 from skillviz.tasks.splits import load

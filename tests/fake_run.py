@@ -14,11 +14,12 @@ import pandas as pd
 from skillviz.core.composition import makeup
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
+from skillviz.core.size import parse_size
 from skillviz.runs.metrics import curve_rows, graft_row, scores, temperature_of
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import Architecture, Check, ModelNote, TaskNote, TransferNote
 from skillviz.runs.run import Run
-from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.runs.tables import logit_columns
 

@@ -10,6 +10,7 @@ from filelock import FileLock
 
 from skillviz.atomic import write_text
 from skillviz.core.localizers.table import EXPRESSION
+from skillviz.core.size import parse_size
 from skillviz.errors import StoreError
 from skillviz.jobs.backend import LOCAL, Backend
 from skillviz.jobs.job import Job
@@ -19,8 +20,8 @@ from skillviz.models.preflight import preflight
 from skillviz.runs.folder import CANCEL, EVENTS, OPEN, WORK, RunFolder
 from skillviz.runs.library import library
 from skillviz.runs.process import PROCESS, is_alive
-from skillviz.runs.region_expression import by_hand
-from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.region_expression import resolved_expression
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, written
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.studies.check import check
@@ -78,7 +79,7 @@ def checked(spec: RunSpec, store: Store) -> tuple[int, str]:
     report = preflight(spec.base, spec.finetuned, task, spec.readout)
     report.raise_first()
     if spec.localizer == EXPRESSION and report.table is not None:
-        return by_hand(spec.options, report.table, library(store.root)).size, task.name
+        return resolved_expression(spec.options, report.table, library(store.root)).size, task.name
     sizes = [parse_size(size, report.d or 0) for size in spec.sizes]
     return sizes[0], task.name
 

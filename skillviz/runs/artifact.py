@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from skillviz.core.localizers.table import EXPRESSION, localizer
+from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError, WrongCheckpoint
 from skillviz.runs import estimate
 from skillviz.runs.folder import RunFolder
@@ -21,7 +22,7 @@ from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import ModelNote, RunRecord, TaskNote, TransferNote
 from skillviz.runs.region_expression import keys_in
 from skillviz.runs.run import REGION, Run
-from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.runs.transfer import refuse_unfit
 from skillviz.tasks.definition import definition, same_definition

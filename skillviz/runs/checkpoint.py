@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,22 +27,23 @@ VERSION = 1
 EVERY = 5.0  # seconds between two checkpoints
 SPARED = 20  # and at least this many times what writing the last one took: at most 5 % of the time goes into them
 ENVIRONMENT = "SKILLVIZ_CHECKPOINT_SECONDS"
-DEFINITION = "definition"  # of the task; a checkpoint that is older than it stands
-MEMBERS = {
+DEFINITION = "definition"
+STAMPED = {
     "spec": "asked-for run", "base": "base model", "finetuned": "fine-tuned model", "data": "data",
-    DEFINITION: "definition of the task",
+    "region": "region file", DEFINITION: "definition of the task",
 }  # fmt: skip
+"""What a checkpoint belongs to; one that is older than a part of its stamp stands."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`stamp` says what it belongs to, `made_on` where it was computed; `seconds` of searching lie behind it.
+    """`stamp` says what it belongs to, `computed_on` where it was computed; `seconds` of searching lie behind it.
 
     `searched` holds the finished searches whole and the history of the one under way; `state` is that one's.
     """
 
     stamp: Mapping[str, str]
-    made_on: Mapping[str, str]
+    computed_on: Mapping[str, str]
     seconds: float
     searched: Searched
     state: State | None = None
@@ -50,7 +51,7 @@ class Checkpoint:
     def write(self, path: Path) -> None:
         """Puts it in place at once, in place of the one before."""
         header = {
-            "version": VERSION, "stamp": dict(self.stamp), "made_on": dict(self.made_on), "seconds": self.seconds,
+            "version": VERSION, "stamp": dict(self.stamp), "made_on": dict(self.computed_on), "seconds": self.seconds,
             "sizes": list(self.searched.orders), "history": self.searched.history, "notes": self.searched.notes,
             "under_way": self.state is not None,
         }  # fmt: skip
@@ -79,8 +80,13 @@ class Checkpoint:
         return cls(header["stamp"], header["made_on"], header["seconds"], searched, under_way)
 
     def refuse_another(self, stamp: Mapping[str, str], path: Path) -> None:
-        """Raises WrongCheckpoint where it belongs to another spec, other weights or other data."""
-        other = [told for name, told in MEMBERS.items() if not _is_same(name, self.stamp.get(name), stamp.get(name))]
+        """Raises WrongCheckpoint where it belongs to another spec, other weights, data or region to start from."""
+        other = [
+            words
+            for name, words in STAMPED.items()
+            if name in self.stamp and name in stamp
+            if not (same_definition if name == DEFINITION else operator.eq)(self.stamp[name], stamp[name])
+        ]
         if other:
             raise WrongCheckpoint(
                 f"the checkpoint {path} was made with another {' and another '.join(other)} than there is now, "
@@ -94,7 +100,7 @@ class Checkpoints:
 
     path: Path
     stamp: Mapping[str, str]
-    made_on: Mapping[str, str]
+    computed_on: Mapping[str, str]
     before: float = 0.0
     begun: float = field(default_factory=time.monotonic)
     written: float = field(default_factory=time.monotonic)
@@ -107,8 +113,8 @@ class Checkpoints:
             return None
         checkpoint.refuse_another(self.stamp, self.path)
         self.before = checkpoint.seconds
-        if dict(checkpoint.made_on) != dict(self.made_on):
-            was, now = (", ".join(place.values()) for place in (checkpoint.made_on, self.made_on))
+        if dict(checkpoint.computed_on) != dict(self.computed_on):
+            was, now = (", ".join(place.values()) for place in (checkpoint.computed_on, self.computed_on))
             checkpoint.searched.notes.append(
                 f"Begun on {was}, resumed on {now}: equal to an uninterrupted run up to rounding."
             )
@@ -132,26 +138,11 @@ class Checkpoints:
         begun = time.monotonic()
         with suppress(DiskFull):
             seconds = round(self.before + begun - self.begun, 3)
-            Checkpoint(self.stamp, self.made_on, seconds, searched, state() if state else None).write(self.path)
+            Checkpoint(self.stamp, self.computed_on, seconds, searched, state() if state else None).write(self.path)
         self.written = time.monotonic()
         self.pause = max(self.pause, SPARED * (self.written - begun))
         return True
 
 
-def _is_same(name: str, before: str | None, now: str | None) -> bool:
-    return same_definition(before, now) if name == DEFINITION else before == now
-
-
 def _anew(path: Path) -> str:
     return f"delete {path.name} there to search from the beginning."
-
-
-def stamp_of(spec_key: str, fields: Mapping[str, Any]) -> dict[str, str]:
-    """What a checkpoint belongs to, from the fields of run.json: hashes of the spec, weights, data and definition."""
-    return {
-        "spec": spec_key,
-        "base": fields["base"].fingerprint,
-        "finetuned": fields["finetuned"].fingerprint,
-        "data": fields["task"].fingerprint,
-        DEFINITION: fields["task"].definition,
-    }

@@ -11,11 +11,12 @@ from statistics import median
 
 from skillviz.core.formats import byte_size, rough_seconds
 from skillviz.core.localizers.table import Cost, Workload, localizer
+from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.preflight import Preflight, preflight
 from skillviz.runs.points import grid_sizes
 from skillviz.runs.record import RunRecord
-from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
 from skillviz.tasks.splits import load, load_test
 

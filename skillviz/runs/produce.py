@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 
 from skillviz.core.localizers.record import State, Step
 from skillviz.core.localizers.table import EXPRESSION, Localizer, localizer
 from skillviz.core.region import Region
+from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.device import describe, pick
-from skillviz.runs.checkpoint import CHECKPOINT, Checkpoints, stamp_of
+from skillviz.runs.checkpoint import CHECKPOINT, DEFINITION, Checkpoints
 from skillviz.runs.estimate import OTHERS, Passed, passes
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import Library, library
@@ -24,12 +24,12 @@ from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import TaskNote
 from skillviz.runs.record_failure import recorded_failure
-from skillviz.runs.region_expression import ByHand, by_hand
+from skillviz.runs.region_expression import ResolvedExpression, resolved_expression
 from skillviz.runs.run import Run
 from skillviz.runs.scoring import Scoring
-from skillviz.runs.search import Searched, base_region_of, options_of, search, targets
+from skillviz.runs.search import Searched, SearchStep, base_region_of, options_of, search
 from skillviz.runs.session import Session
-from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 
 BEAT = 1.0  # seconds between two heartbeats
@@ -46,12 +46,12 @@ class Plan:
     base_region: Region | None
     task: TaskNote
     notes: tuple[str, ...]
-    made: ByHand | None = None
+    resolved: ResolvedExpression | None = None
 
     @property
     def size(self) -> int | None:
         """Entries that the main region will have, None where the localizer tells."""
-        return self.sizes[0] if self.row.budgeted or self.made else None
+        return self.sizes[0] if self.row.budgeted or self.resolved else None
 
 
 def produce(spec: RunSpec, store: Store, progress: Report | None = None, session: Session | None = None) -> Run:
@@ -67,7 +67,7 @@ def produce(spec: RunSpec, store: Store, progress: Report | None = None, session
     folder = store.create(spec, size=plan.size or 0, task=plan.task.name)
     with recorded_failure(folder):
         folder.start()
-        return _Production(plan, session, folder, report).made()
+        return _Production(plan, session, folder, report).run()
 
 
 def carry_on(folder: RunFolder, progress: Report | None = None, session: Session | None = None) -> Run:
@@ -80,7 +80,7 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
         folder.start()
         report(Progress("check", text="checking the pair, the task and the sizes"))
         plan = prepare(folder.record.spec, session, library(folder.path.parent))
-        return _Production(plan, session, folder, report).made()
+        return _Production(plan, session, folder, report).run()
 
 
 def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
@@ -95,22 +95,22 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     task = session.task(spec)
     session.refuse_unfit(spec)
     check = session.preflight(spec)
-    made = None
+    resolved = None
     if row.name == EXPRESSION and check.table is not None:
-        made = by_hand(spec.options, check.table, runs)
-        options, notes = options_of(spec, row, made=made)
-    sizes = (made.size,) if made else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
-    notes += made.notes if made else ()
-    if not row.budgeted and not made:
+        resolved = resolved_expression(spec.options, check.table, runs)
+        options, notes = options_of(spec, row, resolved=resolved)
+    sizes = (resolved.size,) if resolved else tuple(parse_size(size, check.d or 0) for size in spec.sizes)
+    notes += resolved.notes if resolved else ()
+    if not row.budgeted and not resolved:
         notes += (f"The localizer {row.name} has a size of its own; the size given is not used.",)
     splits = session.splits(spec)
     session.others(spec)
-    return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes), made)
+    return Plan(spec, row, options, sizes, base_region, task_note(task, splits), (*splits.notes, *notes), resolved)
 
 
 @dataclass
 class _Production:
-    """The phases of one run, in the order of `made`."""
+    """The phases of one run, in the order of `run`."""
 
     plan: Plan
     session: Session
@@ -119,10 +119,10 @@ class _Production:
     seconds: dict[str, float] = field(default_factory=dict)
     beaten: float = 0.0
     searched: Searched = field(default_factory=Searched)
-    searching: float = field(default_factory=time.perf_counter)
+    begun: float = field(default_factory=time.perf_counter)
     stepped: int = 0
 
-    def made(self) -> Run:
+    def run(self) -> Run:
         """The finished run."""
         spec, session = self.plan.spec, self.session
         with self.phase("load", "loading both models and the data"):
@@ -150,18 +150,27 @@ class _Production:
         autocast = getattr(torch, spec.autocast) if spec.autocast else None
         problem = self.pair.problem(self.data["train"], self.data.get("validation"), autocast=autocast)
         state = self.restored()
-        self.searching = time.perf_counter()
+        self.begun = time.perf_counter()
         try:
-            return search(plan.row, problem, plan.sizes, spec.seed, plan.options, self.on_step, self.searched, state)
+            for step in search(plan.row, problem, plan.sizes, spec.seed, plan.options, self.searched, state):
+                self.on_step(step)
         finally:
             problem.reset()
+        return self.searched
 
     def restored(self) -> State | None:
         """The state to go on from, None at the beginning; `searched` then holds what a checkpoint has kept."""
-        pair, where = self.pair, {"device": describe(self.pair.device), "torch": f"torch {torch.__version__}"}
-        members = {"base": pair.base_info, "finetuned": pair.finetuned_info, "task": self.plan.task}
-        stamp = stamp_of(self.plan.spec.key(), members)
-        self.checkpoints = Checkpoints(self.folder.work / CHECKPOINT, stamp, where)
+        pair, plan = self.pair, self.plan
+        stamp = {
+            "spec": plan.spec.key(),
+            "base": pair.base_info.fingerprint,
+            "finetuned": pair.finetuned_info.fingerprint,
+            "data": plan.task.fingerprint,
+            "region": plan.base_region.sha256() if plan.base_region is not None else "",
+            DEFINITION: plan.task.definition,
+        }
+        computed_on = {"device": describe(pair.device), "torch": f"torch {torch.__version__}"}
+        self.checkpoints = Checkpoints(self.folder.work / CHECKPOINT, stamp, computed_on)
         checkpoint = self.checkpoints.restored()
         if checkpoint is None:
             return None
@@ -170,25 +179,25 @@ class _Production:
         self.folder.log(f"going on after {len(checkpoint.searched.history):,} steps of an earlier search")
         return checkpoint.state
 
-    def on_step(self, target: int, step: Step) -> None:
+    def on_step(self, searching: SearchStep) -> None:
         """Tells the watchers of one step."""
-        loss = step.loss if np.isfinite(step.loss) else None
-        fields = {"step": step.step, "loss": loss, "size": step.size, "added": step.added, "removed": step.removed}
-        all_targets = targets(self.plan.row, self.plan.sizes)
-        place: dict[str, Any] = {"search": all_targets.index(target) + 1, "searches": len(all_targets)}
+        step, target = searching.step, searching.target
         self.stepped += 1
-        place["left"] = self.seconds_left(step, place["searches"] - place["search"])
         with self.checkpoints.saving(self.searched, step.state):
-            self.folder.event(phase="search", target=target, **fields, total=step.total, **place)
+            self.folder.event(
+                phase="search", target=target, step=step.step, loss=step.finite_loss, size=step.size, added=step.added,
+                removed=step.removed, total=step.total, search=searching.number, searches=searching.searches,
+                left=self.seconds_left(step, searching.searches - searching.number),
+            )  # fmt: skip
             self.beat()
             text = f"{self.plan.row.title}, {target:,} entries"
-            self.report(Progress("search", step.step, step.total, text, loss=loss, size=step.size))
+            self.report(Progress("search", step.step, step.total, text, loss=step.finite_loss, size=step.size))
 
     def seconds_left(self, step: Step, searches: int) -> float | None:
         """Seconds until the run is finished, with so many searches after this one; None where nobody can tell."""
         if step.total is None:
             return None
-        each, scoring = (time.perf_counter() - self.searching) / self.stepped, self.passed.left
+        each, scoring = (time.perf_counter() - self.begun) / self.stepped, self.passed.left
         return None if scoring is None else round(each * (step.total - step.step + searches * step.total) + scoring, 1)
 
     def counts(self) -> dict[str, int]:
@@ -212,12 +221,12 @@ class _Production:
     def region_header(self) -> dict[str, Any]:
         """What region.safetensors says of where it comes from."""
         spec = self.plan.spec
-        members = {"base": self.pair.base_info, "finetuned": self.pair.finetuned_info}
-        made = self.plan.made
+        models = {"base": self.pair.base_info, "finetuned": self.pair.finetuned_info}
+        resolved = self.plan.resolved
         return {
             "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": self.plan.task.name,
-            "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in members.items()},
-            **({"recipe": made.expression, "made_of": made.sources} if made else {}),
+            "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in models.items()},
+            **({"recipe": resolved.expression, "made_of": resolved.sources} if resolved else {}),
             **({"rest": self.pair.rest} if self.pair.rest != "base" else {}),
         }  # fmt: skip
 

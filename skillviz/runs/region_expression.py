@@ -1,4 +1,4 @@
-"""A run's region made by hand: its expression is checked before anything is loaded, and the runs in it are found."""
+"""A run's region expression: checked before anything is loaded, with every run in it named in full."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ EXAMPLE = """--option 'recipe={"layers": [0, 1], "kinds": ["value"]}'"""
 
 
 @dataclass(frozen=True)
-class ByHand:
-    """A checked expression with every run named in full, the size of what it describes, and what it is made of."""
+class ResolvedExpression:
+    """A checked expression with every run named in full, the size of its region, and the runs it is made of."""
 
     expression: dict[str, Any]
     size: int
@@ -41,7 +41,7 @@ class ByHand:
         )
 
 
-def by_hand(options: Mapping[str, Any], table: ParameterTable, runs: Library) -> ByHand:
+def resolved_expression(options: Mapping[str, Any], table: ParameterTable, runs: Library) -> ResolvedExpression:
     """What the option `recipe` describes among the table's parameters.
 
     Raises BadInput where there is none, where it cannot be read, fits another architecture or has no entry;
@@ -53,10 +53,12 @@ def by_hand(options: Mapping[str, Any], table: ParameterTable, runs: Library) ->
     stored = stored_in(runs)
     size = sum(len(entries) for _, entries in parts(expression, table, stored))
     if not size:
-        raise BadInput(
-            f"{_short(canonical(expression))} describes a region without entries; choose other layers, kinds or rows."
-        )
-    return ByHand(expression, size, stored, tuple(_source(runs.open(run_id)) for run_id in runs_in(expression)))
+        text = canonical(expression)
+        text = text if len(text) <= 80 else text[:77] + "..."
+        raise BadInput(f"{text} describes a region without entries; choose other layers, kinds or rows.")
+    return ResolvedExpression(
+        expression, size, stored, tuple(_source(runs.open(run_id)) for run_id in runs_in(expression))
+    )
 
 
 def stored_in(runs: Library) -> Stored:
@@ -100,14 +102,10 @@ def read_expression(expression: Any) -> Any:
 
 def _source(run: Run) -> dict[str, Any]:
     """What identifies a stored region: the run, its files' hashes, and the pair that it was found on."""
-    members = {"base": run.record.base, "finetuned": run.record.finetuned}
+    models = {"base": run.record.base, "finetuned": run.record.finetuned}
     hashes = {"region": run.record.files.get(REGION), "ranking": run.record.files.get(RANKING)}
     return {
         "run": run.id,
         **{f"{name}_sha256": note.sha256 if note else "" for name, note in hashes.items()},
-        **{f"{name}_fingerprint": note.fingerprint if note else "" for name, note in members.items()},
+        **{f"{name}_fingerprint": note.fingerprint if note else "" for name, note in models.items()},
     }
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else text[:77] + "..."

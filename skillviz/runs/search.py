@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from skillviz.core.localizers.table import Localizer
 from skillviz.core.problem import Problem
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
-from skillviz.runs.region_expression import ByHand
+from skillviz.runs.region_expression import ResolvedExpression
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.tables import empty
 
@@ -51,13 +50,14 @@ class Searched:
         return pd.DataFrame(self.history) if self.history else empty("history")
 
 
-OnStep = Callable[[int, Step], None]
+@dataclass(frozen=True)
+class SearchStep:
+    """A step of the search for `target` entries, which is the `number`-th of so many `searches`."""
 
-
-def targets(row: Localizer, sizes: Sequence[int]) -> list[int]:
-    """The sizes to search for, in order. Nested localizers search once, at the largest size, and the rest is cut;
-    those without a budget search once and their size is an outcome; the others search for each size on its own."""
-    return [max(sizes)] if row.is_one_search else list(dict.fromkeys(sizes))
+    target: int
+    number: int
+    searches: int
+    step: Step
 
 
 def search(
@@ -66,89 +66,70 @@ def search(
     sizes: Sequence[int],
     seed: int,
     options: Any,
-    on_step: OnStep,
-    searched: Searched | None = None,
+    searched: Searched,
     state: State | None = None,
-) -> Searched:
-    """The regions of these sizes (the main one first). `on_step` hears of each step and the size it is for.
+) -> Iterator[SearchStep]:
+    """The steps of the searches for these sizes (the main one first); `searched` is filled as they go on.
 
-    `searched` is filled as the searches go on. One that holds regions already, as a checkpoint does, is completed:
-    finished searches are kept, and the next goes on from `state`, or begins anew where there is none.
+    Nested localizers search once, at the largest size, and the rest is cut; those without a budget search once and
+    their size is an outcome; the others search for each size on its own. A `searched` that holds regions already, as
+    a checkpoint does, is completed: finished searches stay, and the next goes on from `state`, or begins anew where
+    there is none.
     """
-    searched = Searched() if searched is None else searched
-    for target in targets(row, sizes):
+    targets = [max(sizes)] if row.is_one_search else list(dict.fromkeys(sizes))
+    for number, target in enumerate(targets, 1):
         if target in searched.orders or (row.is_one_search and searched.orders):
             continue
-        result = _one(row, problem, target, seed, options, on_step, searched, state)
-        cuts = [target] if not row.is_one_search else sizes if row.budgeted else [len(result.order)]
-        searched.orders |= {size: result.order[:size] for size in cuts}
+        if state is None:
+            searched.history[:] = [line for line in searched.history if line["target"] != target]
+        before = max((line["seconds"] for line in searched.history if line["target"] == target), default=0.0)
+        steps = row.search(problem, target, seed=seed, options=options, resume=state)
         state = None
-    return searched
-
-
-def _one(
-    row: Localizer,
-    problem: Problem,
-    size: int,
-    seed: int,
-    options: Any,
-    on_step: OnStep,
-    searched: Searched,
-    state: State | None,
-) -> Selection:
-    if state is None:
-        searched.history[:] = [line for line in searched.history if line["target"] != size]
-    before = max((line["seconds"] for line in searched.history if line["target"] == size), default=0.0)
-    steps = row.search(problem, size, seed=seed, options=options, resume=state)
-    while True:
-        try:
-            step = next(steps)
-        except StopIteration as end:
-            result: Selection = end.value
-            break
-        searched.history.append(_history_row(row.name, size, step, before))
-        on_step(size, step)
-    _add_notes(searched, result.notes)
-    return Selection(np.asarray(result.order, dtype=np.int64), result.notes)
-
-
-def _history_row(name: str, target: int, step: Step, before: float) -> dict[str, Any]:
-    loss = step.loss if math.isfinite(step.loss) else None
-    fields = {"step": step.step, "loss": loss, "size": step.size, "added": step.added, "removed": step.removed}
-    return {"localizer": name, "target": target, **fields, "seconds": before + step.seconds}
-
-
-def _add_notes(searched: Searched, notes: Iterable[str]) -> None:
-    searched.notes += [note for note in notes if note not in searched.notes]
+        while True:
+            try:
+                step = next(steps)
+            except StopIteration as end:
+                selection: Selection = end.value
+                break
+            searched.history.append(
+                {
+                    "localizer": row.name, "target": target, "step": step.step, "loss": step.finite_loss,
+                    "size": step.size, "added": step.added, "removed": step.removed, "seconds": before + step.seconds,
+                }
+            )  # fmt: skip
+            yield SearchStep(target, number, len(targets), step)
+        searched.notes += [note for note in selection.notes if note not in searched.notes]
+        order = np.asarray(selection.order, dtype=np.int64)
+        cuts = [target] if not row.is_one_search else sizes if row.budgeted else [len(order)]
+        searched.orders |= {size: order[:size] for size in cuts}
 
 
 def options_of(
-    spec: RunSpec, row: Localizer, base_region: Region | None = None, made: ByHand | None = None
+    spec: RunSpec, row: Localizer, base_region: Region | None = None, resolved: ResolvedExpression | None = None
 ) -> tuple[Any, tuple[str, ...]]:
-    """The localizer's options as the spec asks for them, and notes on what does not apply to it. `made` is the
-    checked expression of a region made by hand.
+    """The localizer's options as the spec has them, and notes on what does not apply to it.
 
-    `steps` and `batch_size` are common to many localizers and left out for those without them; any other
-    unknown option raises BadInput.
+    `resolved` is the region expression of a run whose region is described, not searched. `steps` and `batch_size` are
+    common to many localizers and left out for those without them; any other unknown option raises BadInput.
     """
     known = {f.name: f for f in fields(row.options)}
-    given = dict(spec.options)
-    for name in given:
+    values = dict(spec.options)
+    for name in values:
         if name in known and "instead" in known[name].metadata:
             raise BadInput(f"'{name}' is not an option to be given; {known[name].metadata['instead']}.")
     common = {"steps": spec.steps, "batch_size": spec.batch_size}
-    asked = {name: value for name, value in common.items() if value is not None}
-    given |= {name: value for name, value in asked.items() if name in known}
+    common = {name: value for name, value in common.items() if value is not None}
+    values |= {name: value for name, value in common.items() if name in known}
     if base_region is not None:
-        given.pop("base", None)
-        given |= {"base_indices": tuple(base_region.flat().tolist())}
-    if made is not None:
-        given |= {"recipe": made.expression, "stored": made.stored}
-    unused = [name for name in asked if name not in known]
+        values.pop("base", None)
+        values |= {"base_indices": tuple(base_region.flat().tolist())}
+    if resolved is not None:
+        values |= {"recipe": resolved.expression, "stored": resolved.stored}
+    unused = [name for name in common if name not in known]
     notes = (
         (f"The localizer {row.name} has no {' and no '.join(unused)}; the value given is not used.",) if unused else ()
     )
-    return row.make_options(given), notes
+    return row.make_options(values), notes
 
 
 def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:

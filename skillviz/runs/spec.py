@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shlex
-from fractions import Fraction
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.seeds import LARGEST_SEED
-from skillviz.errors import BadInput, BadSize
+from skillviz.errors import BadInput
 from skillviz.tasks.refusals import DEVICE, refused
 
 Readout = Literal["prompt", "head", "causal"]
@@ -124,36 +122,6 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
         if (seed := getattr(spec, name)) > LARGEST_SEED:
             raise BadInput(f"'{name}' of the run cannot be used: it is {seed}, and must be {LARGEST_SEED:,} or less.")
     return spec
-
-
-def parse_size(text: str, d: int) -> int:
-    """Number of entries that `text` asks for among d, in 1..d; raises BadSize.
-
-    An integer is a count, a decimal (with a point or an exponent) a share of d, a trailing `%` a
-    percentage. Shares are cut down to whole entries, exactly: 0.1 % of 10,646,784 is 10,646.
-    """
-    typed = str(text).strip()
-    number = re.fullmatch(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*(%?)", typed, re.ASCII)
-    if number is None:
-        raise BadSize(
-            f"'{typed}' cannot be read as a region size; give a count such as 10646, a share such as 0.001, "
-            "or a percentage such as 0.1%."
-        )
-    value = Fraction(number[1])
-    is_count = not number[2] and re.fullmatch(r"[+-]?\d+", number[1], re.ASCII) is not None
-    size = int(value) if is_count else int(value * d / (100 if number[2] else 1) // 1)
-    if not 1 <= size <= d or value <= 0:
-        raise BadSize(
-            f"'{typed}' asks for {_amount(value, is_count, size)} of {d:,} graftable entries; "
-            f"a region has 1 to {d:,} entries (a share of up to 1, or 100%)."
-        )
-    return size
-
-
-def _amount(value: Fraction, is_count: bool, size: int) -> str:
-    if not is_count and value > 0 and size == 0:
-        return "less than one entry"
-    return f"{size:,} entries" if abs(size) < 10**15 else "far more entries"
 
 
 def _words(name: str, value: Any) -> list[str]:

@@ -12,12 +12,13 @@ from typing import Any
 import pandas as pd
 
 from skillviz.core.formats import counted, rough_seconds
+from skillviz.core.size import parse_size
 from skillviz.errors import SkillvizError
 from skillviz.models.preflight import preflight
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE, UNKNOWN
 from skillviz.runs.estimate import BACKWARD, FORWARD, INTERVALS, Facts, example_seconds, facts_of
 from skillviz.runs.record import RunRecord
-from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.finetuned_model import read_finetuned
 from skillviz.studies.finetuned_store import RECORD, FineTunedArtifact, finetuned_record

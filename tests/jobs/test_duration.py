@@ -7,7 +7,8 @@ import time
 import pytest
 
 from skillviz import jobs
-from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.core.size import parse_size
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
 from skillviz.tasks import demo_world
 

@@ -15,6 +15,7 @@ import torch
 from skillviz import atomic
 from skillviz.core.localizers.record import number
 from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.region import Region
 from skillviz.errors import StoreError, WrongCheckpoint
 from skillviz.runs import checkpoint
 from skillviz.runs import produce as engine
@@ -98,7 +99,7 @@ def test_a_finished_search_is_not_made_again(
     steps: list[tuple[int, int]] = []
     real = engine._Production.on_step
     monkeypatch.setattr(
-        engine._Production, "on_step", lambda self, t, s: (steps.append((t, s.step)), real(self, t, s))[1]
+        engine._Production, "on_step", lambda self, s: (steps.append((s.target, s.step.step)), real(self, s))[1]
     )
     run = resumed(folder, session)
     assert steps == [(88, 3), (88, 4), (88, 5)]
@@ -165,6 +166,32 @@ def test_an_error_within_a_step_leaves_the_checkpoint_before_it(
     same(whole, resumed(RunFolder(entry.path), session))
 
 
+def region_file(session: Session, spec: RunSpec, path: Path, entries: int) -> Path:
+    """A file with the first entries of the pair's table as a region."""
+    Region.from_flat(np.arange(entries), session.pair(spec).table.shapes).save(path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["learned", "learned-ranked"])
+def test_a_mask_that_starts_from_a_region_file_goes_on_where_it_was_cut(
+    world: Path, session: Session, store: Store, tmp_path: Path, name: str
+) -> None:
+    file = region_file(session, asked(world, name), tmp_path / "base.safetensors", 120)
+    spec = asked(world, name, options={"lr": 1e4, "base": str(file)})
+    whole = produce(spec, Store(store.root / "whole"), session=session)
+    same(whole, resumed(interrupted(spec, store, session, 3), Session()))
+
+
+def test_a_mask_does_not_go_on_from_another_region_file(
+    world: Path, session: Session, store: Store, tmp_path: Path
+) -> None:
+    file = region_file(session, asked(world, "learned"), tmp_path / "base.safetensors", 120)
+    folder = interrupted(asked(world, "learned", options={"lr": 1e4, "base": str(file)}), store, session, 3)
+    region_file(session, folder.record.spec, file, 121)
+    with pytest.raises(WrongCheckpoint, match="another region file"):
+        resumed(folder, session)
+
+
 @pytest.fixture
 def cut(world: Path, session: Session, store: Store, tmp_path: Path) -> tuple[RunFolder, Path]:
     """An interrupted run on a world of its own, which may be damaged."""
@@ -184,26 +211,26 @@ def test_other_weights_or_data_are_refused_in_a_sentence(cut: tuple[RunFolder, P
     assert RunFolder(folder.path).record.error.kind == "WrongCheckpoint"
 
 
-@pytest.mark.parametrize("part", ["spec", "base", "finetuned", "data", "definition"])
+@pytest.mark.parametrize("part", ["spec", "base", "finetuned", "data", "region", "definition"])
 def test_every_part_of_the_stamp_counts(tmp_path: Path, part: str) -> None:
-    stamp = {"spec": "a", "base": "b", "finetuned": "c", "data": "d", "definition": "e"}
-    made_on = {"device": "cpu (1 threads)"}
+    stamp = {"spec": "a", "base": "b", "finetuned": "c", "data": "d", "region": "", "definition": "e"}
+    computed_on = {"device": "cpu (1 threads)"}
     path = tmp_path / CHECKPOINT
     found = Searched({7: np.arange(7)}, [{"target": 7, "step": 1, "loss": 0.1, "seconds": 1.5}], ["a remark"])
-    Checkpoint(stamp, made_on, 3.5, found, {"step": number(4), "score": torch.ones(3)}).write(path)
-    kept = Checkpoints(path, stamp, made_on).restored()
+    Checkpoint(stamp, computed_on, 3.5, found, {"step": number(4), "score": torch.ones(3)}).write(path)
+    kept = Checkpoints(path, stamp, computed_on).restored()
     assert kept.searched.history == found.history and kept.searched.notes == ["a remark"] and kept.seconds == 3.5
     assert kept.searched.orders[7].tolist() == list(range(7)) and torch.equal(kept.state["score"], torch.ones(3))
     with pytest.raises(WrongCheckpoint, match="another"):
-        Checkpoints(path, {**stamp, part: "other"}, made_on).restored()
+        Checkpoints(path, {**stamp, part: "other"}, computed_on).restored()
     elsewhere = Checkpoints(path, stamp, {"device": "cuda (GPU)"}).restored()
     assert "resumed on cuda (GPU)" in elsewhere.searched.notes[-1]
 
 
-def test_a_checkpoint_of_before_definitions_were_kept_stands(tmp_path: Path) -> None:
+def test_a_checkpoint_older_than_a_part_of_its_stamp_stands(tmp_path: Path) -> None:
     older = {"spec": "a", "base": "b", "finetuned": "c", "data": "d"}
     Checkpoint(older, {}, 0.0, Searched({3: np.arange(3)})).write(tmp_path / CHECKPOINT)
-    assert Checkpoints(tmp_path / CHECKPOINT, {**older, "definition": "e"}, {}).restored() is not None
+    assert Checkpoints(tmp_path / CHECKPOINT, {**older, "region": "r", "definition": "e"}, {}).restored() is not None
 
 
 @pytest.mark.parametrize("damage", ["cut", "other", "version"])

@@ -18,7 +18,7 @@ from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import Library
 from skillviz.runs.produce import carry_on, produce
 from skillviz.runs.progress import Progress
-from skillviz.runs.region_expression import by_hand, in_full
+from skillviz.runs.region_expression import in_full, resolved_expression
 from skillviz.runs.run import RANKING, REGION, Run
 from skillviz.runs.session import Session
 from skillviz.runs.store import Store
@@ -63,9 +63,12 @@ def test_a_run_says_what_its_region_is_made_of(world: Path, session: Session, so
 def test_a_planted_region_changes_what_is_named(world: Path, session: Session, source: Run, library_of: Store) -> None:
     """The hash is that of the file which was read, not of a copy elsewhere."""
     table = session.pair(source.spec).table
-    found = by_hand({"recipe": {"run": source.id}}, table, Library([library_of]))
+    found = resolved_expression({"recipe": {"run": source.id}}, table, Library([library_of]))
     other = fake_run(Store(library_of.root), localizer="random", layers=2, width=16, sizes=("5%",), steps=2)
-    assert by_hand({"recipe": {"run": other.id}}, _table_of(other), Library([library_of])).sources != found.sources
+    assert (
+        resolved_expression({"recipe": {"run": other.id}}, _table_of(other), Library([library_of])).sources
+        != found.sources
+    )
 
 
 @pytest.mark.parametrize("phase", ["search", "evaluate"])

@@ -24,17 +24,25 @@ from skillviz.runs.tables import check
 D = 100
 
 
+def searched(localizer: Localizer, sizes: list[int], seed: int = 0) -> Searched:
+    """What a search for these sizes leaves at its end."""
+    result = Searched()
+    for _ in search(localizer, None, sizes, seed, Options(), result):
+        pass
+    return result
+
+
 @dataclass(frozen=True)
 class Options:
     steps: int = 2
 
 
 def row(budgeted: bool = True, nested: bool = False) -> tuple[Localizer, list[int]]:
-    """A localizer of two steps whose regions of two sizes differ, and the sizes it was asked for."""
-    asked: list[int] = []
+    """A localizer of two steps whose regions of two sizes differ, and the sizes it was targets for."""
+    targets: list[int] = []
 
     def run(problem: Any, size: int, *, seed: int, options: Options) -> Generator[Step, None, Selection]:
-        asked.append(size)
+        targets.append(size)
         for step in range(1, options.steps + 1):
             yield Step(step, float("nan") if nested else 0.5, size, size, 0, 0.1 * step)
         draw = np.random.default_rng(seed if nested else [seed, size]).permutation(D)
@@ -45,52 +53,51 @@ def row(budgeted: bool = True, nested: bool = False) -> tuple[Localizer, list[in
             return run(problem, size, seed=seed, options=options)
 
     promises = {"budgeted": budgeted, "nested": nested, "seeded": True}
-    return Planted(**{**vars(row_of("random")), "name": "x", "options": Options, **promises}), asked
+    return Planted(**{**vars(row_of("random")), "name": "x", "options": Options, **promises}), targets
 
 
 def test_nested_localizers_search_once_at_the_largest_size() -> None:
-    localizer, asked = row(nested=True)
-    found = search(localizer, None, [10, 5, 40], 0, Options(), lambda *_: None)
-    assert asked == [40]
-    assert found.size == 10 and list(found.orders) == [10, 5, 40]
-    assert np.array_equal(found.orders[5], found.orders[40][:5])
-    assert np.array_equal(found.ranking(), found.orders[40])
+    localizer, targets = row(nested=True)
+    result = searched(localizer, [10, 5, 40])
+    assert targets == [40]
+    assert result.size == 10 and list(result.orders) == [10, 5, 40]
+    assert np.array_equal(result.orders[5], result.orders[40][:5])
+    assert np.array_equal(result.ranking(), result.orders[40])
 
 
 def test_others_search_for_each_size_once() -> None:
-    localizer, asked = row()
-    heard: list[tuple[int, int]] = []
-    found = search(
-        localizer, None, [10, 5, 40, 10], 0, Options(), lambda target, step: heard.append((target, step.step))
-    )
-    assert asked == [10, 5, 40]
-    assert heard == [(10, 1), (10, 2), (5, 1), (5, 2), (40, 1), (40, 2)]
-    assert {size: len(order) for size, order in found.orders.items()} == {10: 10, 5: 5, 40: 40}
-    assert found.notes == ["a remark"]
+    localizer, targets = row()
+    result = Searched()
+    records = list(search(localizer, None, [10, 5, 40, 10], 0, Options(), result))
+    assert targets == [10, 5, 40]
+    assert [(r.target, r.step.step) for r in records] == [(10, 1), (10, 2), (5, 1), (5, 2), (40, 1), (40, 2)]
+    assert [(r.number, r.searches) for r in records] == [(n, 3) for n in (1, 1, 2, 2, 3, 3)]
+    assert {size: len(order) for size, order in result.orders.items()} == {10: 10, 5: 5, 40: 40}
+    assert result.notes == ["a remark"]
 
 
 def test_without_a_budget_the_size_is_an_outcome_of_one_search() -> None:
-    localizer, asked = row(budgeted=False)
-    found = search(localizer, None, [10, 40], 0, Options(), lambda *_: None)
-    assert len(asked) == 1
-    assert list(found.orders) == [7] and found.size == 7
+    localizer, targets = row(budgeted=False)
+    result = searched(localizer, [10, 40])
+    assert len(targets) == 1
+    assert list(result.orders) == [7] and result.size == 7
 
 
 @given(st.lists(st.integers(1, D), min_size=1, max_size=4, unique=True), st.integers(0, 5))
 def test_the_ranking_names_each_entry_once_and_begins_with_the_main_region(sizes: list[int], seed: int) -> None:
     localizer, _ = row()
-    found = search(localizer, None, sizes, seed, Options(), lambda *_: None)
-    ranking = found.ranking()
+    result = searched(localizer, sizes, seed)
+    ranking = result.ranking()
     assert len(np.unique(ranking)) == len(ranking)
-    assert np.array_equal(ranking[: sizes[0]], found.orders[sizes[0]])
-    larger = [found.orders[s] for s in sizes if s >= sizes[0]]
+    assert np.array_equal(ranking[: sizes[0]], result.orders[sizes[0]])
+    larger = [result.orders[s] for s in sizes if s >= sizes[0]]
     assert set(ranking) == set(np.concatenate(larger))
 
 
 def test_the_history_fits_its_table_and_an_undefined_loss_is_missing() -> None:
     for nested in (True, False):
         localizer, _ = row(nested=nested)
-        frame = search(localizer, None, [10, 40], 3, Options(), lambda *_: None).table()
+        frame = searched(localizer, [10, 40], 3).table()
         checked = check(frame, "history")
         assert len(checked) == (2 if nested else 4)
         assert checked["loss"].isna().all() == nested
@@ -117,10 +124,10 @@ def test_an_unknown_option_names_the_known_ones() -> None:
 def test_the_base_of_a_learned_mask_may_be_a_region_file(tmp_path: Path) -> None:
     region = Region.from_flat(np.array([3, 9]), {"a": (4, 4)})
     region.save(tmp_path / "r.safetensors")
-    asked = spec("learned", options={"base": str(tmp_path / "r.safetensors")})
-    found = base_region_of(asked, row_of("learned"))
-    assert found == region
-    options, _ = options_of(asked, row_of("learned"), found)
+    targets = spec("learned", options={"base": str(tmp_path / "r.safetensors")})
+    result = base_region_of(targets, row_of("learned"))
+    assert result == region
+    options, _ = options_of(targets, row_of("learned"), result)
     assert options.base_indices == (3, 9)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from math import isfinite
 
 import numpy as np
 import torch
@@ -33,6 +34,11 @@ class Step:
     seconds: float
     total: int | None = None
     state: Callable[[], State] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def finite_loss(self) -> float | None:
+        """The loss, None where the step has none."""
+        return self.loss if isfinite(self.loss) else None
 
 
 @dataclass(frozen=True)

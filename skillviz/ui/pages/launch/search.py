@@ -9,10 +9,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, Option
+from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, SkillvizError
 from skillviz.jobs.devices import chosen as taken
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.spec import RunSpec, parse_size
+from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, form

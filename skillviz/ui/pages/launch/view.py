@@ -9,11 +9,12 @@ import streamlit as st
 
 from skillviz import jobs
 from skillviz.core import formats
+from skillviz.core.size import parse_size
 from skillviz.errors import SkillvizError
 from skillviz.jobs.devices import chosen as taken
 from skillviz.jobs.slots import queue, slot_of
 from skillviz.runs.estimate import OTHERS, Facts, estimate
-from skillviz.runs.spec import RunSpec, parse_size, read_spec
+from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
 from skillviz.tasks.task import Hub
 from skillviz.ui import address, cache, jobs_view
