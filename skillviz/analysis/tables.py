@@ -9,28 +9,6 @@ from skillviz.runs.tables import Column, Table, typed
 LAYOUT = 3
 """The version of the columns; tables stored in an older one are read by `analysis.older_tables`."""
 
-METHODS = {
-    "pretrained": "pre-trained",
-    "ft": "fine-tuned (SGD)",
-    "ft_scaled": "fine-tuned, temperature fitted on validation",
-    "graft": "graft of a searched region",
-    "complement": "everything fine-tuned but the region",
-    "graft_movement": "graft of the top movement",
-    "graft_random": "graft of a random region",
-    "graft_fish": "graft of the FISH mask",
-    "graft_biases": "graft of all biases",
-    "graft_lottery": "region kept, all other graftable entries zero",
-    "graft_retrain": "region re-trained from the base",
-    "bitfit": "BitFit",
-    "lora": "LoRA",
-    "adamw": "fine-tuned with AdamW",
-    "adamw_l1": "fine-tuned with AdamW and L1 on movement",
-    "multi_task": "one model fine-tuned on several tasks",
-    "continual_naive": "tasks one after the other, naive",
-    "continual_graft": "tasks one after the other, each within its region",
-    "independent": "one fine-tuned model a task",
-}
-"""What `method` may hold, and the words for it."""
 OVER = ("examples and seeds", "examples and seeds, unpaired", "seeds")
 """What an interval of a difference speaks of: examples and seeds drawn again together, paired; each side's own interval
 over examples and the deviation over seeds put together, which is wider (sizes without predictions); or seeds alone."""
@@ -75,7 +53,7 @@ TABLES = {
             Column("base", "str", "", "the base model as it was named"), RECIPE, VARIANT,
             SETTING, READOUT, ID_TASK, TASK,
             Column("split", "str", "", "validation or test"),
-            Column("method", "str", "", "one of METHODS"), LOCALIZER, SEARCH_VARIANT, SIZE, SHARE,
+            Column("method", "str", "", "a row of the table of methods"), LOCALIZER, SEARCH_VARIANT, SIZE, SHARE,
             Column("touched", "float64", "entries", "entries unlike the base's, or LoRA's factors", True), METRIC,
             Column("mean", "float64", "the metric's", "mean over seeds; shares 0 to 1, nll in nats", True),
             Column("sd", "float64", "the metric's", "standard deviation over seeds (n - 1)", True),
@@ -89,7 +67,8 @@ TABLES = {
             Column("recipe_b", "str", "", "how b was fine-tuned, where a is compared with several models; else empty"),
             Column("variant_b", "str", "", "what tells b's model from others of its recipe, where recipe_b is told"),
             LOCALIZER, SEARCH_VARIANT, SIZE, SHARE,
-            Column("a", "str", "", "one of METHODS"), Column("b", "str", "", "one of METHODS"), METRIC,
+            Column("a", "str", "", "a row of the table of methods"),
+            Column("b", "str", "", "a row of the table of methods"), METRIC,
             Column("value", "float64", "the metric's", "mean of a less mean of b", True), *ESTIMATE[1:],
             Column("over", "str", "", "what the interval speaks of: one of OVER"), N, SEEDS,
         )),

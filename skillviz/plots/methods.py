@@ -14,6 +14,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core import formats
+from skillviz.core.localizers import table
+from skillviz.core.methods import METHODS, Method
 from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import (
     blank,
@@ -43,27 +45,17 @@ PLOT, LEGEND = 300, 19  # pixels of the plot, and of a method in the legend of a
 ROW, PANEL = 36, 84  # pixels of a method's row, and of the axis
 NARROW, SIDE = 34, 15  # letters of an axis' title, and of a row's name, in one line at 320 pixels
 
-STYLES = {
-    "pretrained": STATES["pretrained"],
-    "graft": replace(STATES["grafted"], title="graft"),
-    "graft_retrain": Style("region re-trained", "#1D5FD1", "square", "longdash"),
-    "bitfit": Style("BitFit", "#8B3FD9", "triangle-up", "dot"),
-    "lora": Style("LoRA", "#D6247F", "pentagon", "dashdot"),
-    "ft": STATES["finetuned"],
-    "ft_scaled": STATES["temperature"],
-    "adamw": Style("AdamW", "#7A7D00", "hexagon", "longdashdot"),
-    "adamw_l1": Style("AdamW + L1", "#C8143F", "octagon", "5px,2px"),
-    "multi_task": Style("one model, several tasks", "#0085AD", "star", "8px,3px"),
-    "continual_naive": Style("in turn, naive", "#B56576", "star-square", "3px,3px"),
-    "continual_graft": Style("in turn, in regions", "#1A7F8E", "bowtie", "6px,3px"),
-    "independent": Style("a model a task", "#7D5F3A", "diamond-wide", "2px,2px"),
-    "complement": STATES["complement"],
-    "graft_movement": replace(LOCALIZERS["movement"], title="graft, top movement"),
-    "graft_random": replace(LOCALIZERS["random"], title="graft, random"),
-    "graft_fish": Style("graft, FISH mask", "#A14500", "star-diamond", "4px,4px"),
-    "graft_biases": Style("graft, biases", "#A05CBC", "triangle-right", "6px,2px,2px,2px"),
-    "graft_lottery": Style("rest set to zero", "#6A5ACD", "asterisk-open", "1px,4px"),
-}
+_LOCALIZERS = {row.method: LOCALIZERS[name] for name, row in table.LOCALIZERS.items() if row.method != "graft"}
+
+
+def _style(row: Method) -> Style:
+    """The row's own marks, else those of its state or of the localizer whose graft it is."""
+    if row.color:
+        return Style(row.title, row.color, row.marker, row.dash)
+    return replace(STATES[row.state] if row.state else _LOCALIZERS[row.name], title=row.title)
+
+
+STYLES = {row.name: _style(row) for row in METHODS.values()}
 
 
 def method_style(method: str, recipe: str = "", label: str = "", recipes: Mapping[str, str] = NO_TITLES) -> Style:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import without_tuples
+from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.plots.continual import STYLES as MODES
@@ -71,7 +72,7 @@ def _recipe(name: str) -> str:
 
 
 def _mode(name: str) -> str:
-    return MODES[name].title if name in MODES else {"independent": "a model a task"}.get(name, name)
+    return MODES[name].title if name in MODES else METHODS[name].title if name in METHODS else name
 
 
 RECIPE_WORDS = {"given": "as given", **{row.name: row.title for row in RECIPES.values()}}

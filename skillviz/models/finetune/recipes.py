@@ -12,6 +12,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal
 
+from skillviz.core.methods import METHODS
 from skillviz.errors import BadInput
 
 PAPER = "Panigrahi et al. 2023"
@@ -70,7 +71,7 @@ class RecipeRow:
     trained: str
     """What may move, in words."""
     method: str
-    """What study tables call a model of this recipe; a model of `continual` is named after its mode (MODES)."""
+    """The row of the table of methods that its models are; a model of `continual` is named after its mode (MODES)."""
     optimizer: str
     rates: Mapping[str, float]
     grid: Grid
@@ -123,24 +124,24 @@ _ROWS = (
         f"{PAPER}, section 2 and appendix", _BLOCKS, "ft", **_SGD,
     ),
     RecipeRow(
-        "adamw", "AdamW", "AdamW",
+        "adamw", METHODS["adamw"].title, "AdamW",
         "The same parameters are trained by AdamW, with a rate that falls linearly to 0.",
         f"{PAPER}, section 4 (Figure 5); the rates are ours", _BLOCKS, "adamw", **_ADAMW,
     ),
     RecipeRow(
-        "adamw-l1", "AdamW + L1", "AdamW with an l1 penalty",
+        "adamw-l1", METHODS["adamw_l1"].title, "AdamW with an l1 penalty",
         "As AdamW, with 0.001 times the sum of all absolute movements added to the loss.",
         f"{PAPER}, section 4 (Figure 5); the rates are ours", _BLOCKS, "adamw_l1", l1=L1, **_ADAMW,
     ),
     RecipeRow(
-        "bitfit", "BitFit", "BitFit",
+        "bitfit", METHODS["bitfit"].title, "BitFit",
         "Only biases (those of LayerNorm too) and the head are trained, by SGD.",
         f"{PAPER}, section 3 (Table 1); optimizer and rates are ours",
         "the biases of graftable parameters and the classification head", "bitfit",
         "SGD", MappingProxyType({name: 5 * rate for name, rate in SGD_RATES.items()}), BITFIT_GRID, scope="biases",
     ),
     RecipeRow(
-        "lora", "LoRA", "LoRA",
+        "lora", METHODS["lora"].title, "LoRA",
         "Low-rank changes of the query and value matrices and the head are trained by AdamW.",
         f"{PAPER}, appendix (Tables 6 and 7); settings of Hu et al. 2022 for RoBERTa-base: alpha 8, warm-up over 6 %",
         "two low-rank factors for each query and value matrix, and the classification head", "lora",

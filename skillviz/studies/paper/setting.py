@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from skillviz.core.formats import counted, listed
+from skillviz.core.methods import METHODS
 from skillviz.models.finetune.recipes import FEW, RECIPES, RecipeRow
 from skillviz.studies.paper.scales import Scale
 from skillviz.studies.step import name_of
@@ -78,7 +79,7 @@ def few_row(scale: Scale, task: str) -> SettingRow:
 
 def _name(recipe: RecipeRow) -> str:
     rank = f" (rank {recipe.rank})" if recipe.rank else ""
-    return "re-trained region" if recipe.needs_region else f"{recipe.title}{rank}"
+    return f"{METHODS[recipe.method].title}{rank}"
 
 
 def search_row(scale: Scale, mask_seeds: int) -> SettingRow:

@@ -11,8 +11,8 @@ import streamlit as st
 
 from skillviz.analysis.tables import label
 from skillviz.core import formats
+from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
-from skillviz.plots.methods import method_style
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import Estimate
 from skillviz.show import methods as exhibits
@@ -32,14 +32,6 @@ from skillviz.ui.picker import width_of
 
 OTHER_DATA, OTHER = "table3", "OTHER.yaml"
 GRAFTS = (TOP_MOVEMENT,)  # other choices of a region: no other method
-NAMES = {
-    "graft_retrain": "Re-training the region",
-    "ft": "Fine-tuning everything",
-    "ft_scaled": "Fine-tuning everything, temperature-scaled,",
-    "adamw": "Fine-tuning everything with AdamW",
-    "adamw_l1": "AdamW with L1 on the movement",
-    "graft_movement": "A graft of the top movement",
-}
 NOTHING_ELSE = (
     "this stays open here: no stored study of this base and readout compares {graft} with re-training the region, "
     "BitFit, LoRA or fine-tuning everything on the same examples. The experiment Table 1 does: the page Studies starts "
@@ -228,7 +220,7 @@ def comparison(differences: pd.DataFrame, selection: Selection, share: float, me
         lines = [f"- {_one(differences[differences['method'] == m], m, metric)}, against the graft." for m in methods]
         return "\n".join([f"On **{name}**, {NOTHING_ELSE.format(graft=graft)}", "", *lines])
     first, *others = [_one(differences[differences["method"] == m], m, metric) for m in methods]
-    begin = first if methods[0] not in NAMES else f"{first[:1].lower()}{first[1:]}"
+    begin = first if not METHODS[methods[0]].subject else f"{first[:1].lower()}{first[1:]}"
     head = f"On **{name}**, against {graft}, {begin}."
     return "\n".join([head, "", *(f"- {line[:1].upper()}{line[1:]}." for line in others)])
 
@@ -247,7 +239,7 @@ def no_rival(task: str, several_bases: bool = False) -> str:
 def _one(rows: pd.DataFrame, method: str, metric: str) -> str:
     """`re-training the region gains 2.0 points (...) of accuracy over the graft; no difference in ECE is shown`."""
     parts = [_metric(rows, name) for name in (metric, "ece")]
-    name = NAMES.get(method, method_style(method).title)
+    name = METHODS[method].subject or METHODS[method].title
     return f"{name} {'; '.join(part for part in parts if part)}"
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.tables import METHODS, without_variants
+from skillviz.analysis.tables import without_variants
 from skillviz.core import formats
+from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import HERE, PUBLISHED

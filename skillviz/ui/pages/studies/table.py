@@ -9,8 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.analysis.readable_table import heading, kind, scales, title
-from skillviz.analysis.tables import METHODS, TABLES
-from skillviz.plots.methods import method_style
+from skillviz.analysis.tables import TABLES
+from skillviz.core.methods import METHODS
 from skillviz.runs.tables import Column
 from skillviz.show import table_words, text
 
@@ -63,7 +63,7 @@ def columns_in_words(name: str) -> list[str]:
 def methods(table: pd.DataFrame) -> list[str]:
     """A line a method that occurs: its name in the page, and what it stands for; in Markdown."""
     names = {name for column in ("method", "a", "b") if column in table for name in table[column]}
-    lines = [f"  - **{method_style(n).title}**: {text.plain(words)}" for n, words in METHODS.items() if n in names]
+    lines = [f"  - **{row.title}**: {text.plain(row.phrase)}" for row in METHODS.values() if row.name in names]
     return ["- the methods:", *lines] if lines else []
 
 

@@ -1,0 +1,81 @@
+"""The one table of methods: what tables of studies score, with each one's title, words, colour and mark.
+
+A method that is a state of the run's own pair is drawn as that state, the graft of a localizer that has a method of
+its own as that localizer; the others have their marks here. No torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row: the value of the columns `method`, `a` and `b`, and how it is named and drawn.
+
+    `title` stands in legends and cells, `phrase` explains it, `subject` begins a sentence where the title cannot.
+    `state` names the model state that it is drawn as; `color`, `marker` and `dash` are plotly's.
+    """
+
+    name: str
+    title: str
+    phrase: str
+    subject: str = ""
+    state: str = ""
+    color: str = ""
+    marker: str = ""
+    dash: str = ""
+
+
+METHODS: Mapping[str, Method] = MappingProxyType({
+    row.name: row
+    for row in (
+        Method("pretrained", "pre-trained", "pre-trained", state="pretrained"),
+        Method("graft", "graft", "graft of a searched region", state="grafted"),
+        Method(
+            "graft_retrain", "region re-trained", "region re-trained from the base", "Re-training the region",
+            color="#1D5FD1", marker="square", dash="longdash",
+        ),
+        Method("bitfit", "BitFit", "BitFit", color="#8B3FD9", marker="triangle-up", dash="dot"),
+        Method("lora", "LoRA", "LoRA", color="#D6247F", marker="pentagon", dash="dashdot"),
+        Method("ft", "fine-tuned", "fine-tuned (SGD)", "Fine-tuning everything", state="finetuned"),
+        Method(
+            "ft_scaled", "temperature-scaled", "fine-tuned, temperature fitted on validation",
+            "Fine-tuning everything, temperature-scaled,", state="temperature",
+        ),
+        Method(
+            "adamw", "AdamW", "fine-tuned with AdamW", "Fine-tuning everything with AdamW",
+            color="#7A7D00", marker="hexagon", dash="longdashdot",
+        ),
+        Method(
+            "adamw_l1", "AdamW + L1", "fine-tuned with AdamW and L1 on movement", "AdamW with L1 on the movement",
+            color="#C8143F", marker="octagon", dash="5px,2px",
+        ),
+        Method(
+            "multi_task", "one model, several tasks", "one model fine-tuned on several tasks",
+            color="#0085AD", marker="star", dash="8px,3px",
+        ),
+        Method(
+            "continual_naive", "in turn, naive", "tasks one after the other, naive",
+            color="#B56576", marker="star-square", dash="3px,3px",
+        ),
+        Method(
+            "continual_graft", "in turn, in regions", "tasks one after the other, each within its region",
+            color="#1A7F8E", marker="bowtie", dash="6px,3px",
+        ),
+        Method(
+            "independent", "a model a task", "one fine-tuned model a task",
+            color="#7D5F3A", marker="diamond-wide", dash="2px,2px",
+        ),
+        Method("complement", "complement", "everything fine-tuned but the region", state="complement"),
+        Method(
+            "graft_movement", "graft, top movement", "graft of the top movement", "A graft of the top movement",
+        ),
+        Method("graft_random", "graft, random", "graft of a random region"),
+        Method("graft_fish", "graft, FISH mask", "graft of the FISH mask"),
+        Method("graft_biases", "graft, biases", "graft of all biases"),
+        Method("graft_lottery", "rest set to zero", "region kept, all other graftable entries zero"),
+    )
+})  # fmt: skip
