@@ -25,8 +25,8 @@ GLOSSARY = {
     "complement": "The fine-tuned model with the region put back to its pre-trained values: what is left of the "
     "skill when the region is taken out.",
     "localizer": "A method that chooses a region. Budgeted ones return exactly the size asked for; the size of the "
-    f"others is an outcome: {_titles(lambda row: not row.budgeted)}. A control sets the rest of the model to zero and "
-    f"not to the base's values: {_titles(lambda row: row.rest == 'zero')}.",
+    f"others is an outcome: {_titles(lambda row: not row.budgeted)}. Outside the region the model is the base, and "
+    f"zero for {_titles(lambda row: row.rest == 'zero')}.",
     "graftable": "The parameters a region may choose from: those of the transformer blocks. Embeddings, the norm "
     "after the last block, pooler and output or classification head are never part of it.",
     "size": "How many entries the region has, and which share that is of all graftable ones.",
@@ -89,8 +89,8 @@ GLOSSARY = {
     "retrain": f"{RECIPES[RETRAIN].sentence} A graft copies values that were learned while everything moved, and "
     "trains nothing.",
     "bitfit": f"{RECIPES['bitfit'].sentence} That is about one parameter in a thousand.",
-    "lora": f"{RECIPES['lora'].sentence} Merged, they change all entries of these; its place among the methods is by "
-    "the few numbers that were trained.",
+    "lora": f"{RECIPES['lora'].sentence} Merged, they change all entries of these matrices; the place of LoRA among "
+    "the methods is by the few numbers that were trained.",
     "published": "As printed in the paper (arXiv 2302.06600, ICML 2023). The number in brackets is taken as the "
     "standard deviation over five samples of the data; the paper does not say.",
     "study": "Fine-tunes and localizations that belong together, made from one file, with tables of means and "

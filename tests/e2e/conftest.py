@@ -16,6 +16,7 @@ from tests.ui.shared_store import make_store
 
 __all__ = ["PATIENCE", "free_port", "served", "settle", "wait_until_up"]
 
+
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """The folder of fake runs and their ids by short name."""
