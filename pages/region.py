@@ -18,15 +18,15 @@ st.markdown(
     sentences.region(measures.by_kind(table), measures.by_layer(table)), help=about("region", "enrichment", "graftable")
 )
 page.note_unknown_architecture(run)
-tensor_cards.density_card(run, layers, table)
-tensor_cards.tensor_card(run, layers)
+cell = tensor_cards.density_card(run, layers, table)
+tensor_cards.tensor_card(run, layers, table, cell)
 
-within = controls.segments(
-    "within", "Shares by layer are of", tuple(exhibits.WITHIN), "region", shown=exhibits.WITHIN.get
+whole = controls.segments(
+    "within", "Shares by layer are of", tuple(exhibits.SHARES_OF), "region", shown=exhibits.SHARES_OF.get
 )
 left, right = st.columns(2)
 with left:
-    show(exhibits.by_layer(layers, within, theme()), run.id)
+    show(exhibits.by_layer(layers, whole, theme()), run.id)
 with right:
     show(exhibits.by_kind(layers, theme()), run.id)
 show(exhibits.movement(layers, theme()), run.id)

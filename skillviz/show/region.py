@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ BIAS = "bias"
 OUTSIDE = -1
 HEADED = {"query": "row", "key": "row", "value": "row", "attention output": "column"}
 SWAPPED = {"row": "column", "column": "row"}
-WITHIN = {"region": "the whole region", "kind": "each kind's own entries"}
+SHARES_OF = {"region": "the whole region", "kind": "each kind's own entries"}
 LINES = {"row": "Fullest rows", "column": "Fullest columns", "head": "Attention heads"}
 HEIGHT = 380
 
@@ -44,32 +45,37 @@ class Part:
     axis: str = "row"
 
 
-def cell_of(layer: int | None, kind: str) -> str:
-    """A cell in the address and in the select box: `3 · value`; layer -1 is outside the blocks."""
-    return f"{OUTSIDE if layer is None else layer} · {kind}"
+class Cell(NamedTuple):
+    """A square of the map: a layer, None outside the blocks, and a module kind."""
+
+    layer: int | None
+    kind: str
+
+    @property
+    def key(self) -> str:
+        """The cell in the address: `3 · value`; layer -1 is outside the blocks."""
+        return f"{OUTSIDE if self.layer is None else self.layer} · {self.kind}"
+
+    def in_layer(self, rows: pd.DataFrame) -> pd.Series:
+        """True for the rows of the cell's layer."""
+        same = rows["layer"].isna() if self.layer is None else rows["layer"] == self.layer
+        return same.fillna(False).astype(bool)
 
 
-def read_cell(cell: str) -> tuple[int | None, str]:
-    """Layer and kind of a cell's text."""
-    layer, _, kind = cell.partition(" · ")
-    return (None if int(layer) == OUTSIDE else int(layer)), kind
-
-
-def cell_names(cells: pd.DataFrame) -> list[str]:
+def fullest_cells(cells: pd.DataFrame) -> list[Cell]:
     """All cells of `plots.region.cells`, most selected entries first."""
     ordered = cells.sort_values("selected", ascending=False, kind="stable")
-    return [cell_of(_number(layer), kind) for layer, kind in zip(ordered["layer"], ordered["kind"], strict=True)]
+    layers = [None if pd.isna(layer) else int(layer) for layer in ordered["layer"]]
+    return [Cell(layer, kind) for layer, kind in zip(layers, ordered["kind"], strict=True)]
 
 
-def members(layers: pd.DataFrame, cell: str) -> pd.DataFrame:
+def cell_tensors(layers: pd.DataFrame, cell: Cell) -> pd.DataFrame:
     """The rows of layers.parquet that make up a cell, most selected entries first."""
-    layer, kind = read_cell(cell)
-    here = layers["layer"].isna() if layer is None else (layers["layer"] == layer).fillna(False)
-    fits = layers["is_bias"] if kind == BIAS else (layers["kind"] == kind) & ~layers["is_bias"]
-    return layers[here.astype(bool) & fits].sort_values("selected", ascending=False, kind="stable")
+    fits = layers["is_bias"] if cell.kind == BIAS else (layers["kind"] == cell.kind) & ~layers["is_bias"]
+    return layers[cell.in_layer(layers) & fits].sort_values("selected", ascending=False, kind="stable")
 
 
-def member_names(rows: pd.DataFrame) -> list[str]:
+def tensor_names(rows: pd.DataFrame) -> list[str]:
     """The parameters of a cell's rows; a part of a fused tensor is named with its kind."""
     fused = rows["parameter"].duplicated(keep=False)
     return [f"{p} [{k}]" if f else p for p, k, f in zip(rows["parameter"], rows["kind"], fused, strict=True)]
@@ -79,15 +85,16 @@ def part(region: Region, record: RunRecord, parameter: str, kind: str) -> Part:
     """The selected entries of one parameter, or of its part of this kind where it holds several."""
     model_type, heads = (a.model_type, a.heads) if (a := record.architecture) else ("", None)
     table = graftable(model_type, region.shapes, {"num_attention_heads": heads} if heads else {})
-    one = next(p for p in table.parameters if p.name == parameter)
+    whole = next(p for p in table.parameters if p.name == parameter)
     flat = region.indices.get(parameter, np.empty(0, dtype=np.int64))
-    rows, cols = one.rows, one.cols
+    rows, cols = whole.rows, whole.cols
     row, col = flat // max(cols, 1), flat % max(cols, 1)
-    if one.fused is not None:
-        rows, cols, row, col = _fused_part(one, flat, kind)
-    axis = _head_axis(model_type, kind)
-    along = rows if axis == "row" else cols
-    heads = _heads(table, along) if axis and not one.is_bias else 0
+    if whole.fused is not None:
+        rows, cols, row, col = _fused_part(whole, flat, kind)
+    axis = HEADED.get(kind)
+    if axis and FAMILIES.get(model_type, UNKNOWN).fused_axis == 1:  # GPT-2 stores its weights transposed
+        axis = SWAPPED[axis]
+    heads = _head_count(table, rows if axis == "row" else cols) if axis and not whole.is_bias else 0
     entries = pd.DataFrame({"row": row.astype(np.int64), "col": col.astype(np.int64)})
     return Part(parameter, kind, entries, rows, cols, heads, axis or "row")
 
@@ -99,38 +106,30 @@ def line_kinds(part: Part) -> list[str]:
 
 def line_counts(part: Part, by: str) -> pd.DataFrame:
     """Selected entries by `row`, `column` or `head`, most first; lines without any are left out."""
-    place = part.entries["col" if (part.axis if by == "head" else by) == "column" else "row"]
+    numbers = part.entries["col" if (part.axis if by == "head" else by) == "column" else "row"]
     if by == "head":
-        place = place // ((part.rows if part.axis == "row" else part.cols) // part.heads)
-    counts = place.value_counts().rename_axis(by).reset_index(name="selected")
+        numbers = numbers // ((part.rows if part.axis == "row" else part.cols) // part.heads)
+    counts = numbers.value_counts().rename_axis(by).reset_index(name="selected")
     return counts.sort_values(["selected", by], ascending=[False, True], ignore_index=True)
 
 
-def _fused_part(one: Parameter, flat: np.ndarray, kind: str) -> tuple[int, int, np.ndarray, np.ndarray]:
-    """Rows, columns and places of the entries of `kind`, counted within the part alone."""
-    assert one.fused is not None
-    along = one.fused.axis
-    numbers = one.fused.kind_numbers(one.shape)
-    mine = numbers == one.kinds.index(kind)
-    place = np.cumsum(mine) - 1
-    where = [np.asarray(w) for w in np.unravel_index(flat, one.shape)]
-    inside = mine[where[along]]
-    where = [w[inside] for w in where]
-    where[along] = place[where[along]]
-    shape = [int(mine.sum()) if i == along else k for i, k in enumerate(one.shape)]
+def _fused_part(whole: Parameter, flat: np.ndarray, kind: str) -> tuple[int, int, np.ndarray, np.ndarray]:
+    """Rows, columns and places of the entries of `kind`, counted inside the part alone."""
+    assert whole.fused is not None
+    axis = whole.fused.axis
+    is_of_kind = whole.fused.kind_numbers(whole.shape) == whole.kinds.index(kind)
+    numbers = np.cumsum(is_of_kind) - 1
+    places = [np.asarray(place) for place in np.unravel_index(flat, whole.shape)]
+    inside = is_of_kind[places[axis]]
+    places = [place[inside] for place in places]
+    places[axis] = numbers[places[axis]]
+    shape = [int(is_of_kind.sum()) if i == axis else length for i, length in enumerate(whole.shape)]
     if len(shape) == 1:
-        return 1, shape[0], np.zeros(len(where[0]), dtype=np.int64), where[0]
-    return shape[0], shape[1], where[0], where[1]
+        return 1, shape[0], np.zeros(len(places[0]), dtype=np.int64), places[0]
+    return shape[0], shape[1], places[0], places[1]
 
 
-def _head_axis(model_type: str, kind: str) -> str | None:
-    """Along which axis the heads lie; None for kinds without heads. GPT-2 stores its weights transposed."""
-    axis = HEADED.get(kind)
-    is_transposed = FAMILIES.get(model_type, UNKNOWN).fused_axis == 1
-    return SWAPPED[axis] if axis and is_transposed else axis
-
-
-def _heads(table: ParameterTable, length: int) -> int:
+def _head_count(table: ParameterTable, length: int) -> int:
     """How many heads the axis holds: with grouped queries, key and value have fewer than the query."""
     if not table.heads:
         return 0
@@ -139,18 +138,14 @@ def _heads(table: ParameterTable, length: int) -> int:
     return length // width if width and length % width == 0 else 0
 
 
-def _number(layer: object) -> int | None:
-    return None if pd.isna(layer) else int(layer)  # type: ignore[call-overload]
-
-
 @drawn_once
-def density(layers: pd.DataFrame, cell: str, theme: str) -> Exhibit:
+def density(layers: pd.DataFrame, cell: Cell, theme: str) -> Exhibit:
     """The map of layers and module kinds with a frame around the chosen cell."""
     table = cells(layers)
     return Exhibit(
         name="density",
         title="Density by layer and module kind",
-        figure=density_map(layers, chosen=read_cell(cell), theme=theme),
+        figure=density_map(layers, chosen=cell, theme=theme),
         reads="light squares hold more of the region than their share, dark ones less, empty ones nothing. Biases "
         "of all kinds are one column. A frame marks the cell that is shown from near.",
         alt=alt.density(table),
@@ -159,18 +154,16 @@ def density(layers: pd.DataFrame, cell: str, theme: str) -> Exhibit:
     )
 
 
-def cell_title(cell: str, table: pd.DataFrame, whole: bool = True) -> str:
+def cell_title(cell: Cell, table: pd.DataFrame, whole: bool = True) -> str:
     """`layer 3, value: 120 entries, 2.4 × its fair share`; in a box, where room is scarce, `layer 3, value (2.4 ×)`."""
-    layer, kind = read_cell(cell)
-    here = table["layer"].isna() if layer is None else (table["layer"] == layer).fillna(False)
-    row = table[here.astype(bool) & (table["kind"] == kind)].iloc[0]
-    where = "outside the blocks" if layer is None else f"layer {layer}"
+    row = table[cell.in_layer(table) & (table["kind"] == cell.kind)].iloc[0]
+    layer = "outside the blocks" if cell.layer is None else f"layer {cell.layer}"
     if not whole:
-        return f"{where}, {kind_style(kind).title} ({sentences.times(row['enrichment'])})"
+        return f"{layer}, {kind_style(cell.kind).title} ({sentences.times(row['enrichment'])})"
     density_words = (
         f"{formats.counted(int(row['selected']), 'entry')}, {sentences.times(row['enrichment'])} its fair share"
     )
-    return f"{where}, {kind_style(kind).title}: {density_words}"
+    return f"{layer}, {kind_style(cell.kind).title}: {density_words}"
 
 
 @drawn_once
@@ -205,13 +198,13 @@ def lines(part: Part, by: str, theme: str) -> Exhibit:
 
 
 @drawn_once
-def by_layer(layers: pd.DataFrame, within: str, theme: str) -> Exhibit:
+def by_layer(layers: pd.DataFrame, whole: str, theme: str) -> Exhibit:
     """The region's share in each layer, of the whole region or of each kind's own entries."""
     table = cells(layers)
     return Exhibit(
         name="by_layer",
-        title=f"By layer, of {WITHIN[within]}",
-        figure=shares_by_layer(layers, within=within, theme=theme),
+        title=f"By layer, of {SHARES_OF[whole]}",
+        figure=shares_by_layer(layers, within=whole, theme=theme),
         reads="one line a module kind, and one for all kinds together. The paper's Figure 9.",
         alt=alt.layers(measures.by_layer(table)),
         table=table,

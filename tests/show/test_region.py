@@ -89,12 +89,12 @@ def test_every_cell_of_a_run_has_its_tensors_and_their_counts_agree(ids: dict[st
     run = library().open(ids["stagewise0"])
     layers, region = run.layers(), run.region()
     table = cells(layers)
-    names = tensors.cell_names(table)
-    assert len(names) == len(table) and tensors.cell_of(None, "other") == "-1 · other"
+    chosen = tensors.fullest_cells(table)
+    assert len({cell.key for cell in chosen}) == len(chosen) == len(table)
     seen = 0
-    for name in names:
-        rows = tensors.members(layers, name)
-        assert len(tensors.member_names(rows)) == len(rows) > 0
+    for cell in chosen:
+        rows = tensors.cell_tensors(layers, cell)
+        assert len(tensors.tensor_names(rows)) == len(rows) > 0
         for parameter, kind, selected in zip(rows["parameter"], rows["kind"], rows["selected"], strict=True):
             part = tensors.part(region, run.record, parameter, kind)
             assert len(part.entries) == selected
@@ -102,6 +102,5 @@ def test_every_cell_of_a_run_has_its_tensors_and_their_counts_agree(ids: dict[st
     assert seen == run.record.size
 
 
-@pytest.mark.parametrize("cell", [(0, "value"), (None, "other"), (11, "MLP in")])
-def test_a_cell_can_be_written_and_read(cell: tuple[int | None, str]) -> None:
-    assert tensors.read_cell(tensors.cell_of(*cell)) == cell
+def test_a_cell_in_the_address() -> None:
+    assert tensors.Cell(3, "value").key == "3 · value" and tensors.Cell(None, "other").key == "-1 · other"

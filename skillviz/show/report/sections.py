@@ -73,7 +73,7 @@ def region(run: Run) -> Section:
     if layers.empty:
         return Section("region", title, (Words(NOTHING.format("layers")),))
     table = cells(layers)
-    cell = region_exhibits.cell_names(table)[0]
+    cell = region_exhibits.fullest_cells(table)[0]
     sentence = sentences.region(measures.by_kind(table), measures.by_layer(table))
     unknown = sentences.unknown_architecture(run.record)
     return Section(
@@ -92,8 +92,8 @@ def region(run: Run) -> Section:
     )
 
 
-def _close_up(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: str) -> list[Part]:
-    row = region_exhibits.members(layers, cell).iloc[0]
+def _close_up(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: region_exhibits.Cell) -> list[Part]:
+    row = region_exhibits.cell_tensors(layers, cell).iloc[0]
     part = region_exhibits.part(run.region(), run.record, row["parameter"], row["kind"])
     lines = [partial(region_exhibits.lines, part, by) for by in region_exhibits.line_kinds(part)]
     return [

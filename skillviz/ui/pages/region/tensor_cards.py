@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pandas as pd
 import streamlit as st
 
-from skillviz.plots.region import cells
 from skillviz.runs.run import Run
 from skillviz.show import region as exhibits
 from skillviz.show import sentences
 from skillviz.show.glossary import about
-from skillviz.show.region import cell_title
+from skillviz.show.region import Cell
 from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import below, selectable, show, theme
 
@@ -18,25 +19,33 @@ CELL, TENSOR = "cell", "tensor"
 MAP = "chart.density"
 
 
-def density_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame) -> None:
+def density_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame) -> Cell:
     """The density map; a click on a square, or the box above it, chooses the cell that is shown below."""
-    names = exhibits.cell_names(table)
+    choices = {cell.key: cell for cell in exhibits.fullest_cells(table)}
     with st.container(border=True):
         place = st.container()
-        cell = controls.select(CELL, "Look closer at", names, names[0], shown=lambda c: cell_title(c, table, False))
+        key = controls.select(
+            CELL,
+            "Look closer at",
+            list(choices),
+            next(iter(choices)),
+            shown=lambda key: exhibits.cell_title(choices[key], table, False),
+        )
+        cell = choices[key]
         shown = exhibits.density(layers, cell, theme())
         place.markdown(f"### {shown.title}", help=about(*shown.words))
-        selectable(shown.figure, name=shown.name, run_id=run.id, alt=shown.alt, on_select=lambda: _clicked(names))
+        selectable(shown.figure, name=shown.name, run_id=run.id, alt=shown.alt, on_select=lambda: _clicked(choices))
         reads = f"{shown.reads} Click a square to look closer, or choose it in the box above."
         below(shown.figure, name=shown.name, title=shown.title, reads=reads, table=shown.table, run_id=run.id)
+    return cell
 
 
-def tensor_card(run: Run, layers: pd.DataFrame) -> None:
+def tensor_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: Cell) -> None:
     """The tensors of the chosen cell: selected entries, fullest rows and columns, heads, movement."""
-    cell = st.session_state[f"control.{CELL}"]
-    rows = exhibits.members(layers, cell)
-    names = exhibits.member_names(rows)
-    st.markdown(f"## {_first_capital(cell_title(cell, cells(layers)))}")
+    rows = exhibits.cell_tensors(layers, cell)
+    names = exhibits.tensor_names(rows)
+    title = exhibits.cell_title(cell, table)
+    st.markdown(f"## {title[:1].upper()}{title[1:]}")
     left, right = st.columns(2, vertical_alignment="bottom")
     with left:
         name = controls.select(TENSOR, "Tensor", names, names[0])
@@ -55,15 +64,11 @@ def tensor_card(run: Run, layers: pd.DataFrame) -> None:
         show(exhibits.lines(part, by, theme()), run.id)
 
 
-def _first_capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
-
-
-def _clicked(names: list[str]) -> None:
+def _clicked(choices: Collection[str]) -> None:
     """Takes a click on the map over into the box."""
     points = st.session_state[MAP]["selection"]["points"]
     if points:
         layer, kind = points[0]["customdata"]
-        cell = exhibits.cell_of(layer, kind)
-        if cell in names:
-            controls.assign(CELL, cell)
+        key = Cell(None if layer == exhibits.OUTSIDE else layer, kind).key
+        if key in choices:
+            controls.assign(CELL, key)
