@@ -1,42 +1,47 @@
-"""A job as a watcher sees it: what it makes, where it stands, how far it has come."""
+"""A job as a watcher sees it: what it makes, where it stands, how far it has come. Its two kinds are in jobs.kinds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
+from skillviz.errors import StoreError
+from skillviz.jobs.backend import Backend
 from skillviz.runs.folder import OPEN
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.store import StudyRecord
 
 Kind = Literal["run", "study"]
 JobStatus = Literal["queued", "running", "finished", "failed", "cancelled", "stopped"]
 RESUMABLE = ("failed", "cancelled", "stopped")
 
+Event = dict[str, Any]
+
 
 @dataclass(frozen=True)
-class Job:
-    """A process that makes one run or one study.
+class Job(ABC):
+    """A process that makes one run or one study; a kind of job says how it is cancelled, launched and followed.
 
-    `name` is the run's id or the study's name; `record` is its run.json or study.json, None for a study that has not
-    begun. A run waits for the device `slot`; `position` counts the jobs before it while it waits or runs: 0 has the
-    device (or is about to), 1 is next. A study whose process ended early without a cancel is `stopped`.
+    `name` is the run's id or the study's name. A run waits for the device `slot`; `position` counts the jobs before
+    it while it waits or runs: 0 has the device (or is about to), 1 is next. A study whose process ended early without
+    a cancel is `stopped`.
     """
 
-    kind: Kind
+    kind: ClassVar[Kind]
     name: str
     path: Path
     status: JobStatus
-    record: RunRecord | StudyRecord | None = None
-    slot: str = ""
-    position: int | None = None
+    slot: str = field(default="", kw_only=True)
+    position: int | None = field(default=None, kw_only=True)
 
     @property
+    @abstractmethod
     def title(self) -> str:
         """The job in a sentence: `run x`, `the study 'x'`."""
-        return f"run {self.name}" if self.kind == "run" else f"the study '{self.name}'"
 
     @property
     def is_open(self) -> bool:
@@ -50,9 +55,8 @@ class Job:
 
     @property
     def run(self) -> RunRecord:
-        """The run.json of a job that makes a run."""
-        assert isinstance(self.record, RunRecord)
-        return self.record
+        """The run.json of a job that makes one run; raises StoreError for any other."""
+        raise StoreError(f"{self.title} is not a run; name a run by its id.")
 
     @property
     def run_id(self) -> str:
@@ -66,20 +70,34 @@ class Job:
 
     @property
     def error(self) -> Failure | None:
-        """Why the run failed, and what to do; None for a study, see `failed_steps`."""
-        return self.record.error if isinstance(self.record, RunRecord) else None
+        """Why the job failed as a whole, and what to do."""
+        return None
 
     @property
-    def failed_steps(self) -> dict[str, str]:
-        """Title of each failed step of a study to the reason."""
-        notes = self.record.steps.values() if isinstance(self.record, StudyRecord) else ()
-        return {note.title: f"{note.error.kind}: {note.error.message}" for note in notes if note.error is not None}
+    def failed_steps(self) -> Mapping[str, str]:
+        """Title of each failed step of a job of many steps to the reason."""
+        return {}
 
     @property
     def finished_steps(self) -> int:
-        """How many steps of a study are finished."""
-        notes = self.record.steps.values() if isinstance(self.record, StudyRecord) else ()
-        return sum(note.state == "finished" for note in notes)
+        """How many steps of a job of many steps are finished."""
+        return 0
+
+    @abstractmethod
+    def progress(self, events: Sequence[Event]) -> JobProgress:
+        """How far a running job has come, from its latest events."""
+
+    @abstractmethod
+    def resume(self, root: Path, backend: Backend) -> None:
+        """Starts the job in its folder again, from where and as it was started."""
+
+    @abstractmethod
+    def announce_cancel(self, root: Path) -> None:
+        """Before its process is ended: what one that starts just now must see."""
+
+    @abstractmethod
+    def close(self, root: Path) -> None:
+        """After its process was ended: the folder says so, and nobody waits for it."""
 
 
 @dataclass(frozen=True)
@@ -107,3 +125,9 @@ class JobProgress:
     def share(self) -> float | None:
         """Share of the steps that are done, 0 to 1."""
         return self.step / self.total if self.step is not None and self.total else None
+
+
+def seconds_left(event: Event) -> float | None:
+    """Seconds left by now, below 0 where more time has passed than was estimated; None where nothing was."""
+    left = event.get("left")
+    return None if left is None else round(left - (time.time() - event["time"]), 1)

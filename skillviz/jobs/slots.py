@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,13 +13,13 @@ from filelock import FileLock, Timeout
 
 from skillviz.jobs.devices import automatic
 from skillviz.runs.folder import WORK
+from skillviz.runs.process import launch_of
 from skillviz.runs.store import is_awaited, written
 
 SLOTS = ".slots"
 LOCK = "lock"
 POLL = 0.1  # seconds between two looks at the queue
 TICKET = re.compile(r"(\d{20})-(.+)")
-LAUNCH = "launch.json"  # in work/: how a job was started
 
 
 def slot_of(device: str) -> str:
@@ -32,9 +31,7 @@ def slot_of(device: str) -> str:
 
 def slot_in(path: Path, device: str) -> str:
     """The device that the job in a run folder was queued for; where none is stored, what `device` takes."""
-    with suppress(OSError, ValueError, KeyError):
-        return str(json.loads((path / WORK / LAUNCH).read_text(encoding="utf-8"))["slot"])
-    return slot_of(device)
+    return str(launch_of(path / WORK).get("slot") or slot_of(device))
 
 
 def take_ticket(root: Path, slot: str, run_id: str) -> Path:

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,6 +18,7 @@ from skillviz.atomic import write_text
 from skillviz.runs.progress import Progress, Report
 
 PROCESS = "process.json"
+LAUNCH = "launch.json"
 CLOCK = 2.0  # seconds by which two readings of one process's start time may differ
 PROJECT = Path(__file__).resolve().parents[2]
 SPIN = "GOMP_SPINCOUNT"
@@ -30,6 +31,20 @@ def name_process(work: Path, pid: int) -> None:
     process = psutil.Process(pid)
     owner = {"pid": process.pid, "started": process.create_time(), "host": os.uname().nodename}
     write_text(work / PROCESS, json.dumps(owner))
+
+
+def note_launch(work: Path, cwd: Path, **fields: str | int) -> None:
+    """Stores where a folder's process was started and what with, so that it can be started again alike."""
+    write_text(work / LAUNCH, json.dumps({"cwd": str(cwd), **fields}))
+
+
+def launch_of(work: Path) -> dict[str, Any]:
+    """The fields of `note_launch`, of them `cwd` in any case: this process's where none is stored, or it is gone."""
+    fields: dict[str, Any] = {}
+    with suppress(OSError, ValueError, TypeError):
+        fields = dict(json.loads((work / LAUNCH).read_text(encoding="utf-8")))
+    cwd = Path(fields.get("cwd", ""))
+    return {**fields, "cwd": cwd if fields.get("cwd") and cwd.is_dir() else Path.cwd()}
 
 
 def is_alive(work: Path, besides: int = 0) -> bool:

@@ -27,7 +27,7 @@ KILLED = Failure(
     hint="It was ended from outside, ran out of memory, or found the disk too full to say so; "
     "`python -m skillviz jobs resume` goes on where it stopped.",
 )
-LAUNCH = 60.0  # seconds within which the process of a queued run names itself
+STARTUP = 60.0  # seconds within which the process of a queued run names itself
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def _has_somebody(path: Path, record: RunRecord) -> bool:
     """Whether a process works on an open run; one that was asked for just now has yet to name itself."""
     if record.status == "queued" and not (path / WORK / PROCESS).exists():
         with suppress(OSError):
-            return time.time() - (path / RECORD).stat().st_mtime < LAUNCH
+            return time.time() - (path / RECORD).stat().st_mtime < STARTUP
     return is_alive(path / WORK)
 
 

@@ -16,7 +16,7 @@ from skillviz.analysis.tables import LAYOUT
 from skillviz.atomic import disk_errors, write_text
 from skillviz.errors import BadInput
 from skillviz.runs.folder import EVENTS, LOG, WORK, now
-from skillviz.runs.process import PROCESS, name_process
+from skillviz.runs.process import PROCESS, name_process, note_launch
 from skillviz.runs.provenance import commit, versions
 from skillviz.runs.record import Failure, FileNote
 from skillviz.runs.store import written
@@ -68,6 +68,7 @@ class Journal:
 
     def _begin(self, work: Path) -> None:
         name_process(work, os.getpid())
+        note_launch(work, Path.cwd(), workers=self.record.workers)
         write_text(self.path / FILE, self.plan.study.yaml_text())
         (work / EVENTS).unlink(missing_ok=True)
         self.save()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from skillviz.jobs import control
-from skillviz.jobs.backend import Backend
-from skillviz.jobs.job import Job
+from skillviz.jobs import control, kinds, start_study
+from skillviz.jobs.backend import LocalBackend
 from skillviz.runs.store import Store
 from tests.cli.calls import call
 from tests.fake_run import fake_run
@@ -20,17 +21,28 @@ from tests.studies.fake_study import fake_running, fake_study
 NOBODY = 2**22 - 1  # the number of no process
 
 
+@dataclass(frozen=True)
+class Started:
+    """A process that would have been started."""
+
+    folder: Path
+    words: Sequence[str]
+    cwd: Path
+
+    @property
+    def workers(self) -> int:
+        """How many processes it was told to take."""
+        return int(self.words[self.words.index("--workers") + 1])
+
+
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
-    """File and processes of each study that is begun; none is."""
-    files: list[tuple[Path, int]] = []
-
-    def start(file: Path, store: Store, workers: int, backend: Backend) -> Job:
-        files.append((file, workers))
-        return Job("study", file.parent.name, file.parent, "running")
-
-    monkeypatch.setattr(control, "start_study", start)
-    return files
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[Started]:
+    """Each process that is started; none is, so the models that the studies name need not be there."""
+    started: list[Started] = []
+    for module in (control, kinds):
+        monkeypatch.setattr(module, "check", lambda at: None)
+    monkeypatch.setattr(LocalBackend, "start", lambda self, *words: started.append(Started(*words)))
+    return started
 
 
 def test_a_study_under_way_is_listed_and_others_are_not(empty: Path, sleeper: subprocess.Popen[bytes]) -> None:
@@ -77,24 +89,44 @@ def test_the_log_of_a_study_is_printed(empty: Path) -> None:
     assert call("jobs", "log", "table2-demo").out == "3 of 31 finished: fine-tune film-sentiment\n"
 
 
-def test_a_study_that_was_cut_goes_on_with_as_many_processes(empty: Path, begun: list[tuple[Path, int]]) -> None:
+def test_a_study_that_was_cut_goes_on_with_as_many_processes(empty: Path, begun: list[Started]) -> None:
     folder = fake_running(empty, NOBODY)
     record = folder / "study.json"
     record.write_text(record.read_text().replace('"workers": 1', '"workers": 3'))
     assert call("jobs", "resume", "table2-demo").out == "table2-demo\n"
-    assert begun == [(folder / "study.yaml", 3)]
+    (process,) = begun
+    assert (process.folder, process.words[:3], process.workers) == (
+        folder, ["study", "run", str(folder / "study.yaml")], 3,
+    )  # fmt: skip
 
 
 def test_a_study_that_never_began_takes_as_many_as_the_command(
-    empty: Path, begun: list[tuple[Path, int]], monkeypatch: pytest.MonkeyPatch
+    empty: Path, begun: list[Started], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control, "cores", lambda: 8)
+    monkeypatch.setattr(kinds, "cores", lambda: 8)
     (fake_running(empty, NOBODY) / "study.json").unlink()
     call("jobs", "resume", "table2-demo")
-    assert begun[0][1] == 2
+    assert begun[0].workers == 2
 
 
-def test_a_finished_study_is_not_resumed(empty: Path, begun: list[tuple[Path, int]]) -> None:
+def test_a_study_goes_on_from_the_folder_it_was_started_in(
+    empty: Path, begun: list[Started], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative names in a study's file mean the same files, whoever resumes it from wherever."""
+    (first := tmp_path / "first").mkdir()
+    (second := tmp_path / "second").mkdir()
+    file = fake_running(empty, NOBODY) / "study.yaml"
+    monkeypatch.chdir(first)
+    start_study(file, Store(empty), workers=2)
+    monkeypatch.chdir(second)
+    call("jobs", "resume", "table2-demo")
+    assert [(process.cwd, process.workers) for process in begun] == [(first, 2), (first, 2)]
+    shutil.rmtree(first)
+    call("jobs", "resume", "table2-demo")
+    assert begun[-1].cwd == second, "the folder is gone"
+
+
+def test_a_finished_study_is_not_resumed(empty: Path, begun: list[Started]) -> None:
     fake_study(empty, "table1")
     said = call("jobs", "resume", "table1-demo")
     assert said.code == 2 and "only a failed, cancelled or stopped job can be resumed" in said.err.replace("\n", " ")

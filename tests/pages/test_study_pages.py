@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from skillviz import jobs
 from skillviz.jobs.job import Job
+from skillviz.jobs.kinds import StudyJob
 from skillviz.runs.store import Store
 from skillviz.studies.paper.request import EDITED, study_of, write_study
 from skillviz.studies.spec import ExperimentRequest
@@ -238,7 +239,7 @@ def test_the_form_tells_question_plan_and_minutes_before_the_start(
 
     def start(file: Path, where: object, workers: int = 1) -> Job:
         started.append((Path(file).name, workers))
-        return Job("study", "table2-demo", Path(file).parent, "running")
+        return StudyJob("table2-demo", Path(file).parent, "running")
 
     monkeypatch.setattr(jobs, "start_study", start)
     monkeypatch.setattr("skillviz.ui.pages.studies.start.cores", lambda: 2)

@@ -15,6 +15,7 @@ from streamlit.testing.v1 import AppTest
 from skillviz import jobs
 from skillviz.errors import BadInput
 from skillviz.jobs.job import Job
+from skillviz.jobs.kinds import StudyJob
 from skillviz.models import fetch
 from skillviz.studies.cores import cores
 from skillviz.studies.paper.experiments import EXPERIMENTS
@@ -37,7 +38,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, int]]:
 
     def start(file: Path, where: object, workers: int = 1) -> Job:
         found.append((Path(file), workers))
-        return Job("study", "x", Path(file).parent, "running")
+        return StudyJob("x", Path(file).parent, "running")
 
     monkeypatch.setattr(jobs, "start_study", start)
     return found

@@ -20,7 +20,7 @@ from skillviz import jobs
 from skillviz.analysis.tables import check
 from skillviz.commands import exit_codes
 from skillviz.errors import BadInput, RunNotFound, StoreError
-from skillviz.jobs import watch
+from skillviz.jobs import kinds
 from skillviz.runs import score as scored
 from skillviz.runs.artifact import SCORE
 from skillviz.runs.progress import silent
@@ -296,7 +296,7 @@ def test_a_study_that_ended_before_it_began(log: str | None, status: str, tiny: 
     (job,) = jobs.list(store, finished=True, kind="study")
     assert job.status == status
     source = Path(str(exit_codes.__file__)).read_text()
-    assert f'"{watch.INTERRUPTED}"' in source, "what a process says that was asked to end"
+    assert f'"{kinds.INTERRUPTED}"' in source, "what a process says that was asked to end"
 
 
 @pytest.mark.slow

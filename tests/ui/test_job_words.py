@@ -11,6 +11,7 @@ import pytest
 from skillviz import errors
 from skillviz.core.formats import SPACE
 from skillviz.jobs.job import Job, JobProgress
+from skillviz.jobs.kinds import RunJob
 from skillviz.plots.history import search_history
 from skillviz.runs.progress import PHASES
 from skillviz.runs.record import RunRecord
@@ -23,7 +24,7 @@ def job(position: int | None = None, **changes: object) -> Job:
     fields = {"base": "models/minilm", "finetuned": "org/tuned", "task": "my/reviews.yaml", **changes}
     spec = RunSpec(**fields)  # type: ignore[arg-type]
     record = RunRecord(run_id="x-1", spec=spec, key="k", status="queued", created="")
-    return Job("run", "x-1", Path("x-1"), "queued", record, "cpu", position)
+    return RunJob("x-1", Path("x-1"), "queued", record, slot="cpu", position=position)
 
 
 def event(step: int, search: int = 1, **changes: object) -> dict[str, object]:

@@ -1,0 +1,204 @@
+"""The two kinds of job: one run, which waits for its device, and one study, which takes the devices it needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from skillviz.atomic import write_text
+from skillviz.errors import SkillvizError, StoreError
+from skillviz.jobs.backend import Backend
+from skillviz.jobs.job import Event, Job, JobProgress, JobStatus, Kind, seconds_left
+from skillviz.jobs.slots import give_up_ticket, position, slot_in, slot_of, take_ticket
+from skillviz.runs.folder import CANCEL, EVENTS, LOG, OPEN, WORK, RunFolder
+from skillviz.runs.process import PROCESS, is_alive, launch_of, note_launch
+from skillviz.runs.record import Failure, RunRecord
+from skillviz.runs.store import Store, is_awaited, written
+from skillviz.studies.check import check
+from skillviz.studies.cores import cores, workers_for
+from skillviz.studies.plan import plan
+from skillviz.studies.spec import StudySpec, read_study
+from skillviz.studies.status import Snapshot
+from skillviz.studies.store import FILE, StudyRecord, open_study
+
+TAIL = 1 << 16  # bytes from the end of a file in which the latest is looked for
+INTERRUPTED = "Interrupted."  # the last line that a command prints when it is asked to end
+
+
+@dataclass(frozen=True)
+class RunJob(Job):
+    """One run: `record` is its run.json."""
+
+    kind: ClassVar[Kind] = "run"
+    record: RunRecord
+
+    @classmethod
+    def of(cls, root: Path, path: Path, record: RunRecord) -> RunJob:
+        """The run of a folder, with its place in the queue."""
+        slot = slot_in(path, record.spec.device)
+        waits = record.status in OPEN and is_awaited(path)
+        place = position(root, slot, record.run_id) if waits else None
+        return cls(record.run_id, path, record.status, record, slot=slot, position=place)
+
+    @staticmethod
+    def launch(root: Path, folder: RunFolder, cwd: Path, backend: Backend) -> None:
+        """Takes the place in the queue, then starts the process that waits for its turn."""
+        slot = slot_of(folder.record.spec.device)
+        with written(root):
+            note_launch(folder.work, cwd, slot=slot)
+            take_ticket(root, slot, folder.id)
+            folder.log(f"queued for {slot}")
+        backend.start(folder.path, ["work", str(folder.path.resolve())], cwd)
+        if not folder.is_open:  # it was so fast that it is done
+            (folder.work / PROCESS).unlink(missing_ok=True)
+
+    @property
+    def title(self) -> str:
+        """The job in a sentence."""
+        return f"run {self.name}"
+
+    @property
+    def run(self) -> RunRecord:
+        """The run.json."""
+        return self.record
+
+    @property
+    def error(self) -> Failure | None:
+        """Why the run failed, and what to do."""
+        return self.record.error
+
+    def progress(self, events: Sequence[Event]) -> JobProgress:
+        """From the last phase, and the last search step of the attempt under way."""
+        phases = [event for event in events if event.get("phase") not in (None, "resume")]
+        if not phases:
+            return JobProgress("check")
+        last, left = phases[-1], seconds_left(phases[-1])
+        left = left if left is not None and left > 0 else None
+        scored = last["step"] / last["total"] if last["phase"] == "evaluate" and last.get("total") else None
+        attempt = max((number for number, event in enumerate(phases) if event["phase"] == "load"), default=0)
+        steps = [event for event in phases[attempt:] if event["phase"] == "search" and "step" in event]
+        if not steps:
+            return JobProgress(last["phase"], seconds_left=left, scored=scored)
+        step = steps[-1]
+        done, total = step["step"], step.get("total")
+        if total is not None:  # over the searches of the run: each takes as many
+            done, total = (step["search"] - 1) * total + done, step["searches"] * total
+        latest = {name: step[name] for name in ("loss", "size", "added", "removed")}
+        return JobProgress(last["phase"], done, total, **latest, seconds_left=left, scored=scored)
+
+    def resume(self, root: Path, backend: Backend) -> None:
+        """From its last checkpoint."""
+        folder = RunFolder(self.path)
+        with written(root):
+            folder.reopen()
+        self.launch(root, folder, launch_of(folder.work)["cwd"], backend)
+
+    def announce_cancel(self, root: Path) -> None:
+        """A file in its folder."""
+        with written(root):
+            (self.path / WORK / CANCEL).touch()
+
+    def close(self, root: Path) -> None:
+        """The run is cancelled, where it has not ended by itself; its place in the queue is free."""
+        folder = RunFolder(self.path)
+        if folder.record.status in OPEN:
+            folder.cancel()
+        give_up_ticket(root, self.name)
+
+
+@dataclass(frozen=True)
+class StudyJob(Job):
+    """One study: `record` is its study.json, None for one that has not begun."""
+
+    kind: ClassVar[Kind] = "study"
+    record: StudyRecord | None = None
+
+    @classmethod
+    def of(cls, path: Path) -> StudyJob:
+        """The study of a folder."""
+        folder = open_study(path)
+        if folder is not None:
+            return cls(folder.name, path, _status(path, folder.record), folder.record)
+        try:
+            name = read_study(path / FILE).name
+        except SkillvizError:
+            name = path.name
+        return cls(name, path, _status(path, None))
+
+    @staticmethod
+    def launch(root: Path, path: Path, study: StudySpec, file: Path, cwd: Path, workers: int, backend: Backend) -> None:
+        """Starts `workers` processes that make the study of a file; raises StoreError where it runs already."""
+        if is_alive(path / WORK):
+            raise StoreError(f"the study '{study.name}' is running; wait for it, or cancel it.")
+        with written(root):
+            (path / WORK).mkdir(parents=True, exist_ok=True)
+            if not (path / FILE).exists():
+                write_text(path / FILE, study.yaml_text())
+            note_launch(path / WORK, cwd, workers=workers)
+            (path / WORK / EVENTS).unlink(missing_ok=True)
+            words = ["study", "run", str(file), "--runs-dir", str(root.absolute()), "--workers", str(workers)]
+            backend.start(path, words, cwd)
+
+    @property
+    def title(self) -> str:
+        """The job in a sentence."""
+        return f"the study '{self.name}'"
+
+    @property
+    def failed_steps(self) -> Mapping[str, str]:
+        """Title of each failed step to the reason."""
+        notes = self.record.steps.values() if self.record else ()
+        return {note.title: f"{note.error.kind}: {note.error.message}" for note in notes if note.error is not None}
+
+    @property
+    def finished_steps(self) -> int:
+        """How many steps are finished."""
+        return sum(note.state == "finished" for note in self.record.steps.values()) if self.record else 0
+
+    def progress(self, events: Sequence[Event]) -> JobProgress:
+        """From the step under way; without one the study still looks at models and data, or waits for its device."""
+        last = next((event for event in reversed(events) if "step" in event), None)
+        if last is None:
+            return JobProgress("check")
+        left = seconds_left(last)
+        left = None if left is None else max(0.0, left)  # 0: longer than estimated
+        return JobProgress("steps", last["step"] - 1, last["of"], seconds_left=left, title=last["title"])
+
+    def resume(self, root: Path, backend: Backend) -> None:
+        """With what is not finished, with as many processes as before."""
+        file, launch = self.path / FILE, launch_of(self.path / WORK)
+        study = read_study(file)
+        workers = launch.get("workers") or (self.record.workers if self.record else workers_for(study, cores()))
+        if launch["cwd"] == Path.cwd():  # elsewhere its relative names mean other files; its own process checks them
+            check(Snapshot(plan(study), Store(root)))
+        self.launch(root, self.path, study, file, launch["cwd"], workers, backend)
+
+    def announce_cancel(self, root: Path) -> None:
+        """Nothing: a study begins with its process, so none is on its way."""
+
+    def close(self, root: Path) -> None:
+        """No process of the folder is named any more."""
+        if not is_alive(self.path / WORK):
+            with suppress(OSError):
+                (self.path / WORK / PROCESS).unlink(missing_ok=True)
+
+
+def _status(path: Path, record: StudyRecord | None) -> JobStatus:
+    if is_alive(path / WORK):
+        return "running"
+    if record is None:  # it could not begin, unless it was never run or somebody ended it first
+        log = path / WORK / LOG
+        return "failed" if log.exists() and not end_of(log).rstrip().endswith(INTERRUPTED) else "stopped"
+    ended: dict[str, JobStatus] = {"finished": "finished", "failed": "failed", "cancelled": "cancelled"}
+    return ended.get(record.status, "stopped")
+
+
+def end_of(path: Path) -> str:
+    """The last TAIL bytes of a log."""
+    with path.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
+        return file.read().decode("utf-8", errors="replace")
