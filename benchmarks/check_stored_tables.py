@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.older_tables import RENAMED
 from skillviz.runs.run import Run, read_record
 from skillviz.runs.score import read_score
 from skillviz.studies.store import open_study
@@ -39,7 +40,7 @@ KEYS = {
     "isolation": ("kind", "relation"),
     "gain": ("region", "of", "task", "purified"),
     "stages": ("mode", "stage", "task", "metric"),
-    "makeup": ("task", "localizer", "seed", "layer", "kind", "is_bias"),
+    "composition": ("task", "localizer", "seed", "layer", "kind", "is_bias"),
     "histogram": ("task", "state", "low_edge"),
     "paths": ("path", "alpha", "id_task", "task", "metric"),
     "stability": ("base", "recipe", "task", "source", "localizer", "size"),
@@ -72,7 +73,7 @@ def with_old_texts(table: pd.DataFrame, name: str) -> pd.DataFrame:
         frame["localizer"] = np.where(
             purified, joined(", ", "localizer", "search_variant"), joined(" ", "localizer", "search_variant")
         )
-    if name == "makeup" and "variant" in frame:
+    if name == "composition" and "variant" in frame:
         frame["localizer"] = joined(", ", "localizer", "variant")
     if "row_task" in frame:
         sizes = [_old_size(*pair) for pair in zip(frame["size"], frame["share"], strict=True)]
@@ -255,6 +256,7 @@ def _compare_file(content: bytes, path: Path, place: str, kind: str, where: str,
         if study is None:
             tally.fault(where, "its study cannot be opened")
             return
+        kind = RENAMED.get(kind, kind)
         new = study.table(kind)
     elif place == "scores":
         score = read_score(path.parent)

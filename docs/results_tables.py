@@ -336,14 +336,14 @@ def gain(tables: Tables, main: float | None, name: str) -> list[str]:
 
 def layers(tables: Tables, main: float | None, name: str) -> list[str]:
     """How dense the main search's regions are in each layer; below them top movement where the study has it."""
-    rows = _of_search(tables["makeup"]).dropna(subset=["layer"])
+    rows = _of_search(tables["composition"]).dropna(subset=["layer"])
     rows = rows.assign(layer=["layer " + str(int(layer) + 1) for layer in rows["layer"]])
     return [*_densities(rows, "layer"), "", DENSITY.format("; layers counted from the input")]
 
 
 def kinds(tables: Tables, main: float | None, name: str) -> list[str]:
     """How dense the main search's regions are in each kind of module."""
-    return [*_densities(_of_search(tables["makeup"]), "kind"), "", DENSITY.format("")]
+    return [*_densities(_of_search(tables["composition"]), "kind"), "", DENSITY.format("")]
 
 
 def _of_search(rows: pd.DataFrame) -> pd.DataFrame:
@@ -416,12 +416,12 @@ BY_EXPERIMENT: dict[str, tuple[tuple[str, Make], ...]] = {
     "figure5": (("scores", recipes),),
     "figure6": (("histogram", histogram),),
     "figure8": (("gain", figure8), ("overlap", overlap)),
-    "figure9": (("makeup", layers),),
-    "figure10": (("makeup", kinds),),
+    "figure9": (("composition", layers),),
+    "figure10": (("composition", kinds),),
     "sensitivity": (("sensitivity", sensitivity),),
 }
 BY_TABLE: tuple[tuple[str, Make], ...] = (
-    ("scores", methods), ("stages", stages), ("overlap", overlap), ("gain", gain), ("makeup", layers),
+    ("scores", methods), ("stages", stages), ("overlap", overlap), ("gain", gain), ("composition", layers),
     ("histogram", histogram), ("sensitivity", sensitivity),
 )  # fmt: skip
 """What a study of one's own is shown by: its first table of these."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.composition import makeup
+from skillviz.core.composition import composition
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.size import parse_size
@@ -196,7 +196,7 @@ def _history(localizer: str, targets: Sequence[int], steps: int, seed: int) -> p
 
 
 def _layers(region: Region, table: ParameterTable, seed: int) -> pd.DataFrame:
-    frame, rng = makeup(region, table), np.random.default_rng(seed)
+    frame, rng = composition(region, table), np.random.default_rng(seed)
     mean = 1e-4 * (1 + rng.random(len(frame)))
     total = frame["total"].to_numpy()
     whole = mean * 1.3 * np.sqrt(total)

@@ -15,6 +15,8 @@ import pandas as pd
 from skillviz.analysis.tables import check
 
 JOINED, JOINT = "+", " + "
+RENAMED = {"makeup": "composition"}
+"""Names that tables were stored under, with today's."""
 
 
 def read_layout_2(table: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -92,7 +94,7 @@ def _gain(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns="of").assign(region_tasks=pd.Series(tasks, index=table.index, dtype=object))
 
 
-def _makeup(table: pd.DataFrame) -> pd.DataFrame:
+def _composition(table: pd.DataFrame) -> pd.DataFrame:
     localizer, variant = _parts(table["localizer"], ", ")
     return table.assign(localizer=localizer, variant=variant)
 
@@ -104,5 +106,5 @@ READERS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "overlap": _overlap,
     "histogram": _histogram,
     "gain": _gain,
-    "makeup": _makeup,
+    "composition": _composition,
 }

@@ -118,7 +118,7 @@ TABLES = {
             Column("change_low", "float64", "the metric's", "lower end, paired by example", True),
             Column("change_high", "float64", "the metric's", "upper end", True), N,
         )),
-        Table("makeup", (
+        Table("composition", (
             Column("task", "str", "", "the task"), LOCALIZER,
             Column("variant", "str", "", "what tells the run from others of its task and localizer besides its size"),
             Column("seed", "int64", "", "the localizer's seed"),

@@ -13,16 +13,16 @@ from skillviz.core.region import Region
 COLUMNS = ("parameter", "layer", "kind", "is_bias", "rows", "cols", "selected", "total")
 
 
-def makeup(region: Region, table: ParameterTable) -> pd.DataFrame:
+def composition(region: Region, table: ParameterTable) -> pd.DataFrame:
     """One row a parameter and kind (a fused tensor gives three), with `selected` and `total` entries.
 
     `selected` sums to the region's size and `total` to d.
     """
     none = np.empty(0, dtype=np.int64)
-    return makeup_of((p, region.indices.get(p.name, none)) for p in table.parameters)
+    return composition_of_parts((p, region.indices.get(p.name, none)) for p in table.parameters)
 
 
-def makeup_of(parts: Iterable[tuple[Parameter, np.ndarray]]) -> pd.DataFrame:
+def composition_of_parts(parts: Iterable[tuple[Parameter, np.ndarray]]) -> pd.DataFrame:
     """The same of a region that is told tensor by tensor, as chosen flat indices (`region_expression.parts`)."""
     rows = [row for parameter, indices in parts for row in _rows(parameter, indices)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"layer": "Int64"})

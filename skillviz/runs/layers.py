@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from skillviz.core.composition import makeup
+from skillviz.core.composition import composition
 from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
 
@@ -30,7 +30,7 @@ def layers_table(
     """layers.parquet: the region's entries by parameter and kind, beside the movement of all and of them."""
     keys = ["parameter", "kind"]
     held = pd.DataFrame(_held(region, table, base, finetuned), columns=[*keys, "movement_l2_selected"])
-    whole = makeup(region, table).merge(movement, on=keys, how="left", validate="1:1")
+    whole = composition(region, table).merge(movement, on=keys, how="left", validate="1:1")
     return whole.merge(held, on=keys, how="left", validate="1:1")
 
 

@@ -127,7 +127,7 @@ def label_of_state(row: Mapping[Any, Any]) -> str:
 
 
 @drawn_once
-def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
+def composition_by_layer(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
     """In which layers the entries of a task's regions lie, all seeds together."""
     rows = _summed(table, task, localizer, variant)
     layers = rows.groupby("layer")["selected"].sum() / max(int(rows["selected"].sum()), 1)
@@ -145,7 +145,7 @@ def makeup_by_layer(table: pd.DataFrame, task: str, localizer: str, variant: str
 
 
 @drawn_once
-def makeup_by_kind(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
+def composition_by_kind(table: pd.DataFrame, task: str, localizer: str, variant: str, theme: str) -> Exhibit:
     """In which kinds of modules they lie."""
     rows = _summed(table, task, localizer, variant)
     kinds = rows.groupby("kind", sort=False)["selected"].sum() / max(int(rows["selected"].sum()), 1)

@@ -26,7 +26,7 @@ TITLES = {
     "isolation": "related and unrelated tasks",
     "gain": "what regions give",
     "stages": "stages",
-    "makeup": "make-up of regions",
+    "composition": "composition of regions",
     "histogram": "confidence",
     "paths": "WiSE paths",
     "stability": "stability",

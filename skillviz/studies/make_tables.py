@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from skillviz.analysis import run_tables
+from skillviz.analysis.composition import composition
 from skillviz.analysis.differences import paired
-from skillviz.analysis.makeup import makeup
 from skillviz.analysis.observations import sentences, with_readouts
 from skillviz.analysis.recovered import recovered, without_gain
 from skillviz.analysis.scores import scores
@@ -38,8 +38,8 @@ def make_tables(study: StudySpec, results: Results) -> dict[str, pd.DataFrame]:
 
 def tables_of_any_study(results: Results) -> dict[str, pd.DataFrame]:
     """The tables of a study without an experiment, from what of it is finished; a row is of one setting, over its
-    seeds: scores, differences, recovered gain, make-up, stability; of a sequence its stages, of regions of one model
-    of several tasks what they share."""
+    seeds: scores, differences, recovered gain, composition, stability; of a sequence its stages, of regions of one
+    model of several tasks what they share."""
     observations = with_readouts(of_results(results))
     drawn = resampled_tests(observations)
     stages, of_stages = shared_models.stages(results)
@@ -48,7 +48,7 @@ def tables_of_any_study(results: Results) -> dict[str, pd.DataFrame]:
         "scores": scores(observations, drawn),
         "differences": paired(observations, PAIRS, drawn),
         "recovered": recovered(observations, resampled=drawn),
-        "makeup": makeup(results.runs(), run_variants(results)),
+        "composition": composition(results.runs(), run_variants(results)),
         "stability": stability_of_runs(results.runs(), finetuned_labels(results)),
         **stages,
         **shared,

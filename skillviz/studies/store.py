@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from pydantic import Field, ValidationError
 
-from skillviz.analysis.older_tables import read_layout_2
+from skillviz.analysis.older_tables import RENAMED, read_layout_2
 from skillviz.analysis.tables import LAYOUT, check
 from skillviz.atomic import sha256, write_file, write_text
 from skillviz.errors import BadInput, StoreError
@@ -84,11 +84,20 @@ class StudyFolder:
 
     def tables(self) -> list[str]:
         """The names of its tables."""
-        return [Path(name).stem for name in self.record.files if name.endswith(".parquet")]
+        return list(self._table_files)
+
+    @property
+    def _table_files(self) -> dict[str, str]:
+        """The file of each table by its name of today."""
+        stems = {name: Path(name).stem for name in self.record.files if name.endswith(".parquet")}
+        return {RENAMED.get(stem, stem): name for name, stem in stems.items()}
 
     def table(self, name: str) -> pd.DataFrame:
-        """One of its tables; raises BadInput where it has none of that name, StoreError where it cannot be read."""
-        if f"{name}.parquet" not in self.record.files:
+        """One of its tables, also by an earlier name; raises BadInput where it has none of that name, StoreError where
+        it cannot be read."""
+        name = RENAMED.get(name, name)
+        file = self._table_files.get(name)
+        if file is None:
             known = ", ".join(self.tables()) or "none yet"
             raise BadInput(f"the study '{self.name}' has no table '{name}'; it has: {known}.")
         if self.record.layout > LAYOUT:
@@ -97,10 +106,10 @@ class StudyFolder:
                 f"reads up to {LAYOUT}. Update skillviz."
             )
         try:
-            table = pd.read_parquet(self.path / f"{name}.parquet")
+            table = pd.read_parquet(self.path / file)
             return check(table, name) if self.record.layout == LAYOUT else read_layout_2(table, name)
         except (OSError, ValueError, KeyError) as error:
-            raise StoreError(f"{name}.parquet of the study '{self.name}' cannot be read ({error}).") from error
+            raise StoreError(f"{file} of the study '{self.name}' cannot be read ({error}).") from error
 
 
 def study_path(root: Path, study: StudySpec) -> Path:

@@ -59,7 +59,7 @@ def test_what_stood_in_one_text_has_columns() -> None:
     assert [row[c] for c in ("recipe", "variant", "recipe_b", "variant_b")] == ["lora", "rank 1", "sgd", "1 step"]
     row = read_layout_2(older("gain", of="a+b"), "gain").iloc[0]
     assert row["region_tasks"] == ("a", "b")
-    row = read_layout_2(older("makeup", localizer="learned, 25 steps"), "makeup").iloc[0]
+    row = read_layout_2(older("composition", localizer="learned, 25 steps"), "composition").iloc[0]
     assert (row["localizer"], row["variant"]) == ("learned", "25 steps")
 
 

@@ -180,6 +180,6 @@ def test_two_cores_do_two_steps_of_the_demo_world_at_once(monkeypatch: pytest.Mo
 
 def test_an_experiment_without_scores_shows_its_main_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "none")
-    fake_study(tmp_path / "runs", "figure9", tables=("makeup", "note"))
+    fake_study(tmp_path / "runs", "figure9", tables=("composition", "note"))
     said = call("study", "table", "figure9-demo")
     assert said.code == 0 and said.out.startswith("task\tlocalizer\tvariant\tseed\tlayer\t")

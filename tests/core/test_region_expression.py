@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillviz.core.composition import makeup, makeup_of
+from skillviz.core.composition import composition, composition_of_parts
 from skillviz.core.parameters import KINDS, ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.core.region_expression import DEPTH, canonical, checked, parsed, parts, region_of, runs_in
@@ -116,7 +116,7 @@ def test_told_tensor_by_tensor_it_is_the_same(family: str) -> None:
     told, whole = list(parts(expression, table, stored_in(table))), region_of(expression, table, stored_in(table))
     assert [p.name for p, _ in told] == list(table.names)
     assert all(np.array_equal(entries, np.flatnonzero(whole.mask(p.name))) for p, entries in told)
-    pd.testing.assert_frame_equal(makeup_of(told), makeup(whole, table))
+    pd.testing.assert_frame_equal(composition_of_parts(told), composition(whole, table))
 
 
 def test_the_ends() -> None:

@@ -207,7 +207,7 @@ def _stage(
     }  # fmt: skip
 
 
-def makeup(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
+def composition(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """Where the regions' entries lie."""
     kinds = {"query": 4096, "key": 4096, "value": 4096, "attention output": 4096, "MLP in": 16384, "MLP out": 16384}
     rows = []
@@ -317,7 +317,7 @@ def _whole(make: Make) -> Make:
 FAKE_TABLES: dict[str, Make] = {
     make.__name__: _whole(make)
     for make in (
-        scores, differences, recovered, overlap, isolation, gain, stages, makeup, histogram, paths, stability,
+        scores, differences, recovered, overlap, isolation, gain, stages, composition, histogram, paths, stability,
         sensitivity, note,
     )
 }  # fmt: skip

@@ -95,7 +95,7 @@ def test_what_is_recorded_holds_anywhere(file: Path, done: Done, monkeypatch: py
 
 def test_tables_without_an_experiment_are_as_declared(done: Done) -> None:
     (folder,) = list_studies(done[1])
-    assert {"scores", "differences", "recovered", "makeup", "stability", "note"} == set(folder.tables())
+    assert {"scores", "differences", "recovered", "composition", "stability", "note"} == set(folder.tables())
     for name in folder.tables():
         pd.testing.assert_frame_equal(check(folder.table(name), name), folder.table(name))
 

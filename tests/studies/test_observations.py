@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skillviz.analysis.makeup import makeup
+from skillviz.analysis.composition import composition
 from skillviz.analysis.observations import method_of, of_run, sentences
 from skillviz.analysis.overlaps import overlap_of_localizers
 from skillviz.analysis.sensitivity import sensitivity
@@ -76,7 +76,7 @@ def test_lora_is_told_by_what_it_trains(results: Results, recipe: str, entries: 
 
 def test_the_tables_of_a_study_without_an_experiment(results: Results) -> None:
     found = make_tables(results.study, results)
-    assert {"scores", "differences", "recovered", "makeup", "stability", "note"} == set(found)
+    assert {"scores", "differences", "recovered", "composition", "stability", "note"} == set(found)
     own = found["scores"].query("split == 'test' and metric == 'accuracy' and task == 'sst2' and method == 'graft'")
     assert own["seeds"].tolist() == [3, 3] and own["pooled_low"].notna().all()
     runs = results.runs(localizer="stagewise")
@@ -87,7 +87,7 @@ def test_the_tables_of_a_study_without_an_experiment(results: Results) -> None:
 
 
 def test_a_make_up_adds_up(results: Results) -> None:
-    frame = makeup(results.runs(localizer="stagewise"))
+    frame = composition(results.runs(localizer="stagewise"))
     sums = frame.groupby("seed")[["selected", "total", "share"]].sum()
     run = results.runs(localizer="stagewise")[0]
     assert (sums["selected"] == run.record.size).all() and (sums["total"] == run.record.d).all()

@@ -145,7 +145,7 @@ def test_every_row_of_a_study_is_of_one_setting(results: Results) -> None:
 
 def test_a_make_up_has_one_row_a_part_seed_and_setting(results: Results) -> None:
     assert set(run_variants(results)) == {"1 step", "6 steps", "2 steps", ""}  # of two localizers one model each
-    table = make_tables(results.study, results)["makeup"]
+    table = make_tables(results.study, results)["composition"]
     shares = table.groupby(["task", "localizer", "variant"])["share"].sum()
     models = pd.Series(2.0, index=[("one", "movement", "1 step"), ("one", "movement", "6 steps")])
     assert shares[models.index].tolist() == pytest.approx(models.tolist())

@@ -133,7 +133,7 @@ def _middle(rows: pd.DataFrame) -> pd.Series:
 
 def _part(chosen: Callable[[pd.DataFrame], pd.Series]) -> Compare:
     def compare(study: StudyTables) -> list[Comparison]:
-        rows = study.table("makeup")
+        rows = study.table("composition")
         if rows.empty:
             return []
         comparisons = []

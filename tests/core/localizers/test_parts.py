@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from skillviz.core.composition import makeup
+from skillviz.core.composition import composition
 from skillviz.core.localizers.candidates import biases_of
 from skillviz.core.localizers.learned import learned_ranked
 from skillviz.core.localizers.table import RankedOptions, localizer
@@ -86,7 +86,7 @@ def test_layers_and_kinds_are_whole() -> None:
     assert {".".join(n.split(".")[2:4]) for n in inside(problem, parts[1])} == {"layer.1"}
     options = localizer("kinds").make_options({"kinds": "value,key"})
     region = localizer("kinds").search(problem, 1, seed=0, options=options)
-    rows = makeup(finish(region)[1].region(table), table)
+    rows = composition(finish(region)[1].region(table), table)
     chosen = rows.groupby("kind")["selected"].sum()
     totals = rows.groupby("kind")["total"].sum()
     assert set(chosen[chosen > 0].index) == {"value", "key"}

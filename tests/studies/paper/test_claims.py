@@ -140,9 +140,9 @@ def test_an_empty_region_has_the_smallest_size() -> None:
 def test_a_part_that_the_model_does_not_have_is_not_judged() -> None:
     made = {"task": "cr", "localizer": "stagewise", "variant": "", "layer": 0, "is_bias": False, "share": 0.0}
     rows = [{**made, "seed": seed, "kind": "query", "selected": 10, "total": 1000} for seed in range(3)]
-    assert all(not one.comparisons for one in verdicts("figure10", {"makeup": pd.DataFrame(rows)}, None))
+    assert all(not one.comparisons for one in verdicts("figure10", {"composition": pd.DataFrame(rows)}, None))
     empty = [{**one, "kind": "value", "selected": 0} for one in rows]
-    assert verdicts("figure10", {"makeup": pd.DataFrame(empty)}, None)[0].outcome == UNTESTED
+    assert verdicts("figure10", {"composition": pd.DataFrame(empty)}, None)[0].outcome == UNTESTED
 
 
 def test_a_large_shift_is_what_the_paper_calls_so() -> None:
@@ -200,7 +200,7 @@ def test_the_middle_and_kinds_are_measured_against_the_fair_share() -> None:
         for seed in range(3)
         for layer in range(4)
     ]  # fmt: skip
-    (middle,) = verdicts("figure9", {"makeup": pd.DataFrame(rows)}, None)
+    (middle,) = verdicts("figure9", {"composition": pd.DataFrame(rows)}, None)
     assert middle.comparisons[0].value == pytest.approx(1.79, abs=0.02) and middle.outcome == AGREES
-    value, feedforward, _ = verdicts("figure10", {"makeup": pd.DataFrame(rows)}, None)
+    value, feedforward, _ = verdicts("figure10", {"composition": pd.DataFrame(rows)}, None)
     assert value.comparisons[0].value == pytest.approx(1) and AGREES not in (value.outcome, feedforward.outcome)

@@ -99,7 +99,7 @@ def test_table1_touches_what_each_method_trains(small: Scale, stored: Path) -> N
 def test_table2_tells_what_recovers_the_gain_and_where_it_lies(small: Scale, stored: Path) -> None:
     folder = made("table2", small, stored)
     assert set(folder.table("recovered")["localizer"]) <= {"stagewise", "movement", "learned"}
-    parts = folder.table("makeup").query("localizer == 'stagewise'")
+    parts = folder.table("composition").query("localizer == 'stagewise'")
     assert np.allclose(parts.groupby("seed")["share"].sum(), 1.0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.analysis.makeup import makeup
+from skillviz.analysis.composition import composition
 from skillviz.analysis.tables import notes
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment
@@ -25,11 +25,11 @@ def entries(scale: Scale) -> list[Entry]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """makeup and note; by layer it is figure 9, by kind figure 10."""
+    """composition and note; by layer it is figure 9, by kind figure 10."""
     runs = [run for run in results.runs() if run.spec.localizer == LOCALIZER]
     seeds = {(run.spec.task, run.spec.seed) for run in runs}
     told = f"{len(runs)} regions of {len({task for task, _ in seeds})} tasks, each run's main size."
-    return {"makeup": makeup(runs), "note": notes(told)}
+    return {"composition": composition(runs), "note": notes(told)}
 
 
 FIGURE9 = Experiment(
@@ -39,7 +39,7 @@ FIGURE9 = Experiment(
     finding="Mostly in the middle layers, AG News apart; entries of LayerNorms are spread evenly.",
     entries=entries,
     tables=tables,
-    makes=("makeup", "note"),
+    makes=("composition", "note"),
     claims=(Claim("Regions are denser in the middle half of the layers.", in_the_middle),),
 )
 
@@ -50,7 +50,7 @@ FIGURE10 = Experiment(
     finding="The value matrices, the first feed-forward layers and the LayerNorms hold most of them.",
     entries=entries,
     tables=tables,
-    makes=("makeup", "note"),
+    makes=("composition", "note"),
     claims=(
         Claim("Value matrices hold more than their fair share.", denser(("value",))),
         Claim("The first feed-forward layer holds more than its fair share.", denser(("MLP in",))),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skillviz.analysis.composition import composition
 from skillviz.analysis.differences import paired
-from skillviz.analysis.makeup import makeup
 from skillviz.analysis.observations import sentences
 from skillviz.analysis.recovered import recovered, without_gain
 from skillviz.analysis.scores import scores
@@ -50,7 +50,7 @@ def _published(scale: Scale) -> tuple[str, ...]:
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
-    """scores, recovered, differences, makeup and stability of every task."""
+    """scores, recovered, differences, composition and stability of every task."""
     runs = results.runs()
     observations = of_results(results)
     drawn = resampled_tests(observations)
@@ -58,7 +58,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
         "scores": scores(observations, drawn),
         "recovered": recovered(observations, resampled=drawn),
         "differences": paired(observations, PAIRS, drawn),
-        "makeup": makeup(runs),
+        "composition": composition(runs),
         "stability": stability_of_runs(runs, finetuned_labels(results)),
         "note": notes(*sentences(observations), *without_gain(observations, drawn)),
     }
@@ -77,7 +77,7 @@ TABLE2 = Experiment(
     finding="A graft of at most 0.01 % keeps most of the gain and has 40 to 90 % less ECE (4096-shot).",
     entries=entries,
     tables=tables,
-    makes=("scores", "recovered", "differences", "makeup", "note"),
+    makes=("scores", "recovered", "differences", "composition", "note"),
     published=("table2",),
     claims=(
         Claim("The graft keeps more than 95 % of the fine-tuned score.", keeps(0.95)),

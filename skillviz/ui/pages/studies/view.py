@@ -156,8 +156,8 @@ def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
         show(exhibits.histogram(tables["histogram"], task, theme()), study.name)
     if len(tables.get("sensitivity", ())):
         _settings(study, tables["sensitivity"])
-    if len(tables.get("makeup", ())):
-        _makeup(study, tables["makeup"])
+    if len(tables.get("composition", ())):
+        _composition(study, tables["composition"])
 
 
 def _settings(study: StudyFolder, table: pd.DataFrame) -> None:
@@ -170,16 +170,16 @@ def _settings(study: StudyFolder, table: pd.DataFrame) -> None:
             show(exhibits.settings(table, task, shown, theme()), study.name)
 
 
-def _makeup(study: StudyFolder, table: pd.DataFrame) -> None:
+def _composition(study: StudyFolder, table: pd.DataFrame) -> None:
     """Where the regions of one task lie, by layer and by kind."""
     regions = dict.fromkeys(zip(table["task"], table["localizer"], table["variant"], strict=True))
     names = {label(region[0], localizer_style(region[1]).title, region[2]): region for region in regions}
     region = names[controls.select("made-of", "Regions of", list(names), next(iter(names)), width=320)]
     left, right = st.columns(2)
     with left:
-        show(exhibits.makeup_by_layer(table, *region, theme()), study.name)
+        show(exhibits.composition_by_layer(table, *region, theme()), study.name)
     with right:
-        show(exhibits.makeup_by_kind(table, *region, theme()), study.name)
+        show(exhibits.composition_by_kind(table, *region, theme()), study.name)
 
 
 def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.composition import makeup_of
+from skillviz.core.composition import composition_of_parts
 from skillviz.core.overlap import chance_overlap
 from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
@@ -61,7 +61,7 @@ def table_of(run: Run) -> ParameterTable:
 
 def hand_region_of(run: Run, expression: Mapping[str, Any], table: ParameterTable) -> HandRegion:
     """The expression's region among the parameters of the run; raises BadInput or a StoreError."""
-    layers = makeup_of(parts(expression, table, stored))
+    layers = composition_of_parts(parts(expression, table, stored))
     own = cache.region(run).size
     both = {"intersection": [expression, {"run": run.id}]}
     shared = sum(len(entries) for _, entries in parts(both, table, stored))

@@ -77,7 +77,7 @@ def counts(region: HandRegion) -> None:
             f"both. A "
             f"random region of this size would hold {formats.share(region.chance)} of it, on average."
         )
-        st.markdown(_makeup(region))
+        st.markdown(_composition(region))
 
 
 def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> Grafted | None:
@@ -138,7 +138,7 @@ def sentence(run: Run, region: HandRegion) -> None:
         show(exhibits.typed(table, answer["labels"], theme()), run.id)
 
 
-def _makeup(region: HandRegion) -> str:
+def _composition(region: HandRegion) -> str:
     """The kinds and layers that hold most of it."""
     if not region.size:
         return "It has no entries."

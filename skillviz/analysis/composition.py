@@ -1,4 +1,4 @@
-"""The table `makeup`: in which layers and kinds of modules the regions of runs lie."""
+"""The table `composition`: in which layers and kinds of modules the regions of runs lie."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillviz.analysis.tables import check
 from skillviz.runs.run import Run
 
 
-def makeup(runs: Sequence[Run], variants: Sequence[str] = ()) -> pd.DataFrame:
+def composition(runs: Sequence[Run], variants: Sequence[str] = ()) -> pd.DataFrame:
     """Where each run's main region lies: one row a layer, kind and bias; `selected` sums to the region's size.
 
     `variants` say of each run what tells it from the others of its task and localizer.
@@ -30,4 +30,4 @@ def makeup(runs: Sequence[Run], variants: Sequence[str] = ()) -> pd.DataFrame:
             density = (selected / total) / (size / d) if size and total else np.nan
             share = selected / size if size else 0.0
             rows.append({**named, **part, "share": share, "density_ratio": density})
-    return check(pd.DataFrame(rows), "makeup")
+    return check(pd.DataFrame(rows), "composition")
