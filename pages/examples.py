@@ -7,12 +7,12 @@ from skillviz.ui import page
 from skillviz.ui.pages.examples import detail, view
 
 run = page.begin("examples")
-found = view.run_examples(run)
+examples = view.run_examples(run)
 
-st.markdown(view.sentence(run, found), help=about("agreement", "mcnemar", "graft"))
-found = view.with_texts(run, found)
-chosen = view.linked(run, found, view.filters(run, found))
+st.markdown(view.sentence(run, examples), help=about("agreement", "mcnemar", "graft"))
+examples = view.with_texts(run, examples)
+chosen = view.linked(run, examples, view.filters(run, examples))
 closer = st.container()
-view.by_class(run, found)
+view.by_class(run, examples)
 with closer:  # the last to be filled: it may wait for the models
-    detail.look_closer(run, found, chosen)
+    detail.look_closer(run, examples, chosen)

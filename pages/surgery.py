@@ -11,19 +11,19 @@ from skillviz.ui.pages.surgery import view
 run = page.begin("surgery")
 answer = st.container()
 page.note_unknown_architecture(run)
-made = view.built(run)
+region = view.built(run)
 
 with answer:
-    view.meaning(run, made)
-carried = st.container()
+    view.meaning(run, region)
+graft = st.container()
 left, right = st.columns([3, 2])
 with left:
-    show(exhibits.layout(made.layers, theme()), run.id)
+    show(exhibits.layout(region.layers, theme()), run.id)
 with right:
-    view.counts(made)
-with carried:  # the last to be filled: it waits for the models
-    told = view.graft(run, made, answer)
-view.beside(run, made, told)
+    view.counts(region)
+with graft:  # the last to be filled: it waits for the models
+    scores = view.graft(run, region, answer)
+view.beside(run, region, scores)
 st.caption(
     "Fine-tuned values are copied into the pre-trained model at the region and nowhere else; nothing is trained.",
     help=about("graft"),

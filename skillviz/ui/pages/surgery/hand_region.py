@@ -22,13 +22,14 @@ from skillviz.ui import cache
 
 @dataclass(frozen=True)
 class HandRegion:
-    """The region of an expression: `layers` as layers.parquet counts it, `shared` entries with the run's own region."""
+    """The region of an expression: `layers` as layers.parquet counts it, and `shared` of the `run_size` entries of the
+    run's own region."""
 
     expression: Mapping[str, Any]
     layers: pd.DataFrame
     size: int
     d: int
-    own: int
+    run_size: int
     shared: int
 
     @property
@@ -37,14 +38,14 @@ class HandRegion:
         return self.size / self.d
 
     @property
-    def is_own(self) -> bool:
+    def is_run_region(self) -> bool:
         """Whether it is the run's own region, entry by entry."""
-        return self.size == self.own == self.shared
+        return self.size == self.run_size == self.shared
 
     @property
     def overlap(self) -> float:
         """Share of the run's region that it holds."""
-        return self.shared / self.own if self.own else float("nan")
+        return self.shared / self.run_size if self.run_size else float("nan")
 
     @property
     def chance(self) -> float:
@@ -62,10 +63,9 @@ def table_of(run: Run) -> ParameterTable:
 def hand_region_of(run: Run, expression: Mapping[str, Any], table: ParameterTable) -> HandRegion:
     """The expression's region among the parameters of the run; raises BadInput or a StoreError."""
     layers = composition_of_parts(parts(expression, table, stored))
-    own = cache.region(run).size
     both = {"intersection": [expression, {"run": run.id}]}
     shared = sum(len(entries) for _, entries in parts(both, table, stored))
-    return HandRegion(expression, layers, int(layers["selected"].sum()), table.d, own, shared)
+    return HandRegion(expression, layers, int(layers["selected"].sum()), table.d, cache.region(run).size, shared)
 
 
 def stored(run_id: str, size: int | None) -> Region:

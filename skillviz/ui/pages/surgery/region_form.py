@@ -41,9 +41,9 @@ ROWS_HELP = (
     "of its module (an input in GPT-2); a bias or a norm is one row, number 0. Empty: all rows."
 )
 JSON_HELP = 'Conditions, `{"run": id, "size": n}`, and lists in `union`, `intersection` and `difference`.'
-RECIPE = "recipe"
+EXPRESSION = "recipe"  # the parameter of the address
 LINKED = 7000  # characters of an expression, as an address writes them, that still go into it; servers take 8 KB
-HAND, PAST, OF_RUN = "surgery.now", "surgery.past", "surgery.of"
+CURRENT, PAST, OF_RUN = "surgery.now", "surgery.past", "surgery.of"
 MOST = 50
 FLAT = ("LayerNorm", "other")  # kinds whose weights are not all matrices
 NAMED = 4  # so many names are listed; of more, the rest are counted
@@ -78,28 +78,31 @@ class RegionChoices:
         return self.how not in ("stored", "typed")
 
 
-def expression_of(hand: RegionChoices) -> dict[str, Any]:
+def expression_of(choices: RegionChoices) -> dict[str, Any]:
     """The expression in its canonical form; raises BadInput where rows or the typed expression cannot be read."""
-    if hand.how == "typed":
-        return parsed(hand.typed)
-    if hand.has_stored and not hand.runs:
+    if choices.how == "typed":
+        return parsed(choices.typed)
+    if choices.has_stored and not choices.runs:
         raise BadInput("choose a stored region, or build the region from parts alone.")
-    if not hand.has_parts:
-        return checked(_stored_expression(hand))
-    if not hand.has_stored:
-        return checked(_parts_expression(hand))
-    pair = [_stored_expression(hand), _parts_expression(hand)]
-    algebra = {"without": "difference", "rest": "difference"}.get(hand.how, hand.how)
-    return checked({algebra: pair[::-1] if hand.how == "rest" else pair})
+    if not choices.has_parts:
+        return checked(_stored_expression(choices))
+    if not choices.has_stored:
+        return checked(_parts_expression(choices))
+    pair = [_stored_expression(choices), _parts_expression(choices)]
+    algebra = {"without": "difference", "rest": "difference"}.get(choices.how, choices.how)
+    return checked({algebra: pair[::-1] if choices.how == "rest" else pair})
 
 
 def choices_of(expression: Mapping[str, Any]) -> RegionChoices:
     """The form that stands for an expression; one that the form has no fields for is shown as JSON."""
-    canonical_expression = checked(expression)
-    fields = _alone(canonical_expression) or _combined(canonical_expression)
-    return (
-        RegionChoices(how="typed", typed=canonical(canonical_expression)) if fields is None else RegionChoices(**fields)
-    )
+    whole = checked(expression)
+    if (stored := _stored_fields(whole)) is not None:
+        return RegionChoices(how="stored", **stored)
+    if (parts := _part_fields(whole)) is not None:
+        return RegionChoices(how="parts", **parts)
+    if (both := _fields_of_both(whole)) is not None:
+        return RegionChoices(**both)
+    return RegionChoices(how="typed", typed=canonical(whole))
 
 
 def rows_of(text: str) -> list[list[int]]:
@@ -126,30 +129,22 @@ def sizes_offered(sizes: Sequence[int]) -> list[int]:
     return sorted({step for step in steps if step < most} | {size for size in sizes if size})
 
 
-def _stored_expression(hand: RegionChoices) -> dict[str, Any]:
-    if len(hand.runs) > 1:
-        return {hand.join: [{"run": run} for run in hand.runs]}
-    return {"run": hand.runs[0]} if hand.size is None else {"run": hand.runs[0], "size": hand.size}
+def _stored_expression(choices: RegionChoices) -> dict[str, Any]:
+    if len(choices.runs) > 1:
+        return {choices.join: [{"run": run} for run in choices.runs]}
+    return {"run": choices.runs[0]} if choices.size is None else {"run": choices.runs[0], "size": choices.size}
 
 
-def _parts_expression(hand: RegionChoices) -> dict[str, Any]:
+def _parts_expression(choices: RegionChoices) -> dict[str, Any]:
     conditions = {
-        "layers": list(hand.layers), "kinds": list(hand.kinds), "parameters": list(hand.tensors),
-        "rows": rows_of(hand.rows),
+        "layers": list(choices.layers), "kinds": list(choices.kinds), "parameters": list(choices.tensors),
+        "rows": rows_of(choices.rows),
     }  # fmt: skip
-    biases = BIASES[hand.biases]
+    biases = BIASES[choices.biases]
     return {name: value for name, value in conditions.items() if value} | ({} if biases is None else {"biases": biases})
 
 
-def _alone(expression: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The fields of stored regions alone, or of parts alone."""
-    stored, parts = _stored_fields(expression), _part_fields(expression)
-    if stored is not None:
-        return {"how": "stored", **stored}
-    return None if parts is None else {"how": "parts", **parts}
-
-
-def _combined(expression: Mapping[str, Any]) -> dict[str, Any] | None:
+def _fields_of_both(expression: Mapping[str, Any]) -> dict[str, Any] | None:
     """The fields of stored regions and parts together."""
     algebra = next((name for name in ALGEBRA if name in expression), "")
     two = expression.get(algebra, [])
@@ -167,9 +162,9 @@ def _stored_fields(expression: Mapping[str, Any]) -> dict[str, Any] | None:
     if "run" in expression:
         return {"runs": (expression["run"],), "size": expression.get("size")}
     for join in JOINS:
-        several = expression.get(join, [])
-        runs = tuple(one["run"] for one in several if one.keys() == {"run"})
-        if len(runs) == len(several) > 1 and len(set(runs)) == len(runs):
+        parts = expression.get(join, [])
+        runs = tuple(part["run"] for part in parts if part.keys() == {"run"})
+        if len(runs) == len(parts) > 1 and len(set(runs)) == len(runs):
             return {"runs": runs, "join": join}
     return None
 
@@ -187,23 +182,23 @@ def _part_fields(expression: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[str, Any]:
-    """Draws the form and returns its recipe; explains and stops where it cannot be read. `names`: the pair's runs."""
-    hand = current(run)
+    """Draws the form; its expression. Explains and stops where it cannot be read. `names`: the pair's runs."""
+    choices = current(run)
     with st.container(border=True):
         head = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
         head.markdown("### Build a region", help=about("region", "graftable"), width="content")
-        hand = _filled(hand, run, table, names)
+        choices = _form(choices, run, table, names)
         try:
-            expression = expression_of(hand)
+            expression = expression_of(choices)
         except BadInput as error:
             st.warning(text.plain(str(error.args[0])), icon=":material/edit:")
             with head:
-                _buttons(run, hand, None)
+                _buttons(run, choices, None)
             st.stop()
         with head:
-            _buttons(run, hand, canonical(expression))
+            _buttons(run, choices, canonical(expression))
     written = canonical(expression)
-    remember(hand, written)
+    remember(choices, written)
     if not is_linked(written):
         st.caption(
             f"A region of more than {LINKED:,} characters is not part of the address: links leave it out and "
@@ -212,63 +207,51 @@ def chosen(run: Run, table: ParameterTable, names: Mapping[str, str]) -> dict[st
     return expression
 
 
-def _filled(hand: RegionChoices, run: Run, table: ParameterTable, names: Mapping[str, str]) -> RegionChoices:
+def _form(choices: RegionChoices, run: Run, table: ParameterTable, names: Mapping[str, str]) -> RegionChoices:
     """What the fields say: in one row with how they are put together, where they are few."""
-    how = st.session_state[seeded("how", hand.how)]
-    left, right = st.columns([2, 5]) if how in ("stored", "parts") else (st.container(), st.container())
+    drawn = st.session_state[seeded("how", choices.how)]
+    left, right = st.columns([2, 5]) if drawn in ("stored", "parts") else (st.container(), st.container())
     with left:
-        hand = _put_together(hand, run)
-    with right:
-        return _fields(hand, table, names)
-
-
-def _put_together(hand: RegionChoices, run: Run) -> RegionChoices:
-    how: str = st.selectbox(
-        "The region is", tuple(HOW), key=seeded("how", hand.how), format_func=HOW.__getitem__, width=420
-    )
-    if how == "typed" and hand.how != "typed":
-        forget("typed")
-        hand = replace(hand, typed=canonical(expression_of(hand)))
-    return replace(hand, how=how, runs=hand.runs or (run.id,))
-
-
-def _fields(hand: RegionChoices, table: ParameterTable, names: Mapping[str, str]) -> RegionChoices:
-    if hand.how == "typed":
-        value = st.text_area("Region (JSON)", key=seeded("typed", hand.typed), help=JSON_HELP, height=100)
-        return replace(hand, typed=value)
-    places = iter(st.columns(2) if hand.has_stored and hand.has_parts else [st.container()])
-    if hand.has_stored:
-        with next(places):
-            hand = _stored(hand, names)
-    if hand.has_parts:
-        with next(places):
-            hand = _parts(hand, table)
-    return hand
-
-
-def _stored(hand: RegionChoices, names: Mapping[str, str]) -> RegionChoices:
-    several = st.session_state[seeded("runs", list(hand.runs))]
-    left, right = (st.container(), st.container()) if hand.has_parts or len(several) > 1 else st.columns(2)
-    with left:
-        runs = _several("runs", "Stored regions of this pair", hand.runs, list(names), names, "choose a run")
-    with right:
-        return _cut(hand, runs, names)
-
-
-def _cut(hand: RegionChoices, runs: tuple[str, ...], names: Mapping[str, str]) -> RegionChoices:
-    """How several stored regions are put together, or the size at which a single one is cut."""
-    join, size = hand.join, hand.size if len(runs) == 1 else None
-    if len(runs) > 1:
-        key = seeded("join", hand.join)
-        chosen_join: str | None = st.segmented_control(
-            "Taken from them", tuple(JOINS), key=key, format_func=JOINS.__getitem__, required=True
+        how: str = st.selectbox(
+            "The region is", tuple(HOW), key=seeded("how", choices.how), format_func=HOW.__getitem__, width=420
         )
-        join = chosen_join or hand.join
-        if join != "difference":  # the order says nothing there, and equal regions should be equal expressions
-            runs = tuple(sorted(runs, key=[*names, *runs].index))
-    elif runs and runs[0] in names:  # one that is gone, or of another pair, is judged with the expression
-        size = _size(cache.run(runs[0]), hand.size if runs == hand.runs else None)
-    return replace(hand, runs=runs, join=join, size=size)
+    if how == "typed" and choices.how != "typed":
+        forget("typed")
+        choices = replace(choices, typed=canonical(expression_of(choices)))
+    choices = replace(choices, how=how, runs=choices.runs or (run.id,))
+    with right:
+        if how == "typed":
+            value = st.text_area("Region (JSON)", key=seeded("typed", choices.typed), help=JSON_HELP, height=100)
+            return replace(choices, typed=value)
+        places = iter(st.columns(2) if choices.has_stored and choices.has_parts else [st.container()])
+        if choices.has_stored:
+            with next(places):
+                choices = _stored(choices, names)
+        if choices.has_parts:
+            with next(places):
+                choices = _parts(choices, table)
+    return choices
+
+
+def _stored(choices: RegionChoices, names: Mapping[str, str]) -> RegionChoices:
+    """The stored regions; of several how they are put together, of a single one the size at which it is cut."""
+    is_one = len(st.session_state[seeded("runs", list(choices.runs))]) <= 1
+    left, right = st.columns(2) if is_one and not choices.has_parts else (st.container(), st.container())
+    with left:
+        runs = _choice_list("runs", "Stored regions of this pair", choices.runs, list(names), names, "choose a run")
+    join, size = choices.join, choices.size if len(runs) == 1 else None
+    with right:
+        if len(runs) > 1:
+            key = seeded("join", choices.join)
+            chosen_join: str | None = st.segmented_control(
+                "Taken from them", tuple(JOINS), key=key, format_func=JOINS.__getitem__, required=True
+            )
+            join = chosen_join or choices.join
+            if join != "difference":  # the order says nothing there, and equal regions should be equal expressions
+                runs = tuple(sorted(runs, key=[*names, *runs].index))
+        elif runs and runs[0] in names:  # one that is gone, or of another pair, is judged with the expression
+            size = _size(cache.run(runs[0]), choices.size if runs == choices.runs else None)
+    return replace(choices, runs=runs, join=join, size=size)
 
 
 def _size(run: Run, size: int | None) -> int | None:
@@ -287,36 +270,38 @@ def _size(run: Run, size: int | None) -> int | None:
     return None if value == main else value
 
 
-def _parts(hand: RegionChoices, table: ParameterTable) -> RegionChoices:
+def _parts(choices: RegionChoices, table: ParameterTable) -> RegionChoices:
     layers = sorted({p.layer for p in table.parameters if p.layer is not None})
     names = {layer: f"layer {layer}" for layer in layers}
     left, right = st.columns(2)
     with left:
-        chosen_layers = _several("layers", "Layers", hand.layers, layers, names, "all layers")
+        chosen_layers = _choice_list("layers", "Layers", choices.layers, layers, names, "all layers")
     with right:
         if table.known:
-            there = {kind for p in table.parameters for kind in p.kinds}
-            kinds = [kind for kind in KINDS if kind in there]
-            hand = replace(hand, kinds=_several("kinds", "Module kinds", hand.kinds, kinds, {}, "all kinds"))
+            known = {kind for p in table.parameters for kind in p.kinds}
+            kinds = [kind for kind in KINDS if kind in known]
+            choices = replace(
+                choices, kinds=_choice_list("kinds", "Module kinds", choices.kinds, kinds, {}, "all kinds")
+            )
     left, right = st.columns(2)
     with left:
         rows = st.text_input(
-            "Rows", key=seeded("rows", hand.rows), placeholder="all rows, or 0-7, 12", help=ROWS_HELP, max_chars=300
+            "Rows", key=seeded("rows", choices.rows), placeholder="all rows, or 0-7, 12", help=ROWS_HELP, max_chars=300
         )
     with right:
         biases: str = st.selectbox(
             "Weights or biases",
             tuple(BIASES),
-            key=seeded("biases", hand.biases),
+            key=seeded("biases", choices.biases),
             format_func=BIAS_WORDS.__getitem__,
         )
-    tensors = hand.tensors
-    if not table.known or hand.tensors:
-        tensors = _several("tensors", "Tensors by name", hand.tensors, list(table.names), {}, "all tensors")
-    return replace(hand, layers=chosen_layers, rows=rows, biases=biases, tensors=tensors)
+    tensors = choices.tensors
+    if not table.known or choices.tensors:
+        tensors = _choice_list("tensors", "Tensors by name", choices.tensors, list(table.names), {}, "all tensors")
+    return replace(choices, layers=chosen_layers, rows=rows, biases=biases, tensors=tensors)
 
 
-def _several(
+def _choice_list(
     field: str, label: str, value: Sequence[Any], options: Sequence[Any], shown: Mapping[Any, str], empty: str
 ) -> tuple[Any, ...]:
     """The options chosen in a list, runs in the order of choice; one that is not offered, as the address may name it,
@@ -329,49 +314,49 @@ def _several(
     return tuple(selected) if field == "runs" else tuple(sorted(selected, key=offered.index))
 
 
-def _buttons(run: Run, hand: RegionChoices, written: str | None) -> None:
+def _buttons(run: Run, choices: RegionChoices, written: str | None) -> None:
     earlier = before(written)
     with st.container(horizontal=True, width="content"):
         st.button("Undo", icon=":material/undo:", disabled=not earlier, on_click=undo, args=(earlier,))
         st.button(
-            "Back to the run's own region", icon=":material/restart_alt:", disabled=hand == own(run),
-            on_click=fill, args=(own(run),),
+            "Back to the run's own region", icon=":material/restart_alt:", disabled=choices == choices_of_run(run),
+            on_click=fill, args=(choices_of_run(run),),
         )  # fmt: skip
 
 
-def own(run: Run) -> RegionChoices:
+def choices_of_run(run: Run) -> RegionChoices:
     """The form of the run's own region."""
     return RegionChoices(runs=(run.id,))
 
 
 def current(run: Run) -> RegionChoices:
     """What the address asks for, else what this session has built for the run, else the run's own region."""
-    linked = address.linked(RECIPE)
+    linked = address.linked(EXPRESSION)
     if linked is None and st.session_state.get(OF_RUN) == run.id:
-        return st.session_state[HAND]
+        return st.session_state[CURRENT]
     if st.session_state.get(OF_RUN) != run.id:
         st.session_state[OF_RUN], st.session_state[PAST] = run.id, []
-    hand = own(run)
+    choices = choices_of_run(run)
     if linked is not None:
         try:
-            hand = choices_of(parsed(linked))
+            choices = choices_of(parsed(linked))
         except BadInput as error:
             reason = text.plain(str(error.args[0]))
             st.error(f"The address asks for a region that cannot be read: {reason} The run's own region is shown.")
-    fill(hand)
-    return hand
+    fill(choices)
+    return choices
 
 
-def remember(hand: RegionChoices, written: str) -> None:
+def remember(choices: RegionChoices, written: str) -> None:
     """Keeps the form, and its expression, which is `written` as canonical JSON, in the address."""
-    st.session_state[HAND] = hand
+    st.session_state[CURRENT] = choices
     past = st.session_state[PAST]
     if not past or past[-1] != written:
         st.session_state[PAST] = [*past, written][-MOST:]
     if is_linked(written):
-        address.keep(RECIPE, written)
+        address.keep(EXPRESSION, written)
     else:
-        address.remember(RECIPE, written)
+        address.remember(EXPRESSION, written)
 
 
 def is_linked(written: str) -> bool:
@@ -391,10 +376,10 @@ def undo(earlier: Sequence[str]) -> None:
     st.session_state[PAST] = list(earlier)
 
 
-def fill(hand: RegionChoices) -> None:
+def fill(choices: RegionChoices) -> None:
     """Has every field drawn anew from these values."""
-    st.session_state[HAND] = hand
-    for field in fields(hand):
+    st.session_state[CURRENT] = choices
+    for field in fields(choices):
         forget(field.name)
 
 
@@ -422,10 +407,17 @@ def meaning(expression: Mapping[str, Any], names: Mapping[str, str]) -> str:
         if "size" not in expression:
             return f"the region of {name}"
         return f"the first {formats.counted(expression['size'], 'entry')} of the ranking of {name}"
-    for algebra in ALGEBRA:
-        if algebra in expression:
-            return _combined_words(algebra, [_inner(part, names) for part in expression[algebra]])
-    return _parts_words(expression)
+    algebra = next((name for name in ALGEBRA if name in expression), None)
+    if algebra is None:
+        return _parts_words(expression)
+    phrases = [_bracketed(part, names) for part in expression[algebra]]
+    if len(phrases) == 1:
+        return phrases[0]
+    if algebra == "union":
+        return " together with ".join(phrases)
+    if algebra == "difference":
+        return f"{phrases[0]} without {formats.listed(phrases[1:], NAMED)}"
+    return f"what {formats.listed(phrases, NAMED)} share"
 
 
 def sentence(expression: Mapping[str, Any], names: Mapping[str, str], size: int, d: int) -> str:
@@ -437,20 +429,10 @@ def sentence(expression: Mapping[str, Any], names: Mapping[str, str], size: int,
     )
 
 
-def _inner(expression: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def _bracketed(expression: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """The meaning of a part; in brackets where it is put together of others itself."""
     words = meaning(expression, names)
     return f"({words})" if any(len(expression.get(algebra, ())) > 1 for algebra in ALGEBRA) else words
-
-
-def _combined_words(algebra: str, phrases: list[str]) -> str:
-    if len(phrases) == 1:
-        return phrases[0]
-    if algebra == "union":
-        return " together with ".join(phrases)
-    if algebra == "difference":
-        return f"{phrases[0]} without {formats.listed(phrases[1:], NAMED)}"
-    return f"what {formats.listed(phrases, NAMED)} share"
 
 
 def _parts_words(expression: Mapping[str, Any]) -> str:
@@ -459,38 +441,32 @@ def _parts_words(expression: Mapping[str, Any]) -> str:
         return "everything that can be grafted"
     if any(value == [] for value in expression.values()):
         return "nothing at all"
-    where = [_layers(expression["layers"])] if "layers" in expression else []
-    where += [_tensors(expression["parameters"])] if "parameters" in expression else []
+    places = []
+    if "layers" in expression:
+        places.append(_spans("layer", _stretches(expression["layers"])))
+    if tensors := expression.get("parameters"):
+        places.append(f"the tensor `{tensors[0]}`" if len(tensors) == 1 else f"{len(tensors)} tensors chosen by name")
     rows = f"{_spans('row', expression['rows'])} of " if "rows" in expression else ""
-    what = rows + _things(expression.get("kinds", ()), expression.get("biases"))
-    return f"{what} {'' if not where else 'of '}{' in '.join(where)}".strip()
+    kinds = list(expression.get("kinds", ()))
+    noun = "weights" if not kinds or set(kinds) & set(FLAT) else "matrices"
+    what = {None: f"{noun} and biases", False: noun, True: "biases"}[expression.get("biases")]
+    things = f"the {formats.listed(kinds, len(kinds))} {what}" if kinds else f"the {what}"
+    return f"{rows}{things}{' of ' if places else ''}{' in '.join(places)}"
 
 
-def _things(kinds: Sequence[str], biases: bool | None) -> str:
-    flat = not kinds or any(kind in FLAT for kind in kinds)
-    noun = "weights" if flat else "matrices"
-    what = {None: f"{noun} and biases", False: noun, True: "biases"}[biases]
-    return f"the {formats.listed(list(kinds), len(kinds))} {what}" if kinds else f"the {what}"
-
-
-def _layers(layers: Sequence[int]) -> str:
+def _stretches(layers: Sequence[int]) -> list[list[int]]:
+    """Ascending numbers as first and last of each unbroken stretch."""
     spans: list[list[int]] = []
     for layer in layers:
         if spans and layer == spans[-1][1] + 1:
             spans[-1][1] = layer
         else:
             spans.append([layer, layer])
-    return _spans("layer", spans)
+    return spans
 
 
 def _spans(noun: str, spans: Sequence[Sequence[int]]) -> str:
     """`layer 3`, `layers 2 to 4 and 7`."""
     phrases = [str(first) if first == last else f"{first} to {last}" for first, last in spans]
-    several = len(spans) > 1 or spans[0][0] != spans[0][1]
-    return f"{noun}{'s' if several else ''} {formats.listed(phrases, NAMED + 2)}"
-
-
-def _tensors(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return f"the tensor `{names[0]}`"
-    return f"{len(names)} tensors chosen by name"
+    is_plural = len(spans) > 1 or spans[0][0] != spans[0][1]
+    return f"{noun}{'s' if is_plural else ''} {formats.listed(phrases, NAMED + 2)}"

@@ -25,8 +25,7 @@ from skillviz.show.surgery import REGION, Grafted
 from skillviz.ui import address, cache, cards, controls, jobs_view, live, page, page_table
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.sparsity.sweep import pair_entries
-from skillviz.ui.pages.surgery import hand_region
-from skillviz.ui.pages.surgery import region_form as surgery_form
+from skillviz.ui.pages.surgery import hand_region, region_form
 from skillviz.ui.pages.surgery.hand_region import HandRegion
 
 SAMPLES = (50, 100, 200, 500, 1000)
@@ -45,7 +44,7 @@ def built(run: Run) -> HandRegion:
     """The region that the form describes, counted; explains and stops where there is none."""
     with page.explained():
         table, names = hand_region.table_of(run), hand_region.names(pair_entries(run))
-    expression = surgery_form.chosen(run, table, names)
+    expression = region_form.chosen(run, table, names)
     with page.explained():
         return hand_region.hand_region_of(run, expression, table)
 
@@ -54,13 +53,13 @@ def meaning(run: Run, region: HandRegion) -> None:
     """What the selection means, in a sentence, and what is special where it is nothing, all, or the run's own."""
     names = hand_region.names(pair_entries(run))
     st.markdown(
-        surgery_form.sentence(region.expression, names, region.size, region.d), help=about("region", "graft", "size")
+        region_form.sentence(region.expression, names, region.size, region.d), help=about("region", "graft", "size")
     )
     if not region.size:
         st.info("Nothing is chosen, so the graft is the pre-trained model itself. Choose layers, kinds or rows below.")
     elif region.size == region.d:
         st.info("Everything is chosen: the graft has all blocks of the fine-tuned model, its complement none of them.")
-    elif region.is_own:
+    elif region.is_run_region:
         st.caption("This is the run's own region; change it below and see what becomes of the graft.")
 
 
@@ -73,7 +72,7 @@ def counts(region: HandRegion) -> None:
             st.metric("Share", formats.share(region.share), width="content")
             st.metric("Held of this run's region", formats.percent(region.overlap), width="content")
         st.caption(
-            f"This run's region has {formats.counted(region.own, 'entry')}; {formats.count(region.shared)} are in "
+            f"This run's region has {formats.counted(region.run_size, 'entry')}; {formats.count(region.shared)} are in "
             f"both. A "
             f"random region of this size would hold {formats.share(region.chance)} of it, on average."
         )
@@ -100,7 +99,7 @@ def graft(run: Run, region: HandRegion, answer: DeltaGenerator) -> Grafted | Non
         return None
     scores = exhibits.grafted_of(scored, page.table(run, "predictions"), split, run.record.task)
     answer.markdown(
-        exhibits.sentence(scores, run.record, split, region.is_own), help=about("accuracy", "ece", "paired")
+        exhibits.sentence(scores, run.record, split, region.is_run_region), help=about("accuracy", "ece", "paired")
     )
     _numbers(run, scores, split, region)
     return scores
@@ -124,7 +123,7 @@ def sentence(run: Run, region: HandRegion) -> None:
     card = st.container(border=True)
     with card:
         st.markdown("### Try a sentence", help=about("confidence", "pretrained"))
-        texts = _typed(run)
+        texts = _typed_texts(run)
         if not all(texts):
             st.caption("Type one to see what the models make of it, before and after the operation.")
             return
@@ -163,9 +162,9 @@ def _sample(run: Run, split: str) -> int | None:
 def _numbers(run: Run, scores: Grafted, split: str, region: HandRegion) -> None:
     """By hand, the run's own region where it is another, and the complement, each number with its interval."""
     assert run.record.task is not None
-    hidden = {REGION} if region.is_own else set()
+    hidden = {REGION} if region.is_run_region else set()
     shown = {name: title for name, title in CARDS.items() if name in scores.scores and name not in hidden}
-    sizes = {"grafted": region.size, REGION: region.own, "complement": region.size}
+    sizes = {"grafted": region.size, REGION: region.run_size, "complement": region.size}
     for place, (name, title) in zip(st.columns(len(shown)), shown.items(), strict=True):
         with place.container(border=True, height="stretch"):
             st.markdown(f"#### {title}", help=about("complement") if name == "complement" else None)
@@ -182,12 +181,12 @@ def _chance(run: Run, region: HandRegion, split: str) -> str:
     assert run.record.task is not None
     drawn = [entry for entry in pair_entries(run) if entry.localizer == "random"]
     with page.explained():
-        curves = [cache.table(one, "curve") for one in cache.runs(entry.id for entry in drawn)]
+        curves = [cache.table(random, "curve") for random in cache.runs(entry.id for entry in drawn)]
     curve = measures.pair_curve(drawn, curves, split)
     return exhibits.by_chance(curve, run.record.task.metric, region.size, split)
 
 
-def _typed(run: Run) -> list[str]:
+def _typed_texts(run: Run) -> list[str]:
     """What was typed: one text, or two for a task of pairs."""
     try:
         is_pair = task_of(run).pair
@@ -198,7 +197,7 @@ def _typed(run: Run) -> list[str]:
 
 
 def save(run: Run, region: HandRegion) -> None:
-    """The card that starts the job, with the command that does the same, and the job that was started last."""
+    """The card that starts the job, with the command that does the same; under it the job that was started last."""
     spec = spec_of(run, region)
     stored = same(run, region.expression)
     with st.container(border=True):
@@ -208,7 +207,7 @@ def save(run: Run, region: HandRegion) -> None:
             "the others on every page."
         )
         note = st.text_input("Note", key="surgery.note", max_chars=300, placeholder="What was the idea?")
-        reason = _reason(region, stored)
+        reason = _why_not(region, stored)
         if st.button("Save as a run", type="primary", icon=":material/save:", disabled=bool(reason)):
             _start(spec, note)
         if reason:
@@ -217,22 +216,27 @@ def save(run: Run, region: HandRegion) -> None:
             st.page_link(page_table.PAGES["overview"].link(), label="Open it", query_params={address.RUN: stored})
         with st.expander("The same as a command"):
             st.code(spec.command(), language="bash", wrap_lines=True)
-    _follow()
+    job = _started()
+    if job is None:
+        address.forget(JOB)
+    else:
+        address.keep(JOB, job.run_id)
+        jobs_view.follow(job.run_id)
 
 
 def spec_of(run: Run, region: HandRegion) -> RunSpec:
     """The run's own spec with the expression in place of its localizer; its size is that of the region."""
-    own: dict[str, Any] = {
+    changed: dict[str, Any] = {
         "localizer": EXPRESSION, "options": {EXPRESSION: dict(region.expression)}, "sizes": (str(max(region.size, 1)),),
         "seed": 0, "steps": None, "batch_size": None, "autocast": None, "device": "auto",
     }  # fmt: skip
-    return run.spec.model_copy(update=own)
+    return run.spec.model_copy(update=changed)
 
 
 def same(run: Run, expression: Mapping[str, Any]) -> str | None:
     """The id of a finished run of this expression and pair, None where there is none."""
-    by_hand = [entry.id for entry in pair_entries(run) if entry.localizer == EXPRESSION]
-    return next((one.id for one in cache.runs(by_hand) if _is_of(one.spec, expression)), None)
+    run_ids = [entry.id for entry in pair_entries(run) if entry.localizer == EXPRESSION]
+    return next((by_hand.id for by_hand in cache.runs(run_ids) if _is_of(by_hand.spec, expression)), None)
 
 
 def _is_of(spec: RunSpec, expression: Mapping[str, Any]) -> bool:
@@ -240,11 +244,11 @@ def _is_of(spec: RunSpec, expression: Mapping[str, Any]) -> bool:
     return EXPRESSION in spec.options and canonical(parsed(spec.options[EXPRESSION])) == canonical(expression)
 
 
-def _reason(region: HandRegion, stored: str | None) -> str:
+def _why_not(region: HandRegion, stored: str | None) -> str:
     """Why there is nothing to save; empty where there is."""
     if not region.size:
         return "A region without entries cannot be saved."
-    if region.is_own:
+    if region.is_run_region:
         return "This is the region of the run that is shown, which is stored already."
     if stored:
         return f"It is stored already, as run `{stored}`."
@@ -273,13 +277,3 @@ def _started() -> Job | None:
         return None if name is None else jobs.status(cache.user_store(), name)
     except StoreError:
         return None
-
-
-def _follow() -> None:
-    """That job, as long as there is one."""
-    job = _started()
-    if job is None:
-        address.forget(JOB)
-    else:
-        address.keep(JOB, job.run_id)
-        jobs_view.follow(job.run_id)
