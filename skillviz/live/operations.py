@@ -33,7 +33,7 @@ from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
 from skillviz.runs.transfer import LabelMap, Other, other_examples, training_texts
 from skillviz.runs.wise import on_path, wise_tables
-from skillviz.studies.several import Scored, mean_relative_gain
+from skillviz.studies.task_unions import TaskScores, mean_relative_gain
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.leaks import unseen
@@ -366,7 +366,7 @@ def union(request: PairRequest, region: Expression, among: Sequence[str] = (), s
     logits = {state: predict(request.pair, rest, state, chosen) for state in SHOWN}
     ids = np.array(rest.ids, dtype=object)
     answers = {state: Answers(ids, rest.labels, z.astype(np.float64)) for state, z in logits.items()}
-    ends = Scored(note, rest.labels, logits["pretrained"], logits["finetuned"])
+    ends = TaskScores(note, rest.labels, logits["pretrained"], logits["finetuned"])
     gain = mean_relative_gain(ends, [logits["grafted"]])
     return {
         "task": request.task.name, "metric": note.metric, "size": chosen.size, "share": chosen.share, "n": len(rows),

@@ -22,7 +22,7 @@ from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.finetuned_model import read_finetuned
 from skillviz.studies.finetuned_store import RECORD, FineTunedArtifact, finetuned_record
-from skillviz.studies.paper.experiments.figure8 import passes
+from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import FINISHED, Snapshot
@@ -202,12 +202,12 @@ class _Clock:
         if step.kind != TABLE:
             return step.artifact.cost(self, kind_of(step.device))
         rows = self.a_row() * (1 + sum(s.kind in (LOCALIZE, SCORE) for s in self.plan.steps))
-        return rows + (self.asked_again() if self.plan.study.experiment == "figure8" else 0.0)
+        return rows + self.recomputed()
 
-    def asked_again(self) -> float:
-        """Seconds of the tables for which the models are asked again: gains, purification and bootstrap."""
-        seconds = 0.0
-        for one in passes(self.plan):
+    def recomputed(self) -> float:
+        """Seconds of what the experiment's tables compute with the models: gains, purification and bootstrap."""
+        experiment, seconds = EXPERIMENTS.get(self.plan.study.experiment or ""), 0.0
+        for one in experiment.passes(self.plan) if experiment else ():
             facts = self.facts(one.spec, kind_of(one.spec.device))
             if facts is None:
                 return seconds + UNKNOWN

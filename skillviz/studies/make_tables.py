@@ -14,11 +14,12 @@ from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import check, notes
 from skillviz.models.finetune.recipes import FEW, RECIPES
-from skillviz.studies import shared_models
 from skillviz.studies.observations import finetuned_labels, of_results, run_variants
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
+from skillviz.studies.task_sequence import stages_and_notes
+from skillviz.studies.task_unions import overlap_and_notes
 
 RIVALS = ("graft_movement", "graft_random", "graft_fish", "ft", "ft_scaled", "pretrained")
 MODELS = tuple(RECIPES[name].method for name in FEW)
@@ -42,8 +43,8 @@ def tables_of_any_study(results: Results) -> dict[str, pd.DataFrame]:
     model of several tasks what they share."""
     observations = with_readouts(of_results(results))
     drawn = resampled_tests(observations)
-    stages, of_stages = shared_models.stages(results)
-    shared, of_shared = shared_models.overlap(results)
+    stages, of_stages = stages_and_notes(results)
+    shared, of_shared = overlap_and_notes(results)
     return {
         "scores": scores(observations, drawn),
         "differences": paired(observations, PAIRS, drawn),

@@ -21,7 +21,7 @@ from skillviz.studies.engine import run_study
 from skillviz.studies.finetuned_model import folder_of
 from skillviz.studies.pack import _is_same
 from skillviz.studies.plan import plan
-from skillviz.studies.several import members_of
+from skillviz.studies.task_unions import pair_key
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition
 from tests.studies.tiny_study import few, tasks, tiny_world
@@ -68,11 +68,11 @@ def test_runs_scores_and_kept_logits_know_the_definition(tmp_path: Path) -> None
     assert run.record.task is not None and run.record.task.definition
     artifact, scoring = RunArtifact(run.spec), ScoreArtifact(spec)
     assert not artifact.changes(run, store, Session()) and not scoring.changes(score, store, Session())
-    key = members_of(Session(), run.spec)
+    key = pair_key(Session(), run.spec)
     change(Path(tasks(tmp_path / "world")[0]), metric="f1")
     assert "definition" in artifact.changes(run, store, Session())
     assert "definition" in scoring.changes(score, store, Session())
-    assert members_of(Session(), run.spec) != key
+    assert pair_key(Session(), run.spec) != key
 
 
 @pytest.mark.parametrize(("other", "is_same"), [("", True), ("a", True), ("b", False)])

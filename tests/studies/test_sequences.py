@@ -13,6 +13,7 @@ from skillviz.analysis.tables import check
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.record import TaskNote
 from skillviz.runs.store import Store
+from skillviz.studies import task_sequence
 from skillviz.studies.paper.experiments import EXPERIMENTS, figure7, figure8, table4
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.plan import plan
@@ -104,7 +105,9 @@ def results(grafting: dict[tuple[int, str], int]) -> Any:
 
 @pytest.fixture
 def no_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table4, "_leaks", lambda files: {t: Unseen(t, N, frozenset({"test-39"}), {}) for t in ORDER})
+    leaks = {task: Unseen(task, N, frozenset({"test-39"}), {}) for task in ORDER}
+    monkeypatch.setattr(task_sequence.registry, "task", lambda path: path)
+    monkeypatch.setattr(task_sequence, "unseen", lambda tasks: leaks)
 
 
 STEADY = {(s, t): 3 for s in (1, 2, 3) for t in ORDER[:s]}

@@ -19,7 +19,7 @@ from skillviz.studies.make_tables import make_tables
 from skillviz.studies.observations import model_fields, of_results, run_variants
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
-from skillviz.studies.shared_models import SEVERAL_SEQUENCES, stages
+from skillviz.studies.task_sequence import MANY_SEQUENCES, stages_and_notes
 from tests.studies.tiny_studies import seen
 from tests.studies.tiny_study import REGION, study_of, tasks
 
@@ -178,5 +178,5 @@ def test_several_sequences_are_not_told_as_one(tiny: Path, store: Store, other: 
     entry = {"tasks": [one, two], "recipe": "continual", "region": REGION}
     turned = {"tasks": [two, one]} if "tasks" in other else {}
     study = study_of(tiny, entry, {**entry, **other, **turned})
-    assert stages(Results(plan(study), store)) == ({}, [SEVERAL_SEQUENCES])
-    assert stages(Results(plan(study_of(tiny, entry)), store)) == ({}, [])  # nothing is made yet
+    assert stages_and_notes(Results(plan(study), store)) == ({}, [MANY_SEQUENCES])
+    assert stages_and_notes(Results(plan(study_of(tiny, entry)), store)) == ({}, [])  # nothing is made yet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,12 @@ from skillviz.studies.paper.setting import SettingRow, setting
 if TYPE_CHECKING:
     import pandas as pd
 
+    from skillviz.studies.plan import Plan
     from skillviz.studies.results import Results
+    from skillviz.studies.task_unions import Passes
 
 
-def _nothing(scale: Scale) -> Sequence[SettingRow]:
+def _nothing(scale_or_plan: Scale | Plan) -> tuple[()]:
     return ()
 
 
@@ -28,6 +30,7 @@ class Experiment:
     the main one first. `entries` are the runs of the study file at a scale, `tables` makes the tables of what is
     finished, `claims` are the paper's. `differs` tells where the experiment itself differs from the paper, beyond what
     every experiment of the scale does. `on_other_data`: it scores models on data that they were not tuned on.
+    `passes` tells how often its tables ask the models again, for the estimate of its time.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     differs: Callable[[Scale], Sequence[SettingRow]] = _nothing
     on_other_data: bool = False
+    passes: Callable[[Plan], Iterable[Passes]] = _nothing
 
     @property
     def main(self) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.observations import search_fields
 from skillviz.analysis.overlaps import isolation, overlap
 from skillviz.analysis.scores import score_rows
 from skillviz.analysis.stability import stability_of_runs
@@ -18,18 +17,14 @@ from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.region import Region
 from skillviz.core.stability import bootstrap_regions
 from skillviz.errors import BadModel
-from skillviz.runs.artifact import LOCALIZE
+from skillviz.models.finetune.recipes import MULTI_TASK
 from skillviz.runs.run import Run
-from skillviz.runs.spec import RunSpec
-from skillviz.studies import purified, several
+from skillviz.studies import task_unions
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.region_comparisons import gains, helps_itself, related_share_more
 from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row, trained, tuning_row
-from skillviz.studies.plan import Plan
-from skillviz.studies.purified import Joint
-from skillviz.studies.several import Chosen, Scored
-from skillviz.studies.step import name_of
+from skillviz.studies.task_unions import BOOTSTRAPS, EXAMPLES, Runs, TaskScores, TaskSessions, TaskUnion
 from skillviz.tasks import registry
 from skillviz.tasks.family import family
 from skillviz.tasks.leaks import Unseen, unseen
@@ -40,14 +35,8 @@ if TYPE_CHECKING:
     from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
-RECIPE = "multi-task"
 LOCALIZER = "stagewise"
-CONTROLS = ("random", "movement")
 JOINT = " + "
-RESAMPLES, EXAMPLES = 8, 192
-"""Bootstrap samples of a run's training examples, and their size, on which regions are looked for again."""
-Runs = Mapping[str, Mapping[int, Run]]
-"""The runs that give the regions: by task, then mask seed."""
 
 
 def entries(scale: Scale) -> list[Entry]:
@@ -56,7 +45,7 @@ def entries(scale: Scale) -> list[Entry]:
     steps = scale.training.get("steps")
     training = {**scale.training, **({"steps": len(names) * steps} if steps else {})}
     run = {
-        **scale.several_tasks(RECIPE, names, training), **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER,
+        **scale.several_tasks(MULTI_TASK, names, training), **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER,
         "options": {"start_share": 0.0, "candidate_share": 1.0}, "size": scale.sizes[0], "seed": list(scale.mask_seeds),
     }  # fmt: skip
     return [run]
@@ -64,7 +53,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """overlap, isolation, gain, scores, stability and note of a multi-task study."""
-    runs = region_runs(results)
+    runs = task_unions.region_runs(results)
     if not runs:
         return {"note": notes("No region of a model of several tasks is finished, so there is nothing to tell.")}
     regions = {task: {seed: run.region() for seed, run in by_seed.items()} for task, by_seed in runs.items()}
@@ -82,18 +71,20 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int, Region]]) -> dict[str, pd.DataFrame]:
     """gain, scores, stability and note, for which the models are asked."""
     left = leaks_of(runs)
-    chosen, remarks = _chosen(results, runs, regions)
-    rest = [sentence for sentence in (left_out(results, runs),) if sentence]
+    unions, remarks = _unions(results, runs, regions)
     scored = {}
     for task, by_seed in runs.items():
         spec = next(iter(by_seed.values())).spec
-        scored[task] = several.scored(results.session, spec, chosen, left[task].seen, results.store.root)
+        scored[task] = task_unions.scored(results.session, spec, unions, left[task].seen, results.store.root)
     return {
-        "gain": pd.DataFrame(gain_rows(scored, chosen)),
-        "scores": pd.DataFrame(_scores(scored, chosen, runs)),
+        "gain": pd.DataFrame(gain_rows(scored, unions)),
+        "scores": pd.DataFrame(_scores(scored, unions, runs)),
         "stability": stability_of_runs(_every(runs), results.entry, lambda run: bootstrapped(results.session, run)),
         "note": notes(
-            *(one.sentence for one in left.values() if one.sentence), *_sentences(scored, runs), *remarks, *rest
+            *(one.sentence for one in left.values() if one.sentence),
+            *_sentences(scored, runs),
+            *remarks,
+            *filter(None, [task_unions.left_out(results, runs)]),
         ),
     }
 
@@ -102,39 +93,11 @@ def bootstrapped(session: Session, run: Run) -> list[Region]:
     """The linearized regions of bootstrap samples of the run's training examples, of the run's size."""
     pair, encoded = session.pair(run.spec), session.encoded(run.spec)
     problem, options = pair.problem(encoded["train"]), LinearizedOptions(examples=EXAMPLES)
-    return list(bootstrap_regions(problem, run.record.size or 1, resamples=RESAMPLES, options=options).regions)
+    return list(bootstrap_regions(problem, run.record.size or 1, resamples=BOOTSTRAPS, options=options).regions)
 
 
 def _every(runs: Runs) -> list[Run]:
     return [run for by_seed in runs.values() for run in by_seed.values()]
-
-
-def region_runs(results: Results) -> Runs:
-    """The runs whose regions are compared, by task and mask seed: of the first member, localizer and size."""
-    every = _searched(results)
-    runs: dict[str, dict[int, Run]] = {}
-    for run in every:
-        if _setting(results, run) == _setting(results, every[0]):
-            name = run.record.task_name
-            runs.setdefault(name, {}).setdefault(run.spec.seed, run)
-    return {task: dict(sorted(by_seed.items())) for task, by_seed in runs.items()}
-
-
-def left_out(results: Results, runs: Runs) -> str:
-    """What is said where the study has regions that are not compared; empty where it has none."""
-    rest = len(_searched(results)) - sum(len(by_seed) for by_seed in runs.values())
-    return f"{rest} runs of other models, data seeds, searches or sizes are not in these tables." if rest else ""
-
-
-def _searched(results: Results) -> list[Run]:
-    return [run for run in results.runs(recipe=RECIPE) if run.spec.localizer not in (*CONTROLS, "recipe")]
-
-
-def _setting(results: Results, run: Run) -> tuple[Any, ...]:
-    """What the regions that are compared have in common."""
-    spec = run.spec
-    searched = spec.localizer, spec.sizes, search_fields(spec)
-    return results.entry(run).get("member"), spec.base, spec.data_seed, *searched
 
 
 def leaks_of(runs: Runs) -> dict[str, Unseen]:
@@ -143,60 +106,53 @@ def leaks_of(runs: Runs) -> dict[str, Unseen]:
     return unseen([registry.task(expanded(spec.task, "task")) for spec in specs])
 
 
-def gain_rows(scored: Mapping[str, Scored], chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
+def gain_rows(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion]) -> list[dict[str, Any]]:
     """One row a region and task: relative gain (Eq. 5), mean over mask seeds."""
     return [
         {
-            "region": one.label, "region_tasks": one.of, "task": task, "purified": one.purified,
-            **several.mean_relative_gain(of_task, of_task.grafts[one.label, one.purified])._asdict(),
+            "region": one.label, "region_tasks": one.tasks, "task": task, "purified": one.purified,
+            **task_unions.mean_relative_gain(of_task, of_task.grafts[one.label, one.purified])._asdict(),
             "n": len(of_task.labels), "seeds": len(one.regions),
         }
-        for one in chosen
+        for one in unions
         for task, of_task in scored.items()
     ]  # fmt: skip
 
 
-def _chosen(
+def _unions(
     results: Results, runs: Runs, regions: Mapping[str, Mapping[int, Region]]
-) -> tuple[list[Chosen], list[str]]:
+) -> tuple[list[TaskUnion], list[str]]:
     """Each task's region, the unions, and the families' unions after purification; with what must be said of them."""
     seeds = sorted(set.intersection(*(set(by_seed) for by_seed in regions.values())))
-    groups = several.unions(list(regions), {task: family(task) for task in regions})
-    chosen = [Chosen(task, (task,), tuple(by_seed.values())) for task, by_seed in regions.items()]
+    groups = task_unions.unions(list(regions), {task: family(task) for task in regions})
+    unions = [TaskUnion(task, (task,), tuple(by_seed.values())) for task, by_seed in regions.items()]
     joint = {
         group: tuple(reduce(Region.union, (regions[task][seed] for task in group)) for seed in seeds)
         for group in groups
     }
-    chosen += [Chosen(JOINT.join(group), group, by_seed) for group, by_seed in joint.items() if by_seed]
-    joint_loss = Joint({task: next(iter(by_seed.values())).spec for task, by_seed in runs.items()}, results.store.root)
-    for group in (group for group in groups if is_purified(group, list(regions)) and joint[group]):
-        mended = tuple(
-            joint_loss.purified(group, region, seed) for seed, region in zip(seeds, joint[group], strict=True)
+    unions += [TaskUnion(JOINT.join(group), group, by_seed) for group, by_seed in joint.items() if by_seed]
+    specs = {task: next(iter(by_seed.values())).spec for task, by_seed in runs.items()}
+    sessions = TaskSessions(specs, results.store.root)
+    for group in (group for group in groups if task_unions.is_purified(group, list(regions)) and joint[group]):
+        purified = tuple(
+            sessions.purified(group, region, seed) for seed, region in zip(seeds, joint[group], strict=True)
         )
-        chosen.append(Chosen(JOINT.join(group), group, mended, purified=True))
-    few = [f"Unions are told for the mask seeds that every task has: {len(seeds)}."]
-    return chosen, few
+        unions.append(TaskUnion(JOINT.join(group), group, purified, purified=True))
+    return unions, [f"Unions are told for the mask seeds that every task has: {len(seeds)}."]
 
 
-def is_purified(group: Sequence[str], tasks: Sequence[str]) -> bool:
-    """Whole families, and all tasks together."""
-    one_family = {family(task) for task in group}
-    whole = {task for task in tasks if family(task) in one_family}
-    return len(group) == len(tasks) or (len(one_family) == 1 and whole == set(group))
-
-
-def _scores(scored: Mapping[str, Scored], chosen: Sequence[Chosen], runs: Runs) -> list[dict[str, Any]]:
+def _scores(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion], runs: Runs) -> list[dict[str, Any]]:
     """The levels behind the gains: base, multi-task member and every region, on the unseen test examples."""
     rows = []
     everyone = JOINT.join(runs)
     for task, of_task in scored.items():
         first = next(iter(runs[task].values()))
-        common = {"base": first.spec.base, "recipe": RECIPE, "setting": "all", "task": task, "split": "test"}
-        ends = {"pretrained": (of_task.base, 0.0), "multi_task": (of_task.member, np.nan)}
+        common = {"base": first.spec.base, "recipe": MULTI_TASK, "setting": "all", "task": task, "split": "test"}
+        ends = {"pretrained": (of_task.base, 0.0), "multi_task": (of_task.finetuned, np.nan)}
         for method, (logits, touched) in ends.items():
             columns = {"id_task": everyone, "method": method, "localizer": "", "size": np.nan, "share": np.nan}
             rows += score_rows([logits], of_task.labels, of_task.task, {**common, **columns, "touched": touched})
-        for one in chosen:
+        for one in unions:
             size = float(np.mean([region.size for region in one.regions]))
             columns = {
                 "id_task": one.label, "method": "graft", "size": size, "share": size / one.regions[0].d,
@@ -208,44 +164,16 @@ def _scores(scored: Mapping[str, Scored], chosen: Sequence[Chosen], runs: Runs) 
     return rows
 
 
-def _sentences(scored: Mapping[str, Scored], runs: Runs) -> list[str]:
+def _sentences(scored: Mapping[str, TaskScores], runs: Runs) -> list[str]:
     """What a reader of the gains must know: members that gain little, and tasks of too few seeds."""
     sentences = []
     for task, of_task in scored.items():
-        whole = several.mean_relative_gain(of_task, (of_task.member,))
+        whole = task_unions.mean_relative_gain(of_task, (of_task.finetuned,))
         if not np.isfinite(whole.value):
             sentences.append(f"{task}: the multi-task model is no better than the base, so no relative gain is told.")
         if len(runs[task]) < 3:
             sentences.append(f"{task}: {len(runs[task])} mask seed(s) only; intervals over seeds need three.")
     return sentences
-
-
-class Passes(NamedTuple):
-    """Of one task's run: how often its test set is scored, examples that give gradients in batches, and one by one."""
-
-    spec: RunSpec
-    scored: int
-    batched: int
-    single: int
-
-
-def passes(plan: Plan) -> Iterator[Passes]:
-    """One for each task of the multi-task model; none where the study has no such model."""
-    from skillviz.core.purify import PurifyOptions  # imports torch
-
-    runs: dict[str, list[RunSpec]] = {}
-    for step in plan.of(LOCALIZE, recipe=RECIPE):
-        runs.setdefault(name_of(step.spec.task), []).append(step.spec)
-    groups = several.unions(list(runs), {task: family(task) for task in runs})
-    mended = [group for group in groups if is_purified(group, list(runs))]
-    for task, specs in runs.items():
-        seeds, unions = len(specs), sum(task in group for group in mended)
-        yield Passes(
-            specs[0],
-            scored=2 + seeds * (len(runs) + len(groups) + len(mended)),
-            batched=unions * seeds * PurifyOptions().steps * purified.BATCH,
-            single=RESAMPLES * EXAMPLES,
-        )
 
 
 def differs(scale: Scale) -> list[SettingRow]:
@@ -280,4 +208,5 @@ FIGURE8 = Experiment(
         Claim("After purification that is 80 % or more.", gains(0.8, True, True)),
     ),
     differs=differs,
+    passes=task_unions.passes,
 )

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.answers import Answers
 from skillviz.analysis.scores import score_rows
-from skillviz.analysis.stages import (
-    GRAFTING,
-    INDEPENDENT,
-    NAIVE,
-    Stages,
-    difference,
-    refuse_changed,
-    stages,
-    unseen_answers,
-)
+from skillviz.analysis.stages import GRAFTING, INDEPENDENT, NAIVE, difference, unseen_answers
 from skillviz.analysis.tables import OVER, check, notes
 from skillviz.core.metrics import with_own
-from skillviz.models.finetune.recipes import MODES
-from skillviz.runs.record import TaskNote
-from skillviz.runs.run import Run
-from skillviz.runs.score import Score
+from skillviz.models.finetune.recipes import CONTINUAL, MODES
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import before_the_last, less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, search_row, sizes_row, tasks_row, trained, tuning_row
-from skillviz.tasks import registry
-from skillviz.tasks.leaks import Unseen, unseen
-from skillviz.tasks.project import expanded
+from skillviz.studies.task_sequence import TaskSequence, sequence_of
 
 if TYPE_CHECKING:
+    from skillviz.runs.run import Run
     from skillviz.studies.paper.scales import Entry, Scale
     from skillviz.studies.results import Results
 
-RECIPE = "continual"
 LOCALIZER = "stagewise"
 METHODS = {**MODES, INDEPENDENT: INDEPENDENT}
 SIZE = {"demo": "10%", "small": "1%"}
@@ -50,7 +33,7 @@ SIZE = {"demo": "10%", "small": "1%"}
 def entries(scale: Scale) -> list[Entry]:
     """Both modes on one sequence, that of the tasks asked for; each task's region is searched on a model of its own."""
     names = scale.some("sequence", 3)
-    shared = scale.several_tasks(RECIPE, names, dict(scale.training))
+    shared = scale.several_tasks(CONTINUAL, names, dict(scale.training))
     region = {
         **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER, "size": SIZE.get(scale.name, "1%"),
         "finetune": shared["finetune"],
@@ -61,7 +44,7 @@ def entries(scale: Scale) -> list[Entry]:
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
     """stages, scores, differences and note; raises BadData where grafting changed an earlier task's logits."""
-    scores = {mode: list(results.scores(recipe=RECIPE, mode=mode)) for mode in (NAIVE, GRAFTING)}
+    scores = {mode: list(results.scores(recipe=CONTINUAL, mode=mode)) for mode in (NAIVE, GRAFTING)}
     alone = {run.record.task_name: run for run in results.runs(role="region")}
     sequence = sequence_of(scores, alone)
     return {
@@ -72,74 +55,6 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     }
 
 
-@dataclass(frozen=True)
-class TaskSequence:
-    """A sequence of tasks in each mode: answers by stage and task, without examples that another task trained on."""
-
-    by_mode: Mapping[str, Stages]
-    tasks: Mapping[str, TaskNote]
-    leaks: Mapping[str, Unseen]
-    order: Sequence[str]
-
-    def table(self) -> pd.DataFrame:
-        """The table `stages`."""
-        return stages(self.by_mode, self.order, self.tasks)
-
-    def last(self, mode: str, task: str) -> Answers | None:
-        """The answers to a task after the last stage of a mode; None where it was not answered."""
-        by_stage = {stage: answers for (stage, name), answers in self.by_mode[mode].items() if name == task}
-        return by_stage[max(by_stage)] if by_stage else None
-
-    def sentences(self) -> list[str]:
-        """What must be said of it."""
-        leaks = [one.sentence for one in self.leaks.values() if one.sentence]
-        if not self.by_mode[GRAFTING]:
-            return leaks
-        return [
-            *leaks,
-            "In grafting every earlier task's test logits are bit for bit the same after every later stage; checked.",
-        ]
-
-
-def sequence_of(scores: Mapping[str, Sequence[Score]], alone: Mapping[str, Run]) -> TaskSequence:
-    """The sequence of these scores by mode; `alone` are the runs on a model of each task alone, by the task's name.
-
-    Raises BadData where grafting changed an earlier task's logits.
-    """
-    every = [score for of_mode in scores.values() for score in of_mode]
-    order, leaks = order_of(every), _leaks([score.spec.task for score in every])
-    tasks = {place_of(score)[1]: score.record.task for score in every}
-    by_mode: dict[str, Stages] = {
-        mode: {place_of(s): unseen_answers(s.predictions(), s.record.task, leaks[place_of(s)[1]].seen) for s in of_mode}
-        for mode, of_mode in scores.items()
-    }
-    by_mode[INDEPENDENT] = {
-        (number, task): unseen_answers(alone[task].predictions(), tasks[task], leaks[task].seen)
-        for number, task in enumerate(order, start=1)
-        if task in alone
-    }
-    refuse_changed(by_mode[GRAFTING], order)
-    return TaskSequence(by_mode, tasks, leaks, order)
-
-
-def place_of(score: Score) -> tuple[int, str]:
-    """The stage and the task that a stored model of the sequence answers."""
-    *_, stage, task = PurePosixPath(score.spec.finetuned).parts
-    return int(stage), task
-
-
-def order_of(scores: Sequence[Score]) -> list[str]:
-    """The tasks in the order they were learned: a task is first answered after its own stage."""
-    first: dict[str, int] = {}
-    for stage, task in map(place_of, scores):
-        first[task] = min(stage, first.get(task, stage))
-    return sorted(first, key=lambda task: first[task])
-
-
-def _leaks(files: Sequence[str]) -> dict[str, Unseen]:
-    return unseen([registry.task(expanded(file, "task")) for file in dict.fromkeys(files)])
-
-
 def _scores(sequence: TaskSequence, alone: Mapping[str, Run]) -> list[dict[str, Any]]:
     """Every task after the last stage by mode, and the graft of its own region alone."""
     rows = []
@@ -147,16 +62,16 @@ def _scores(sequence: TaskSequence, alone: Mapping[str, Run]) -> list[dict[str, 
         run, note = alone.get(task), sequence.tasks[task]
         by_method = {METHODS[mode]: sequence.last(mode, task) for mode in sequence.by_mode}
         if run is not None:
-            seen = sequence.leaks[task].seen
-            by_method["pretrained"] = unseen_answers(run.predictions(), note, seen, "pretrained")
-            by_method["graft"] = unseen_answers(run.predictions(), note, seen, "grafted")
+            leaked = sequence.leaks[task].seen
+            by_method["pretrained"] = unseen_answers(run.predictions(), note, leaked, "pretrained")
+            by_method["graft"] = unseen_answers(run.predictions(), note, leaked, "grafted")
         for method, answers in by_method.items():
             if answers is None:
                 continue
             size = float(run.record.size or 0) if run and method == "graft" else np.nan
             share = float(run.record.share or 0) if run and method == "graft" else np.nan
             columns = {
-                "base": run.spec.base if run else "", "recipe": RECIPE if "continual" in method else "sgd",
+                "base": run.spec.base if run else "", "recipe": CONTINUAL if "continual" in method else "sgd",
                 "setting": "all", "id_task": task, "task": task, "split": "test", "method": method,
                 "localizer": run.spec.localizer if run and method == "graft" else "", "size": size, "share": share,
                 "touched": size,
@@ -176,9 +91,9 @@ def _differences(sequence: TaskSequence) -> list[dict[str, Any]]:
             for metric in with_own(task.metric, ("accuracy", "ece")):
                 rows.append(
                     {
-                        "id_task": name, "task": name, "setting": "all", "readout": "", "recipe": RECIPE, "variant": "",
-                        "recipe_b": "", "variant_b": "", "localizer": "", "search_variant": "", "size": np.nan,
-                        "share": np.nan, "a": METHODS[a], "b": METHODS[b], "metric": metric,
+                        "id_task": name, "task": name, "setting": "all", "readout": "", "recipe": CONTINUAL,
+                        "variant": "", "recipe_b": "", "variant_b": "", "localizer": "", "search_variant": "",
+                        "size": np.nan, "share": np.nan, "a": METHODS[a], "b": METHODS[b], "metric": metric,
                         **difference(one, two, metric, task)._asdict(), "over": OVER[0], "n": len(one.labels),
                         "seeds": 1,
                     }

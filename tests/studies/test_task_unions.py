@@ -19,10 +19,9 @@ from skillviz.errors import ModelNotFound
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
-from skillviz.studies import several
+from skillviz.studies import task_unions
 from skillviz.studies.paper.experiments import figure8
-from skillviz.studies.paper.experiments.figure8 import passes
-from skillviz.studies.several import Scored, mean_relative_gain, unions
+from skillviz.studies.task_unions import TaskScores, TaskUnion, mean_relative_gain, passes, unions
 
 ONE, TWO = "film-sentiment", "gadget-sentiment"
 
@@ -34,7 +33,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from skillviz.runs.session import Session
     from tests.tiny import tiny_pair, tiny_task
 
-    folder = tmp_path_factory.mktemp("several")
+    folder = tmp_path_factory.mktemp("task_unions")
     tiny_pair(folder, steps=60)
     tasks = [_task(folder / name, name, tiny_task) for name in (ONE, TWO)]
     leak(folder)
@@ -86,7 +85,7 @@ def test_every_table_of_the_study_is_whole(tables: dict[str, pd.DataFrame]) -> N
 
 
 def test_examples_that_another_task_trained_on_are_not_scored(results: Any, tables: dict[str, pd.DataFrame]) -> None:
-    left = figure8.leaks_of(figure8.region_runs(results))
+    left = figure8.leaks_of(task_unions.region_runs(results))
     assert len(left[TWO].seen) >= 1
     for task, own in tables["gain"].groupby("task"):
         assert set(own["n"]) == {left[task].rows - len(left[task].seen)}
@@ -97,17 +96,17 @@ def test_without_weights_overlap_is_told_all_the_same(results: Any, monkeypatch:
     def absent(*_: Any) -> None:
         raise ModelNotFound("there is no model here.")
 
-    monkeypatch.setattr(several, "scored", absent)
+    monkeypatch.setattr(task_unions, "scored", absent)
     found = figure8.tables(results)
     assert "gain" not in found and len(found["overlap"]) == 8
     assert "need the weights" in found["note"]["text"].iloc[0]
 
 
 def test_a_gain_is_the_paper_s_equation(results: Any) -> None:
-    runs = figure8.region_runs(results)
+    runs = task_unions.region_runs(results)
     run = runs[ONE][0]
-    chosen = [several.Chosen(ONE, (ONE,), tuple(own.region() for own in runs[ONE].values()))]
-    found = several.scored(results.session, run.spec, chosen, frozenset(), results.store.root)
+    chosen = [TaskUnion(ONE, (ONE,), tuple(own.region() for own in runs[ONE].values()))]
+    found = task_unions.scored(results.session, run.spec, chosen, frozenset(), results.store.root)
     share = {
         state: float(np.mean(run.logits(state)[2].argmax(axis=1) == run.logits(state)[1]))
         for state in ("pretrained", "finetuned")
@@ -121,12 +120,12 @@ def test_base_and_member_have_gain_nought_and_one() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 200)
     base, member = rng.normal(size=(200, 2)), np.eye(2)[labels] + rng.normal(scale=0.3, size=(200, 2))
-    found = Scored(TaskNote(name="a", labels=("no", "yes")), labels, base, member)
+    found = TaskScores(TaskNote(name="a", labels=("no", "yes")), labels, base, member)
     assert mean_relative_gain(found, [base]).value == 0.0
     assert tuple(mean_relative_gain(found, [member])) == (1.0, 1.0, 1.0)
     middle = mean_relative_gain(found, [base, member])
     assert middle.value == pytest.approx(0.5) and middle.low < 0.5 < middle.high
-    assert np.isnan(mean_relative_gain(Scored(found.task, labels, member, member), [base]).value)
+    assert np.isnan(mean_relative_gain(TaskScores(found.task, labels, member, member), [base]).value)
 
 
 def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None:
@@ -136,7 +135,7 @@ def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None
     def answers(right: float) -> np.ndarray:
         return np.stack([np.where(np.arange(n) < right * n, 1.0, -1.0), np.zeros(n)], axis=1)
 
-    found = Scored(TaskNote(name="a", labels=("no", "yes")), labels, answers(0.0), answers(1.0))
+    found = TaskScores(TaskNote(name="a", labels=("no", "yes")), labels, answers(0.0), answers(1.0))
     gain = mean_relative_gain(found, [answers(right) for right in (0.5, 0.6, 0.7)])
     assert gain.value == pytest.approx(0.6)
     assert gain.high - gain.low == pytest.approx(2 * 4.303 * 0.1 / np.sqrt(3), rel=0.15)
@@ -147,29 +146,29 @@ def test_regions_of_one_model_and_data_seed_are_compared_and_the_rest_is_told(re
     runs = results.runs()
     members = {run.id: "first" if run.spec.seed < 2 else "second" for run in runs}
     one = SimpleNamespace(**{**vars(results), "entry": lambda run: {"member": members[run.id]}})
-    found = figure8.region_runs(one)  # type: ignore[arg-type]
+    found = task_unions.region_runs(one)  # type: ignore[arg-type]
     assert {task: list(own) for task, own in found.items()} == {ONE: [0, 1], TWO: [0, 1]}
-    assert figure8.left_out(one, found).startswith("2 runs of other models")  # type: ignore[arg-type]
-    assert figure8.left_out(results, figure8.region_runs(results)) == ""
+    assert task_unions.left_out(one, found).startswith("2 runs of other models")  # type: ignore[arg-type]
+    assert task_unions.left_out(results, task_unions.region_runs(results)) == ""
     other = [SimpleNamespace(**{**vars(run), "spec": run.spec.model_copy(update={"data_seed": 3})}) for run in runs]
     moved = SimpleNamespace(**{**vars(results), "runs": lambda **labels: other})
-    assert list(figure8.region_runs(moved)) == [ONE, TWO]  # type: ignore[arg-type]
+    assert list(task_unions.region_runs(moved)) == [ONE, TWO]  # type: ignore[arg-type]
 
 
 def test_logits_are_scored_once(results: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = figure8.region_runs(results)[ONE][0]
-    chosen = [several.Chosen(ONE, (ONE,), (run.region(),))]
-    first = several.scored(results.session, run.spec, chosen, frozenset(), results.store.root)
+    run = task_unions.region_runs(results)[ONE][0]
+    chosen = [TaskUnion(ONE, (ONE,), (run.region(),))]
+    first = task_unions.scored(results.session, run.spec, chosen, frozenset(), results.store.root)
 
     def refuse(*_: Any) -> None:
         raise AssertionError("scored again")
 
     monkeypatch.setattr("skillviz.models.predict.predict", refuse)
-    again = several.scored(results.session, run.spec, chosen, frozenset(), results.store.root)
+    again = task_unions.scored(results.session, run.spec, chosen, frozenset(), results.store.root)
     assert np.array_equal(first.grafts[ONE, False][0], again.grafts[ONE, False][0])
-    other = [several.Chosen(ONE, (ONE,), (Region.from_flat(run.region().flat()[:-1], run.region().shapes),))]
+    other = [TaskUnion(ONE, (ONE,), (Region.from_flat(run.region().flat()[:-1], run.region().shapes),))]
     with pytest.raises(AssertionError):
-        several.scored(results.session, run.spec, other, frozenset(), results.store.root)
+        task_unions.scored(results.session, run.spec, other, frozenset(), results.store.root)
 
 
 def test_passes_are_counted_before_the_tables_are_made(
@@ -180,11 +179,10 @@ def test_passes_are_counted_before_the_tables_are_made(
 
     def heard(store: Path, which: dict[str, Any], make: Any, dtype: str = "float32") -> np.ndarray:
         asked.append(which)
-        return several_cached(store, which, make, dtype)
+        return cached(store, which, make, dtype)
 
-    several_cached = several.cached
-    monkeypatch.setattr(several, "cached", heard)
-    monkeypatch.setattr("skillviz.studies.purified.cached", heard)
+    cached = task_unions.cached
+    monkeypatch.setattr(task_unions, "cached", heard)
     figure8.tables(SimpleNamespace(**{**vars(results), "store": Store(tmp_path)}))  # type: ignore[arg-type]
     steps = [SimpleNamespace(spec=run.spec) for run in results.runs()]
     told = list(passes(SimpleNamespace(of=lambda kind, recipe: steps)))  # type: ignore[arg-type]

@@ -1,0 +1,272 @@
+"""Regions of one model of several tasks: what they share, their unions, and what each gives every task.
+
+A model of several tasks is one body; `<model>/<task>` is an ordinary folder with that task's head. Any region of that
+body (one task's, a union, a purified one) can be grafted for any of the tasks. Logits and purified unions are kept
+beside the runs under what they depend on, so that a study that was cut off does not make them twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from skillviz.analysis import overlaps
+from skillviz.analysis.observations import search_fields
+from skillviz.analysis.seeds import seeds_drawn
+from skillviz.core.intervals import Interval, percentile_interval, relative_gain, resampled_values
+from skillviz.core.metrics import statistic
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+from skillviz.models.finetune.recipes import MULTI_TASK
+from skillviz.runs.artifact import LOCALIZE
+from skillviz.runs.disk_cache import DiskCache
+from skillviz.runs.metrics import positive
+from skillviz.runs.provenance import task_note
+from skillviz.runs.record import TaskNote
+from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec
+from skillviz.studies.plan import Plan
+from skillviz.studies.results import Results
+from skillviz.studies.step import name_of
+from skillviz.tasks.definition import definition
+from skillviz.tasks.family import family
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skillviz.core.problem import Problem
+    from skillviz.runs.session import Session
+
+FOLDER, MOST_BYTES = ".several", 2**30
+RESAMPLES = 1000
+BATCH = 64
+BOOTSTRAPS, EXAMPLES = 8, 192
+"""Bootstrap samples of a run's training examples, and their size, on which regions are looked for again."""
+CONTROLS = ("random", "movement")
+BASE, FINETUNED = "pretrained", "finetuned"
+Runs = Mapping[str, Mapping[int, Run]]
+"""The runs that give the regions: by task, then mask seed."""
+
+
+def region_runs(results: Results) -> Runs:
+    """The runs whose regions are compared, by task and mask seed: of the first member, localizer and size."""
+    every = _searched(results)
+    runs: dict[str, dict[int, Run]] = {}
+    for run in every:
+        if _setting(results, run) == _setting(results, every[0]):
+            name = run.record.task_name
+            runs.setdefault(name, {}).setdefault(run.spec.seed, run)
+    return {task: dict(sorted(by_seed.items())) for task, by_seed in runs.items()}
+
+
+def left_out(results: Results, runs: Runs) -> str:
+    """What is said where the study has regions that are not compared; empty where it has none."""
+    rest = len(_searched(results)) - sum(len(by_seed) for by_seed in runs.values())
+    return f"{rest} runs of other models, data seeds, searches or sizes are not in these tables." if rest else ""
+
+
+def _searched(results: Results) -> list[Run]:
+    return [run for run in results.runs(recipe=MULTI_TASK) if run.spec.localizer not in (*CONTROLS, "recipe")]
+
+
+def _setting(results: Results, run: Run) -> tuple[Any, ...]:
+    """What the regions that are compared have in common."""
+    spec = run.spec
+    return results.entry(run).get("member"), spec.base, spec.data_seed, spec.localizer, spec.sizes, search_fields(spec)
+
+
+def overlap_and_notes(results: Results) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """`overlap` and `isolation` of the regions of a model of several tasks, with notes; nothing without two regions."""
+    runs = region_runs(results)
+    regions = {task: {seed: run.region() for seed, run in by_seed.items()} for task, by_seed in runs.items()}
+    # a size that is an outcome may be that of no entry at all
+    if len(regions) < 2 or not all(region.size for by_seed in regions.values() for region in by_seed.values()):
+        return {}, []
+    rest = left_out(results, runs)
+    tables = {"overlap": overlaps.overlap(regions), "isolation": overlaps.isolation(regions)}
+    return tables, [f"Overlap and isolation: {rest}"] if rest else []
+
+
+def unions(tasks: Sequence[str], families: Mapping[str, str], most: int = 4) -> list[tuple[str, ...]]:
+    """Which tasks' regions are united: every set of two or more where there are few tasks.
+
+    With more than `most`: the families of two or more tasks, every related pair that is not one, and all tasks.
+    """
+    if len(tasks) <= most:
+        return [s for size in range(2, len(tasks) + 1) for s in itertools.combinations(tasks, size)]
+    groups = {family: tuple(t for t in tasks if families.get(t) == family) for family in families.values()}
+    of_family = [group for group in groups.values() if len(group) > 1]
+    pairs = [pair for group in of_family for pair in itertools.combinations(group, 2)]
+    return list(dict.fromkeys([*of_family, *pairs, tuple(tasks)]))
+
+
+def is_purified(group: Sequence[str], tasks: Sequence[str]) -> bool:
+    """Whole families, and all tasks together."""
+    one_family = {family(task) for task in group}
+    whole = {task for task in tasks if family(task) in one_family}
+    return len(group) == len(tasks) or (len(one_family) == 1 and whole == set(group))
+
+
+@dataclass(frozen=True)
+class TaskUnion:
+    """The union of some tasks' regions, or one task's, for every mask seed."""
+
+    label: str
+    tasks: tuple[str, ...]
+    regions: tuple[Region, ...]
+    purified: bool = False
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """One task: labels [n] of its unseen test examples; logits [n, label] of base, fine-tuned model and each graft."""
+
+    task: TaskNote
+    labels: np.ndarray
+    base: np.ndarray
+    finetuned: np.ndarray
+    grafts: Mapping[tuple[str, bool], tuple[np.ndarray, ...]] = field(default_factory=dict)
+
+
+def scored(
+    session: Session,
+    spec: RunSpec,
+    unions: Sequence[TaskUnion],
+    leaked: frozenset[str],
+    store: Path,
+) -> TaskScores:
+    """The spec's task scored at the base, fine-tuned, and at each union's regions, on the examples not `leaked`.
+
+    `spec` names the base and the fine-tuned model's folder of the task. Raises BadInput where no example is left.
+    """
+    encoded = session.encoded(spec).get("test")
+    if encoded is None:
+        raise BadInput(f"the task '{spec.task}' has no test examples, so no region can be scored on it.")
+    rows = np.array([row for row, name in enumerate(encoded.ids) if name not in leaked], dtype=np.int64)
+    if not len(rows):
+        raise BadInput(f"every test example of '{spec.task}' stands in another task's training data; none is left.")
+    readout, common = session.preflight(spec).readout, pair_key(session, spec)
+    task = task_note(session.task(spec), session.splits(spec), readout)
+
+    def logits(state: str, region: Region | None = None) -> np.ndarray:
+        from skillviz.models.predict import predict  # imports torch
+
+        which = {**common, "state": state, "region": None if region is None else region_digest(region)}
+        return cached(store, which, lambda: predict(session.pair(spec), encoded, state, region))[rows]
+
+    base, finetuned = logits(BASE), logits(FINETUNED)
+    grafts = {
+        (union.label, union.purified): tuple(logits("grafted", region) for region in union.regions) for union in unions
+    }
+    return TaskScores(task, encoded.labels[rows], base, finetuned, grafts)
+
+
+def mean_relative_gain(scored: TaskScores, graft: Sequence[np.ndarray]) -> Interval:
+    """Eq. 5 of the mean over mask seeds, with a paired bootstrap interval over examples and seeds.
+
+    (P_graft - P_base) / (P_ft - P_base) in the task's metric; NaN where the model gains nothing. Resamples in which it
+    gains nothing are left out.
+    """
+    one = positive(scored.task)
+    of = [
+        statistic(scored.task.metric, np.asarray(z, np.float64), scored.labels, one)
+        for z in (scored.base, scored.finetuned, *graft)
+    ]
+    n = len(scored.labels)
+    whole = [float(f(np.ones((1, n)))[0]) for f in of]
+    base, finetuned, *values = resampled_values(of, n, RESAMPLES, 0)
+    mean = seeds_drawn(np.stack(values), np.random.default_rng(1))
+    value = relative_gain(np.mean(whole[2:]), whole[0], whole[1])
+    return percentile_interval(float(value), relative_gain(mean, base, finetuned))
+
+
+@dataclass
+class TaskSessions:
+    """The tasks of one model, each with its own head and training examples; all stay loaded, as all give gradients.
+
+    `specs` are by task.
+    """
+
+    specs: Mapping[str, RunSpec]
+    store: Path
+    sessions: dict[str, Session] = field(default_factory=dict)
+
+    def purified(self, tasks: Sequence[str], union: Region, seed: int) -> Region:
+        """The union of these tasks' regions after a few mask steps on the sum of their losses (core.purify)."""
+        from skillviz.core.purify import PurifyOptions, purify  # imports torch
+
+        options = PurifyOptions(batch_size=BATCH)
+        which = {
+            "purified": asdict(options), "seed": seed, "union": region_digest(union),
+            "tasks": [pair_key(self._session(task), self.specs[task]) for task in tasks],
+        }  # fmt: skip
+
+        def make() -> np.ndarray:
+            return purify([self._problem(task) for task in tasks], union, seed=seed, options=options).region.flat()
+
+        return Region.from_flat(cached(self.store, which, make, "int64"), union.shapes)
+
+    def _problem(self, task: str) -> Problem:
+        session, spec = self._session(task), self.specs[task]
+        return session.pair(spec).problem(session.encoded(spec)["train"])
+
+    def _session(self, task: str) -> Session:
+        from skillviz.runs.session import Session  # imports torch
+
+        return self.sessions.setdefault(task, Session())
+
+
+def region_digest(region: Region) -> str:
+    """sha256 of a region's entries."""
+    return hashlib.sha256(np.ascontiguousarray(region.flat(), dtype="<i8").tobytes()).hexdigest()
+
+
+def pair_key(session: Session, spec: RunSpec) -> dict[str, object]:
+    """What tells a pair and what it is asked from any other: fingerprints of models and data, the task's definition."""
+    check, splits = session.preflight(spec), session.splits(spec)
+    members = [check.base.fingerprint, check.finetuned.fingerprint]
+    return {
+        "members": members, "dtype": spec.dtype, "readout": check.readout, "data": splits.fingerprint,
+        "definition": definition(session.task(spec), check.readout),
+    }  # fmt: skip
+
+
+def cached(
+    store: Path, which: Mapping[str, object], make: Callable[[], np.ndarray], dtype: str = "float32"
+) -> np.ndarray:
+    """The array for what it depends on, from the cache beside the runs; made where it is not there."""
+    return DiskCache(store / FOLDER, MOST_BYTES).array(which, make, dtype)
+
+
+class Passes(NamedTuple):
+    """Of one task's run: how often its test set is scored, examples that give gradients in batches, and one by one."""
+
+    spec: RunSpec
+    scored: int
+    batched: int
+    single: int
+
+
+def passes(plan: Plan) -> Iterator[Passes]:
+    """One for each task of the multi-task model; none where the study has no such model."""
+    from skillviz.core.purify import PurifyOptions  # imports torch
+
+    runs: dict[str, list[RunSpec]] = {}
+    for step in plan.of(LOCALIZE, recipe=MULTI_TASK):
+        runs.setdefault(name_of(step.spec.task), []).append(step.spec)
+    groups = unions(list(runs), {task: family(task) for task in runs})
+    purified = [group for group in groups if is_purified(group, list(runs))]
+    for task, specs in runs.items():
+        seeds, of_task = len(specs), sum(task in group for group in purified)
+        yield Passes(
+            specs[0],
+            scored=2 + seeds * (len(runs) + len(groups) + len(purified)),
+            batched=of_task * seeds * PurifyOptions().steps * BATCH,
+            single=BOOTSTRAPS * EXAMPLES,
+        )
