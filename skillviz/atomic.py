@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 from filelock import FileLock
 
 from skillviz.errors import DiskFull, is_disk_full
 
 TEMPORARY = ".part"
+REPLACED = ".old"
+CLOCK = 2.0  # seconds by which two clocks of one machine may differ
+WRITER = re.compile(rf"\.(\w+)-(\d+)-\w+{re.escape(TEMPORARY)}$")
 
 
 def write_file(path: Path, write: Callable[[Path], object]) -> None:
@@ -45,8 +51,11 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     """A draft folder beside `target`, which becomes it once the body is done; nothing is left where that fails.
 
     A folder that is there already is an OSError; with `replace` it stays until the draft is whole and on disk, and
-    then makes room. Raises DiskFull.
+    then makes room. Drafts of it that killed processes left are removed. Raises DiskFull.
     """
+    for left in _drafts(target):
+        if _is_abandoned(left):
+            shutil.rmtree(left, ignore_errors=True)
     draft = _hidden(target)
     with disk_errors(target):
         try:
@@ -55,7 +64,7 @@ def whole_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
             for path in (*draft.rglob("*"), draft):
                 _sync(path)
             if replace and target.is_dir():
-                old = _hidden(target)
+                old = _hidden(target, REPLACED)  # all that there is, were this process killed between the two lines
                 os.replace(target, old)
                 try:
                     os.replace(draft, target)
@@ -76,7 +85,7 @@ def folder_lock(target: Path) -> Iterator[None]:
     locks = target.parent / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
     with FileLock(locks / f"{target.name}.lock"):
-        for left in target.parent.glob(f".{target.name}.*{TEMPORARY}"):
+        for left in _drafts(target):
             shutil.rmtree(left, ignore_errors=True)
         yield
 
@@ -110,9 +119,33 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _hidden(path: Path) -> Path:
+def _hidden(path: Path, ending: str = TEMPORARY) -> Path:
     """A name beside `path` for a draft: hidden, and of this writer alone, as another may write at the same time."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    return path.with_name(f".{path.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}{ending}")
+
+
+def _drafts(target: Path) -> list[Path]:
+    """The drafts of this folder or file, and not those of `target.name` with an ending of its own."""
+    name = re.compile(rf"\.{re.escape(target.name)}\.[^.]+{re.escape(TEMPORARY)}")
+    return [path for path in target.parent.glob(f".*{TEMPORARY}") if name.fullmatch(path.name)]
+
+
+def _host() -> str:
+    """This machine, in eight digits: its name may have any length and letters."""
+    return f"{zlib.crc32(os.uname().nodename.encode()):08x}"
+
+
+def _is_abandoned(draft: Path) -> bool:
+    """Whether the process that wrote this draft on this machine is gone; a later one may have its number."""
+    writer = WRITER.search(draft.name)
+    if writer is None or writer[1] != _host():
+        return False
+    try:
+        return psutil.Process(int(writer[2])).create_time() > draft.stat().st_mtime + CLOCK
+    except psutil.NoSuchProcess:
+        return True
+    except OSError:  # it is in its place, or removed, just now
+        return False
 
 
 def _sync(path: Path) -> None:

@@ -128,3 +128,41 @@ def test_a_folder_is_removed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(atomic.shutil, "rmtree", lambda path: seen.append(path))
     atomic.remove_folder(target)
     assert not target.exists() and texts(seen[0]) == NEW and seen[0].name.startswith(".")
+
+
+def test_the_draft_of_a_killed_process_goes_with_the_next_start(tmp_path: Path) -> None:
+    target, other = tmp_path / "model", tmp_path / "model.2"
+    code = (
+        "import sys, time; from pathlib import Path; from skillviz import atomic\n"
+        "with atomic.whole_folder(Path(sys.argv[1]), replace=True) as draft:\n"
+        "    (draft / 'half.txt').write_text('half'); print(draft, flush=True); time.sleep(60)"
+    )
+
+    def begun(path: Path) -> tuple[subprocess.Popen[str], Path]:
+        process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+        return process, Path(process.stdout.readline().strip())
+
+    (killed, left), (living, draft), (neighbour, others) = begun(target), begun(target), begun(other)
+    for process in (killed, neighbour):
+        process.kill()
+        process.communicate()
+    (tmp_path / ".model.00000000-1-abcd.part").mkdir()  # of a process on another machine
+    try:
+        with atomic.whole_folder(target) as mine:
+            fill(mine)
+            assert not left.exists() and draft.is_dir() and others.is_dir()
+        assert texts(target) == NEW
+        assert sorted(path.name for path in tmp_path.glob(".*")) == sorted(
+            [draft.name, others.name, ".model.00000000-1-abcd.part"]
+        )
+    finally:
+        living.kill()
+        living.communicate()
+
+
+def test_a_draft_whose_writer_s_number_another_process_has_is_abandoned(tmp_path: Path) -> None:
+    with atomic.whole_folder(tmp_path / "model") as draft:
+        assert not atomic._is_abandoned(draft)
+        os.utime(draft, (5.0, 5.0))  # long before this process began
+        assert atomic._is_abandoned(draft)
+        fill(draft)

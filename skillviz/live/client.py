@@ -65,9 +65,15 @@ class Client:
         for _ in range(ATTEMPTS):
             with self._connected(end) as connection:
                 answer = _answer(connection, message, end)
-            if answer is not None:
-                return _value(answer, message["id"])
-            time.sleep(AGAIN_SECONDS)
+            if answer is None:
+                time.sleep(AGAIN_SECONDS)
+                continue
+            if answer.get("status") == "error":
+                raise_error(answer)
+            value = answer.get("value")
+            if answer.get("id") != message["id"] or not isinstance(value, dict):
+                raise LiveError("the worker's answer belongs to another request; ask again.")
+            return value
         raise LiveError(f"the worker ends again and again before it takes a request; its log is {self.address.log}.")
 
     def is_running(self) -> bool:
@@ -112,7 +118,9 @@ class Client:
             if connection is not None:
                 return connection
             if process.poll() is not None:
-                raise LiveError(f"the worker could not be started: {_last_line(self.address.log, log_start)}")
+                printed = self.address.log.read_bytes()[log_start:].decode("utf-8", errors="replace").strip()
+                reason = printed.splitlines()[-1] if printed else "it ended without a word."
+                raise LiveError(f"the worker could not be started: {reason}")
             time.sleep(POLL_SECONDS)
         raise LiveError(f"the worker is still starting; ask again. Its log is {self.address.log}.")
 
@@ -174,18 +182,3 @@ def _answer(connection: Connection, message: Message, end: float) -> Message | N
             "the worker ended while it was answering (killed, or out of memory); the next request starts a new one."
         )
     return None
-
-
-def _value(answer: Message, request_id: str) -> dict[str, Any]:
-    if answer.get("status") == "error":
-        raise_error(answer)
-    if answer.get("id") != request_id or not isinstance(answer.get("value"), dict):
-        raise LiveError("the worker's answer belongs to another request; ask again.")
-    value: dict[str, Any] = answer["value"]
-    return value
-
-
-def _last_line(log: Path, start: int) -> str:
-    """The last line that was written since the byte `start`."""
-    lines = log.read_bytes()[start:].decode("utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it ended without a word."

@@ -358,8 +358,8 @@ def union(request: PairRequest, region: Expression, among: Sequence[str] = (), s
     state: value, low, high of the task's metric; `gain` the same of Eq. 5, None where fine-tuning gains nothing.
     """
     chosen, encoded = request.region(region), request.examples("test", sample)
-    seen = _seen(request, among)
-    rows = np.array([row for row, name in enumerate(encoded.ids) if name not in seen], dtype=np.int64)
+    trained_on = _trained_on(request, among)
+    rows = np.array([row for row, name in enumerate(encoded.ids) if name not in trained_on], dtype=np.int64)
     if not len(rows):
         raise BadInput(f"every test example of '{request.task.name}' stands in another task's training data.")
     rest, note = encoded.take(rows), _scoring(request)
@@ -376,7 +376,7 @@ def union(request: PairRequest, region: Expression, among: Sequence[str] = (), s
     }  # fmt: skip
 
 
-def _seen(request: PairRequest, among: Sequence[str]) -> frozenset[str]:
+def _trained_on(request: PairRequest, among: Sequence[str]) -> frozenset[str]:
     """The ids of the task's test examples that stand in the training data of one of the other tasks."""
     if not among:
         return frozenset()

@@ -22,6 +22,7 @@ from skillviz.live.waiting import Request, Waiting
 
 IDLE_SECONDS = 600.0
 LOOK_SECONDS = 1.0  # how often it looks whether it should end
+AGAIN_SECONDS = 0.05  # after a client that could not be accepted
 GONE_SECONDS = 0.1  # how often it looks whether the client is still there
 FIRST_SECONDS = 10.0  # a connection that sends nothing for so long is closed
 LAST_SECONDS = 2.0  # how long the last answers may take to go out
@@ -36,7 +37,7 @@ class Server:
     def __init__(self, address: Address, answer: Answer, store: Path, idle_seconds: float = IDLE_SECONDS) -> None:
         self.address, self.answer, self.store, self.idle_seconds = address, answer, store, idle_seconds
         self.waiting = Waiting()
-        self._ending = threading.Event()
+        self._ending, self._closed = threading.Event(), threading.Event()
         self._attending: set[threading.Thread] = set()
 
     def serve(self) -> None:
@@ -55,9 +56,10 @@ class Server:
         try:
             self._answer_all(token)
         finally:
-            if self._is_own(token):
+            if self._has_address(token):
                 self.address.token.unlink(missing_ok=True)
             self._turn_away()
+            self._closed.set()
             with suppress(FileNotFoundError):  # another worker has removed the socket
                 listener.close()
 
@@ -77,9 +79,9 @@ class Server:
 
     def _should_end(self, last: float, token: str) -> bool:
         idle = time.monotonic() - last >= self.idle_seconds
-        return idle or not self.store.is_dir() or not self._is_own(token)
+        return idle or not self.store.is_dir() or not self._has_address(token)
 
-    def _is_own(self, token: str) -> bool:
+    def _has_address(self, token: str) -> bool:
         """Whether the address is still this worker's: another one would have published its own token."""
         return self.address.socket_of(token).exists() and self.address.read_token() == token
 
@@ -101,11 +103,13 @@ class Server:
             return error_message(error, traceback.format_exc())
 
     def _accept(self, listener: Listener, token: str) -> None:
-        while True:
+        """Attends to each client in a thread of its own; one that cannot be accepted costs the others nothing."""
+        while not self._closed.is_set():
             try:
                 connection = listener.accept()
-            except OSError:
-                return
+            except OSError:  # this client hung up, no file is free for it now, or the listener was closed
+                self._closed.wait(AGAIN_SECONDS)
+                continue
             threading.Thread(target=self._attend, args=(connection, token), daemon=True).start()
 
     def _attend(self, connection: Connection, token: str) -> None:
