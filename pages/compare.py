@@ -9,7 +9,7 @@ from skillviz.ui.pages.compare import controls, view
 entries = page.begin_library("compare")
 sentence = st.empty()
 sides, baseline = controls.choose(entries)
-compared = view.comparison(sides, baseline)
+compared = view.compare(sides, baseline)
 
 sentence.markdown(view.summary(compared), help=about("paired", "graft", "localizer"))
 view.who_is_who(compared)

@@ -27,7 +27,7 @@ from skillviz.show.entries import Entry, headline_split
 
 LETTERS = "ABCDEF"
 FEWEST, MOST = 2, len(LETTERS)
-NOT_GIVEN, DEFAULT, DIFFERS = "not given", " (default)", "≠ "
+UNSET, DEFAULT, DIFFERS = "not given", " (default)", "≠ "
 WITHOUT_DEFAULT = ("base", "finetuned", "task")
 
 
@@ -156,12 +156,12 @@ def bins(answers_by_run: Mapping[str, Answers]) -> pd.DataFrame:
 
 def spec_differences(runs: Sequence[Side], baseline: Side) -> pd.DataFrame:
     """One row a field in which the specs differ, one column a run; what differs from the baseline begins with ≠."""
-    usual = _fields(RunSpec(base="-", finetuned="-", task="-"))
+    defaults = _fields(RunSpec(base="-", finetuned="-", task="-"))
     rows = []
     for field, texts in differing([_fields(side.run.spec) for side in runs]).items():
         by_run = {side.key: value for side, value in zip(runs, texts, strict=True)}
         cells = {
-            key: (DIFFERS if value != by_run[baseline.key] else "") + _written(value, field, usual)
+            key: (DIFFERS if value != by_run[baseline.key] else "") + _written(value, field, defaults)
             for key, value in by_run.items()
         }
         rows.append({"field": field, **cells})
@@ -172,10 +172,10 @@ def _fields(spec: RunSpec) -> dict[str, str | None]:
     """The spec's fields as texts, its options each on its own; None where nothing was given."""
     values = spec.model_dump(mode="json")
     options = {f"option {name}": value for name, value in values.pop("options").items()}
-    return {name: _text(value) for name, value in {**values, **options}.items()}
+    return {name: _field_text(value) for name, value in {**values, **options}.items()}
 
 
-def _text(value: Any) -> str | None:
+def _field_text(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool):
@@ -183,6 +183,6 @@ def _text(value: Any) -> str | None:
     return (", ".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
 
 
-def _written(value: str | None, field: str, usual: Mapping[str, str | None]) -> str:
-    is_default = value == usual.get(field) and field not in WITHOUT_DEFAULT
-    return (NOT_GIVEN if value is None else value) + (DEFAULT if is_default else "")
+def _written(value: str | None, field: str, defaults: Mapping[str, str | None]) -> str:
+    is_default = value == defaults.get(field) and field not in WITHOUT_DEFAULT
+    return (UNSET if value is None else value) + (DEFAULT if is_default else "")

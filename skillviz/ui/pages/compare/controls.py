@@ -25,12 +25,12 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
     """The chosen runs and the baseline among them; explains and stops where there are fewer than two."""
     if not entries:
         st.info(
-            "No run is finished yet, so there is nothing to compare. How far each is, and what failed, is told here:"
+            "No run is finished yet, so there is nothing to compare. How far each is, and what failed, stands here:"
         )
         st.page_link(page_table.PAGES["runs"].link(), label="Show all runs")
         st.stop()
     by_id = {entry.id: entry for entry in entries}
-    _seed(entries, by_id)
+    _fill_box(entries, by_id)
     names = full_names(entries)
     ids = st.multiselect(
         f"Runs to compare, {FEWEST} to {MOST}",
@@ -44,7 +44,7 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
     address.keep(RUNS, ",".join(ids) or NONE)
     left, right = st.columns([3, 2], vertical_alignment="bottom")
     with left:
-        _buttons(entries, by_id[_pinned(ids, entries)])
+        _buttons(entries, by_id[_starting_run(ids, entries)])
     if len(ids) < FEWEST:
         st.info(view.too_few(len(ids)), icon=":material/compare_arrows:")
         st.stop()
@@ -59,9 +59,9 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
 
 def full_names(entries: Sequence[Entry]) -> dict[str, str]:
     """The run's pair, localizer, size and seed by its id; equal ones with the end of the id."""
-    labels = _brief_pairs(entries)
+    pairs = _brief_pairs(entries)
     names = {
-        e.id: f"{localizer_style(e.localizer).title} · {formats.share(e.share)} · seed {e.seed} · {labels[e.pair]}"
+        e.id: f"{localizer_style(e.localizer).title} · {formats.share(e.share)} · seed {e.seed} · {pairs[e.pair]}"
         for e in entries
     }
     count = Counter(names.values())
@@ -112,7 +112,7 @@ def to_begin_with(entries: Sequence[Entry], like: Entry) -> list[str]:
     return pair if runs < FEWEST else to_begin_with(entries, first_choice([e for e in entries if e.pair == studied]))
 
 
-def _seed(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
+def _fill_box(entries: Sequence[Entry], by_id: dict[str, Entry]) -> None:
     """Sets the box from the address or from memory where it does not know better, and says what cannot be shown."""
     linked = address.linked(RUNS)
     if KEY in st.session_state and linked is None:
@@ -141,7 +141,7 @@ def _resolved(name: str, by_id: dict[str, Entry]) -> str | None:
     return matches[0] if len(matches) == 1 else None
 
 
-def _pinned(ids: Sequence[str], entries: Sequence[Entry]) -> str:
+def _starting_run(ids: Sequence[str], entries: Sequence[Entry]) -> str:
     """The run that the buttons start from: the baseline, else the first chosen, else the session's run."""
     linked = address.current(BASELINE)
     if linked in ids:

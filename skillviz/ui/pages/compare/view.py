@@ -21,8 +21,8 @@ from skillviz.show.glossary import about
 from skillviz.show.sentences import metric_difference, verdict
 from skillviz.ui import cache, controls, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.compare import comparison as compare_comparison
-from skillviz.ui.pages.compare.comparison import DIFFERS, MOST, Side, spec_differences, unlike
+from skillviz.ui.pages.compare import comparison
+from skillviz.ui.pages.compare.comparison import DIFFERS, FEWEST, MOST, Side, spec_differences, unlike
 
 SMALL_P = 0.001
 
@@ -41,28 +41,25 @@ class Comparison:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that are compared, the task's own first."""
-        return compare_comparison.metrics_of(self.baseline)
+        return comparison.metrics_of(self.baseline)
 
     @property
     def alike(self) -> tuple[Side, ...]:
         """The runs that were scored on the baseline's task and data, itself among them."""
-        return tuple(side for side in self.sides if not compare_comparison.unlike(side, self.baseline))
+        return tuple(side for side in self.sides if not unlike(side, self.baseline))
 
 
-def comparison(sides: tuple[Side, ...], baseline: Side) -> Comparison:
+def compare(sides: tuple[Side, ...], baseline: Side) -> Comparison:
     """Reads predictions and regions and takes the differences; explains and stops where a file cannot be read."""
     state = _state(sides)
     with page.explained():
-        answers = {s.key: compare_comparison.answers(s.run, cache.table(s.run, "predictions"), state) for s in sides}
+        answers = {s.key: comparison.answers(s.run, cache.table(s.run, "predictions"), state) for s in sides}
         regions = {side.key: cache.region(side.run) for side in sides}
-    shapes = dict(regions[baseline.key].shapes)
-    like = [side.key for side in sides if not compare_comparison.unlike(side, baseline)]
+    like = [side.key for side in sides if not unlike(side, baseline)]
     task = baseline.record.task
     positive = 1 if task is None or task.positive is None else task.positive
-    table = differences(
-        {key: answers[key] for key in like}, baseline.key, compare_comparison.metrics_of(baseline), positive
-    )
-    fitting = {key: region for key, region in regions.items() if dict(region.shapes) == shapes}
+    table = differences({key: answers[key] for key in like}, baseline.key, comparison.metrics_of(baseline), positive)
+    fitting = {key: region for key, region in regions.items() if region.shapes == regions[baseline.key].shapes}
     return Comparison(sides, baseline, state, answers, table, fitting)
 
 
@@ -96,8 +93,9 @@ def summary(compared: Comparison) -> str:
 
 def scores(compared: Comparison) -> None:
     """Values beside differences, and McNemar's test."""
-    table = compare_comparison.values(compared.sides, compared.state, compared.metrics)
-    marks = compare_comparison.styles(compared.sides, [key for key in table["run"].unique() if key.startswith("tuned")])
+    table = comparison.values(compared.sides, compared.state, compared.metrics)
+    finetuned = [key for key in comparison.tuned(compared.sides) if key in set(table["run"])]
+    marks = comparison.styles(compared.sides, finetuned)
     left, right = st.columns(2)
     with left:
         show(exhibits.values(table, marks, compared.metrics, compared.state, theme()), compared.baseline.run.id)
@@ -109,7 +107,7 @@ def _differences(compared: Comparison) -> None:
     if compared.differences.empty:
         st.info("There is no difference to show: no other run was scored on the baseline's examples.")
         return
-    marks = compare_comparison.styles(compared.sides)
+    marks = comparison.styles(compared.sides)
     key = compared.baseline.key
     show(exhibits.differences(compared.differences, marks, key, compared.metrics, theme()), compared.baseline.run.id)
     lines = mcnemar(compared.differences, key)
@@ -120,14 +118,11 @@ def _differences(compared: Comparison) -> None:
 
 def curves(compared: Comparison) -> None:
     """The curves of runs on the baseline's data, and everyone's reliability."""
-    record, split, marks = (
-        compared.baseline.record,
-        headline_split(compared.baseline.record),
-        compare_comparison.styles(compared.sides),
-    )
+    record, marks = compared.baseline.record, comparison.styles(compared.sides)
+    split = headline_split(record)
     with page.explained():
         tables = {side.key: cache.table(side.run, "curve") for side in compared.alike}
-    curve = compare_comparison.curves(compared.alike, tables, split)
+    curve = comparison.curves(compared.alike, tables, split)
     offered = measures.offered(curve, record)
     metric = controls.select("metric", "Metric by size", offered, offered[0], shown=metric_heading, width=320)
     is_one_pair = len({side.entry.pair for side in compared.alike}) == 1
@@ -137,20 +132,20 @@ def curves(compared: Comparison) -> None:
         show(exhibits.sizes(curve, marks, metric, levels, theme()), compared.baseline.run.id)
     with right:
         show(
-            exhibits.reliability(compare_comparison.bins(compared.answers), marks, compared.state, theme()),
+            exhibits.reliability(comparison.bins(compared.answers), marks, compared.state, theme()),
             compared.baseline.run.id,
         )
 
 
 def shared(compared: Comparison) -> None:
     """How much the regions have in common, both ways."""
-    if len(compared.regions) < compare_comparison.FEWEST:
+    if len(compared.regions) < FEWEST:
         st.info("No other region lies in a model of the baseline's parameters, so none can be laid over its region.")
         return
     for place, kind in zip(st.columns(2), ("iou", "overlap"), strict=True):
         with place:
             show(
-                exhibits.shared(compare_comparison.shares(compared.regions, kind), kind, theme()),
+                exhibits.shared(comparison.shares(compared.regions, kind), kind, theme()),
                 compared.baseline.run.id,
             )
 
@@ -176,15 +171,15 @@ def specs(compared: Comparison) -> None:
 
 
 def summary_words(differences: pd.DataFrame, baseline: Side, metrics: Sequence[str], what: str) -> str:
-    """For the task's metric and ECE: who is better or worse than the baseline, and for whom nothing can be told."""
+    """For the task's metric and ECE: who is better or worse than the baseline, and for whom nothing can be said."""
     if differences.empty:
         return f"No other run here was scored on the examples of **{text.plain(baseline.name)}**."
-    phrases = [_one(differences[differences["metric"] == metric], metric) for metric in metrics[:2]]
+    phrases = [_sentence(differences[differences["metric"] == metric], metric) for metric in metrics[:2]]
     lines = [f"- {sentence}." for sentence in phrases if sentence]
     return "\n".join([f"The {what}, against **{text.plain(baseline.name)}**:\n", *lines])
 
 
-def _one(rows: pd.DataFrame, metric: str) -> str:
+def _sentence(rows: pd.DataFrame, metric: str) -> str:
     """`In accuracy **B** is better, +1.2 points (95 %: 0.1–2.0); C and D cannot be told from it`."""
     rows = rows.dropna(subset=["value"])
     if rows.empty:
@@ -192,28 +187,26 @@ def _one(rows: pd.DataFrame, metric: str) -> str:
     decided, open_ones = [], []
     for row in rows.to_dict("records"):
         difference = Estimate(value=row["value"], low=row["low"], high=row["high"])
-        judged = verdict(metric, difference)
-        if judged == "undecided":
+        word = verdict(metric, difference)
+        if word == "undecided":
             open_ones.append(f"**{row['run']}**")
         else:
-            decided.append(f"**{row['run']}** is {judged}, {metric_difference(metric, difference)}")
+            decided.append(f"**{row['run']}** is {word}, {metric_difference(metric, difference)}")
     parts = [*decided, *([f"{formats.listed(open_ones, len(open_ones))} cannot be told from it"] if open_ones else [])]
     return f"In {metric_row(metric).title} {'; '.join(parts)}"
 
 
 def mcnemar(differences: pd.DataFrame, baseline: str) -> list[str]:
     """One line a run: McNemar's exact test of equal accuracy, and the examples that decide it."""
-    rows = differences[(differences["metric"] == "accuracy") & differences["p"].notna()]
-    return [
-        f"**{row['run']}**: p {_p(row['p'])}; of {formats.counted(int(row['n']), 'example')}, "
-        f"{int(row['only_run_right'])} only {row['run']} gets right, "
-        f"{int(row['only_baseline_right'])} only {baseline}."
-        for row in rows.to_dict("records")
-    ]
-
-
-def _p(value: float) -> str:
-    return f"below {SMALL_P}" if value < SMALL_P else f"= {value:.3f}"
+    lines = []
+    for row in differences[(differences["metric"] == "accuracy") & differences["p"].notna()].to_dict("records"):
+        p = f"below {SMALL_P}" if row["p"] < SMALL_P else f"= {row['p']:.3f}"
+        lines.append(
+            f"**{row['run']}**: p {p}; of {formats.counted(int(row['n']), 'example')}, "
+            f"{int(row['only_run_right'])} only {row['run']} gets right, "
+            f"{int(row['only_baseline_right'])} only {baseline}."
+        )
+    return lines
 
 
 def limits(

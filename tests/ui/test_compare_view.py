@@ -20,16 +20,16 @@ def table(*rows: tuple) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-class Found:
+class FakeRun:
     """A run with a record of nothing but its id."""
 
     id = "x"
     record = None
 
 
-def some(**changed) -> list:
+def three_sides(**changed) -> list:
     entries = [entry(f"r{i}", **changed) for i in range(3)]
-    return list(sides(entries, [Found()] * 3))
+    return list(sides(entries, [FakeRun()] * 3))
 
 
 def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
@@ -39,52 +39,52 @@ def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
         ("B", "ece", 0.03, 0.01, 0.05, 100, None, None, None),
         ("C", "ece", -0.03, -0.05, -0.01, 100, None, None, None),
     )
-    said = view.summary_words(rows, some()[0], ("accuracy", "ece", "nll"), "grafts")
-    first, _, accuracy, ece = said.split("\n")
-    assert first.startswith("The grafts, against **A") and accuracy.startswith("- In accuracy")
+    summary = view.summary_words(rows, three_sides()[0], ("accuracy", "ece", "nll"), "grafts")
+    *_, accuracy, ece = summary.split("\n")
     assert "**B** is better, +3.0 points" in accuracy and "**C** cannot be told from it" in accuracy
     assert "**B** is worse" in ece and "**C** is better" in ece
 
 
 def test_without_a_shared_example_nothing_is_claimed() -> None:
-    assert "No other run here" in view.summary_words(table(), some()[0], ("accuracy", "ece", "nll"), "grafts")
+    assert "**B**" not in view.summary_words(table(), three_sides()[0], ("accuracy", "ece", "nll"), "grafts")
 
 
 def test_mcnemar_in_words() -> None:
     rows = table(("B", "accuracy", 0.03, 0.01, 0.05, 1821, 0.0000001, 90, 10))
-    assert view.mcnemar(rows, "A") == ["**B**: p below 0.001; of 1,821 examples, 90 only B gets right, 10 only A."]
+    (line,) = view.mcnemar(rows, "A")
+    assert all(number in line for number in ("**B**", "below 0.001", "1,821", "90 only B", "10 only A"))
     assert view.mcnemar(table(("B", "f1", 0.0, 0.0, 0.0, 9, None, None, None)), "A") == []
 
 
 def test_unknown_ids_are_shown_as_they_are() -> None:
-    said = view.unknown(["no-such_run"])
-    assert "1 run that" in said and r"no-such\_run" in said
+    warning = view.unknown(["no-such_run"])
+    assert r"no-such\_run" in warning and "SKILLVIZ_RUNS" in warning
 
 
-def several() -> list[Entry]:
-    found = [entry(f"m{seed}", localizer="movement", seed=seed) for seed in range(8)]
-    found += [entry(name, localizer=name) for name in ("random", "stagewise", "mine")]
-    return [*found, entry("big", localizer="random", size=999), entry("far", pair=("x", "y", "z", "", ""))]
+def many_entries() -> list[Entry]:
+    entries = [entry(f"m{seed}", localizer="movement", seed=seed) for seed in range(8)]
+    entries += [entry(name, localizer=name) for name in ("random", "stagewise", "mine")]
+    return [*entries, entry("big", localizer="random", size=999), entry("far", pair=("x", "y", "z", "", ""))]
 
 
 def test_all_localizers_at_this_size_begin_with_the_baseline() -> None:
-    entries = several()
+    entries = many_entries()
     assert localizers_at(entries, entries[1]) == ["m1", "stagewise", "random", "mine"]
 
 
 def test_all_seeds_of_a_localizer_are_at_most_six() -> None:
-    entries = several()
+    entries = many_entries()
     assert seeds_of(entries, entries[2]) == ["m2", "m0", "m1", "m3", "m4", "m5"] and MOST == 6
 
 
 def test_the_only_run_of_its_pair_gives_way_to_the_pair_studied_most() -> None:
-    entries = several()
+    entries = many_entries()
     assert len(to_begin_with(entries, entries[-1])) > 1 and "far" not in to_begin_with(entries, entries[-1])
     assert to_begin_with(entries[-1:], entries[-1]) == ["far"]
 
 
 def test_names_in_the_box_are_unique() -> None:
-    entries = [*several(), entry("twin-000001", localizer="random"), entry("twin-000002", localizer="random")]
+    entries = [*many_entries(), entry("twin-000001", localizer="random"), entry("twin-000002", localizer="random")]
     names = full_names(entries)
     assert len(set(names.values())) == len(entries)
 

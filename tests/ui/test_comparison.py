@@ -56,8 +56,8 @@ def test_names_say_what_differs_and_nothing_else(store: Store, three: tuple[Side
 
 
 def test_repetitions_are_told_apart_by_the_end_of_their_ids(store: Store, three: tuple[Side, ...]) -> None:
-    found = sides_of(three[0].run, few(store))
-    assert found[0].name != found[1].name and found[1].name.endswith(found[1].run.id[-6:])
+    first, again = sides_of(three[0].run, few(store))
+    assert first.name != again.name and again.name.endswith(again.run.id[-6:])
 
 
 def test_other_pairs_are_named(three: tuple[Side, ...], elsewhere: Run) -> None:
@@ -68,14 +68,14 @@ def test_other_pairs_are_named(three: tuple[Side, ...], elsewhere: Run) -> None:
 
 
 def test_runs_of_other_data_are_not_paired_and_the_reason_is_said(three: tuple[Side, ...], elsewhere: Run) -> None:
-    here, there = sides_of(three[0].run, elsewhere)
+    baseline, other = sides_of(three[0].run, elsewhere)
     assert comparison.unlike(three[1], three[0]) == ""
-    assert comparison.unlike(there, here) == "it was scored on another task (mrpc, not sst2)"
-    note = here.record.task.model_copy(update={"fingerprint": "d" * 64})
-    changed = Side("B", "B", here.entry, Run(here.run.path, here.record.model_copy(update={"task": note})))
-    assert "sha256" in comparison.unlike(changed, here)
-    untold = Side("B", "B", here.entry, Run(here.run.path, here.record.model_copy(update={"task": None})))
-    assert "does not say" in comparison.unlike(untold, here)
+    assert comparison.unlike(other, baseline) == "it was scored on another task (mrpc, not sst2)"
+    note = baseline.record.task.model_copy(update={"fingerprint": "d" * 64})
+    changed = Side("B", "B", baseline.entry, Run(baseline.run.path, baseline.record.model_copy(update={"task": note})))
+    assert "sha256" in comparison.unlike(changed, baseline)
+    unscored = Side("B", "B", baseline.entry, Run(baseline.run.path, baseline.record.model_copy(update={"task": None})))
+    assert "does not say" in comparison.unlike(unscored, baseline)
 
 
 def test_values_are_the_stored_ones_and_a_shared_finetuned_model_is_one_row(three: tuple[Side, ...]) -> None:
@@ -88,23 +88,23 @@ def test_values_are_the_stored_ones_and_a_shared_finetuned_model_is_one_row(thre
 
 
 def test_finetuned_models_of_several_pairs_are_named_by_their_runs(three: tuple[Side, ...], elsewhere: Run) -> None:
-    found = sides_of(three[0].run, elsewhere, three[1].run)
-    assert list(comparison.tuned(found)) == ["tuned A, C", "tuned B"]
+    sides = sides_of(three[0].run, elsewhere, three[1].run)
+    assert list(comparison.tuned(sides)) == ["tuned A, C", "tuned B"]
 
 
-def answers_of(found: tuple[Side, ...], state: str = "grafted") -> dict[str, Answers]:
-    return {side.key: comparison.answers(side.run, side.run.predictions(), state) for side in found}
+def answers_of(sides: tuple[Side, ...], state: str = "grafted") -> dict[str, Answers]:
+    return {side.key: comparison.answers(side.run, side.run.predictions(), state) for side in sides}
 
 
 def test_differences_are_those_of_the_paired_bootstrap(three: tuple[Side, ...]) -> None:
-    found = answers_of(three)
-    table = differences(found, "A", ("accuracy", "nll"), 1).set_index(["run", "metric"])
+    answers = answers_of(three)
+    table = differences(answers, "A", ("accuracy", "nll"), 1).set_index(["run", "metric"])
     for key in "BC":
         for metric in ("accuracy", "nll"):
-            wanted = paired_bootstrap(found[key].logits, found["A"].logits, found["A"].labels, metric)
+            wanted = paired_bootstrap(answers[key].logits, answers["A"].logits, answers["A"].labels, metric)
             row = table.loc[(key, metric)]
             assert (row["value"], row["low"], row["high"]) == pytest.approx(tuple(wanted), rel=1e-9, abs=1e-12)
-        test = mcnemar(found[key].logits, found["A"].logits, found["A"].labels)
+        test = mcnemar(answers[key].logits, answers["A"].logits, answers["A"].labels)
         row = table.loc[(key, "accuracy")]
         assert (row["p"], row["only_run_right"], row["only_baseline_right"]) == (test.p, test.n10, test.n01)
         assert pd.isna(table.loc[(key, "nll")]["p"]) and row["n"] == 120
@@ -112,13 +112,13 @@ def test_differences_are_those_of_the_paired_bootstrap(three: tuple[Side, ...]) 
 
 
 def test_only_shared_examples_count_whatever_their_order(three: tuple[Side, ...]) -> None:
-    found = answers_of(three)
-    kept = np.arange(0, 120, 2)
-    one = found["B"]
-    part = Answers(one.ids[kept], one.labels[kept], one.logits[kept])
-    table = differences({"A": found["A"], "B": part}, "A", ("accuracy",), 1)
-    base = found["A"]
-    wanted = paired_bootstrap(part.logits, base.logits[kept], part.labels, "accuracy")
+    answers = answers_of(three)
+    even = np.arange(0, 120, 2)
+    one = answers["B"]
+    part = Answers(one.ids[even], one.labels[even], one.logits[even])
+    table = differences({"A": answers["A"], "B": part}, "A", ("accuracy",), 1)
+    base = answers["A"]
+    wanted = paired_bootstrap(part.logits, base.logits[even], part.labels, "accuracy")
     assert (table["n"].item(), table["value"].item()) == (60, pytest.approx(wanted.value))
     apart = Answers(np.array(["elsewhere-1"]), one.labels[:1], one.logits[:1])
     assert differences({"A": base, "B": apart}, "A", ("accuracy",), 1).empty
