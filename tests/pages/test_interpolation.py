@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from skillviz.core.metrics import panels
 from skillviz.runs.store import Store
 from tests.live.conftest import lived, own_workers
 from tests.pages.scored_world import asked, scored, scored_world
@@ -31,7 +32,7 @@ def test_the_numbers_follow_the_slider_from_the_stored_grid(ids: dict[str, str])
     assert not test.exception and len(charts(test)) == 3 and test.query_params["alpha"] == "50"
     assert "Best accuracy out of distribution (imdb)" in words(test)
     before, titles = numbers(test), [s.split(":")[0] for s in sources(test)]
-    assert len(before) == 2 * 2 * 3 and titles == ["Stored"] * 4
+    assert len(before) == 2 * 2 * len(panels("accuracy")) and titles == ["Stored"] * 4
     test.slider[0].set_value(10).run()
     assert numbers(test) != before and test.query_params["alpha"] == "10"
     grid = Store(Path(os.environ["SKILLVIZ_RUNS"])).open(ids["stagewise0"]).interpolation()
