@@ -30,5 +30,5 @@ with left:
         show(exhibits.trade(found.points, choice.inside, choice.outside, choice.metric, levels, theme()), run.id)
 with right:
     show(exhibits.histogram(found.bins, choice.datasets, theme()), run.id)
-show(exhibits.along(found.points, choice.datasets, choice.metric, levels, theme()), run.id)
+show(exhibits.paths(found.points, choice.datasets, choice.metric, levels, theme()), run.id)
 view.paper(run, choice, grid)

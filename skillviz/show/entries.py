@@ -20,8 +20,8 @@ from skillviz.tasks.demo_world import MAIN, PREFIX
 LEVELS = ("pair", "localizer", "size", "seed")
 DEFAULT_SHARE = 0.001
 DEMO_PAIR = (f"{PREFIX}base", f"{PREFIX}pairs/{MAIN}")
-# what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
 LONGEST = 40  # characters of a setting in the picker
+# what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
 SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast")
 
 
@@ -30,7 +30,7 @@ class Entry:
     """One finished run in one line. `pair` are models, task and data together: runs of equal `pair` compare."""
 
     id: str
-    is_own: bool
+    is_of_user: bool
     pair: tuple[str, ...]
     base: str
     finetuned: str
@@ -56,14 +56,14 @@ class Entry:
         return self.size / self.d if self.d else math.nan
 
 
-def entry_of(run: Run, *, is_own: bool) -> Entry:
+def entry_of(run: Run, *, is_of_user: bool) -> Entry:
     """The run in one line."""
     record, spec = run.record, run.record.spec
     metric = record.metric
     scores = headline_scores(record)
     return Entry(
         id=run.id,
-        is_own=is_own,
+        is_of_user=is_of_user,
         pair=_pair(record),
         base=spec.base,
         finetuned=spec.finetuned,
@@ -115,9 +115,9 @@ def pair_labels(entries: Sequence[Entry]) -> dict[tuple[str, ...], str]:
     for entry in first.values():
         by_label[_pair_label(entry)].append(entry)
     labels = {}
-    for label, members in by_label.items():
-        for entry, more in zip(members, _tell_apart(members), strict=True):
-            labels[entry.pair] = f"{label}{more}"
+    for label, namesakes in by_label.items():
+        for entry, difference in zip(namesakes, _distinctions(namesakes), strict=True):
+            labels[entry.pair] = f"{label}{difference}"
     return {pair: labels[pair] for pair in first}
 
 
@@ -126,8 +126,9 @@ def _pair_label(entry: Entry) -> str:
     return f"{base} → {finetuned} · {entry.task}"
 
 
-def _tell_apart(members: Sequence[Entry]) -> list[str]:
-    if len(members) == 1:
+def _distinctions(namesakes: Sequence[Entry]) -> list[str]:
+    """What tells entries of one name apart: the first of readout, examples, data and models that differs for all."""
+    if len(namesakes) == 1:
         return [""]
     for words in (
         lambda e: e.readout,
@@ -135,24 +136,26 @@ def _tell_apart(members: Sequence[Entry]) -> list[str]:
         lambda e: f"data {e.pair[3][:6]}",
         lambda e: f"models {e.pair[0][:6]} {e.pair[1][:6]}",
     ):
-        names = [words(entry) for entry in members]
+        names = [words(entry) for entry in namesakes]
         if len(set(names)) == len(names):
             return [f" · {word}" for word in names]
-    return [f" · {i + 1}" for i in range(len(members))]
+    return [f" · {i + 1}" for i in range(len(namesakes))]
 
 
 def demo_choice(entries: Sequence[Entry]) -> Entry | None:
     """The run that the tour is about: the demo world's main pair by the default localizer, the one that ships first."""
     candidates = [e for e in entries if (e.base, e.finetuned) == DEMO_PAIR]
-    return min(candidates, key=lambda e: (e.localizer != DEFAULT_LOCALIZER, e.is_own, e.created, e.id), default=None)
+    return min(
+        candidates, key=lambda e: (e.localizer != DEFAULT_LOCALIZER, e.is_of_user, e.created, e.id), default=None
+    )
 
 
 def first_choice(entries: Sequence[Entry]) -> Entry:
     """The run to show when none was asked for: the user's newest, else the demo world's, else the most studied pair's
     default at 0.1 %."""
-    own = [entry for entry in entries if entry.is_own]
-    if own:
-        return max(own, key=lambda e: e.created)
+    of_user = [entry for entry in entries if entry.is_of_user]
+    if of_user:
+        return max(of_user, key=lambda e: e.created)
     demo = demo_choice(entries)
     if demo is not None:
         return demo
@@ -196,10 +199,11 @@ def switched(entries: Sequence[Entry], chosen: Entry, level: str, value: object)
         for e in entries
         if level_value(e, level) == value and all(level_value(e, b) == level_value(chosen, b) for b in before)
     ]
-    return min(fitting, key=lambda e: _strangeness(e, chosen))
+    return min(fitting, key=lambda e: _departure(e, chosen))
 
 
-def _strangeness(entry: Entry, chosen: Entry) -> tuple[object, ...]:
+def _departure(entry: Entry, chosen: Entry) -> tuple[object, ...]:
+    """How far an entry is from the chosen one, level by level; the smallest is the nearest."""
     return (
         entry.localizer != chosen.localizer,
         _distance(entry.share, chosen.share),
@@ -224,25 +228,18 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
         return [localizer_style(entry.localizer).title for entry in choices]
     if level == "size":
         return [f"{formats.share(entry.share)} ({formats.count(entry.size)})" for entry in choices]
-    return _seed_labels(choices)
-
-
-def _seed_labels(choices: Sequence[Entry]) -> list[str]:
-    """`0`; where settings differ `0 · batch size 1024`; repetitions of one run by their time."""
+    # `0`; where settings differ `0 · batch size 1024`; repetitions of one run by their time
     names = list(differing([dict(entry.settings) for entry in choices]))
-    labels = [" · ".join([str(e.seed), *_differences(e, names)]) for e in choices]
+    labels = [" · ".join([str(e.seed), *_setting_labels(e, names)]) for e in choices]
     twice = {label for label in labels if labels.count(label) > 1}
     return [f"{label} · {e.id[-6:]}" if label in twice else label for label, e in zip(labels, choices, strict=True)]
 
 
-def _differences(entry: Entry, names: Sequence[str]) -> list[str]:
+def _setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:
+    """These settings as far as each fits into a box: the expression of a region by hand may be long."""
     settings = dict(entry.settings)
-    return [_shortened(setting_words(name, settings[name])) for name in names if settings[name] not in ("null", "{}")]
-
-
-def _shortened(words: str) -> str:
-    """A setting as far as it fits into a box: the expression of a region by hand may be long."""
-    return words if len(words) <= LONGEST else words[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    labels = [setting_words(name, settings[name]) for name in names if settings[name] not in ("null", "{}")]
+    return [label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}" for label in labels]
 
 
 def setting_words(name: str, value: str) -> str:
@@ -251,5 +248,5 @@ def setting_words(name: str, value: str) -> str:
     if not isinstance(setting, dict):
         return f"{name.replace('_', ' ')} {'default' if setting is None else setting}"
     items = {key: json.dumps(item) if isinstance(item, (dict, list)) else item for key, item in setting.items()}
-    own = [f"{key.replace('_', ' ')} {item}" for key, item in items.items()]
-    return ", ".join(own) or f"default {name}"
+    options = [f"{key.replace('_', ' ')} {item}" for key, item in items.items()]
+    return ", ".join(options) or f"default {name}"

@@ -213,16 +213,15 @@ def listing(table: pd.DataFrame) -> pd.DataFrame:
     columns = {"example": table["example_id"]}
     columns |= {"text": whole_text(table)} if has_texts(table) else {}
     columns |= {"true class": table["true"]}
-    columns |= {f"{_named(state)} says": table[f"{state}_says"] for state in ("finetuned", "grafted")}
+    columns |= {f"{state_style(state).title} says": table[f"{state}_says"] for state in ("finetuned", "grafted")}
     columns |= {"graft − fine-tuned": 100 * table["moved"]}
-    columns |= {f"{_named(state)}: true class": 100 * table[f"{state}_confidence"] for state in _by_telling(table)}
+    columns |= {
+        f"{state_style(state).title}: true class": 100 * table[f"{state}_confidence"]
+        for state in (*reversed(STATES), "complement")
+        if f"{state}_confidence" in table
+    }
     columns |= {"pre-trained says": table["pretrained_says"]}
     return pd.DataFrame(columns | ({"words": table["length"]} if has_texts(table) else {}))
-
-
-def _by_telling(table: pd.DataFrame) -> list[str]:
-    """The scored states, the telling ones first."""
-    return [state for state in (*reversed(STATES), "complement") if f"{state}_confidence" in table]
 
 
 def points(table: pd.DataFrame, passes: pd.Series, measure: str) -> pd.DataFrame:
@@ -230,12 +229,14 @@ def points(table: pd.DataFrame, passes: pd.Series, measure: str) -> pd.DataFrame
     frame = table[["example_id", "case"]].assign(
         finetuned=table[f"finetuned_{measure}"], grafted=table[f"grafted_{measure}"], shown=passes
     )
-    return frame.assign(words=[_words(row) for row in table.to_dict("records")])
+    return frame.assign(words=[_hover(row) for row in table.to_dict("records")])
 
 
-def _words(row: dict) -> str:
+def _hover(row: dict) -> str:
     """What the hover says of one example."""
-    answers = [f"{_named(s)}: {_harmless(row[f'{s}_says'])} ({100 * row[f'{s}_sure']:.1f} %)" for s in STATES]
+    answers = [
+        f"{state_style(s).title}: {_harmless(row[f'{s}_says'])} ({100 * row[f'{s}_sure']:.1f} %)" for s in STATES
+    ]
     text = [_harmless(brief(row["text_a"], 60))] if "text_a" in row else []
     return "<br>".join(
         [f"<b>{_harmless(row['example_id'])}</b>", *text, f"true class: {_harmless(row['true'])}", *answers]
@@ -245,10 +246,6 @@ def _words(row: dict) -> str:
 def _harmless(words: str) -> str:
     """Words of the data that a figure cannot take for markup."""
     return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _named(state: str) -> str:
-    return state_style(state).title
 
 
 def label_names(table: pd.DataFrame, labels: Sequence[str]) -> list[str]:

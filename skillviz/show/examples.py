@@ -118,8 +118,8 @@ def by_class(results: pd.DataFrame, labels: Sequence[str], metric: str, resample
     words, rows = metric_row(metric), results[results["metric"] == metric]
     method = f"bootstrap, {resamples} resamples" if words.interval == "bootstrap" else words.interval.capitalize()
     phrases = []
-    for state, mine in rows.groupby("state", sort=False):
-        known = mine.dropna(subset="value")
+    for state, of_state in rows.groupby("state", sort=False):
+        known = of_state.dropna(subset="value")
         if len(known):
             worst = known.iloc[int(known["value"].to_numpy().argmin())]
             low = f"{labels[int(worst['class'])]} {formats.percent(worst['value'])}"
@@ -156,10 +156,11 @@ def disagreement(grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray,
     both = f", neither on {formats.count(neither)}" if neither else ""
     tuned, graft = (f"**{formats.count(number)}**" for number in (test.n01, test.n10))
     right = f"the fine-tuned model alone is right on {tuned}, the graft alone on {graft}{both}"
-    return f"{first} There {right}. {_mcnemar_verdict(test.p, test.n01, test.n10)}"
+    return f"{first} There {right}. {_verdict(test.p, test.n01, test.n10)}"
 
 
-def _mcnemar_verdict(p: float, tuned: int, graft: int) -> str:
+def _verdict(p: float, tuned: int, graft: int) -> str:
+    """What McNemar's test allows to be said; `tuned` and `graft` alone are right on so many examples."""
     if p >= DECIDED:
         return f"By McNemar's exact test ({p_value(p)}) no difference in accuracy can be told."
     better = "the fine-tuned model" if tuned > graft else "the graft"
@@ -175,10 +176,10 @@ def worst_classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
     """Which class the graft and the fine-tuned model find worst, by F1; `results` as of `core.confusion`."""
     phrases = []
     for state, name in (("grafted", "the graft"), ("finetuned", "the fine-tuned model")):
-        mine = results[(results["state"] == state) & (results["metric"] == "f1")].dropna(subset="value")
-        if mine.empty:
+        known = results[(results["state"] == state) & (results["metric"] == "f1")].dropna(subset="value")
+        if known.empty:
             continue
-        worst = mine.iloc[int(mine["value"].to_numpy().argmin())]
+        worst = known.iloc[int(known["value"].to_numpy().argmin())]
         ends = formats.percent_interval(worst["low"], worst["high"])
         interval = ends if formats.missing(worst["low"]) else f"95{formats.SPACE}%: {ends}"
         label = text.plain(labels[int(worst["class"])])

@@ -49,9 +49,9 @@ def drawn_once(make: Callable[P, Exhibit]) -> Callable[P, Exhibit]:
     """
 
     @wraps(make)
-    def drawn(*given: P.args, **named: P.kwargs) -> Exhibit:
-        arguments = pickle.dumps((make.__module__, make.__qualname__, given, named))  # only compared, never read back
-        return _draw(_Call(blake2b(arguments).digest(), lambda: make(*given, **named)))
+    def drawn(*arguments: P.args, **options: P.kwargs) -> Exhibit:
+        call = pickle.dumps((make.__module__, make.__qualname__, arguments, options))  # only compared, never read back
+        return _draw(_Call(blake2b(call).digest(), lambda: make(*arguments, **options)))
 
     return drawn
 

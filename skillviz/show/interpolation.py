@@ -15,12 +15,7 @@ from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import text
 from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate
-from skillviz.show.sentences import (
-    metric_difference,
-    metric_interval,
-    metric_value,
-    verdict,
-)
+from skillviz.show.sentences import metric_difference, metric_interval, metric_value, verdict
 
 STORED, NEAREST, EXACT = "stored", "nearest", "exact"
 PAPER = """\
@@ -40,8 +35,8 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
     if top is None:
         return f"What the models do on {name} is not stored; switch on exact values below to ask them."
     path, size, alpha = top
-    rows_ = grid.at("points", dataset, path, size, alpha)
-    value, tuned = estimate(rows_, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)
+    point = grid.at("points", dataset, path, size, alpha)
+    value, tuned = estimate(point, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)
     assert value is not None
     where = "out of distribution" if is_outside else "in distribution"
     interval = f"(95{formats.SPACE}%: {metric_interval(metric, value)})"
@@ -58,7 +53,7 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
     rest = f", against {metric_value(metric, tuned.value)} for the fine-tuned model"
     rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
     models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all ways begin at one
-    return f"{first}{rest}. {_claim(metric, estimate(rows_, metric + DIFFERENCE), models)}"
+    return f"{first}{rest}. {_claim(metric, estimate(point, metric + DIFFERENCE), models)}"
 
 
 def _claim(metric: str, difference: Estimate | None, models: int) -> str:
@@ -134,7 +129,7 @@ def trade(
 
 
 @drawn_once
-def along(
+def paths(
     points: pd.DataFrame, datasets: Sequence[str], metric: str, levels: Mapping[str, float], theme: str
 ) -> Exhibit:
     """The metric along both paths, a panel a data set."""
@@ -145,7 +140,7 @@ def along(
         figure=along_paths(points, datasets, metric, references=levels, theme=theme),
         reads="0 % is the pre-trained model, 100 % the fine-tuned one (WiSE-FT) or the graft (WiSE-Graft). Bands are "
         "95 % intervals over examples, the upright line is the chosen point.",
-        alt=along_alt(shown, metric),
+        alt=paths_alt(shown, metric),
         table=shown,
         words=("wise",),
     )
@@ -179,7 +174,7 @@ def trade_alt(points: pd.DataFrame, inside: str, outside: str, metric: str) -> s
     return f"{metric_row(metric).title} in and out of distribution. " + "; ".join(words) + "."
 
 
-def along_alt(points: pd.DataFrame, metric: str) -> str:
+def paths_alt(points: pd.DataFrame, metric: str) -> str:
     """Where each line begins and ends."""
     words = []
     for (dataset, path), rows in points[~points["current"]].groupby(["dataset", "path"], sort=False):

@@ -69,11 +69,11 @@ class Grid:
     def at(self, table: str, dataset: str, path: str, size: int | None, alpha: float | None = None) -> pd.DataFrame:
         """The rows of one point in `points` or `bins`; of the whole line where no alpha is given."""
         frame: pd.DataFrame = getattr(self, table)
-        here = (frame["dataset"] == dataset) & (frame["path"] == path)
-        here &= frame["size"].isna() if size is None else frame["size"].eq(size).fillna(False).astype(bool)
+        is_at = (frame["dataset"] == dataset) & (frame["path"] == path)
+        is_at &= frame["size"].isna() if size is None else frame["size"].eq(size).fillna(False).astype(bool)
         if alpha is not None:
-            here &= (frame["alpha"] - alpha).abs() < 1e-9
-        return frame[here].reset_index(drop=True)
+            is_at &= (frame["alpha"] - alpha).abs() < 1e-9
+        return frame[is_at].reset_index(drop=True)
 
     def marked(self, datasets: Sequence[str], size: int, alpha: float) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The lines of these data sets at the size next to this one, with the points next to `alpha` as further rows
@@ -123,9 +123,9 @@ def of_run(run: Run, stored: pd.DataFrame, bins: pd.DataFrame, predictions: Call
 
 
 def scores_of(record: RunRecord) -> dict[str, Scores]:
-    """The scores on each data set's test examples, the own task's first."""
-    own = {record.task.name: record.metrics["test"]} if record.task and "test" in record.metrics else {}
-    return own | {transfer.name: transfer.scores for transfer in record.transfers}
+    """The scores on each data set's test examples, the run's own task first."""
+    first = {record.task.name: record.metrics["test"]} if record.task and "test" in record.metrics else {}
+    return first | {transfer.name: transfer.scores for transfer in record.transfers}
 
 
 def point_of(answer: Mapping[str, Any], dataset: str, path: str, size: int | None, alpha: float) -> tuple[Any, Any]:

@@ -29,7 +29,7 @@ def by_touched(
         "a line is one method at several sizes. "
         "Vertical lines are 95 % intervals over test examples and seeds, over seeds alone where a size has no "
         "predictions. Methods that touch equally many stand side by side. Level lines need no parameters.",
-        alt=_alt_words(shown, metric, task),
+        alt=f"{metric_row(metric).title} on {task} by parameters touched: {touched_words(shown, metric)}.",
         table=shown.reset_index(drop=True),
         words=("touched", "bitfit", "lora", "retrain"),
     )
@@ -58,11 +58,10 @@ def against_graft(
     )
 
 
-def _alt_words(rows: pd.DataFrame, metric: str, task: str) -> str:
-    words = [
+def touched_words(rows: pd.DataFrame, metric: str) -> str:
+    """Every method with the share that it touches and its value."""
+    return "; ".join(
         f"{method_style(row['method'], row['recipe'], row['label'], RECIPE_WORDS).title}, "
-        f"{formats.share(row['touched'])} touched, "
-        f"{metric_value(metric, row['value'])}"
+        f"{formats.share(row['touched'])} touched, {metric_value(metric, row['value'])}"
         for row in rows.to_dict("records")
-    ]
-    return f"{metric_row(metric).title} on {task} by parameters touched: {'; '.join(words)}."
+    )

@@ -18,21 +18,17 @@ def values(marks: pd.DataFrame, table: pd.DataFrame, metric: str, title: str, th
     words = metric_row(metric)
     both = set(marks["source"]) == {"here", "published"}
     ours = "filled marks are measured here, with 95 % intervals over examples and seeds; " if both else ""
+    phrases = [
+        f"{row['task']}, {method_style(row['method']).title}, {row['source']} {formats.percent(row['value'])}"
+        for row in marks.to_dict("records")
+    ]
     return Exhibit(
         name="paper_values",
         title=f"{words.heading}, {title}",
         figure=beside(marks, tasks, metric, theme=theme),
         reads=f"{ours}hollow ones are published, with one standard deviation over five samples of the data. Tasks go "
         "by their published names where there is one; the table says what stands for them here.",
-        alt=_alt_words(marks, words.title),
+        alt=f"{words.title} published and here. {'; '.join(phrases)}.",
         table=table,
         words=("published", "ece"),
     )
-
-
-def _alt_words(marks: pd.DataFrame, name: str) -> str:
-    words = [
-        f"{row['task']}, {method_style(row['method']).title}, {row['source']} {formats.percent(row['value'])}"
-        for row in marks.to_dict("records")
-    ]
-    return f"{name} published and here. {'; '.join(words)}."

@@ -102,13 +102,13 @@ def unknown_architecture(record: RunRecord) -> str:
 
 def one_step(record: RunRecord, loss: float) -> str:
     """How a localizer without a search chose its region; `loss` in nats, NaN where it looked at none."""
-    seen = (
+    basis = (
         "without looking at the loss"
         if math.isnan(loss)
         else f"at a training loss of **{formats.number(loss, 2)}** nats"
     )
     return (
-        f"*{record.spec.localizer}* chose all **{formats.count(record.size)}** entries in one step, {seen}: "
+        f"*{record.spec.localizer}* chose all **{formats.count(record.size)}** entries in one step, {basis}: "
         "there is no search to follow."
     )
 

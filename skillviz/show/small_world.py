@@ -25,7 +25,7 @@ def caution(base: str, d: int | None, share: float | None) -> str:
     )
 
 
-def caution_of_several(names: list[str]) -> str:
+def comparison_caution(names: list[str]) -> str:
     """Beside a comparison; `names` are the runs of the demo world among those compared, none for an empty text."""
     if not names:
         return ""

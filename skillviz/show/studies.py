@@ -13,11 +13,12 @@ from skillviz.core import formats
 from skillviz.core.metrics import HEADLINE, metric_row
 from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.composition import shares_by_kind, shares_by_layer
-from skillviz.plots.methods import against_touched, method_style
+from skillviz.plots.methods import against_touched
 from skillviz.plots.overlap import FEW, overlap_map
 from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import Exhibit, drawn_once
+from skillviz.show.methods import touched_words
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS
 
@@ -34,12 +35,6 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
     before = shown.loc[shown["method"] == "pretrained", "value"]
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
     name = task if task == id_task else f"{task} after training on {id_task}"
-    words = [
-        f"{method_style(row['method'], row['recipe'], row['label'], RECIPE_WORDS).title} "
-        f"{formats.share(row['touched'])} "
-        f"{metric_value(metric, row['value'])}"
-        for row in shown.to_dict("records")
-    ]
     return Exhibit(
         name=f"study_scores_{metric}",
         title=f"{metric_row(metric).heading} on {name}",
@@ -47,7 +42,7 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
         reads="one mark a method and size, a line where a method has several; further left touches fewer of the "
         "graftable parameters. Vertical lines are 95 % intervals over examples and seeds, over seeds alone where a "
         "size has no predictions.",
-        alt=f"{metric_row(metric).title} on {name} by parameters touched: {'; '.join(words)}.",
+        alt=f"{metric_row(metric).title} on {name} by parameters touched: {touched_words(shown, metric)}.",
         table=shown,
         words=("touched", "graft"),
     )
@@ -56,9 +51,9 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
 @drawn_once
 def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     """What regions share: `overlap` or `iou`."""
-    rows, axes = _named(table[table["kind"] == kind].reset_index(drop=True))
+    rows, axes = _labelled(table[table["kind"] == kind].reset_index(drop=True))
     names = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}
-    said = [
+    phrases = [
         f"{row['row']} and {row['column']} {formats.percent(row['value'])}"
         for row in rows.to_dict("records")
         if row["row"] != row["column"]
@@ -69,13 +64,13 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
         figure=overlap_map(rows, kind, of="region", axes=axes, theme=theme),
         reads=f"{SHARED[kind]}; {'in the hover' if rows['column'].nunique() > FEW else 'in brackets'}, what random "
         "regions of these sizes would give. Means over mask seeds.",
-        alt=f"{names[kind]}: {'; '.join(said)}.",
+        alt=f"{names[kind]}: {'; '.join(phrases)}.",
         table=rows,
         words=(kind,),
     )
 
 
-def _named(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str] | None]:
+def _labelled(rows: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, str] | None]:
     """With `row` and `column`, the names of the two regions. Where a study compares one localizer with others, one row
     a task and size and one column a localizer, with the axes' titles."""
     of = list(dict.fromkeys(rows["row_localizer"]))
@@ -105,17 +100,17 @@ def histogram(table: pd.DataFrame, task: str, theme: str) -> Exhibit:
     bins = rows.rename(columns={"low_edge": "lower", "high_edge": "upper"}).assign(
         bin=rows.groupby("state").cumcount(), confidence=np.nan, accuracy=np.nan, low=np.nan, high=np.nan
     )
-    said = []
-    for state, own in rows.groupby("state", sort=False):
-        top = own[own["high_edge"] == own["high_edge"].max()]
-        said.append(f"{state} {formats.percent(float(top['count'].sum() / own['count'].sum()))} in the highest bin")
+    phrases = []
+    for state, of_state in rows.groupby("state", sort=False):
+        top = of_state.loc[of_state["high_edge"] == of_state["high_edge"].max(), "count"].sum()
+        phrases.append(f"{state} {formats.percent(float(top / of_state['count'].sum()))} in the highest bin")
     return Exhibit(
         name="study_histogram",
         title=f"How sure the models are, on {task}",
         figure=confidence_histogram(bins, theme=theme, height=380),
         reads="share of test examples by the probability of the predicted class. A model that piles up at the right is "
         "sure of nearly everything. Counts are means over mask seeds.",
-        alt=f"Confidence on {task}: {'; '.join(said)}.",
+        alt=f"Confidence on {task}: {'; '.join(phrases)}.",
         table=rows,
         words=("confidence",),
     )
@@ -131,14 +126,14 @@ def composition_by_layer(table: pd.DataFrame, task: str, localizer: str, variant
     """In which layers the entries of a task's regions lie, all seeds together."""
     rows = _summed(table, task, localizer, variant)
     layers = rows.groupby("layer")["selected"].sum() / max(int(rows["selected"].sum()), 1)
-    said = [f"layer {number} {formats.percent(share)}" for number, share in layers.items()]
+    phrases = [f"layer {number} {formats.percent(share)}" for number, share in layers.items()]
     return Exhibit(
         name="study_layers",
         title=f"Where the regions of {task} lie, by layer",
         figure=shares_by_layer(rows, within="kind", theme=theme),
         reads="each line is one kind of module and adds up to 100 %: in which layers its chosen entries lie. The line "
         "of all kinds is the whole region. All mask seeds together.",
-        alt=f"Share of the chosen entries by layer: {', '.join(said)}.",
+        alt=f"Share of the chosen entries by layer: {', '.join(phrases)}.",
         table=rows,
         words=("region",),
     )
@@ -167,7 +162,10 @@ def settings(table: pd.DataFrame, task: str, metric: str, theme: str) -> Exhibit
     rows = _settings(table[table["task"] == task])
     shown = rows[rows["metric"] == metric].reset_index(drop=True)
     is_size = metric == SIZE
-    said = [f"{_setting(row)}: {_told(metric, row['value'])}" for row in shown.to_dict("records")]
+    phrases = [
+        f"{_setting_words(row)}: {formats.share(row['value']) if is_size else metric_value(metric, row['value'])}"
+        for row in shown.to_dict("records")
+    ]
     ends = (
         "smallest to the largest region of the mask seeds"
         if is_size
@@ -181,7 +179,7 @@ def settings(table: pd.DataFrame, task: str, metric: str, theme: str) -> Exhibit
         reads="left the learned mask, whose size is what comes out, by learning rate, a line for each choice of steps "
         "and bias; right of the upright line searches that are told their size. A flat row of marks: the constants "
         f"matter little. A mark is the mean over mask seeds, its line goes from the {ends}.",
-        alt=f"{title} on {task}: {'; '.join(said)}.",
+        alt=f"{title} on {task}: {'; '.join(phrases)}.",
         table=shown,
         words=("localizer",),
     )
@@ -192,21 +190,17 @@ def _settings(table: pd.DataFrame) -> pd.DataFrame:
     keys = ["localizer", "lr", "steps", "bias", "batch_size"]
     first = table[table["metric"] == (table["metric"].iloc[0] if len(table) else "")]
     size = first.assign(metric=SIZE, value=first["share"], low=first["share"], high=first["share"])
-    own = table[table["metric"].isin(("f1", *HEADLINE))]
-    groups = pd.concat([size, own]).groupby([*keys, "metric"], dropna=False, sort=True)
-    found = groups.agg(value=("value", "mean"), low=("low", "min"), high=("high", "max"), seeds=("seed", "nunique"))
-    return found.reset_index()[[*SETTINGS, "seeds"]]
+    scored = table[table["metric"].isin(("f1", *HEADLINE))]
+    groups = pd.concat([size, scored]).groupby([*keys, "metric"], dropna=False, sort=True)
+    rows = groups.agg(value=("value", "mean"), low=("low", "min"), high=("high", "max"), seeds=("seed", "nunique"))
+    return rows.reset_index()[[*SETTINGS, "seeds"]]
 
 
-def _setting(row: Mapping[Any, Any]) -> str:
+def _setting_words(row: Mapping[Any, Any]) -> str:
     """A setting in words: `learned, rate 1e+07, 100 steps, bias 10`."""
     words = {"rate": row["lr"], "bias": row["bias"], "batch": row["batch_size"]}
-    told = [f"{name} {value:g}" for name, value in words.items() if value == value]
-    return ", ".join([localizer_style(str(row["localizer"])).title, f"{row['steps']:g} steps", *told])
-
-
-def _told(metric: str, value: float) -> str:
-    return formats.share(value) if metric == SIZE else metric_value(metric, value)
+    constants = [f"{name} {value:g}" for name, value in words.items() if value == value]
+    return ", ".join([localizer_style(str(row["localizer"])).title, f"{row['steps']:g} steps", *constants])
 
 
 def _summed(table: pd.DataFrame, task: str, localizer: str, variant: str) -> pd.DataFrame:

@@ -48,9 +48,9 @@ class Grafted:
     def table(self) -> pd.DataFrame:
         """state, metric, value, low, high."""
         rows = [
-            {"state": state, "metric": metric, **estimate_.model_dump()}
+            {"state": state, "metric": metric, **score.model_dump()}
             for state, row in self.scores.items()
-            for metric, estimate_ in row.items()
+            for metric, score in row.items()
         ]
         return pd.DataFrame(rows).astype({name: "float64" for name in ("value", "low", "high")})
 
@@ -81,17 +81,17 @@ def grafted_of(
     return Grafted(logits, labels, {name: metrics(z, labels, task, wanted) for name, z in logits.items()})
 
 
-def sentence(graft: Grafted, record: RunRecord, split: str, is_own: bool) -> str:
+def sentence(graft: Grafted, record: RunRecord, split: str, is_run_region: bool) -> str:
     """How the graft by hand does beside the run's own region, as far as the paired interval says."""
     assert record.task is not None
     metric, total = record.task.metric, record.task.counts.get(split, graft.n)
     sample = formats.counted(graft.n, "example") if graft.n == total else f"{graft.n:,} of {total:,} examples"
-    own = graft.scores["grafted"][metric]
+    grafted = graft.scores["grafted"][metric]
     first = (
         f"On {sample} of the {split} set the graft has {metric_row(metric).title} "
-        f"**{metric_value(metric, own.value)}** (95{formats.SPACE}%: {metric_interval(metric, own)})"
+        f"**{metric_value(metric, grafted.value)}** (95{formats.SPACE}%: {metric_interval(metric, grafted)})"
     )
-    if is_own:
+    if is_run_region:
         return f"{first}: this is the run's own region."
     if REGION not in graft.logits:
         return f"{first}."

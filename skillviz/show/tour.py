@@ -45,8 +45,11 @@ def sizes(
     assert record.task is not None
     metric, levels = record.task.metric, measures.levels(record, split, record.task.metric)
     lines = curve[curve["metric"] == metric]
-    chosen = _chosen(lines, record, size, row[metric]) if row is not None else lines.iloc[:0]
-    whole = pd.concat([lines, chosen], ignore_index=True) if len(chosen) else lines
+    whole, value = lines, "not known"
+    if row is not None and metric in row:
+        share, value = size / (record.d or 1), formats.percent(row[metric].value)
+        chosen = {"localizer": CHOSEN, "size": size, "share": share, **row[metric].model_dump()}
+        whole = pd.concat([lines, lines.iloc[:1].assign(**chosen)], ignore_index=True)
     points, stored = by_size(lines, metric), localizer_style(record.spec.localizer).title
     return Exhibit(
         name="tour_sizes",
@@ -56,7 +59,7 @@ def sizes(
         ),
         reads=f"further left is a smaller region. The marks of {stored} are stored; the green one is the size of the "
         "slider. Vertical lines are 95 % intervals over sentences.",
-        alt=f"At {formats.share(size / (record.d or 1))}: {_value(row, metric)}. {alt.sparsity(points, metric)}",
+        alt=f"At {formats.share(size / (record.d or 1))}: {value}. {alt.sparsity(points, metric)}",
         table=points,
         words=("size", "chance"),
     )
@@ -75,14 +78,3 @@ def sureness(bins: pd.DataFrame, least: float, theme: str) -> Exhibit:
         table=bins,
         words=("confidence",),
     )
-
-
-def _chosen(lines: pd.DataFrame, record: RunRecord, size: int, estimate: Estimate) -> pd.DataFrame:
-    """The chosen size as a line of its own."""
-    row = {"localizer": CHOSEN, "size": size, "share": size / (record.d or 1), **estimate.model_dump()}
-    return lines.iloc[:1].assign(**{name: [value] for name, value in row.items()})
-
-
-def _value(row: Mapping[str, Estimate] | None, metric: str) -> str:
-    estimate = row.get(metric) if row else None
-    return formats.percent(estimate.value) if estimate else "not known"

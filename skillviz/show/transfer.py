@@ -26,13 +26,13 @@ def summary(notes: Sequence[TransferNote], metric: str) -> str:
             "This run was scored on its own task alone. Choose another task with the same labels to ask the models "
             "how they do on it, zero-shot."
         )
-    words, phrases = metric_row(metric).title, [_one(note, metric) for note in notes[:MOST]]
-    more = _rest(notes[MOST:], metric)
+    words, phrases = metric_row(metric).title, [_task_words(note, metric) for note in notes[:MOST]]
+    more = _verdict_counts(notes[MOST:], metric)
     whole = "; ".join([*phrases, *more])
     return f"Zero-shot {words} on {formats.counted(len(notes), 'other task')}, graft minus fine-tuned: {whole}."
 
 
-def _one(note: TransferNote, metric: str) -> str:
+def _task_words(note: TransferNote, metric: str) -> str:
     difference, name = note.scores.differences.get(metric), text.plain(note.name)
     if difference is None or difference.value is None:
         return f"on {name} there is nothing to compare"
@@ -42,7 +42,7 @@ def _one(note: TransferNote, metric: str) -> str:
     return f"on {name} {change}, the graft is **{decided}**"
 
 
-def _rest(notes: Sequence[TransferNote], metric: str) -> list[str]:
+def _verdict_counts(notes: Sequence[TransferNote], metric: str) -> list[str]:
     """The other tasks by verdict: `better on 2 of 4 others`."""
     if not notes:
         return []
@@ -71,10 +71,10 @@ def mapping(note: TransferNote, labels: Sequence[str]) -> pd.DataFrame:
     rows = [
         {
             "label there": theirs,
-            "label here": own or "left out",
-            "answer word": words.get(own, "") if own else "",
+            "label here": label or "left out",
+            "answer word": words.get(label, "") if label else "",
         }
-        for theirs, own in note.mapping.items()
+        for theirs, label in note.mapping.items()
     ]
     table = pd.DataFrame(rows)
     return table if note.words else table.drop(columns="answer word")
@@ -142,23 +142,24 @@ def score_table(scores: Mapping[str, Scores]) -> pd.DataFrame:
 
 
 def levels(
-    labels: Sequence[str], own: Mapping[str, float], notes: Sequence[TransferNote], name: str
+    labels: Sequence[str], guesses: Mapping[str, float], notes: Sequence[TransferNote], name: str
 ) -> dict[str, dict[str, float]]:
-    """Chance and majority of each task; `own` are those of the run's own, called `name`."""
+    """Chance and majority of each task; `guesses` are those of the run's own, called `name`."""
     chance = 1 / max(len(labels), 1)
     majority = {note.name: note.majority for note in notes if note.majority and note.majority > chance + 1e-9}
     by_name = {"chance": dict.fromkeys([name, *(note.name for note in notes)], chance)}
-    own_majority = {name: own["majority"]} if "majority" in own else {}
-    return by_name | ({"majority": own_majority | majority} if own_majority or majority else {})
+    if "majority" in guesses:
+        majority = {name: guesses["majority"]} | majority
+    return by_name | ({"majority": majority} if majority else {})
 
 
 def states_alt(rows: pd.DataFrame, metric: str) -> str:
     """Every model's value on every task."""
     words = []
-    for dataset, own in rows.groupby("dataset", sort=False):
+    for dataset, of_dataset in rows.groupby("dataset", sort=False):
         phrases = [
             f"{state_style(str(s)).title} {metric_value(metric, v)}"
-            for s, v in zip(own["state"], own["value"], strict=True)
+            for s, v in zip(of_dataset["state"], of_dataset["value"], strict=True)
         ]
         words.append(f"{text.plain(str(dataset))}: {', '.join(phrases)}")
     return f"{metric_row(metric).title} by task. " + "; ".join(words) + "."

@@ -155,7 +155,7 @@ def _yaml_files(folder: Path) -> list[Path]:
 def entries() -> tuple[Entry, ...]:
     """One entry for each finished run, the user's first, each store's newest first."""
     stores = library()
-    return tuple(entry_of(run, is_own=store is stores.stores[0]) for store in stores.stores for run in store.list())
+    return tuple(entry_of(run, is_of_user=store is stores.stores[0]) for store in stores.stores for run in store.list())
 
 
 @remembered(shared, _run_files, max_entries=4)

@@ -56,7 +56,7 @@ def _changed(entries: Sequence[Entry], chosen: Entry, level: str, by_label: dict
 
 def caption(entry: Entry) -> None:
     """One line that names the run in full, however narrow the page; another where it is of the demo world."""
-    where = "your own" if entry.is_own else "ships with skillviz"
+    where = "your own" if entry.is_of_user else "ships with skillviz"
     st.caption(
         f"`{entry.id}` · {text.plain(text.short_source(entry.base))} → "
         f"{text.plain(text.short_source(entry.finetuned))} · {text.plain(entry.task)} · "

@@ -46,7 +46,7 @@ def address(store: Store, serve: Callable[[Path], str]) -> str:
 @pytest.fixture(scope="module")
 def run_id() -> str:
     """The demo run that the tour is about."""
-    chosen = demo_choice([entry_of(run, is_own=False) for run in Store(PROJECT / "cached_runs").list()])
+    chosen = demo_choice([entry_of(run, is_of_user=False) for run in Store(PROJECT / "cached_runs").list()])
     assert chosen is not None
     return chosen.id
 

@@ -28,7 +28,7 @@ LARGE = tuple((name, "1024" if name == "batch_size" else "null") for name in SET
 
 def entry(localizer: str = "stagewise", size: int = 1000, seed: int = 0, **fields) -> Entry:
     values = {
-        "id": f"{localizer}-{size}-{seed}", "is_own": False, "pair": ("a", "b", "sst2", "c", "head"),
+        "id": f"{localizer}-{size}-{seed}", "is_of_user": False, "pair": ("a", "b", "sst2", "c", "head"),
         "base": "org/base", "finetuned": "org/tuned", "task": "sst2", "readout": "head", "localizer": localizer,
         "size": size, "d": 1_000_000, "seed": seed, "settings": PLAIN, "created": "2026-01-01", "finished": "",
         "seconds": 1.0, "n": 100, "metric": "accuracy", "grafted": 0.8, "recovered": 0.7, "ece": 0.05,
@@ -102,7 +102,7 @@ def test_equal_names_of_pairs_get_what_tells_them_apart() -> None:
 
 def test_the_first_choice_is_the_users_newest_else_the_default_localizer_at_a_tenth_of_a_percent() -> None:
     assert first_choice(GRID).id == "stagewise-1000-0"
-    mine = [entry("random", 5, 9, is_own=True, created="2026-02-01"), entry("movement", 5, 9, is_own=True)]
+    mine = [entry("random", 5, 9, is_of_user=True, created="2026-02-01"), entry("movement", 5, 9, is_of_user=True)]
     assert first_choice([*GRID, *mine]).id == "random-5-9"
     later = entry("movement", id="later", pair=("x", "y", "sst2", "c", "head"), created="2026-03-01")
     assert first_choice([*GRID, later]).id == "stagewise-1000-0", "one more pair does not take the study's place"
@@ -117,7 +117,7 @@ def test_every_run_can_be_reached(level: str) -> None:
 
 def test_an_entry_repeats_its_run(ids: dict[str, str]) -> None:
     run = library().open(ids["paraphrase"])
-    found = entry_of(run, is_own=True)
+    found = entry_of(run, is_of_user=True)
     scores = run.record.metrics["test"]
     assert (found.id, found.metric, found.n, found.task) == (run.id, "f1", 120, "mrpc")
     assert found.grafted == scores.states["grafted"]["f1"].value

@@ -9,12 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from skillviz.plots.theme import GROUND, INK
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
+from skillviz.show import text
 from skillviz.show.glossary import GLOSSARY
 from skillviz.show.report import page
 from skillviz.show.report.parts import Charts
@@ -86,8 +88,8 @@ def test_nothing_in_it_asks_for_the_network(run: Run) -> None:
     assert policy and policy.startswith("default-src 'none'; script-src 'sha256-")
     ran = [text for attributes, text in found.scripts if attributes.get("type") != "application/json"]
     assert sum("plotly.js v" in text[:200] for text in ran) == 1 and len(ran) == 2
-    for text in ran:
-        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+    for script in ran:
+        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
 
 
 def test_the_style_has_the_grounds_of_the_figures(run: Run) -> None:
@@ -145,3 +147,37 @@ def test_it_is_made_without_torch_and_without_streamlit() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("markdown", "html"),
+    [
+        ("**80 %** of *it*", "<strong>80 %</strong> of <em>it</em>"),
+        ("run `a<b`", "run <code>a&lt;b</code>"),
+        ("<b>x</b> & y", "&lt;b&gt;x&lt;/b&gt; &amp; y"),
+        ("[a](http://b)", "[a](http://b)"),
+        ("![a](http://b)", "![a](http://b)"),
+        ("<http://b>", "&lt;http://b&gt;"),
+    ],
+)
+def test_only_emphasis_and_code_are_markup(markdown: str, html: str) -> None:
+    assert page.inline(markdown) == html
+
+
+@pytest.mark.parametrize("name", ["a_b*c*", "`x`", "[a](b)", "~x~ $y$", "a<b>c", "C:\\models"])
+def test_a_name_that_was_escaped_for_a_page_is_shown_as_it_is(name: str) -> None:
+    shown = page.inline(text.plain(name))
+    assert shown == name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def test_a_long_table_says_what_it_leaves_out() -> None:
+    frame = pd.DataFrame({"row": range(page.MOST_ROWS + 1)})
+    html = page.table_html(frame, "Rows")
+    assert html.count("<tr>") == page.MOST_ROWS + 1 and "The first 200 of 201 rows" in html
+    assert "The first" not in page.table_html(frame.head(page.MOST_ROWS), "Rows")
+
+
+def test_a_cell_is_escaped() -> None:
+    assert "&lt;b&gt;" in page.table_html(pd.DataFrame({"<i>": ["<b>"]}), "T") and "<i>" not in page.table_html(
+        pd.DataFrame({"<i>": ["<b>"]}), "T"
+    )

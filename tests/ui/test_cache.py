@@ -39,16 +39,16 @@ def test_tables_of_two_runs_are_not_confused(ids: dict[str, str]) -> None:
 
 def test_a_run_that_was_deleted_is_gone_from_the_list(own: Path) -> None:
     before = cache.entries()
-    gone = next(entry for entry in before if entry.is_own)
+    gone = next(entry for entry in before if entry.is_of_user)
     shutil.rmtree(own / gone.id)
     after = cache.entries()
     assert len(after) == len(before) - 1
-    assert [entry.is_own for entry in after if entry.id == gone.id] == [False], "the shipped one is left"
+    assert [entry.is_of_user for entry in after if entry.id == gone.id] == [False], "the shipped one is left"
 
 
 def test_a_run_that_goes_while_the_list_is_made_is_no_error(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = cache.entries()
-    gone = next(entry for entry in before if entry.is_own)
+    gone = next(entry for entry in before if entry.is_of_user)
     real = Store.folders
 
     def folders(self: Store) -> Sequence[Path]:

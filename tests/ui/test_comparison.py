@@ -24,7 +24,7 @@ from tests.ui.shared_store import SMALL
 
 
 def sides_of(*runs: Run) -> tuple[Side, ...]:
-    return comparison.sides([entry_of(run, is_own=True) for run in runs], runs)
+    return comparison.sides([entry_of(run, is_of_user=True) for run in runs], runs)
 
 
 def few(store: Store, **changed) -> Run:

@@ -1,7 +1,7 @@
 """A run as one HTML file: no network is needed to read it, and nothing in it can reach one.
 
 plotly.js is embedded once, each figure in both themes. A content security policy allows the two scripts that are
-written here, by their hashes, and no others.
+written here, by their hashes, and no others. Everything is escaped here: names, notes and paths are a user's own words.
 """
 
 from __future__ import annotations
@@ -12,19 +12,30 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+import pandas as pd
+from markdown_it import MarkdownIt
 from plotly.offline import get_plotlyjs
 
 from skillviz import __version__
+from skillviz.analysis.readable_table import as_stored, html
 from skillviz.core import formats
 from skillviz.plots.theme import THEMES, localizer_style
 from skillviz.runs.run import Run
 from skillviz.show import small_world, text
+from skillviz.show.exhibit import Exhibit
 from skillviz.show.glossary import GLOSSARY, NAMES
-from skillviz.show.report import markup
 from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
 from skillviz.show.report.sections import sections
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
+FOOTER = (
+    f"<footer><p>Written by skillviz {escape(__version__)}. The charts are drawn by plotly.js, which is part of "
+    "this file; a chart's camera saves it as a picture.</p></footer>"
+)
+MOST_ROWS = 200
+
+# emphasis, code and escapes; no HTML, links or pictures, whoever wrote the text
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).disable(["link", "image", "autolink"])
 
 
 def report(run: Run, others: Sequence[Run] = ()) -> bytes:
@@ -33,12 +44,16 @@ def report(run: Run, others: Sequence[Run] = ()) -> bytes:
     Raises CorruptRun where one of the run's files cannot be read.
     """
     chapters, figures = sections(run, others), Figures()
-    body = "".join(_section(section, figures) for section in chapters)
-    scripts = (get_plotlyjs(), (HERE / "report.js").read_text(encoding="utf-8"))
+    body = "".join(
+        f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
+        f"{''.join(_part(part, figures) for part in section.parts)}</section>"
+        for section in chapters
+    )
+    scripts = (get_plotlyjs(), (FOLDER / "report.js").read_text(encoding="utf-8"))
     head = _head(f"{title(run)} · skillviz", scripts)
     data = f'<script type="application/json" id="figures">{figures.json()}</script>'
     code = "".join(f"<script>{script}</script>" for script in scripts)
-    parts = (head, "<body>", _header(run), _contents(chapters), "<main>", body, _glossary(), "</main>", _footer())
+    parts = (head, "<body>", _header(run), _contents(chapters), "<main>", body, _glossary(), "</main>", FOOTER)
     return "".join((*parts, data, code, "</body></html>\n")).encode("utf-8")
 
 
@@ -63,25 +78,20 @@ class Figures:
 
 def title(run: Run) -> str:
     """`minilm-l6 → sst2-tuned · sst2`, as plain text."""
-    record = run.record
-    task = record.task_name
-    return f"{text.short_source(run.spec.base)} → {text.short_source(run.spec.finetuned)} · {task}"
+    return f"{text.short_source(run.spec.base)} → {text.short_source(run.spec.finetuned)} · {run.record.task_name}"
 
 
 def _head(name: str, scripts: Sequence[str]) -> str:
-    allowed = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    digests = [hashlib.sha256(script.encode("utf-8")).digest() for script in scripts]
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
     policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
-    style = (HERE / "report.css").read_text(encoding="utf-8")
+    style = (FOLDER / "report.css").read_text(encoding="utf-8")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="color-scheme" content="light dark"><title>{escape(name)}</title><style>{style}</style></head>'
     )
-
-
-def _hash(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
 
 def _header(run: Run) -> str:
@@ -92,7 +102,7 @@ def _header(run: Run) -> str:
     return (
         f'<header><p class="kicker">skillviz: one run, whole</p><h1>{escape(title(run))}</h1>'
         f"<p>{escape(' · '.join(facts))}</p><p><code>{escape(run.id)}</code></p>"
-        + (f"<p>{markup.inline(toy)}</p>" if toy else "")
+        + (f"<p>{inline(toy)}</p>" if toy else "")
         + "</header>"
     )
 
@@ -103,21 +113,16 @@ def _contents(chapters: Sequence[Section]) -> str:
     return f'<nav aria-labelledby="contents"><h2 id="contents">Contents</h2><ol>{items}</ol></nav>'
 
 
-def _section(section: Section, figures: Figures) -> str:
-    parts = "".join(_part(part, figures) for part in section.parts)
-    return f'<section id="{section.name}"><h2>{escape(section.title)}</h2>{parts}</section>'
-
-
 def _part(part: Part, figures: Figures) -> str:
     match part:
         case Words(markdown, about):
-            return f"<p>{markup.inline(markdown)}</p>{markup.words(about)}"
+            return f"<p>{inline(markdown)}</p>{word_links(about)}"
         case Heading(words):
             return f"<h3>{escape(words)}</h3>"
         case Points(items):
-            return f"<ul>{''.join(f'<li>{markup.inline(item)}</li>' for item in items)}</ul>"
+            return f"<ul>{''.join(f'<li>{inline(item)}</li>' for item in items)}</ul>"
         case Rows(name, table):
-            return markup.table(table, name)
+            return table_html(table, name)
         case Code(name, code):
             return f"<h3>{escape(name)}</h3><pre><code>{escape(code)}</code></pre>"
         case Charts(makes):
@@ -127,19 +132,53 @@ def _part(part: Part, figures: Figures) -> str:
 def _chart(make: Make, figures: Figures) -> str:
     exhibits = {theme: make(theme) for theme in THEMES}
     number = figures.add({theme: exhibit.figure.to_json() for theme, exhibit in exhibits.items()})
-    return markup.figure(exhibits[THEMES[0]], number)
+    return figure_html(exhibits[THEMES[0]], number)
 
 
 def _glossary() -> str:
     entries = "".join(
-        f'<dt id="{markup.anchor(word)}">{escape(NAMES.get(word, word))}</dt><dd>{escape(meaning)}</dd>'
+        f'<dt id="{anchor(word)}">{escape(NAMES.get(word, word))}</dt><dd>{escape(meaning)}</dd>'
         for word, meaning in GLOSSARY.items()
     )
     return f'<section id="glossary"><h2>What do the words mean?</h2><dl>{entries}</dl></section>'
 
 
-def _footer() -> str:
+def inline(markdown: str) -> str:
+    """The Markdown of a sentence as HTML."""
+    rendered: str = _MARKDOWN.renderInline(markdown)
+    return rendered
+
+
+def anchor(word: str) -> str:
+    """Where the glossary's entry of a word stands."""
+    return f"word-{word}"
+
+
+def word_links(names: tuple[str, ...]) -> str:
+    """Links to the glossary's entries, or nothing."""
+    if not names:
+        return ""
+    links = [f'<a href="#{anchor(name)}">{escape(NAMES.get(name, name))}</a>' for name in names]
+    return f'<p class="words">Words: {", ".join(links)}</p>'
+
+
+def table_html(frame: pd.DataFrame, caption: str) -> str:
+    """The frame as an HTML table with this caption; the first column names the rows."""
+    inside = html(as_stored(frame.head(MOST_ROWS)), caption)
+    left_out = len(frame) - MOST_ROWS
+    more = f"<p>The first {MOST_ROWS} of {len(frame):,} rows; the dashboard's CSV has all.</p>" if left_out > 0 else ""
+    # what scrolls sideways must be reachable by keyboard
+    return f'<div class="table" role="region" aria-label="{escape(caption)}" tabindex="0">{inside}</div>{more}'
+
+
+def figure_html(exhibit: Exhibit, number: int) -> str:
+    """The exhibit as an empty place of the figure's height, with title, reading line and folded table."""
+    heading, reads, alt = escape(exhibit.title), escape(exhibit.reads), escape(exhibit.alt)
+    height = int(exhibit.figure.layout.height)
+    rows = formats.counted(len(exhibit.table), "row")
     return (
-        f"<footer><p>Written by skillviz {escape(__version__)}. The charts are drawn by plotly.js, which is part of "
-        "this file; a chart's camera saves it as a picture.</p></footer>"
+        f'<figure><h3>{heading}</h3><div class="chart" role="img" aria-label="{alt}" data-figure="{number}" '
+        f'style="height:{height}px"></div><noscript><p>{alt}</p></noscript>'
+        f"<figcaption>How to read this: {reads}</figcaption>{word_links(exhibit.words)}"
+        f"<details><summary>Table ({rows})</summary>{table_html(exhibit.table, exhibit.title)}</details></figure>"
     )

@@ -9,20 +9,23 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.bins import BINS
+from skillviz.core.confusion import class_results, confusion
 from skillviz.core.metrics import metric_row, panels
 from skillviz.plots.region import cells
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
 from skillviz.show import calibration as calibration_exhibits
-from skillviz.show import measures, sentences, text
+from skillviz.show import example_table, measures, sentences, text
+from skillviz.show import examples as example_exhibits
+from skillviz.show import interpolation as interpolation_exhibits
 from skillviz.show import overview as overview_exhibits
 from skillviz.show import region as region_exhibits
 from skillviz.show import sparsity as sparsity_exhibits
+from skillviz.show import transfer as transfer_exhibits
 from skillviz.show.entries import entry_of, headline_split
+from skillviz.show.interpolation_grid import of_run, scores_of
 from skillviz.show.overview import sources
-from skillviz.show.report.by_example import by_example
-from skillviz.show.report.elsewhere import interpolation, transfer
 from skillviz.show.report.parts import Charts, Code, Heading, Make, Part, Points, Rows, Section, Words
 
 NOTHING = "This run stored no {0}, so there is nothing to show here."
@@ -36,10 +39,14 @@ def overview(run: Run) -> Section:
     parts: list[Part] = [Words(NOTHING.format(f"scores on a {split} set"))]
     makes: list[Make] = []
     if scores is not None:
+        basis = sentences.basis(scores, record, split)
+        if scores.agreement is not None:
+            agreement = sentences.metric_estimate("agreement", scores.agreement)
+            basis = f"{basis} Graft and fine-tuned model agree on {agreement} of the examples."
         parts = [
             Words(sentences.overview(record, scores), ("graft", "region", "recovered", "paired")),
             Rows("Scores with their 95 % intervals", scores_table(record, scores)),
-            Words(f"{sentences.basis(scores, record, split)} {_agreement(scores)}", ("agreement", "ece", "nll")),
+            Words(basis, ("agreement", "ece", "nll")),
         ]
         makes = [partial(overview_exhibits.states, record, scores, split)]
     if len(steps) < 2:
@@ -58,13 +65,6 @@ def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:
         values = {metric_row(m).heading: sentences.metric_estimate(m, estimates.get(m)) for m in metrics}
         rows.append({"model": name, **values})
     return pd.DataFrame(rows)
-
-
-def _agreement(scores: Scores) -> str:
-    if scores.agreement is None:
-        return ""
-    agreement = sentences.metric_estimate("agreement", scores.agreement)
-    return f"Graft and fine-tuned model agree on {agreement} of the examples."
 
 
 def region(run: Run) -> Section:
@@ -107,7 +107,7 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
     """The task's metric, ECE and NLL by region size, over all runs of the pair among `others` and this one."""
     title, split = "How small can the region be?", headline_split(run.record)
     known = {other.id: other for other in others} | {run.id: run}
-    entries = [entry_of(one, is_own=True) for one in known.values()]
+    entries = [entry_of(one, is_of_user=True) for one in known.values()]
     pair = next(entry.pair for entry in entries if entry.id == run.id)
     entries = [entry for entry in entries if entry.pair == pair]
     curve = measures.pair_curve(entries, [known[entry.id].curve() for entry in entries], split)
@@ -150,6 +150,89 @@ def calibration(run: Run) -> Section:
     return Section("calibration", title, tuple(parts))
 
 
+def by_example(run: Run) -> list[Section]:
+    """Every example by what both models give its true class, confusions and classes; nothing without predictions."""
+    split, predictions = headline_split(run.record), run.predictions()
+    if predictions.empty or run.record.task is None:
+        return []
+    table = example_table.scored(predictions, run.record, split)
+    points = example_table.points(table, table["case"].notna(), "confidence")
+    points["words"] = points["example_id"]  # the report stays small: what a mark says stands in the dashboard
+    logits, labels = measures.state_logits(predictions, run.record, split, example_table.STATES)
+    resamples = example_exhibits.resamples(len(labels))
+    results = class_results(logits, labels, resamples)
+    confusions: list[Make] = [
+        partial(example_exhibits.confusion, confusion(z, labels), run.labels, state) for state, z in logits.items()
+    ]
+    parts = (
+        Words(
+            example_exhibits.disagreement(logits["grafted"], logits["finetuned"], labels, split),
+            ("agreement", "mcnemar", "graft"),
+        ),
+        Charts((partial(example_exhibits.scatter, points, "confidence", None),)),
+        Heading("Class by class"),
+        Words(example_exhibits.worst_classes(results, run.labels), ("f1", "confusion")),
+        Charts(tuple(confusions)),
+        Charts(
+            tuple(
+                partial(example_exhibits.by_class, results, run.labels, m, resamples) for m in example_exhibits.RESULTS
+            )
+        ),
+    )
+    return [Section("examples", "Which examples does the graft get right, and why?", parts)]
+
+
+def interpolation(run: Run) -> list[Section]:
+    """Both ways between the models, with the best point marked; nothing where the run has no scores on its test set."""
+    if "test" not in run.record.metrics:
+        return []
+    grid = of_run(run, run.interpolation(), run.interpolation_bins(), run.predictions)
+    inside, outside = run.datasets[0], next(iter(run.datasets[1:]), None)
+    metric, dataset = run.record.metric, outside or inside
+    top = grid.best(dataset, metric)
+    size, alpha = (run.record.size or 1, 1.0) if top is None else (top[1] or run.record.size or 1, top[2])
+    points, bins = grid.marked(run.datasets, size, alpha)
+    levels = {"chance": 1 / len(run.labels)} if metric == "accuracy" and run.labels else {}
+    sentence = interpolation_exhibits.best(grid, dataset, metric, run.record.d, outside is not None)
+    makes: list[Make] = [partial(interpolation_exhibits.paths, points, list(run.datasets), metric, levels)]
+    if outside is not None:
+        makes.insert(0, partial(interpolation_exhibits.trade, points, inside, outside, metric, levels))
+    makes.append(partial(interpolation_exhibits.histogram, bins, list(run.datasets)))
+    parts: list[Part] = [Words(sentence, ("wise", "ood", "paired")), Charts(tuple(makes))]
+    if not run.spec.interpolation:
+        parts.append(
+            Code("This command stores the points between the models", interpolation_exhibits.missing(run.record))
+        )
+    parts += [Heading("Deviations from the paper"), Points(tuple(interpolation_exhibits.deviations(run.record)))]
+    return [Section("interpolation", "What lies between the models?", tuple(parts))]
+
+
+def transfer(run: Run) -> list[Section]:
+    """The states on other tasks; nothing for a run that was scored on its own alone."""
+    notes, scores = run.record.transfers, scores_of(run.record)
+    if not notes or "test" not in run.record.metrics:
+        return []
+    metric = run.record.metric
+    guesses = measures.guesses(run.record, "test", metric)
+    levels = transfer_exhibits.levels(run.labels, guesses, notes, run.datasets[0]) if guesses else {}
+    parts: list[Part] = [
+        Words(transfer_exhibits.summary(notes, metric), ("ood", "graft", "paired")),
+        Charts(
+            (
+                partial(transfer_exhibits.states, scores, levels, metric),
+                partial(transfer_exhibits.differences, scores, metric),
+            )
+        ),
+    ]
+    for note in notes:
+        parts += [
+            Heading(text.plain(note.name)),
+            Words(transfer_exhibits.counted(note, run.datasets[0]), ("mapping", "dropped")),
+            Rows(f"Labels of {note.name}", transfer_exhibits.mapping(note, run.labels)),
+        ]
+    return [Section("transfer", "Does the skill carry over to other tasks?", tuple(parts))]
+
+
 def origin(run: Run) -> Section:
     """Self-checks, notes, sources, and what makes the run again."""
     record = run.record
@@ -174,5 +257,5 @@ def origin(run: Run) -> Section:
 
 def sections(run: Run, others: Sequence[Run]) -> list[Section]:
     """All sections of the run's report, in reading order."""
-    own = [overview(run), region(run), sparsity(run, others), calibration(run)]
-    return [*own, *by_example(run), *interpolation(run), *transfer(run), origin(run)]
+    first = [overview(run), region(run), sparsity(run, others), calibration(run)]
+    return [*first, *by_example(run), *interpolation(run), *transfer(run), origin(run)]

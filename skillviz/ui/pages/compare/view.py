@@ -77,7 +77,7 @@ def who_is_who(compared: Comparison) -> None:
         for side in compared.sides:
             pinned = " (baseline)" if side is compared.baseline else ""
             st.markdown(f"**{side.key}**{side.name[1:]}{pinned}: `{side.run.id}`")
-    if toys := small_world.caution_of_several([s.key for s in compared.sides if small_world.is_toy(s.entry.base)]):
+    if toys := small_world.comparison_caution([s.key for s in compared.sides if small_world.is_toy(s.entry.base)]):
         st.caption(toys)
     tested = {str(row["run"]): int(row["n"]) for row in compared.differences.to_dict("records")}
     whole = len(compared.answers[compared.baseline.key].ids)

@@ -55,7 +55,7 @@ def listing(entries: Sequence[Entry]) -> pd.DataFrame:
             "recovered": _percent(e.recovered),
             "ece": _percent(e.ece),
             "finished": formats.day(e.finished).split(",")[0],
-            "from": "you" if e.is_own else "skillviz",
+            "from": "you" if e.is_of_user else "skillviz",
             "note": cache.note(e.id),
             "run": e.id,
         }
@@ -91,7 +91,7 @@ def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str) -> 
     return (
         all(word in haystack for word in typed.lower().split())
         and (not localizers or entry.localizer in localizers)
-        and (where == "all" or entry.is_own == (where == "you"))
+        and (where == "all" or entry.is_of_user == (where == "you"))
     )
 
 
@@ -135,15 +135,15 @@ def actions(entries: Sequence[Entry]) -> None:
             if st.button("Open run", type="primary", icon=":material/open_in_full:"):
                 address.keep(address.RUN, run_id)
                 st.switch_page(page_table.PAGES["overview"].link(), query_params={address.RUN: run_id})
-            if st.button("Delete run", icon=":material/delete:", disabled=not entry.is_own):
+            if st.button("Delete run", icon=":material/delete:", disabled=not entry.is_of_user):
                 confirm_delete(run_id)
-        if not entry.is_own:
+        if not entry.is_of_user:
             st.caption("This run ships with skillviz, so it cannot be deleted here; only runs of your own folder can.")
         _note(entry)
 
 
 def _note(entry: Entry) -> None:
-    if not entry.is_own:
+    if not entry.is_of_user:
         return
     key = f"library.note.{entry.id}"
     st.session_state.setdefault(key, cache.note(entry.id))

@@ -126,7 +126,7 @@ def draw_wise_ft(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) ->
     with left:
         alpha = _alpha_slider(WAY, "Way from the pre-trained to the fine-tuned model")
         points = _chosen_point(lesson, grid, {own: None}, FINETUNED, alpha, WAY)
-    exhibit = interpolation_exhibits.along(points, [own], lesson.task.metric, _levels(lesson), theme())
+    exhibit = interpolation_exhibits.paths(points, [own], lesson.task.metric, _levels(lesson), theme())
     reads = "0 % is the pre-trained model, 100 % the fine-tuned one. The band is the 95 % interval over sentences."
     with right:
         show(replace(exhibit, reads=reads), lesson.run.id)
@@ -150,7 +150,7 @@ def draw_wise_graft(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator)
     shown = pd.concat(lines, ignore_index=True)
     with right:
         show(
-            interpolation_exhibits.along(shown, [own, other], lesson.task.metric, _levels(lesson), theme()),
+            interpolation_exhibits.paths(shown, [own, other], lesson.task.metric, _levels(lesson), theme()),
             lesson.run.id,
         )
     return questions.elsewhere(lesson.other.scores, lesson.task.metric, lesson.title(other))
