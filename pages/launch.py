@@ -4,21 +4,18 @@ import streamlit as st
 
 from skillviz.show.glossary import about
 from skillviz.ui import jobs_view, page
-from skillviz.ui.pages.launch import models as launch_choices
-from skillviz.ui.pages.launch import search as launch_search
-from skillviz.ui.pages.launch import task as launch_task
-from skillviz.ui.pages.launch import view, words
+from skillviz.ui.pages.launch import models, search, task, view
 
 page.begin_without_run("launch")
-st.markdown(words.OPENING, help=about("localizer", "region", "graft"))
-choices = launch_choices.begin()
+st.markdown(view.OPENING, help=about("localizer", "region", "graft"))
+choices = models.begin()
 left, right = st.columns(2)
 with left:
-    launch_choices.pair(choices)
-    launch_task.task(choices)
+    models.pair(choices)
+    task.task(choices)
 with right:
-    launch_search.search(choices)
-    launch_search.data(choices)
-    launch_search.place(choices)
+    search.search(choices)
+    search.data(choices)
+    search.place(choices)
 view.check_and_start(choices)
 jobs_view.panel("run", view.started())

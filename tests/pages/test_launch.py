@@ -66,8 +66,8 @@ def opened(**query: object) -> AppTest:
 def chosen(small: Path, **query: object) -> dict[str, object]:
     """The address of the tiny pair and its task, with these choices."""
     models = small / "models"
-    members = {"base": models / "base", "finetuned": models / "finetuned"}
-    return {**members, "source": "file", "file": small / "task" / "task.yaml", "size": "5%", "device": "cpu", **query}
+    pair = {"base": models / "base", "finetuned": models / "finetuned"}
+    return {**pair, "source": "file", "file": small / "task" / "task.yaml", "size": "5%", "device": "cpu", **query}
 
 
 def said(test: AppTest) -> str:
@@ -104,7 +104,8 @@ def test_a_pair_that_fits_shows_time_memory_and_the_command(small: Path) -> None
     assert "The two fit: 4,448 graftable parameters in 2 layers" in text and not test.error
     assert "**222 (5\N{NO-BREAK SPACE}%)** of 4,448" in text and "task *tiny*" in text
     assert "of memory of" in text and "rough: nothing was measured here yet" in text
-    assert "Localizer: the paper learns a mask" in text and "all 64 here, 64 or 4,096 a class" in text
+    differences = test.table[0].value.set_index("Aspect")["Here"]
+    assert differences["Training examples"] == "all 64" and "Localizer" in differences
     command = test.code[0].value
     assert "--size 5%" in command and "--seed 3" in command and command.count("--detach --runs-dir") == 1
     assert not button(test, "Start").disabled

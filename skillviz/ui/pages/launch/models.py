@@ -1,4 +1,4 @@
-"""What was chosen for a new localization, and its first choice: two models. What speaks against one is said there."""
+"""The choices of a new localization, and the first of them: two models, with what speaks against one of them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import streamlit as st
 from skillviz.core import formats
 from skillviz.errors import SkillvizError
 from skillviz.models import fetch
-from skillviz.models.local_models import ENVIRONMENT, roots
+from skillviz.models.local_models import ENVIRONMENT, LocalModel, roots
 from skillviz.models.preflight import Preflight
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks.demo_world import PairEntry, World
 from skillviz.tasks.task import Task
 from skillviz.ui import cache, controls, form
-from skillviz.ui.pages.launch import words
 
 WHERE = {"demo": "demo world", "own": "this machine or the hub"}
 BASE_HELP = (
@@ -25,6 +24,12 @@ BASE_HELP = (
     "`org/name@revision`. Only safetensors weights are read."
 )
 FINETUNED_HELP = "The same model after fine-tuning, named in the same way; a LoRA adapter is merged when it is loaded."
+
+READOUTS = {
+    "prompt": "label words at the mask",
+    "head": "classification head",
+    "causal": "likelihood of the answers",
+}
 
 
 @dataclass
@@ -34,13 +39,13 @@ class Choices:
     values: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     seeds: tuple[int, ...] = (0,)
-    found: Preflight | None = None
+    preflight: Preflight | None = None
     task: Task | None = None
     readout: str = ""
     world: World | None = None
     demo: PairEntry | None = None
     is_trial: bool = False
-    told: Any = None  # where the trial says what it uses
+    trial_note: Any = None  # where the trial says what it uses
 
     def refuse(self, sentence: str, place: Any = st) -> None:
         """Says what stands against it, here, and keeps it from being started."""
@@ -75,7 +80,9 @@ def pair(choices: Choices) -> None:
         if where == "demo":
             _demo_pair(choices)
         else:
-            _own_pair(choices)
+            base = base_box("new.base", "Pre-trained model")
+            choices.values |= {"base": base, "finetuned": finetuned_box("new.finetuned", "Fine-tuned model", base)}
+            st.caption(models_folders_caption())
         if choices.values["base"] and choices.values["finetuned"]:
             _fit(choices)
         else:
@@ -106,13 +113,6 @@ def _demo_pair(choices: Choices) -> None:
         )
 
 
-def _own_pair(choices: Choices) -> None:
-    base = base_box("new.base", "Pre-trained model")
-    finetuned = finetuned_box("new.finetuned", "Fine-tuned model", base)
-    choices.values |= {"base": base, "finetuned": finetuned}
-    st.caption(models_folders_caption())
-
-
 def _fit(choices: Choices) -> None:
     """Says whether the two make a pair, from their headers; a model of the hub is fetched only when asked for."""
     base, finetuned = choices.values["base"], choices.values["finetuned"]
@@ -123,7 +123,7 @@ def _fit(choices: Choices) -> None:
     if absent:
         return
     try:
-        headers = choices.found = cache.preflight(base, finetuned)
+        headers = choices.preflight = cache.preflight(base, finetuned)
     except SkillvizError as error:
         choices.refuse(str(error.args[0]))
         return
@@ -182,5 +182,11 @@ def fetch_button(source: str) -> None:
 
 
 def _shown(source: str) -> str:
-    match = next((model for model in cache.local_models().models if model.source == source), None)
-    return source if match is None else words.model(match)
+    local = next((model for model in cache.local_models().models if model.source == source), None)
+    return source if local is None else model_label(local)
+
+
+def model_label(local: LocalModel) -> str:
+    """A model of this machine in a box: `minilm-l6 (bert, 87 MiB)`."""
+    kind = "adapter" if local.is_adapter else local.model_type or "unknown family"
+    return f"{local.name} ({kind}, {formats.byte_size(local.bytes)})"

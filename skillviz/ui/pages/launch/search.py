@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import streamlit as st
@@ -11,17 +12,17 @@ from skillviz.core import formats
 from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS, Localizer, Option
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput, SkillvizError
-from skillviz.jobs.devices import chosen as taken
+from skillviz.jobs.devices import chosen as device_for
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.ui import cache, controls, form
-from skillviz.ui.pages.launch import words as launch_words
 from skillviz.ui.pages.launch.models import Choices
 
 SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
 SMALL = "3%"  # in the demo world's small models a region needs a larger share
+MOST_SEEDS = 20
 COMMON = ("steps", "batch_size")  # fields of a spec, which many localizers have
 
 
@@ -56,7 +57,7 @@ def _sizes(choices: Choices, row: Localizer) -> None:
     choices.values["sizes"] = sizes or ("0.1%",)
     if not sizes:
         choices.refuse("Give at least one size.")
-    d = choices.found.d if choices.found else None
+    d = choices.preflight.d if choices.preflight else None
     if not d:
         return
     counts = []
@@ -77,7 +78,7 @@ def _seeds(choices: Choices, row: Localizer) -> None:
         "how much depends on luck.",
     )  # fmt: skip
     try:
-        choices.seeds = launch_words.read_seeds(typed)
+        choices.seeds = read_seeds(typed)
     except SkillvizError as error:
         choices.refuse(str(error.args[0]))
         return
@@ -85,34 +86,48 @@ def _seeds(choices: Choices, row: Localizer) -> None:
         st.caption("This localizer makes no random choice: all seeds will give the same region.")
 
 
+def read_seeds(typed: str) -> tuple[int, ...]:
+    """The seeds of `0`, `0, 1, 5` or `0-4`, each once; raises BadInput."""
+    seeds: list[int] = []
+    for word in re.split(r"[,;\s]+", typed.strip()):
+        ends = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", word)
+        first, last = (int(ends[1]), int(ends[2] or ends[1])) if ends else (1, 0)
+        if not first <= last < first + MOST_SEEDS:
+            raise BadInput(f"'{word}' is no seed; give whole numbers from 0, such as 0, or 0, 1, 2, or 0-4.")
+        seeds += range(first, last + 1)
+    if len(set(seeds)) > MOST_SEEDS:
+        raise BadInput(f"these are {len(set(seeds))} seeds, a job each; at most {MOST_SEEDS} at a time.")
+    return tuple(dict.fromkeys(seeds))
+
+
 def _options(choices: Choices, row: Localizer, place_: DeltaGenerator) -> None:
     """One field for each option; what is left empty stays the default, and out of the spec.
 
     What a spec had and these fields do not is said in `place_`, which is not folded away.
     """
-    given: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
     for option in row.shown_options:
         name, help = f"new.{row.name}.{option.name}", option.sentence
         if option.choices:
             offered, default = list(option.choices), str(option.default)
             value: Any = form.one_of(name, option.title, offered, default, help=help, place=place_)
-            given |= {option.name: value} if value != option.default else {}
+            chosen |= {option.name: value} if value != option.default else {}
             continue
         if option.parse is not None:
-            given |= _typed(choices, name, option)
+            chosen |= _typed_option(choices, name, option)
             continue
         is_whole = isinstance(option.default, int)
         value = form.number(
             name, option.title, None, low=1 if is_whole else 0, high=option.high, is_whole=is_whole, help=help,
             placeholder=f"{option.default:,}" if is_whole else f"{option.default:g}",
         )  # fmt: skip
-        given |= {option.name: value} if value is not None else {}
+        chosen |= {option.name: value} if value is not None else {}
     for name in COMMON:
-        choices.values[name] = given.pop(name, None)
-    choices.values["options"] = given
+        choices.values[name] = chosen.pop(name, None)
+    choices.values["options"] = chosen
 
 
-def _typed(choices: Choices, name: str, option: Option) -> dict[str, Any]:
+def _typed_option(choices: Choices, name: str, option: Option) -> dict[str, Any]:
     """An option that is typed as a text, where it is not the default; one that cannot be read is refused."""
     typed = form.words(name, option.title, "", help=option.sentence, placeholder=str(option.default))
     try:
@@ -131,7 +146,7 @@ def data(choices: Choices) -> None:
             "new.trial", "Try it on a hundredth of the data first", False,
             help="A quick look at whether everything works. Its numbers are too rough for a claim.",
         )  # fmt: skip
-        choices.told = st.empty()
+        choices.trial_note = st.empty()
         with st.expander("Fewer examples, other test sets"):
             shots = form.number(
                 "new.k-shot", "Training examples a class", None,
@@ -145,25 +160,22 @@ def data(choices: Choices) -> None:
                 help = f"Draws so many of the {split} examples where there are more."
                 title = f"At most for {'the test' if split == 'test' else split}"
                 choices.values[f"max_{split}"] = form.number(f"new.max-{split}", title, None, help=help)
-            _others(choices)
+            _other_tasks(choices)
 
 
-def _others(choices: Choices) -> None:
+def _other_tasks(choices: Choices) -> None:
     """Test sets of other tasks with the same labels."""
-    kin = _kin(choices)
+    by_file = {}
+    if choices.world is not None and choices.task is not None:
+        labels, chosen = choices.task.labels, choices.values.get("task")
+        tasks = [task for task in choices.world.tasks if task.labels == labels and task.file != chosen]
+        by_file = {task.file: task.title or task.name for task in tasks}
     choices.values["others"] = form.any_of(
-        "new.also", "Score on other tasks too", list(kin), (), shown=lambda name: kin.get(name, name), takes_typed=True,
+        "new.also", "Score on other tasks too", list(by_file), (), shown=lambda file: by_file.get(file, file),
+        takes_typed=True,
         help="Their test sets are asked as each of them asks, without training: how well the skill transfers. They "
         "need the same labels.",
     )  # fmt: skip
-
-
-def _kin(choices: Choices) -> dict[str, str]:
-    """Tasks of the demo world with the same labels, by file."""
-    if choices.world is None or choices.task is None:
-        return {}
-    labels, own = choices.task.labels, choices.values.get("task")
-    return {t.file: t.title or t.name for t in choices.world.tasks if t.labels == labels and t.file != own}
 
 
 def place(choices: Choices) -> None:
@@ -172,7 +184,7 @@ def place(choices: Choices) -> None:
         st.markdown("### 5 · A place", help="Jobs of one device run one after the other, in the order of asking.")
         devices = cache.devices()
         titles = {device.name: f"{device.title}, {formats.byte_size(device.free)} free" for device in devices}
-        auto = taken("auto", devices)
+        auto = device_for("auto", devices)
         titles = {"auto": titles[auto.name] if auto else "", **titles}
         choices.values["device"] = form.one_of(
             "new.device", "Device", list(titles), "auto", shown=lambda n: f"{n}: {titles[n]}",

@@ -20,12 +20,12 @@ from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Draft, Upload, are_indices, classes_of, guessed, save
 from skillviz.tasks.user_file import FORMATS
 from skillviz.ui import address, cache, controls, form
-from skillviz.ui.pages.launch import words as launch_words
+from skillviz.ui.pages.launch.models import READOUTS as READOUT_TITLES
 from skillviz.ui.pages.launch.models import Choices
 
 TASKS = "tasks"  # a folder of the user's store
 SOURCES = {"demo": "demo world", "known": "known task", "file": "task file", "upload": "upload data"}
-SAID, PROBLEM = "upload.said", "upload.problem"
+SAVED, PROBLEM = "upload.saved", "upload.problem"
 SPLITS = {
     "train": ("Training data", "Needed. The region is searched on these."),
     "test": ("Test data", f"Without it one row in {ASIDE} of the training data is set aside."),
@@ -42,13 +42,14 @@ def task(choices: Choices) -> None:
         st.markdown("### 2 · A task", help="The examples on which the skill is shown, and how the model is asked.")
         sources = [name for name in SOURCES if name != "demo" or choices.world is not None]
         first = "demo" if choices.demo else "known"
-        reading_words()
+        if sentence := st.session_state.pop(SAVED, ""):
+            st.success(text.plain(sentence), icon=":material/task_alt:")
         source = controls.segments(
             "new.source", "Task from", sources, first, shown=SOURCES.__getitem__,
             help="The demo world's tasks and the paper's (known), a task file of your own, or CSV or JSONL files that "
             "you upload here.",
         )  # fmt: skip
-        name = _NAMED[source](choices)
+        name = _TASK_FIELDS[source](choices)
         choices.values["task"] = name or "-"
         if not name:
             choices.still("Choose a task." if source != "upload" else "Upload data, and keep them as a task.")
@@ -59,15 +60,15 @@ def task(choices: Choices) -> None:
             choices.refuse(str(error.args[0]))
             return
         _readout(choices, choices.task)
-        _described(choices.task, choices.readout)
+        _show_task(choices.task, choices.readout)
 
 
 def _demo_task(choices: Choices) -> str:
     assert choices.world is not None
     by_name = {entry.name: entry for entry in choices.world.tasks}
-    own = choices.demo.task if choices.demo else next(iter(by_name))
+    first = choices.demo.task if choices.demo else next(iter(by_name))
     name = controls.select(
-        "new.demo-task", "Task", list(by_name), own, shown=lambda n: f"{by_name[n].title or n}",
+        "new.demo-task", "Task", list(by_name), first, shown=lambda n: f"{by_name[n].title or n}",
         help="The pair's own task, or another: a task with other labels does not fit a pair with a head.",
     )  # fmt: skip
     return by_name[name].file
@@ -99,34 +100,34 @@ def _upload(choices: Choices) -> str:
     return ""
 
 
-_NAMED = {"demo": _demo_task, "known": _known_task, "file": _task_file, "upload": _upload}
+_TASK_FIELDS = {"demo": _demo_task, "known": _known_task, "file": _task_file, "upload": _upload}
 
 
 def _readout(choices: Choices, task: Task) -> None:
     """The readout, among those that the pair allows, and what it or the task's labels do not fit."""
-    headers = choices.found
+    headers = choices.preflight
     if headers is None or not headers.fits:
         return
-    members = (choices.values["base"], choices.values["finetuned"])
-    why = {name: next(iter(cache.preflight(*members, readout=name).problems), "") for name in READOUTS}
+    pair = (choices.values["base"], choices.values["finetuned"])
+    why = {name: next(iter(cache.preflight(*pair, readout=name).problems), "") for name in READOUTS}
     allowed = ["auto", *(name for name in READOUTS if not why[name])]
     chosen = controls.segments(
         "new.readout", "How class scores are read", allowed, "auto", help=about("readout"),
-        shown={"auto": f"automatic: {launch_words.READOUTS[headers.readout]}", **launch_words.READOUTS}.__getitem__,
+        shown={"auto": f"automatic: {READOUT_TITLES[headers.readout]}", **READOUT_TITLES}.__getitem__,
     )  # fmt: skip
     choices.values["readout"] = None if chosen == "auto" else chosen
     choices.readout = headers.readout if chosen == "auto" else chosen
-    fits = cache.preflight(*members, task=choices.values["task"], readout=choices.values["readout"])
+    fits = cache.preflight(*pair, task=choices.values["task"], readout=choices.values["readout"])
     for problem in (*fits.problems, words_problem(task, choices.readout, headers.tokenizer_folder)):
         if problem:
             choices.refuse(problem)
-    refused = {launch_words.READOUTS[name]: text.plain(reason) for name, reason in why.items() if reason}
+    refused = {READOUT_TITLES[name]: text.plain(reason) for name, reason in why.items() if reason}
     if refused:
         reasons = "\n\n".join(f"**{title}**: {reason}" for title, reason in refused.items())
         st.caption(f"Not possible with this pair: {formats.listed(list(refused), 3)}.", help=reasons)
 
 
-def _described(task: Task, readout: str) -> None:
+def _show_task(task: Task, readout: str) -> None:
     """The task in a line: its classes, and how the model is asked."""
     kind = {"prompt": "masked", "causal": "causal"}.get(readout, "")
     template, words = (getattr(part, kind, None) for part in (task.template, task.label_words))
@@ -143,12 +144,16 @@ def new_task(root: Path) -> None:
         f"CSV, TSV, JSON, JSONL or Parquet, at most {limit} MB a file. The files stay on this machine: they go to "
         f"`{root}`, with a task file beside them."
     )
-    files = {split: uploaded for split in SPLITS if (uploaded := _file(split, limit))}
+    kinds = [kind.removeprefix(".") for kind in FORMATS]
+    files = {}
+    for split, (title, help) in SPLITS.items():
+        if file := st.file_uploader(title, kinds, key=f"upload.{split}", help=help, max_upload_size=limit):
+            files[split] = file
     if "train" not in files:
         return
     try:
         rows = cache.rows(*_read_upload(files["train"]))
-        draft = _mapped(rows, {split: _read_upload(uploaded)[1] for split, uploaded in files.items()})
+        draft = _draft(rows, {split: _read_upload(file)[1] for split, file in files.items()})
     except SkillvizError as error:
         st.error(text.plain(str(error.args[0])), icon=":material/error:")
         return
@@ -158,24 +163,12 @@ def new_task(root: Path) -> None:
     st.button("Check and keep as a task", on_click=_save, args=(draft, root), icon=":material/task_alt:")
 
 
-def reading_words() -> None:
-    """Says once what was written."""
-    if sentence := st.session_state.pop(SAID, ""):
-        st.success(text.plain(sentence), icon=":material/task_alt:")
-
-
-def _file(split: str, limit: int) -> object:
-    title, help = SPLITS[split]
-    kinds = [kind.removeprefix(".") for kind in FORMATS]
-    return st.file_uploader(title, kinds, key=f"upload.{split}", help=help, max_upload_size=limit)
-
-
 def _read_upload(values: object) -> tuple[str, Upload]:
     """What Streamlit holds, as what the task's code takes, and a name for its content."""
     return str(values.file_id), Upload(str(values.name), values.getvalue())  # type: ignore[attr-defined]
 
 
-def _mapped(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
+def _draft(rows: pd.DataFrame, files: Mapping[str, Upload]) -> Draft:
     """The fields that say which column is what; raises BadData where the label column cannot hold classes."""
     columns = [str(name) for name in rows]
     texts, label = guessed(rows)
@@ -278,7 +271,7 @@ def _save(draft: Draft, root: Path) -> None:
         st.session_state[PROBLEM] = str(error.args[0])
         return
     counts = f"{len(splits.train):,} train, {len(splits.validation):,} validation and {len(splits.test):,} test"
-    st.session_state[SAID] = f"The task '{draft.name}' is kept in {path}: {counts} examples."
+    st.session_state[SAVED] = f"The task '{draft.name}' is kept in {path}: {counts} examples."
     form.assign("new.file", str(path))
     controls.assign("new.source", "file")
     address.keep("new.source", "file")

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import streamlit as st
 
 from skillviz import jobs
 from skillviz.core import formats
+from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.size import parse_size
 from skillviz.errors import SkillvizError
-from skillviz.jobs.devices import chosen as taken
+from skillviz.jobs.devices import chosen as device_for
 from skillviz.jobs.slots import queue, slot_of
-from skillviz.runs.estimate import OTHERS, Facts, estimate
+from skillviz.plots.theme import localizer_style
+from skillviz.runs.estimate import OTHERS, Estimate, Facts, estimate
+from skillviz.runs.folder import OPEN
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.show import text
+from skillviz.studies.paper.setting import READOUT, SEARCH, SIZES, SettingRow
 from skillviz.tasks.task import Hub
-from skillviz.ui import address, cache, jobs_view
-from skillviz.ui.pages.launch import words
-from skillviz.ui.pages.launch.models import Choices
+from skillviz.ui import address, cache, jobs_view, study_choice
+from skillviz.ui.pages.launch.models import READOUTS, Choices
+from skillviz.ui.pages.launch.search import MOST_SEEDS
 
 STARTED = "jobs"  # in the address: what was started here
 READ = "new.read"  # in the session: tasks of the hub whose data were asked for
-CAPS = ("max_train", "max_validation", "max_test")
+CAPS = {"max_train": "train", "max_validation": "validation", "max_test": "test"}
+LEAST = {"max_train": 128, "max_validation": 100, "max_test": 100}  # examples with which a trial still says something
+PAPER_SHARE = 1e-4
+PAPER_STEPS, PAPER_BATCH, PAPER_SHOTS = 100, 1024, (64, 4096)
+OPENING = (
+    "A localization finds the small region of parameters that carries what fine-tuning taught. Choose two models, a "
+    "task and a way to search; what does not fit is said beside it. The job goes on without this page."
+)
 
 
 def check_and_start(choices: Choices) -> None:
@@ -33,7 +44,7 @@ def check_and_start(choices: Choices) -> None:
         facts = _facts(choices)
         spec = _spec(choices, facts)
         if spec is not None:
-            _told(choices, spec, facts)
+            _show_plan(choices, spec, facts)
         _button(choices, spec)
 
 
@@ -44,9 +55,9 @@ def started() -> tuple[str, ...]:
 
 def _facts(choices: Choices) -> Facts | None:
     """What headers and data say; None where they are not here, or something stands against the pair or the task."""
-    if choices.found is None or not choices.found.fits or choices.task is None:
+    if choices.preflight is None or not choices.preflight.fits or choices.task is None:
         return None
-    if isinstance(choices.task.data, Hub) and not _wanted(choices.task.name):
+    if isinstance(choices.task.data, Hub) and not _may_read(choices.task.name):
         return None
     names = ("base", "finetuned", "task", "readout", "k_shot", "data_seed")
     try:
@@ -57,7 +68,7 @@ def _facts(choices: Choices) -> Facts | None:
         return None
 
 
-def _wanted(task: str) -> bool:
+def _may_read(task: str) -> bool:
     """Whether the data of a task of the hub may be read: only on request, as they may have to be fetched."""
     tasks: set[str] = st.session_state.setdefault(READ, set())
     if task in tasks:
@@ -71,9 +82,9 @@ def _spec(choices: Choices, facts: Facts | None) -> RunSpec | None:
     """The run that is asked for, with its first seed; None where the fields do not make one."""
     values, counts = dict(choices.values), dict(facts.counts) if facts else {}
     if choices.is_trial:
-        caps = words.trial_caps(counts)
+        caps = trial_caps(counts)
         values |= {cap: min(caps[cap], values.get(cap) or caps[cap]) for cap in CAPS}
-        choices.told.caption(words.trial(counts, {cap: values[cap] for cap in CAPS}))
+        choices.trial_note.caption(trial_words(counts, {cap: values[cap] for cap in CAPS}))
     if not (values["base"] and values["finetuned"]):  # not chosen yet, which is said
         return None
     try:
@@ -83,32 +94,33 @@ def _spec(choices: Choices, facts: Facts | None) -> RunSpec | None:
         return None
 
 
-def _told(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
+def _show_plan(choices: Choices, spec: RunSpec, facts: Facts | None) -> None:
     """What will be done, how long it takes, where it differs from the paper, and the command that does the same."""
-    d = choices.found.d if choices.found else None
-    sizes = _sizes(spec, d) if d else ()
-    name = choices.task.name if choices.task else spec.task
-    st.markdown(words.summary(spec, name, sizes, d, len(choices.seeds)))
-    if facts is not None and sizes:
-        _estimate(spec, replace(facts, sizes=sizes, counts=_capped(facts, spec)), len(choices.seeds))
-    readout = choices.readout or (choices.found.readout if choices.found else "")
-    counts = facts.counts if facts else {}
-    differences = words.paper(spec, [size / d for size in sizes] if d else [], readout, counts)
-    with st.expander(f"Where this differs from the paper: {formats.counted(len(differences), 'point')}"):
-        st.markdown("\n".join(f"- {sentence}" for sentence in differences) or "Nowhere that these choices tell.")
-    with st.expander("The same as a command line"):
-        st.code("\n".join(_command(one) for one in _each(spec, choices.seeds)), language="bash", wrap_lines=True)
-
-
-def _sizes(spec: RunSpec, d: int) -> tuple[int, ...]:
-    """The sizes in entries; none where one cannot be read, which was said beside it."""
+    d = choices.preflight.d if choices.preflight else None
     try:
-        return tuple(parse_size(size, d) for size in spec.sizes)
-    except SkillvizError:
-        return ()
+        sizes = tuple(parse_size(size, d) for size in spec.sizes) if d else ()
+    except SkillvizError:  # said beside the field
+        sizes = ()
+    name = choices.task.name if choices.task else spec.task
+    st.markdown(summary(spec, name, sizes, d, len(choices.seeds)))
+    if facts is not None and sizes:
+        _show_estimate(spec, replace(facts, sizes=sizes, counts=_rows_used(facts, spec)), len(choices.seeds))
+    readout = choices.readout or (choices.preflight.readout if choices.preflight else "")
+    counts = facts.counts if facts else {}
+    differences = paper_differences(spec, [size / d for size in sizes] if d else [], readout, counts)
+    with st.expander(f"Where this differs from the paper: {formats.counted(len(differences), 'point')}"):
+        if differences:
+            study_choice.setting_table(differences)
+        else:
+            st.markdown("Nowhere that these choices tell.")
+    with st.expander("The same as a command line"):
+        # the store is named where a terminal would not find it by itself
+        more = f" --detach{jobs_view.runs_dir_option()}"
+        commands = [f"{each.command()}{more}" for each in _of_each_seed(spec, choices.seeds)]
+        st.code("\n".join(commands), language="bash", wrap_lines=True)
 
 
-def _capped(facts: Facts, spec: RunSpec) -> dict[str, int]:
+def _rows_used(facts: Facts, spec: RunSpec) -> dict[str, int]:
     """Rows by split as the run takes them, and those of the other tasks that are known."""
     caps = {"train": spec.max_train, "validation": spec.max_validation, "test": spec.max_test}
     counts = {split: min(count, caps.get(split) or count) for split, count in facts.counts.items()}
@@ -116,14 +128,14 @@ def _capped(facts: Facts, spec: RunSpec) -> dict[str, int]:
     return {**counts, OTHERS: sum(min(rows, spec.max_test or rows) for rows in others)}
 
 
-def _estimate(spec: RunSpec, facts: Facts, several: int) -> None:
+def _show_estimate(spec: RunSpec, facts: Facts, count: int) -> None:
     """Time and memory, and a warning where the memory that is free is not enough."""
-    device = taken(spec.device, cache.devices())
+    device = device_for(spec.device, cache.devices())
     if device is None:
         return
     duration = estimate(spec, replace(facts, device=device.name.partition(":")[0]), cache.records())
     before = len(queue(cache.user_store().root, slot_of(spec.device)))
-    st.markdown(words.expected(duration, several, device.free, before))
+    st.markdown(expected(duration, count, device.free, before))
     unknown = [text.plain(name) for name in spec.others if cache.scored_rows(name) is None]
     if unknown:
         st.caption(f"Not counted, as its examples are not here yet: scoring on {formats.listed(unknown, 4)}.")
@@ -135,42 +147,123 @@ def _estimate(spec: RunSpec, facts: Facts, several: int) -> None:
         )
 
 
-def _each(spec: RunSpec, seeds: Sequence[int]) -> list[RunSpec]:
+def _of_each_seed(spec: RunSpec, seeds: Sequence[int]) -> list[RunSpec]:
     return [spec.model_copy(update={"seed": seed}) for seed in seeds]
 
 
-def _command(spec: RunSpec) -> str:
-    """The command line; it names the store where a terminal would not find it by itself."""
-    return f"{spec.command()} --detach{jobs_view.runs_dir_option()}"
-
-
 def _button(choices: Choices, spec: RunSpec | None) -> None:
-    wanted = _each(spec, choices.seeds) if spec is not None else []
-    others, _ = cache.others()
-    open_keys = {other.record.key: other.id for other in others if other.record.status in ("queued", "running")}
-    twice = next((open_keys[one.key()] for one in wanted if one.key() in open_keys), "")
-    label = "Start" if len(wanted) < 2 else f"Start {len(wanted)} jobs"
-    is_off = bool(choices.problems or twice or not wanted)
+    specs = _of_each_seed(spec, choices.seeds) if spec is not None else []
+    unfinished, _ = cache.others()
+    open_runs = {run.record.key: run.id for run in unfinished if run.record.status in OPEN}
+    open_already = next((open_runs[key] for each in specs if (key := each.key()) in open_runs), "")
+    label = "Start" if len(specs) < 2 else f"Start {len(specs)} jobs"
+    is_off = bool(choices.problems or open_already or not specs)
     if st.button(label, type="primary", disabled=is_off, icon=":material/play_arrow:", key="new.start"):
-        _start(wanted)
+        _start(specs)
     elif choices.problems:
         st.caption(f"Not yet: {text.plain(choices.problems[0])}")
-    elif twice:
-        st.caption(f"This very localization waits or runs already, as `{twice}`. Another seed would be another run.")
+    elif open_already:
+        st.caption(f"This very localization waits or runs as `{open_already}`. Another seed would be another run.")
 
 
-def _start(wanted: Sequence[RunSpec]) -> None:
+def _start(specs: Sequence[RunSpec]) -> None:
     """One job each; they go on without this page."""
     store, ids, problem = cache.user_store(), list(started()), ""
     try:
         with st.spinner("Starting."):
-            for spec in wanted:
+            for spec in specs:
                 ids.append(jobs.start(spec, store).run_id)
     except SkillvizError as error:
         problem = str(error.args[0])
     if ids:
-        address.keep(STARTED, ",".join(ids[-words.MOST_SEEDS :]))
+        address.keep(STARTED, ",".join(ids[-MOST_SEEDS:]))
     if problem:
         st.error(text.plain(problem), icon=":material/error:")
     else:
         st.rerun()
+
+
+def trial_caps(counts: Mapping[str, int]) -> dict[str, int]:
+    """A hundredth of each split, but as many examples as a trial needs to say anything."""
+    return {cap: max(least, counts.get(CAPS[cap], 0) // 100) for cap, least in LEAST.items()}
+
+
+def trial_words(counts: Mapping[str, int], caps: Mapping[str, int]) -> str:
+    """What the trial uses of what there is."""
+    if not counts:
+        words = [f"{most:,} {CAPS[cap]}" for cap, most in caps.items()]
+        return f"Uses at most {formats.listed(words, 3)} examples: the data are not here yet, so they are not counted."
+    words = [
+        f"{min(most, counts[CAPS[cap]]):,} of {counts[CAPS[cap]]:,} {CAPS[cap]}"
+        for cap, most in caps.items()
+        if CAPS[cap] in counts
+    ]
+    return f"Uses {formats.listed(words, 3)} examples: too few for a claim, enough to see that everything works."
+
+
+def summary(spec: RunSpec, task: str, sizes: Sequence[int], d: int | None, jobs: int) -> str:
+    """What pressing the button does, in one sentence."""
+    row = LOCALIZERS[spec.localizer]
+    name = localizer_style(spec.localizer).title
+    shares = [f"{size:,} ({formats.share(size / d)})" for size in sizes] if d and sizes else list(spec.sizes)
+    what = f"a region of **{formats.listed(shares, 4)}**" if row.budgeted else "a region whose size is an outcome"
+    of = f" of {d:,} graftable parameters" if d else ""
+    runs = "" if jobs == 1 else f", {jobs} times with different seeds"
+    pair = f"{text.last_part(spec.base)} → {text.last_part(spec.finetuned)}"
+    return f"**{name}** will look for {what}{of} in *{text.plain(pair)}*, task *{text.plain(task)}*{runs}."
+
+
+def expected(duration: Estimate, jobs: int, free: int, queued: int) -> str:
+    """Time and memory, as far as they can be told before."""
+    each = " each" if jobs > 1 else ""
+    whole = f", {formats.rough_seconds(duration.seconds * jobs)} in all, one after the other" if jobs > 1 else ""
+    how = (
+        f"as {formats.counted(duration.runs, 'finished run')} took"
+        if duration.runs
+        else "rough: nothing was measured here yet"
+    )
+    waits = f" {formats.counted(queued, 'job')} will be done before." if queued else ""
+    return (
+        f"About **{formats.rough_seconds(duration.seconds)}**{each}{whole}, and "
+        f"**{formats.byte_size(duration.bytes)}** of memory of {formats.byte_size(free)} that are free ({how}).{waits}"
+    )
+
+
+def paper_differences(
+    spec: RunSpec, shares: Sequence[float], readout: str, counts: Mapping[str, int]
+) -> list[SettingRow]:
+    """Where these choices differ from the paper's."""
+    rows = _search_differences(spec, shares)
+    if spec.k_shot not in PAPER_SHOTS:
+        here = f"{spec.k_shot:,} a class" if spec.k_shot else f"all {counts['train']:,}" if counts else "all there are"
+        shots = " or ".join(f"{shots:,}" for shots in PAPER_SHOTS)
+        rows.append(SettingRow("Training examples", f"{shots} a class, over five drawn sets", here))
+    if readout == "head":
+        rows.append(SettingRow(READOUT, "mostly label words, off the language model's own head", READOUTS["head"]))
+    return rows
+
+
+def _search_differences(spec: RunSpec, shares: Sequence[float]) -> list[SettingRow]:
+    """Of the learned mask the options that are not the paper's; else the localizer, its steps and the size."""
+    row = LOCALIZERS[spec.localizer]
+    if spec.localizer == "learned":
+        values = {**spec.options, "steps": spec.steps, "batch_size": spec.batch_size}
+        chosen = [(o, o.default if values.get(o.name) is None else values[o.name]) for o in row.shown_options]
+        return [SettingRow(o.title, _value(o.paper), _value(value)) for o, value in chosen if value != o.paper]
+    role = "a comparison there" if row.is_from_paper else "ours"
+    size = "keeps to the size" if row.budgeted else "has a size of its own"
+    rest = "; outside the region the model is zero, so it is no graft" if row.rest == "zero" else ""
+    name = localizer_style(spec.localizer).title
+    rows = [SettingRow(SEARCH, "a learned mask, whose size is an outcome", f"{name} ({role}), {size}{rest}")]
+    steps, batch = row.option("steps"), row.option("batch_size")
+    if steps and batch:
+        here = f"{spec.steps or steps.default} steps of {spec.batch_size or batch.default} examples"
+        rows.append(SettingRow("Search", f"{PAPER_STEPS} steps of {PAPER_BATCH:,} examples", here))
+    if shares and not PAPER_SHARE / 2 <= shares[0] <= PAPER_SHARE * 2:
+        paper = f"about {formats.share(PAPER_SHARE)} of RoBERTa-base; a smaller model needs a larger share"
+        rows.append(SettingRow(SIZES, paper, formats.share(shares[0])))
+    return rows
+
+
+def _value(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else f"{value}"

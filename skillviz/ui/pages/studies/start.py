@@ -21,7 +21,6 @@ from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
 from skillviz.ui import address, cache, controls, form, jobs_view, study_choice, study_words
 from skillviz.ui.pages.launch import models
-from skillviz.ui.pages.launch import words as launch_words
 from skillviz.ui.pages.studies import running, study_file
 
 SOURCES = {"experiment": "An experiment of the paper", "file": "A study file of my own"}
@@ -128,7 +127,7 @@ def _scored_too(scale: Scale) -> list[str]:
 
 
 def _readout(scale: Scale) -> str | None:
-    titles = {OF_SCALE: f"as at this scale: {launch_words.READOUTS[scale.readout]}", **launch_words.READOUTS}
+    titles = {OF_SCALE: f"as at this scale: {models.READOUTS[scale.readout]}", **models.READOUTS}
     names = [OF_SCALE, *READOUTS]
     chosen = controls.select(
         READOUT, "How class scores are read", names, OF_SCALE, shown=titles.__getitem__, help=about("readout")
