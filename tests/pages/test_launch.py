@@ -212,7 +212,7 @@ def test_start_queues_a_job_for_each_seed_and_once_only(small: Path, paper: list
     assert [found[i].spec.seed for i in paper] == [0, 1] and [found[i].position for i in paper] == [0, 1]
     text = said(test)
     assert "## Jobs" in text and "Waits for **cpu**: 1 job is before it." in text
-    assert button(test, "Start").disabled and "waits or runs already" in text and "2 jobs will be done before" in text
+    assert button(test, "Start").disabled and "waits or runs as" in text and "2 jobs will be done before" in text
     box(test, "Seeds").input("2").run()
     assert not button(test, "Start").disabled
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -10,14 +11,13 @@ from streamlit.delta_generator import DeltaGenerator
 from skillviz import jobs
 from skillviz.errors import SkillvizError, StoreError
 from skillviz.jobs.job import Job
-from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.tasks.demo_world import MAIN, PairEntry, World
 from skillviz.ui import address, cache, controls, jobs_view
 from skillviz.ui import page_table as pages
 from skillviz.ui.pages.tour import questions
-from skillviz.ui.pages.tour.lesson import Lesson
+from skillviz.ui.pages.tour.demo_run import DemoRun
 from skillviz.ui.pages.tour.questions import Question
 
 PAIR, JOB = "tour.pair", "tour.job"
@@ -26,13 +26,15 @@ SEED = 1  # the shipped runs have 0
 FURTHER = ("overview", "sparsity", "examples", "surgery", "compare", "launch")
 
 
-def draw(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+def draw(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
     """The pair and the button on the left, the job on the right; None where the world's index is not here."""
     with left:
         job = _started()
-        if lesson.world is not None and lesson.world.pairs:
-            spec = _spec(lesson.world)
-            _button(spec, job)
+        if demo.world is not None and demo.world.pairs:
+            names = [pair.name for pair in demo.world.pairs]
+            first = MAIN if MAIN in names else names[0]
+            name = controls.select(PAIR, "Pair", names, first, shown=partial(pair_title, demo.world))
+            _button(spec_of(demo.world, demo.world.pair(name)), job)
         else:
             st.info("The demo world's index is not here, so that no pair can be offered.")
     with right:
@@ -41,7 +43,7 @@ def draw(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Questio
                 st.caption("Nothing was started yet: the search will be drawn here, step by step.")
         else:
             jobs_view.follow(job.run_id)
-    return questions.share_recovered(_record(job))
+    return questions.share_recovered(job.run if job is not None and job.status == "finished" else None)
 
 
 def spec_of(world: World, pair: PairEntry) -> RunSpec:
@@ -55,13 +57,6 @@ def pair_title(world: World, name: str) -> str:
     pair = world.pair(name)
     title = world.task(pair.task).title
     return title if pair.readout == "prompt" else f"{title} ({pair.readout} model)"
-
-
-def _spec(world: World) -> RunSpec:
-    names = [pair.name for pair in world.pairs]
-    first = MAIN if MAIN in names else names[0]
-    chosen = controls.select(PAIR, "Pair", names, first, shown=lambda name: pair_title(world, name))
-    return spec_of(world, world.pair(chosen))
 
 
 def _button(spec: RunSpec, job: Job | None) -> None:
@@ -100,16 +95,11 @@ def _started() -> Job | None:
     return job
 
 
-def _record(job: Job | None) -> RunRecord | None:
-    """What the finished run says of itself; None before."""
-    return job.run if job is not None and job.status == "finished" else None
-
-
-def further(lesson: Lesson) -> None:
+def further(demo: DemoRun) -> None:
     """Where to go from here: other pages, on the run of this tour."""
     st.markdown("**Go on with the run of this tour:**")
     with st.container(horizontal=True):
         for name in FURTHER:
             entry = pages.PAGES[name]
             options: dict[str, Any] = {"label": entry.question, "icon": ":material/arrow_outward:"}
-            st.page_link(entry.link(), **options, query_params={address.RUN: lesson.run.id})
+            st.page_link(entry.link(), **options, query_params={address.RUN: demo.run.id})

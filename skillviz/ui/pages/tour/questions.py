@@ -30,7 +30,7 @@ FEWEST = 3  # points of a way: its ends, and one between
 ANSWERS = "tour.answers"  # in the session: what was answered to each question, and whether it was right
 WIDGET = "tour.choice."
 
-AnswersGiven = dict[str, tuple[str, bool | None]]
+Answers = dict[str, tuple[str, bool | None]]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,8 @@ def calibrated(scores: Scores) -> Question:
 
 def elsewhere(scores: Scores, metric: str, where: str) -> Question:
     """Which of graft and fine-tuned model is better on the other task."""
-    values = [_value(scores, state, metric) for state in ("grafted", "finetuned")]
+    estimates = [scores.states.get(state, {}).get(metric) for state in ("grafted", "finetuned")]
+    values = [estimate.value if estimate else None for estimate in estimates]
     difference = scores.differences.get(metric)
     return Question(
         f"On the other sentences ({where}): which is right more often?",
@@ -186,35 +187,31 @@ def _compared(
     return f"{pair}; paired difference {change}.{untold}"
 
 
-def _value(scores: Scores, state: str, metric: str) -> float | None:
-    estimate = scores.states.get(state, {}).get(metric)
-    return estimate.value if estimate else None
-
-
 def ask_question(name: str, question: Question) -> None:
     """The question's card: choices, a button that checks, and after it what is right and why."""
-    given, key, names = answers_given(), f"{WIDGET}{name}", list(question.choices)
+    checked, key, names = answers(), f"{WIDGET}{name}", list(question.choices)
     if st.session_state.get(key) not in names:
-        st.session_state[key] = given[name][0] if name in given and given[name][0] in names else None
+        st.session_state[key] = checked[name][0] if name in checked and checked[name][0] in names else None
     with st.container(border=True, key="tour-question"):
         label = f"**{question.asks}**"
         chosen = st.radio(label, names, key=key, format_func=lambda c: question.choices[c], horizontal=True)
         if st.button("Check", disabled=chosen is None, key=f"tour.check.{name}", icon=":material/task_alt:"):
-            given[name] = (str(chosen), None)
-        if name in given and chosen == given[name][0]:
-            given[name] = (given[name][0], _is_right(question, given[name][0]))
-            _show_verdict(question, given[name][0])
+            checked[name] = (str(chosen), None)
+        if name in checked and chosen == checked[name][0]:
+            is_right = None if question.answer is None else chosen == question.answer
+            checked[name] = (chosen, is_right)
+            _show_verdict(question, chosen)
 
 
-def answers_given() -> AnswersGiven:
-    """What was answered so far, by the question's name."""
-    given: AnswersGiven = st.session_state.setdefault(ANSWERS, {})
-    return given
+def answers() -> Answers:
+    """The answers so far, by the question's name."""
+    stored: Answers = st.session_state.setdefault(ANSWERS, {})
+    return stored
 
 
 def score() -> str:
     """`2 of 3 answers right`; empty before the first."""
-    checked = [right for _, right in answers_given().values() if right is not None]
+    checked = [right for _, right in answers().values() if right is not None]
     return f"{sum(checked)} of {formats.counted(len(checked), 'answer')} right" if checked else ""
 
 
@@ -225,15 +222,11 @@ def forget_answers() -> None:
     st.session_state.pop(ANSWERS, None)
 
 
-def _is_right(question: Question, given: str) -> bool | None:
-    return None if question.answer is None else given == question.answer
-
-
-def _show_verdict(question: Question, given: str) -> None:
+def _show_verdict(question: Question, answer: str) -> None:
     """Whether it is right, in words and by a sign, and the numbers that say so."""
     if question.answer is None:
         st.info(f"Your guess is kept. {question.why}", icon=":material/hourglass_empty:")
-    elif given == question.answer:
+    elif answer == question.answer:
         st.success(f"**Right.** {question.why}", icon=":material/check_circle:")
     else:
         right = question.choices[question.answer]

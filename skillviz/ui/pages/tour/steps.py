@@ -23,10 +23,7 @@ from skillviz.runs.metrics import estimate as as_estimate
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import RANKING
-from skillviz.show import interpolation as interpolation_exhibits
-from skillviz.show import measures, small_world, text
-from skillviz.show import surgery as layouts
-from skillviz.show import tour as tour_exhibits
+from skillviz.show import interpolation, measures, small_world, surgery, text, tour
 from skillviz.show.glossary import about
 from skillviz.show.interpolation import EXACT, NEAREST, STORED
 from skillviz.show.interpolation_grid import FINETUNED, GRAFT, Grid, estimate, point_of
@@ -34,11 +31,11 @@ from skillviz.show.surgery import Grafted
 from skillviz.ui import address, cache, cards, controls, live, page
 from skillviz.ui.cards import STATES as MARKS
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.interpolation import view
+from skillviz.ui.pages.interpolation.view import grid_of, levels
 from skillviz.ui.pages.sparsity.sweep import pair_entries
 from skillviz.ui.pages.surgery import hand_region
 from skillviz.ui.pages.tour import questions
-from skillviz.ui.pages.tour.lesson import Lesson, Sample, samples
+from skillviz.ui.pages.tour.demo_run import DemoRun, Sample, samples
 from skillviz.ui.pages.tour.questions import Question
 
 SENTENCE = "tour.sentence"
@@ -63,26 +60,24 @@ COMPARED = ("grafted", "finetuned")
 MOST = 99  # percent
 
 
-def draw_sentence(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
+def draw_sentence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question:
     """The sentence on the left, the two models on the right."""
-    examples = samples(lesson)
+    examples = samples(demo)
     with left:
         words = _sentence_box(examples)
         sample = next((one for one in examples if one.text == words), None)
-        logits = _sentence_logits(lesson, words, sample)
+        logits = _sentence_logits(demo, words, sample)
         if logits is not None:
-            _show_answers(lesson, words, sample, logits)
+            _show_answers(demo, words, sample, logits)
     if logits is not None:
         with right:
             true = sample.label if sample else None
             show(
-                tour_exhibits.sentence_answers(
-                    layouts.typed_probabilities(logits, ENDS), lesson.run.labels, true, theme()
-                ),
-                lesson.run.id,
+                tour.sentence_answers(surgery.typed_probabilities(logits, ENDS), demo.run.labels, true, theme()),
+                demo.run.id,
             )
-    stored, labels = lesson.logits(*ENDS)
-    return questions.more_often(stored["pretrained"], stored["finetuned"], labels, lesson.task)
+    stored, labels = demo.logits(*ENDS)
+    return questions.more_often(stored["pretrained"], stored["finetuned"], labels, demo.task)
 
 
 def _sentence_box(examples: Sequence[Sample]) -> str:
@@ -98,62 +93,62 @@ def _sentence_box(examples: Sequence[Sample]) -> str:
     return words
 
 
-def _sentence_logits(lesson: Lesson, words: str, sample: Sample | None) -> dict[str, np.ndarray] | None:
+def _sentence_logits(demo: DemoRun, words: str, sample: Sample | None) -> dict[str, np.ndarray] | None:
     """Logits [1, label] of both models: stored for an example, asked of the models for any other sentence."""
     if sample is not None:
         return {state: sample.logits[state][None] for state in ENDS}
     if not words:
         st.caption("Type a sentence and press Enter.")
         return None
-    answer = live.ask(lesson.run, "score_text", topic=SENTENCE, texts=[words], states=list(ENDS))
+    answer = live.ask(demo.run, "score_text", topic=SENTENCE, texts=[words], states=list(ENDS))
     return None if answer is None else {state: answer["logits"][state] for state in ENDS}
 
 
-def _show_answers(lesson: Lesson, words: str, sample: Sample | None, logits: dict[str, np.ndarray]) -> None:
+def _show_answers(demo: DemoRun, words: str, sample: Sample | None, logits: dict[str, np.ndarray]) -> None:
     """Both answers in words, what the label says, and which words the world does not know."""
-    st.markdown(f"{layouts.predicted(layouts.typed_probabilities(logits, ENDS), lesson.run.labels)}.")
-    label = text.plain(lesson.run.labels[sample.label]) if sample else ""
+    st.markdown(f"{surgery.predicted(surgery.typed_probabilities(logits, ENDS), demo.run.labels)}.")
+    label = text.plain(demo.run.labels[sample.label]) if sample else ""
     st.caption(f"A test sentence; its label says: {label}. Scores as stored." if sample else "Asked of the models.")
-    known = cache.vocabulary(lesson.run.spec.base)
+    known = cache.vocabulary(demo.run.spec.base)
     strange = [word for word in WORD.findall(words) if known and word.lower() not in known]
     if note := unknown_words(list(dict.fromkeys(strange))):
         st.caption(note)
 
 
-def draw_wise_ft(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+def draw_wise_ft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
     """WiSE-FT on the task's own examples; None where the run has stored nothing of the way."""
-    grid, own = view.grid_of(lesson.run), lesson.task.name
+    grid, task = grid_of(demo.run), demo.task.name
     with left:
         alpha = _alpha_slider(WAY, "Way from the pre-trained to the fine-tuned model")
-        points = _chosen_point(lesson, grid, {own: None}, FINETUNED, alpha, WAY)
-    exhibit = interpolation_exhibits.paths(points, [own], lesson.task.metric, _levels(lesson), theme())
+        points = _chosen_point(demo, grid, {task: None}, FINETUNED, alpha, WAY)
+    exhibit = interpolation.paths(points, [task], demo.task.metric, _levels(demo), theme())
     reads = "0 % is the pre-trained model, 100 % the fine-tuned one. The band is the 95 % interval over sentences."
     with right:
-        show(replace(exhibit, reads=reads), lesson.run.id)
-    return questions.half_way(grid.at("points", own, FINETUNED, None), lesson.task.metric)
+        show(replace(exhibit, reads=reads), demo.run.id)
+    return questions.half_way(grid.at("points", task, FINETUNED, None), demo.task.metric)
 
 
-def draw_wise_graft(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
+def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question | None:
     """WiSE-Graft on the task's own examples and on those of the other task; None where there is no other."""
-    if lesson.other is None:
+    if demo.other is None:
         return None
-    grid, own, other = view.grid_of(lesson.run), lesson.task.name, lesson.other.name
+    grid, task, other = grid_of(demo.run), demo.task.name, demo.other.name
     with left:
         alpha = _alpha_slider(SHIFT, "Way from the pre-trained model to the graft")
-        points = _chosen_point(lesson, grid, {own: None, other: lesson.other.named}, GRAFT, alpha, SHIFT)
-        st.caption(small_shift(lesson))
-    size = lesson.record.size or 1
+        points = _chosen_point(demo, grid, {task: None, other: demo.other.named}, GRAFT, alpha, SHIFT)
+        st.caption(small_shift(demo))
+    size = demo.record.size or 1
     lines = [points]
-    for dataset in (own, other):
+    for dataset in (task, other):
         if grid.nearest(dataset, FINETUNED, size, 0.0) is not None:
             lines.append(grid.at("points", dataset, FINETUNED, None).assign(current=False))
     shown = pd.concat(lines, ignore_index=True)
     with right:
         show(
-            interpolation_exhibits.paths(shown, [own, other], lesson.task.metric, _levels(lesson), theme()),
-            lesson.run.id,
+            interpolation.paths(shown, [task, other], demo.task.metric, _levels(demo), theme()),
+            demo.run.id,
         )
-    return questions.elsewhere(lesson.other.scores, lesson.task.metric, lesson.title(other))
+    return questions.elsewhere(demo.other.scores, demo.task.metric, demo.title(other))
 
 
 def _alpha_slider(name: str, label: str) -> float:
@@ -162,13 +157,13 @@ def _alpha_slider(name: str, label: str) -> float:
 
 
 def _chosen_point(
-    lesson: Lesson, grid: Grid, datasets: dict[str, str | None], path: str, alpha: float, topic: str
+    demo: DemoRun, grid: Grid, datasets: dict[str, str | None], path: str, alpha: float, topic: str
 ) -> pd.DataFrame:
     """The path's line and its chosen point on each data set, drawn as numbers too: stored, asked live, or the nearest.
 
     `datasets` by name: how another task is asked for, None for the run's own.
     """
-    parts, size, metric, asks = [], lesson.record.size or 1, lesson.task.metric, True
+    parts, size, metric, asks = [], demo.record.size or 1, demo.task.metric, True
     for place, (dataset, named) in zip(st.columns(len(datasets)), datasets.items(), strict=True):
         nearest = grid.nearest(dataset, path, size, alpha)
         if nearest is None:
@@ -176,66 +171,69 @@ def _chosen_point(
         line = grid.at("points", dataset, path, nearest[0])
         rows, kind, at = grid.at("points", dataset, path, *nearest), STORED, nearest[1]
         if abs(at - alpha) > 1e-9:
-            live_rows = _live_point(lesson, dataset, named, path, alpha, topic) if asks else None
+            live_rows = _live_point(demo, dataset, named, path, alpha, topic) if asks else None
             rows, kind, at = (rows, NEAREST, at) if live_rows is None else (live_rows, EXACT, alpha)
             asks = live_rows is not None  # what stands in the way is said once
         parts += [line.assign(current=False), rows.assign(current=True)]
         with place:
-            st.markdown(f"**{lesson.title(dataset)}**")
+            st.markdown(f"**{demo.title(dataset)}**")
             cards.estimate(metric, estimate(rows, metric))
-            st.caption(interpolation_exhibits.source(kind, path, nearest[0], at, lesson.record.d))
+            st.caption(interpolation.source(kind, path, nearest[0], at, demo.record.d))
     return pd.concat(parts, ignore_index=True)
 
 
 def _live_point(
-    lesson: Lesson, dataset: str, named: str | None, path: str, alpha: float, topic: str
+    demo: DemoRun, dataset: str, named: str | None, path: str, alpha: float, topic: str
 ) -> pd.DataFrame | None:
     """The worker's answer for a point that is not stored."""
     arguments: dict[str, Any] = {"path": path, "alpha": alpha} | ({"task": named} if named else {})
-    answer = live.ask(lesson.run, "wise", topic=f"{topic}.{dataset}", **arguments)
-    size = lesson.record.size if path == GRAFT else None
+    answer = live.ask(demo.run, "wise", topic=f"{topic}.{dataset}", **arguments)
+    size = demo.record.size if path == GRAFT else None
     return None if answer is None else point_of(answer, dataset, path, size, alpha)[0]
 
 
-def _levels(lesson: Lesson) -> dict[str, float]:
+def _levels(demo: DemoRun) -> dict[str, float]:
     """Chance."""
-    return view.levels(lesson.run, lesson.task.metric)
+    return levels(demo.run, demo.task.metric)
 
 
-def ask_graft(lesson: Lesson, expression: Mapping[str, Any], topic: str) -> Grafted | None:
+def ask_graft(demo: DemoRun, expression: Mapping[str, Any], topic: str) -> Grafted | None:
     """The graft of a region on all test examples, in the task's metric; None where no model answers."""
-    arguments: dict[str, Any] = {"region": dict(expression), "split": lesson.split, "states": ["grafted"]}
-    answer = live.ask(lesson.run, "evaluate_region", topic=topic, **arguments)
+    arguments: dict[str, Any] = {"region": dict(expression), "split": demo.split, "states": ["grafted"]}
+    answer = live.ask(demo.run, "evaluate_region", topic=topic, **arguments)
     if answer is None:
         return None
-    return layouts.grafted_of(answer, lesson.predictions, lesson.split, lesson.task, (lesson.task.metric,))
+    return surgery.grafted_of(answer, demo.predictions, demo.split, demo.task, (demo.task.metric,))
 
 
-def show_between_ends(lesson: Lesson, graft: Mapping[str, Estimate]) -> None:
+def show_between_ends(demo: DemoRun, graft: Mapping[str, Estimate]) -> None:
     """The task's metric of pre-trained model, this graft and fine-tuned model, side by side."""
-    metric = lesson.task.metric
+    metric = demo.task.metric
     with st.container(horizontal=True):
         for state, title in TITLES.items():
-            estimates = graft if state == "grafted" else lesson.scores.states.get(state, {})
+            estimates = graft if state == "grafted" else demo.scores.states.get(state, {})
             with st.container(width=NUMBER, gap=None):
                 cards.estimate(metric, estimates.get(metric), title=title, helps=state == "pretrained")
 
 
-def draw_region(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
+def draw_region(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question:
     """The slider over region sizes and the graft of the chosen one on the left, all stored sizes on the right."""
-    curve = page.table(lesson.run, "curve")
-    own = curve[curve["split"] == lesson.split]
-    stored = sorted(int(size) for size in own["size"].unique())
+    curve = page.table(demo.run, "curve")
+    stored = curve[curve["split"] == demo.split]
+    sizes = sorted(int(size) for size in stored["size"].unique())
     with left:
-        size = _size(lesson, stored)
-        row, kind = (_stored(own, size), "Stored") if size in stored else (_cut(lesson, size), "Asked of the models")
-        _recovered(lesson, size, row, kind)
-        st.caption(larger_share(lesson))
+        size = _size(demo, sizes)
+        if size in sizes:
+            row, source = _stored_estimates(stored, size), "Stored"
+        else:
+            row, source = _live_estimates(demo, size), "Asked of the models"
+        _recovered(demo, size, row, source)
+        st.caption(larger_share(demo))
     with right:
-        by_chance = _random(lesson)
-        lines = pd.concat([own, by_chance], ignore_index=True) if len(by_chance) else own
-        show(tour_exhibits.sizes(lines, lesson.record, lesson.split, size, row, theme()), lesson.run.id)
-    return questions.smallest(own, lesson.record.d or 1)
+        by_chance = _random_curve(demo)
+        lines = pd.concat([stored, by_chance], ignore_index=True) if len(by_chance) else stored
+        show(tour.sizes(lines, demo.record, demo.split, size, row, theme()), demo.run.id)
+    return questions.smallest(stored, demo.record.d or 1)
 
 
 def options(stored: list[int], has_ranking: bool) -> list[int]:
@@ -246,10 +244,10 @@ def options(stored: list[int], has_ranking: bool) -> list[int]:
     return sorted({int(size) for step in steps for size in step})
 
 
-def _size(lesson: Lesson, stored: list[int]) -> int:
+def _size(demo: DemoRun, stored: list[int]) -> int:
     """The size chosen; the run's main one to begin with."""
-    offered, d = options(stored, RANKING in lesson.run.files), lesson.record.d or 1
-    main = lesson.record.size or stored[0]
+    offered, d = options(stored, RANKING in demo.run.files), demo.record.d or 1
+    main = demo.record.size or stored[0]
     if len(offered) < 2:
         return offered[0]
     return controls.steps(
@@ -258,34 +256,34 @@ def _size(lesson: Lesson, stored: list[int]) -> int:
     )  # fmt: skip
 
 
-def _stored(curve: pd.DataFrame, size: int) -> dict[str, Estimate]:
+def _stored_estimates(curve: pd.DataFrame, size: int) -> dict[str, Estimate]:
     """The curve's metrics at a stored size."""
     rows = curve[curve["size"] == size]
     estimates = {str(metric): estimate(rows, str(metric)) for metric in rows["metric"]}
     return {metric: one for metric, one in estimates.items() if one is not None}
 
 
-def _cut(lesson: Lesson, size: int) -> dict[str, Estimate] | None:
+def _live_estimates(demo: DemoRun, size: int) -> dict[str, Estimate] | None:
     """The same of the graft of the ranking's first entries, asked of the models; of the metrics only the task's own."""
-    scores = ask_graft(lesson, {"run": lesson.run.id, "size": size}, SIZE)
+    scores = ask_graft(demo, {"run": demo.run.id, "size": size}, SIZE)
     if scores is None:
         return None
-    estimates, metric = dict(scores.scores["grafted"]), lesson.task.metric
+    estimates, metric = dict(scores.scores["grafted"]), demo.task.metric
     if {"pretrained", "finetuned"} <= scores.logits.keys():
         grafted, *ends = (scores.logits[state] for state in ("grafted", "pretrained", "finetuned"))
-        gain = recovered_gain(grafted, ends[0], ends[1], scores.labels, metric, positive=positive(lesson.task))
+        gain = recovered_gain(grafted, ends[0], ends[1], scores.labels, metric, positive=positive(demo.task))
         estimates["recovered"] = as_estimate(gain)
     return estimates
 
 
-def _recovered(lesson: Lesson, size: int, row: Mapping[str, Estimate] | None, kind: str) -> None:
+def _recovered(demo: DemoRun, size: int, row: Mapping[str, Estimate] | None, source: str) -> None:
     """The graft between the two ends, and how much of the gain it gives back."""
     if row is None:
         st.caption("The marked sizes are stored; choose one of them.")
         return
-    show_between_ends(lesson, row)
+    show_between_ends(demo, row)
     gain = row.get("recovered")
-    d = lesson.record.d or 1
+    d = demo.record.d or 1
     if gain is not None and gain.value is not None:
         interval = f"95{formats.SPACE}%: {formats.percent_interval(gain.low, gain.high, 0)}"
         st.markdown(
@@ -294,39 +292,41 @@ def _recovered(lesson: Lesson, size: int, row: Mapping[str, Estimate] | None, ki
             f"({interval}) of the gain.",
             help=about("recovered"),
         )
-    st.caption(f"{kind}; {formats.counted(lesson.scores.n, 'sentence')} of the {lesson.split} set.")
+    st.caption(f"{source}; {formats.counted(demo.scores.n, 'sentence')} of the {demo.split} set.")
 
 
-def _random(lesson: Lesson) -> pd.DataFrame:
+def _random_curve(demo: DemoRun) -> pd.DataFrame:
     """The curves of random regions of the same pair, to compare with."""
-    drawn = [entry for entry in pair_entries(lesson.run) if entry.localizer == "random"]
+    drawn = [entry for entry in pair_entries(demo.run) if entry.localizer == "random"]
     with page.explained():
         curves = [cache.table(run, "curve") for run in cache.runs(entry.id for entry in drawn)]
-    return measures.pair_curve(drawn, curves, lesson.split)
+    return measures.pair_curve(drawn, curves, demo.split)
 
 
-def draw_place(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
+def draw_place(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question:
     """A part of the region, grafted alone: counted at once, scored by the models."""
     with left:
-        part = _part(lesson)
+        by_name = parts(demo.layers)
+        chosen = controls.select(KEEP, "Part of the region to keep", [WHOLE, *by_name], WHOLE, shown=part_title)
+        part = by_name.get(chosen)
         with page.explained():
-            table = hand_region.table_of(lesson.run)
-            whole = {"run": lesson.run.id}
+            table = hand_region.table_of(demo.run)
+            whole = {"run": demo.run.id}
             expression = whole if part is None else {"intersection": [whole, part]}
-            kept = hand_region.hand_region_of(lesson.run, expression, table)
-        _part_numbers(lesson, expression, kept.size)
+            region = hand_region.hand_region_of(demo.run, expression, table)
+        _part_numbers(demo, expression, region.size)
     with right:
-        show(layouts.layout(kept.layers, theme()), lesson.run.id)
-    return questions.fullest_layer(lesson.layers)
+        show(surgery.layout(region.layers, theme()), demo.run.id)
+    return questions.fullest_layer(demo.layers)
 
 
 def parts(layers: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
     """What can be kept, by its name in the address: every layer, and the kinds of GROUPS that are there."""
     numbers = sorted(int(n) for n in layers["layer"].dropna().unique())
-    there = set(layers["kind"])
+    present = set(layers["kind"])
     by_name: dict[str, Mapping[str, Any]] = {f"layer-{n}": {"layers": [n]} for n in numbers}
-    kinds = {name: [kind for kind in members if kind in there] for name, (_, members) in GROUPS.items()}
-    return by_name | {name: {"kinds": members} for name, members in kinds.items() if members}
+    by_group = {name: [kind for kind in kinds if kind in present] for name, (_, kinds) in GROUPS.items()}
+    return by_name | {name: {"kinds": kinds} for name, kinds in by_group.items() if kinds}
 
 
 def part_title(name: str) -> str:
@@ -336,44 +336,37 @@ def part_title(name: str) -> str:
     return f"only {GROUPS[name][0] if name in GROUPS else name.replace('-', ' ')}"
 
 
-def _part(lesson: Lesson) -> Mapping[str, Any] | None:
-    """The conditions of the part that is kept; None for all of the region."""
-    by_name = parts(lesson.layers)
-    chosen = controls.select(KEEP, "Part of the region to keep", [WHOLE, *by_name], WHOLE, shown=part_title)
-    return by_name.get(chosen)
-
-
-def _part_numbers(lesson: Lesson, expression: Mapping[str, Any], size: int) -> None:
+def _part_numbers(demo: DemoRun, expression: Mapping[str, Any], size: int) -> None:
     """How the part does alone, beside the whole region; what is stored where the whole is kept."""
-    whole = lesson.record.size or 1
+    whole = demo.record.size or 1
     if size in (0, whole):
-        show_between_ends(lesson, lesson.scores.states.get("grafted" if size else "pretrained", {}))
+        show_between_ends(demo, demo.scores.states.get("grafted" if size else "pretrained", {}))
         st.caption(
             "The whole region, as stored." if size else "Nothing of the region lies there: the graft is the base."
         )
         return
     st.caption(f"Kept: {formats.count(size)} of {formats.counted(whole, 'entry')} ({formats.percent(size / whole)}).")
-    scores = ask_graft(lesson, expression, KEEP)
+    scores = ask_graft(demo, expression, KEEP)
     if scores is None:
         return
-    show_between_ends(lesson, scores.scores["grafted"])
-    if layouts.REGION in scores.logits:
-        st.markdown(layouts.compared(scores, lesson.task, lesson.task.metric), help=about("paired"))
-    st.caption(f"Asked of the models; {formats.counted(scores.n, 'sentence')} of the {lesson.split} set.")
+    show_between_ends(demo, scores.scores["grafted"])
+    if surgery.REGION in scores.logits:
+        st.markdown(surgery.compared(scores, demo.task, demo.task.metric), help=about("paired"))
+    st.caption(f"Asked of the models; {formats.counted(scores.n, 'sentence')} of the {demo.split} set.")
 
 
-def draw_confidence(lesson: Lesson, left: DeltaGenerator, right: DeltaGenerator) -> Question:
+def draw_confidence(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question:
     """The slider and what it leaves on the left, the histogram of confidence on the right."""
-    logits, labels = lesson.logits(*COMPARED)
+    logits, labels = demo.logits(*COMPARED)
     bins = measures.reliability_bins(logits, labels, BINS, False)
     with left:
-        lowest = round(100 / max(len(lesson.run.labels), 1))
+        lowest = round(100 / max(len(demo.run.labels), 1))
         least = controls.whole(SURE, "At least so sure, %", lowest, MOST, 90, help=about("confidence")) / 100
         table = sure_answers(logits, labels, least)
         _show_claims(table, len(labels))
     with right:
-        show(tour_exhibits.sureness(bins, least, theme()), lesson.run.id)
-    return questions.calibrated(lesson.scores)
+        show(tour.sureness(bins, least, theme()), demo.run.id)
+    return questions.calibrated(demo.scores)
 
 
 def sure_answers(logits: Mapping[str, np.ndarray], labels: np.ndarray, least: float) -> pd.DataFrame:
@@ -384,10 +377,10 @@ def sure_answers(logits: Mapping[str, np.ndarray], labels: np.ndarray, least: fl
     rows = []
     for state, z in logits.items():
         sure = confidence(probabilities(z))
-        here = sure >= least
-        n, hits = int(here.sum()), int((correct(z, labels) & here).sum())
+        is_sure = sure >= least
+        n, hits = int(is_sure.sum()), int((correct(z, labels) & is_sure).sum())
         low, high = wilson(hits, n) if n else (np.nan, np.nan)
-        claimed, right = (float(sure[here].mean()), hits / n) if n else (np.nan, np.nan)
+        claimed, right = (float(sure[is_sure].mean()), hits / n) if n else (np.nan, np.nan)
         rows.append((state, n, claimed, right, low, high))
     return pd.DataFrame(rows, columns=["state", "answers", "claimed", "right", "low", "high"])
 
@@ -406,28 +399,28 @@ def _show_claims(table: pd.DataFrame, n: int) -> None:
                 st.caption(f"Right, 95{formats.SPACE}%: {formats.percent_interval(row['low'], row['high'])}")
 
 
-def text_two_models(lesson: Lesson) -> str:
+def text_two_models(demo: DemoRun) -> str:
     """Step 1."""
-    entry = lesson.entry(lesson.task.name)
-    task = f"*{text.plain(entry.asks)}*" if entry else lesson.title(lesson.task.name)
+    entry = demo.entry(demo.task.name)
+    task = f"*{text.plain(entry.asks)}*" if entry else demo.title(demo.task.name)
     return (
         "The **pre-trained** model has read many sentences and learned to guess missing words. **Fine-tuning** showed "
-        f"a copy of it {lesson.task.counts.get('train', 0):,} sentences with their answers, for one task: {task} "
+        f"a copy of it {demo.task.counts.get('train', 0):,} sentences with their answers, for one task: {task} "
         "The two models differ in nothing but the values of their parameters. Change the sentence and see what each "
         "says."
     )
 
 
-def text_path(lesson: Lesson) -> str:
+def text_path(demo: DemoRun) -> str:
     """Step 2."""
     return (
-        f"Fine-tuning moved the parameters, by {lesson.moved:.2g} on average. The slider walks that way: at 0 % "
+        f"Fine-tuning moved the parameters, by {demo.moved:.2g} on average. The slider walks that way: at 0 % "
         "all of them have their pre-trained values, at 100 % their fine-tuned ones. Every point between is a "
         "model too, made without any training (**WiSE-FT**). Look for where the skill appears."
     )
 
 
-def text_region(lesson: Lesson) -> str:
+def text_region(demo: DemoRun) -> str:
     """Step 3."""
     return (
         "Now we copy the fine-tuned values of *some* parameters into the pre-trained model and leave all others alone. "
@@ -436,16 +429,16 @@ def text_region(lesson: Lesson) -> str:
     )
 
 
-def text_place(lesson: Lesson) -> str:
+def text_place(demo: DemoRun) -> str:
     """Step 4."""
     return (
-        f"The map shows where the region's {formats.count(lesson.record.size)} entries lie. "
+        f"The map shows where the region's {formats.count(demo.record.size)} entries lie. "
         "Keep only those in one part of the model, and graft nothing else. The numbers show what that part can do. "
         "Does one part carry the skill alone?"
     )
 
 
-def text_confidence(lesson: Lesson) -> str:
+def text_confidence(demo: DemoRun) -> str:
     """Step 5."""
     return (
         "A model also says how sure it is. It is **calibrated** when, of all answers that it is 90 % sure of, 90 % are "
@@ -454,19 +447,19 @@ def text_confidence(lesson: Lesson) -> str:
     )
 
 
-def text_shift(lesson: Lesson) -> str:
+def text_shift(demo: DemoRun) -> str:
     """Step 6."""
-    if lesson.other is None:
+    if demo.other is None:
         return "This run was scored on its own task alone, so there is nothing to show of another domain."
     return (
-        f"The models learned from *{lesson.title(lesson.task.name)}*. Now they read "
-        f"*{lesson.title(lesson.other.name)}*, on which they were never trained. The slider goes from the "
+        f"The models learned from *{demo.title(demo.task.name)}*. Now they read "
+        f"*{demo.title(demo.other.name)}*, on which they were never trained. The slider goes from the "
         "pre-trained model to the graft: only the region's entries move (**WiSE-Graft**). "
         "Does what helps at home help abroad?"
     )
 
 
-def text_yourself(lesson: Lesson) -> str:
+def text_yourself(demo: DemoRun) -> str:
     """Step 7."""
     return (
         "Choose one of the small pairs and let a search find the region of its skill, on this machine. "
@@ -474,9 +467,9 @@ def text_yourself(lesson: Lesson) -> str:
     )
 
 
-def toy_caption(lesson: Lesson) -> str:
+def toy_caption(demo: DemoRun) -> str:
     """What the demo world is, and what its numbers do not say."""
-    world, size = lesson.world, ""
+    world, size = demo.world, ""
     if world is not None and world.vocabulary and "base" in world.parameters:
         size = f"{world.parameters['base'] / 1e6:.1f} million parameters, {formats.count(world.vocabulary)} words, "
     return (
@@ -485,10 +478,10 @@ def toy_caption(lesson: Lesson) -> str:
     )
 
 
-def larger_share(lesson: Lesson) -> str:
+def larger_share(demo: DemoRun) -> str:
     """Why its region sizes say nothing about large models."""
     return (
-        f"Not to be carried over: this small model has {formats.count(lesson.record.d)} graftable entries and needs a "
+        f"Not to be carried over: this small model has {formats.count(demo.record.d)} graftable entries and needs a "
         f"larger share of them. {small_world.papers()}"
     )
 
@@ -501,7 +494,7 @@ def unknown_words(words: list[str]) -> str:
     return f"The small world does not know {listed}: the models read {'it' if len(words) == 1 else 'them'} as a blank."
 
 
-def small_shift(lesson: Lesson) -> str:
+def small_shift(demo: DemoRun) -> str:
     """What the other domain of the demo world is, and is not."""
     return (
         "Both domains come from one grammar, with other words and without one misleading cue: a mild shift. Real ones "

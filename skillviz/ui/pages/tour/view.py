@@ -1,4 +1,4 @@
-"""The guided lesson: its steps, where the reader is, and the buttons. Each step draws one control, what follows it,
+"""The guided tour: its steps, where the reader is, and the buttons. Each step draws one control, what follows it,
 and gives the question that belongs to it."""
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.show.glossary import about
 from skillviz.ui import address, controls, presenter
-from skillviz.ui.pages.tour import job as tour_job
-from skillviz.ui.pages.tour import lesson as tour_lesson
-from skillviz.ui.pages.tour import questions as tour_asked
-from skillviz.ui.pages.tour import steps
-from skillviz.ui.pages.tour.lesson import Lesson
+from skillviz.ui.pages.tour import job, questions, steps
+from skillviz.ui.pages.tour.demo_run import DemoRun, shown_run
 from skillviz.ui.pages.tour.questions import Question
 
 STEP = "step"
@@ -33,8 +30,8 @@ class Step:
 
     title: str
     words: tuple[str, ...]
-    says: Callable[[Lesson], str]
-    draw: Callable[[Lesson, DeltaGenerator, DeltaGenerator], Question | None]
+    says: Callable[[DemoRun], str]
+    draw: Callable[[DemoRun, DeltaGenerator, DeltaGenerator], Question | None]
 
 
 STEPS = (
@@ -44,18 +41,18 @@ STEPS = (
     Step("Where the region lies", ("region", "enrichment"), steps.text_place, steps.draw_place),
     Step("Is it rightly sure?", ("ece", "confidence"), steps.text_confidence, steps.draw_confidence),
     Step("In another domain", ("ood", "wise"), steps.text_shift, steps.draw_wise_graft),
-    Step("Do it yourself", ("localizer", "seed"), steps.text_yourself, tour_job.draw),
+    Step("Do it yourself", ("localizer", "seed"), steps.text_yourself, job.draw),
 )
 CONTROLS = (
     steps.SENTENCE, steps.WAY, steps.SIZE, steps.KEEP, steps.SURE, steps.SHIFT,
-    tour_job.PAIR, tour_job.JOB,
+    job.PAIR, job.JOB,
 )  # fmt: skip
 
 
-def lesson() -> Lesson:
+def demo_run() -> DemoRun:
     """The run that the tour shows; explains and stops where there is none."""
     presenter.enlarge()
-    return tour_lesson.demo_lesson()
+    return shown_run()
 
 
 def current() -> int:
@@ -67,24 +64,24 @@ def current() -> int:
 
 def progress(number: int) -> None:
     """How far the reader has come, and how many answers were right."""
-    words = [f"Step {number} of {len(STEPS)}", *filter(None, [tour_asked.score()])]
-    st.progress(number / len(STEPS), " · ".join(words))
+    words = f"Step {number} of {len(STEPS)}"
+    st.progress(number / len(STEPS), " · ".join(filter(None, [words, questions.score()])))
 
 
-def draw(number: int, shown: Lesson) -> None:
+def draw(number: int, demo: DemoRun) -> None:
     """The step: heading and text, control and what follows it, question."""
     step = STEPS[number - 1]
     st.markdown(f"## {step.title}", help=about(*step.words))
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        st.markdown(step.says(shown))
-    question = step.draw(shown, left, right)
+        st.markdown(step.says(demo))
+    question = step.draw(demo, left, right)
     if question is not None:
-        tour_asked.ask_question(str(number), question)
+        questions.ask_question(str(number), question)
     if number == 1:
-        st.caption(steps.toy_caption(shown))
+        st.caption(steps.toy_caption(demo))
     if number == len(STEPS):
-        tour_job.further(shown)
+        job.further(demo)
 
 
 def buttons(number: int) -> None:
@@ -99,12 +96,12 @@ def buttons(number: int) -> None:
         st.space("stretch")
         presenter.button()
         st.button("Begin anew", on_click=reset, icon=":material/restart_alt:", help="Forgets answers and choices.")
-    when_changed(str(number))
+    scroll_up_when_changed(str(number))
 
 
 def reset() -> None:
     """Forgets the answers, the controls' values and the step; a job that was started goes on."""
-    tour_asked.forget_answers()
+    questions.forget_answers()
     for name in (*CONTROLS, STEP):
         controls.forget(name)
 
@@ -113,6 +110,6 @@ def _go(number: int) -> None:
     address.keep(STEP, str(number))
 
 
-def when_changed(content: str) -> None:
+def scroll_up_when_changed(content: str) -> None:
     """Scrolls up once each time that `content`, a name for what is shown, is another than before."""
     _mount(key=NAME, data={"content": content}, height=1)

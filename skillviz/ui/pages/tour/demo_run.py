@@ -39,8 +39,8 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """The run that is shown; `world` is None where its index is not here."""
+class DemoRun:
+    """The run that the tour shows; `world` is None where its index is not here."""
 
     run: Run
     world: World | None
@@ -102,27 +102,27 @@ class Lesson:
         return measures.state_logits(self.predictions, self.record, self.split, states or STATES)
 
 
-def demo_lesson() -> Lesson:
-    """The lesson's run, whatever run the other pages show; explains and stops where no demo run is here."""
+def shown_run() -> DemoRun:
+    """The tour's run, whatever run the other pages show; explains and stops where no demo run is here."""
     with page.explained():
         world, chosen = cache.world(), demo_choice(cache.entries())
         run = cache.run(chosen.id) if chosen else None
     if run is None or run.record.task is None or not run.record.metrics:
         _explain_missing()
         st.stop()
-    return Lesson(run, world)
+    return DemoRun(run, world)
 
 
-def samples(lesson: Lesson) -> list[Sample]:
+def samples(demo: DemoRun) -> list[Sample]:
     """Sentences to begin with: some that fine-tuning set right, one that was right before, one that it spoiled; then
     others, where there are too few of these. None where the task's data are not on this machine.
     """
     try:
-        texts = cache.texts(lesson.run, lesson.split)
+        texts = cache.texts(demo.run, demo.split)
     except SkillvizError:
         return []
-    logits, labels = lesson.logits()
-    rows = lesson.predictions[lesson.predictions["split"] == lesson.split]
+    logits, labels = demo.logits()
+    rows = demo.predictions[demo.predictions["split"] == demo.split]
     words = texts.set_index("example_id")["text_a"].reindex(rows["example_id"].unique())
     right = {state: classes(logits[state]) == labels for state in ("pretrained", "finetuned")}
     before, after = right["pretrained"], right["finetuned"]
