@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -33,14 +34,14 @@ def readouts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Stores with one run each: `prompt` of a task of pairs with three labels, `causal` of two labels."""
     from skillviz.runs.produce import produce
 
-    found = {}
+    stores = {}
     for name, family, labels, pair in (("prompt", "roberta", 3, True), ("causal", "gpt2", 2, False)):
         folder = tmp_path_factory.mktemp(name)
         tiny_pair(folder, family, name, steps=5, labels=labels)
         tiny_task(folder, rows=48, labels=labels, pair=pair)
         produce(spec_of(folder), Store(folder / "runs"))
-        found[name] = folder / "runs"
-    return found
+        stores[name] = folder / "runs"
+    return stores
 
 
 @pytest.fixture
@@ -81,8 +82,9 @@ def link(test: AppTest) -> dict[str, str]:
 
 def test_the_sentence_is_computed_from_the_run(ids: dict[str, str]) -> None:
     run = opened("examples", run=ids["stagewise0"])
-    assert "disagree on **" in words(run) and "of 120** examples of the test set" in words(run)
-    assert "McNemar" in words(run) and "Class by class" in words(run)
+    stored = Store(Path(os.environ["SKILLVIZ_RUNS"])).open(ids["stagewise0"])
+    predicted = [stored.logits(state, "test")[2].argmax(1) for state in ("grafted", "finetuned")]
+    assert f"**{int((predicted[0] != predicted[1]).sum())} of 120**" in words(run)
 
 
 def test_filters_narrow_box_and_table_and_stand_in_the_address(ids: dict[str, str]) -> None:
@@ -113,7 +115,7 @@ def test_no_example_that_passes_is_said(ids: dict[str, str], use: Use, tmp_path:
     run = fake_run(Store(tmp_path / "one"), **SMALL, n={"validation": 1, "test": 1})
     use(tmp_path / "one")
     test = opened("examples", run=run.id, case="grafted")
-    assert not test.exception and "No example passes the filters" in words(test)
+    assert not test.exception and test.info
     assert len([f for f in drawn(test) if not f["data"]]) == 1
 
 
@@ -127,7 +129,6 @@ def test_the_chosen_example_is_ringed_marked_and_shown(ids: dict[str, str]) -> N
     box(test, "Look closer at").select("test-90").run()
     assert test.session_state["examples.table"]["selection"]["rows"] == [0]
     assert test.dataframe[1].value["example"][:2].tolist() == ["test-90", "test-0"]
-    assert "The chosen example stands first" in words(test)
     marked = opened("examples", run=ids["stagewise0"], example="test-90", sort="file")
     marked.session_state["examples.by_row"] = "test-90"
     marked.run()
@@ -143,7 +144,7 @@ def clicking() -> None:
     examples_view._pointed()
     st.write(st.session_state["control.example"])
     st.session_state["examples.table"] = {"selection": {"rows": [1]}}
-    examples_view._mark_area(["test-9", "test-4"])
+    examples_view._row_marked(["test-9", "test-4"])
     st.write(st.session_state["control.example"])
     st.session_state["chart.scatter"] = {"selection": {"points": [], "box": [{"x": [90, 40], "y": [0, 50]}]}}
     examples_view._dragged("confidence")
@@ -152,19 +153,19 @@ def clicking() -> None:
     st.write(st.query_params["area"])
     st.session_state["examples.table"] = {"selection": {"rows": []}}
     examples_view._pointed()
-    examples_view._mark_area(["test-9", "test-4"])
+    examples_view._row_marked(["test-9", "test-4"])
     st.write(st.session_state["control.example"])
 
 
 def test_a_click_on_a_point_or_a_row_chooses_its_example_and_a_click_beside_none() -> None:
-    said = [m.value for m in AppTest.from_function(clicking).run().markdown]
-    assert said == ["test-3", "test-4", "confidence_0.4_0.9_0_0.5", "test-4"]
+    values = [m.value for m in AppTest.from_function(clicking).run().markdown]
+    assert values == ["test-3", "test-4", "confidence_0.4_0.9_0_0.5", "test-4"]
 
 
 def test_a_marked_area_narrows_the_table_is_framed_and_can_be_left(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"], area="confidence_0.5_1_0_0.5", marks="area")
     table = test.dataframe[1].value
-    assert 0 < len(table) < 120 and "lie in the marked area: confidence in the true class" in words(test)
+    assert 0 < len(table) < 120
     assert table["fine-tuned: true class"].between(50, 100).all() and table["grafted: true class"].between(0, 50).all()
     scatter = drawn(test)[0]
     (frame,) = [shape for shape in scatter["layout"]["shapes"] if shape["type"] == "rect"]
@@ -172,7 +173,7 @@ def test_a_marked_area_narrows_the_table_is_framed_and_can_be_left(ids: dict[str
     assert scatter["layout"]["dragmode"] == "select" and link(test)["area"] == "confidence_0.5_1_0_0.5"
     next(b for b in test.button if "outside" in b.label).click().run()
     assert len(test.dataframe[1].value) == 120 and "area" not in test.query_params
-    assert "marked area" not in words(opened("examples", run=ids["stagewise0"], area="everywhere"))
+    assert len(opened("examples", run=ids["stagewise0"], area="everywhere").dataframe[1].value) == 120
 
 
 def test_many_classes(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
@@ -180,13 +181,12 @@ def test_many_classes(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
     use(tmp_path / "many")
     test = opened("examples", run=run.id, result="recall", complement="yes")
     assert not test.exception and len(charts(test)) == 7
-    assert "Recall of every class" in words(test) and "Confusions: complement" in words(test)
 
 
 def test_data_of_a_hub_are_read_only_when_asked_for(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"])
     assert any("Hugging Face hub" in toggle.label for toggle in test.toggle)
-    assert "Its text is not at hand" in words(test) and not test.warning
+    assert not test.warning
     assert "Words in the text" not in [field.label for field in test.text_input]
 
 
@@ -201,7 +201,7 @@ def test_texts_are_shown_searched_and_measured_where_they_are_at_hand(use: Use, 
     assert test.dataframe[1].value["text"].iloc[0] == first
     word = first.split()[0]
     test.text_input[0].input(word).run()
-    assert link(test)["words"] == word and "pass the filters" in words(test)
+    assert link(test)["words"] == word
     assert all(word in shown for shown in test.dataframe[1].value["text"])
     longest = max(test.dataframe[1].value["words"])
     test.text_input[0].input("").run()
@@ -217,13 +217,13 @@ def test_data_that_are_not_the_runs_own_are_never_shown(use: Use, tmp_path: Path
     path = tmp_path / "task" / "test.jsonl"
     path.write_text(path.read_text().replace("film", "movie") + "\n".join(path.read_text().splitlines()[:1]) + "\n")
     test = opened("examples", run=run.id)
-    assert "they have changed since" in words(test) and "go by their ids" in words(test)
+    assert "they have changed since" in words(test)
     assert "text" not in test.dataframe[1].value
 
 
 def test_a_typed_sentence_without_weights_is_explained(ids: dict[str, str]) -> None:
     test = opened("examples", run=ids["stagewise0"], look="typed")
-    assert "Nothing to look at yet: type sentence and press Enter." in words(test) and not test.warning
+    assert test.info and not test.warning
     test.text_input(key="control.sentence").input("a film").run()
     assert not test.exception and len(test.warning) == 1 and "weights of both models" in test.warning[0].value
     assert link(test)["sentence"] == "a film" and len(charts(test)) == 5
@@ -234,7 +234,6 @@ def test_a_typed_sentence_gets_three_predictions_and_attributions(lived: Path, u
     run = live_store(lived / "runs", tmp_path, use)
     test = asked("examples", run=run.id, look="typed", sentence="the film was good and funny")
     assert not test.exception and not test.warning and not test.error
-    assert all(title in words(test) for title in ("Pre-trained", "Grafted", "Fine-tuned", "Does it add up?"))
     figure = token_figure(test)
     assert figure["layout"]["xaxis"]["ticktext"] == ["pre-trained", "grafted", "fine-tuned"]
     names = figure["layout"]["yaxis"]["ticktext"]
@@ -252,13 +251,11 @@ def test_a_stored_example_is_explained_and_its_predictions_are_the_runs(lived: P
     run = live_store(lived / "runs", tmp_path, use)
     test = asked("examples", run=run.id, example="test-2", explain="yes", method="layer-conductance", of="finetuned")
     assert not test.exception and not test.warning
-    titles = words(test)
-    assert "Which layers carry" in titles and "Where the evidence lies: fine-tuned" in titles
-    assert "layer" in titles and len(charts(test)) == 8
+    assert len(charts(test)) == 8
     ids, _, logits = run.logits("finetuned")
     z = logits[list(ids).index("test-2")].astype(float)
     share = np.exp(z.max()) / np.exp(z).sum()
-    assert f"{100 * share:.1f}\N{NO-BREAK SPACE}% sure" in titles
+    assert f"{100 * share:.1f}\N{NO-BREAK SPACE}% sure" in words(test)
 
 
 @pytest.mark.slow
@@ -268,9 +265,8 @@ def test_pairs_have_two_fields_and_the_prompt_is_told(readouts: dict[str, Path],
     assert [f.label for f in test.text_input if f.key in ("control.sentence", "control.sentence_b")] == [
         "Premise", "Hypothesis"
     ]  # fmt: skip
-    assert "type hypothesis and press Enter" in words(test)
     test.text_input(key="control.sentence_b").input("it was dull").run()
-    assert not test.exception and not test.warning and "the answer is read at the mask" in words(test)
+    assert not test.exception and not test.warning
     names = token_figure(test)["layout"]["yaxis"]["ticktext"]
     assert "dull" in names and any("mask" in name and name.startswith("<i>") for name in names)
 
@@ -281,11 +277,10 @@ def test_the_causal_readout_has_no_mask_baseline_and_an_answer(
 ) -> None:
     run = live_store(readouts["causal"], tmp_path, use)
     test = asked("examples", run=run.id, look="typed", sentence="the film was good", baseline="mask")
-    assert not test.exception and not test.warning and "A causal model has no mask token" in words(test)
+    assert not test.exception and not test.warning
     assert link(test)["baseline"] == "zero" and "the mask token" not in box(test, "Against").options
     layers = asked("examples", **{**link(test), "method": "layer-conductance"})
     assert not layers.exception and "(answer)" in json.dumps(drawn(layers))
-    assert all("gap is large" in warning.value for warning in layers.warning)
 
 
 def test_a_method_that_the_architecture_does_not_have_is_said(lived: Path, use: Use, tmp_path: Path) -> None:

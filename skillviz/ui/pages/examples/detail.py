@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,13 +16,10 @@ from skillviz.errors import SkillvizError
 from skillviz.plots.theme import state_style
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
-from skillviz.show import attribution as attribution_exhibits
-from skillviz.show import example_table as examples
-from skillviz.show import examples as examples_exhibits
-from skillviz.show import text
+from skillviz.show import attribution, example_table, text
+from skillviz.show import examples as exhibits
 from skillviz.show.attribution import Answer
 from skillviz.show.glossary import about
-from skillviz.tasks.task import Task
 from skillviz.ui import controls, live
 from skillviz.ui.cards import STATES
 from skillviz.ui.chart import show, theme
@@ -34,13 +32,17 @@ Text = str | list[str]
 TOKENS, LAYERS = "integrated-gradients", "layer-conductance"
 METHODS = {TOKENS: "tokens", LAYERS: "layers"}
 BASELINES = {"pad": "padding", "mask": "the mask token", "zero": "zeros"}
-PREDICTED = -1
+PREDICTED = -1  # the class that the fine-tuned model predicts
 STEPS, USUAL_STEPS = (20, 50, 100, 200), 50
 READOUTS = {
     "prompt": "The sentence stands in the task's template, whose words have their part too; the answer is read at the "
     "mask, which is the same in the baseline.",
     "causal": "The sentence stands in the task's template, whose words have their part too. A class's score is the "
     "likelihood of its answer behind that prompt. A causal model has no mask token, so that baseline is not offered.",
+}
+COLUMNS = {
+    **{name: st.column_config.NumberColumn(format="%.3f") for name in ("sentence", "baseline", "change", "gap")},
+    "gap, %": st.column_config.NumberColumn(format="%.1f"),
 }
 
 
@@ -61,7 +63,7 @@ def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
     row = run_examples.table[run_examples.table["example_id"] == example].iloc[0]
     texts = [row[name] for name in ("text_a", "text_b") if name in row]
     shares = {state: probabilities(z[None])[0] for state, z in run_examples.logits_of(run, example).items()}
-    exhibit = examples_exhibits.probabilities(shares, run.labels, int(row["label"]), theme())
+    exhibit = exhibits.probabilities(shares, run.labels, int(row["label"]), theme())
     left, right = st.columns([2, 3])
     with left:
         st.markdown(f"**{text.plain(example)}** · true class **{text.plain(row['true'])}**")
@@ -82,7 +84,7 @@ def _stored(run: Run, run_examples: RunExamples, example: str) -> None:
 
 def _typed(run: Run) -> None:
     """A sentence of the reader's: scored and explained as soon as it is there."""
-    names = _fields(run)
+    names = _text_names(run)
     places = st.columns(len(names))
     texts = []
     for place, name, key in zip(places, names, ("sentence", "sentence_b"), strict=False):
@@ -94,32 +96,25 @@ def _typed(run: Run) -> None:
         return
     if any(len(words) > controls.LINKED for words in texts):
         st.caption(f"A text of more than {controls.LINKED} characters is not part of the address: links leave it out.")
-    answer = live.ask(run, "score_text", topic="score", texts=[_as_text(texts)], states=list(examples.STATES))
+    answer = live.ask(run, "score_text", topic="score", texts=[_as_text(texts)], states=list(example_table.STATES))
     if answer is None:
         return
-    shares = {state: probabilities(answer["logits"][state])[0] for state in examples.STATES}
+    shares = {state: probabilities(answer["logits"][state])[0] for state in example_table.STATES}
     left, right = st.columns([2, 3])
     with left:
         _show_predictions(shares, answer["labels"], None)
     with right:
-        show(examples_exhibits.probabilities(shares, answer["labels"], None, theme()), run.id)
+        show(exhibits.probabilities(shares, answer["labels"], None, theme()), run.id)
     explanation(run, _as_text(texts))
 
 
-def _fields(run: Run) -> tuple[str, ...]:
+def _text_names(run: Run) -> tuple[str, ...]:
     """The names of the fields: the task's text columns where it has two."""
-    task = known_task(run)
-    if task is None or not task.pair:
-        return ("Sentence",)
-    return tuple(name.replace("_", " ").capitalize() for name in task.text)
-
-
-def known_task(run: Run) -> Task | None:
-    """The run's task, None where it is not on this machine: the models' answer then says so."""
-    try:
-        return task_of(run)
-    except SkillvizError:
-        return None
+    with suppress(SkillvizError):  # the models' answer says where the task is not on this machine
+        task = task_of(run)
+        if task.pair:
+            return tuple(name.replace("_", " ").capitalize() for name in task.text)
+    return ("Sentence",)
 
 
 def _as_text(texts: Sequence[str]) -> Text:
@@ -134,14 +129,9 @@ def _show_predictions(shares: dict[str, np.ndarray], labels: Sequence[str], true
             best = int(np.argmax(values))
             with st.container(width=115, gap=None):
                 st.markdown(f":{colour}[{mark} {title}]")
-                st.markdown(f"**{text.plain(labels[best])}**{_right(best, true)}")
+                right = "" if true is None else " (right)" if best == true else " (wrong)"
+                st.markdown(f"**{text.plain(labels[best])}**{right}")
                 st.caption(f"{formats.percent(float(values[best]))} sure")
-
-
-def _right(predicted: int, true: int | None) -> str:
-    if true is None:
-        return ""
-    return " (right)" if predicted == true else " (wrong)"
 
 
 @dataclass(frozen=True)
@@ -156,13 +146,13 @@ class AttributionRequest:
 
 def explanation(run: Run, sentence: str | list[str]) -> None:
     """What the tokens or the layers add to a class in each model, and whether that adds up."""
-    request = _controls(run)
+    request = _request(run)
     if note := READOUTS.get(run.record.readout or ""):
         st.caption(note)
     if request is None:
         return
     answer = live.ask(
-        run, "attribute", topic="attribute", text=sentence, states=list(examples.STATES), method=request.method,
+        run, "attribute", topic="attribute", text=sentence, states=list(example_table.STATES), method=request.method,
         baseline=request.baseline, target=request.target, steps=request.steps,
     )  # fmt: skip
     if answer is None:
@@ -171,12 +161,19 @@ def explanation(run: Run, sentence: str | list[str]) -> None:
     with left:
         _completeness(answer, request)
     with right:
-        _tokens(run, answer) if request.method == TOKENS else _parts(run, answer)
+        if request.method == LAYERS:
+            _parts(run, answer)
+        else:
+            st.markdown(attribution.tokens_words(attribution.token_rows(answer), answer["label"]))
+            show(attribution.tokens(answer, theme()), run.id)
     if request.method == LAYERS:
-        _layers(run, answer)
+        state = controls.segments(
+            "of", "Where the evidence lies in", example_table.STATES, "grafted", shown=lambda s: state_style(s).title
+        )
+        show(attribution.layers(answer, state, theme()), run.id)
 
 
-def _controls(run: Run) -> AttributionRequest | None:
+def _request(run: Run) -> AttributionRequest | None:
     """The choices in one row; None where the chosen method cannot be had, which is then said."""
     places = st.columns([2, 2, 3, 2], vertical_alignment="bottom")
     with places[0]:
@@ -197,7 +194,7 @@ def _controls(run: Run) -> AttributionRequest | None:
         )  # fmt: skip
     with places[3]:
         steps = controls.select("steps", "Steps", STEPS, USUAL_STEPS, help=about("completeness"))
-    if method == LAYERS and _has_no_blocks(run):
+    if method == LAYERS and run.record.architecture is not None and run.record.architecture.layers == 0:
         st.info(
             "Layer conductance is not applicable here: this architecture is not in skillviz's table of families, and "
             "no blocks can be told apart in it. Explain by tokens instead.",
@@ -207,17 +204,8 @@ def _controls(run: Run) -> AttributionRequest | None:
     return AttributionRequest(method, baseline, None if target == PREDICTED else target, steps)
 
 
-def _has_no_blocks(run: Run) -> bool:
-    return run.record.architecture is not None and run.record.architecture.layers == 0
-
-
-def _tokens(run: Run, answer: Answer) -> None:
-    st.markdown(attribution_exhibits.tokens_words(attribution_exhibits.token_rows(answer), answer["label"]))
-    show(attribution_exhibits.tokens(answer, theme()), run.id)
-
-
 def _parts(run: Run, answer: Answer) -> None:
-    rows = attribution_exhibits.part_rows(answer)
+    rows = attribution.part_rows(answer)
     if rows.empty:
         st.info(
             "Attention and MLP cannot be told apart in this architecture, which is not in skillviz's table of "
@@ -225,24 +213,17 @@ def _parts(run: Run, answer: Answer) -> None:
             icon=":material/layers:",
         )
         return
-    st.markdown(attribution_exhibits.parts_words(rows, answer["label"]))
-    show(attribution_exhibits.parts(answer, theme()), run.id)
-
-
-def _layers(run: Run, answer: Answer) -> None:
-    state = controls.segments(
-        "of", "Where the evidence lies in", examples.STATES, "grafted", shown=lambda s: state_style(s).title
-    )
-    show(attribution_exhibits.layers(answer, state, theme()), run.id)
+    st.markdown(attribution.parts_words(rows, answer["label"]))
+    show(attribution.parts(answer, theme()), run.id)
 
 
 def _completeness(answer: Answer, request: AttributionRequest) -> None:
     """How much of the change the values explain, and a warning where they do not."""
-    gaps = attribution_exhibits.completeness(answer)
+    gaps = attribution.completeness(answer)
     with st.container(border=True):
         st.markdown("### Does it add up?", help=about("completeness"))
-        st.markdown(attribution_exhibits.completeness_words(gaps))
-        large = attribution_exhibits.large_gaps(gaps)
+        st.markdown(attribution.completeness_words(gaps))
+        large = attribution.large_gaps(gaps)
         if large:
             names = formats.listed([state_style(state).title for state in large], most=3)
             more = "More steps" if request.steps < STEPS[-1] else "Another baseline"
@@ -250,17 +231,11 @@ def _completeness(answer: Answer, request: AttributionRequest) -> None:
                 f"The gap is large for {names}: single values there may be off by as much. {more} may make it smaller.",
                 icon=":material/difference:",
             )
-        st.dataframe(_shown(gaps), hide_index=True, column_config=COLUMNS, alt="Completeness by model, in nats")
+        st.dataframe(_gap_table(gaps), hide_index=True, column_config=COLUMNS, alt="Completeness by model, in nats")
         st.caption("All in nats. The gap is what the numerical integral misses of the change.")
 
 
-COLUMNS = {
-    **{name: st.column_config.NumberColumn(format="%.3f") for name in ("sentence", "baseline", "change", "gap")},
-    "gap, %": st.column_config.NumberColumn(format="%.1f"),
-}
-
-
-def _shown(gaps: pd.DataFrame) -> pd.DataFrame:
+def _gap_table(gaps: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "model": [state_style(state).title for state in gaps["state"]],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.core import formats
 from skillviz.core.confusion import class_results, confusion
@@ -16,9 +16,8 @@ from skillviz.core.metrics import metric_heading
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
-from skillviz.show import example_table as examples
+from skillviz.show import example_table, measures, text
 from skillviz.show import examples as exhibits
-from skillviz.show import measures, text
 from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
 from skillviz.show.glossary import about
@@ -37,12 +36,12 @@ CLICK = {
     "example": "Click a mark to look closer at that example, or choose it in the table or the box.",
     "area": "Drag over the figure: the table then holds the examples inside.",
 }
-WIDE = 8  # classes from which on a matrix needs the page's whole width
+WIDE = 8  # classes beyond which three matrices are too many for one row
 
 
 @dataclass(frozen=True)
 class RunExamples:
-    """The run's examples of one split: the table of `examples.scored`, with texts where these are at hand."""
+    """The run's examples of one split: the table of `example_table.scored`, with texts where these are at hand."""
 
     split: str
     table: pd.DataFrame
@@ -54,15 +53,15 @@ class RunExamples:
 
     def logits_of(self, run: Run, example: str) -> dict[str, np.ndarray]:
         """Logits [label] of one example, by state."""
-        mine = self.predictions["example_id"] == example
-        logits = measures.state_logits(self.predictions[mine], run.record, self.split, examples.STATES)[0]
+        rows = self.predictions[self.predictions["example_id"] == example]
+        logits = measures.state_logits(rows, run.record, self.split, example_table.STATES)[0]
         return {state: z[0] for state, z in logits.items()}
 
 
 def run_examples(run: Run) -> RunExamples:
     """The examples with what each model says to them; says where their texts are missing."""
     predictions, split = page.table(run, "predictions"), headline_split(run.record)
-    return RunExamples(split, examples.scored(predictions, run.record, split), predictions)
+    return RunExamples(split, example_table.scored(predictions, run.record, split), predictions)
 
 
 def sentence(run: Run, shown: RunExamples) -> str:
@@ -87,59 +86,59 @@ def with_texts(run: Run, without: RunExamples) -> RunExamples:
             icon=":material/notes:",
         )
         return without
-    return RunExamples(without.split, examples.with_texts(without.table, texts), without.predictions)
+    return RunExamples(without.split, example_table.with_texts(without.table, texts), without.predictions)
 
 
 def filters(run: Run, shown: RunExamples) -> Filters:
     """Draws the filters in one row and returns what they say."""
-    table, can_read = shown.table, examples.has_texts(shown.table)
+    table, can_read = shown.table, example_table.has_texts(shown.table)
     places = st.columns([3, 2, 3, 3, 3] if can_read else [3, 2, 3], vertical_alignment="bottom")
     with places[0]:
-        counts = {case: int(examples.passing(table, Filters(case)).sum()) for case in examples.CASES}
-        case = controls.select("case", "Show", tuple(counts), "all", shown=lambda c: _case_words(c, counts[c]))
+        counts = {case: int(example_table.passing(table, Filters(case)).sum()) for case in example_table.CASES}
+        titles = {case: f"{example_table.CASES[case]} ({formats.count(count)})" for case, count in counts.items()}
+        case = controls.select("case", "Show", tuple(titles), "all", shown=titles.get)
     with places[1]:
-        names = (EVERY, *examples.label_names(table, run.labels))
+        names = (EVERY, *example_table.label_names(table, run.labels))
         chosen = controls.select("label", "True class", names, EVERY)
         label = None if chosen == EVERY else chosen
     with places[2]:
-        sort = controls.select("sort", "Order", examples.sorts(table), "moved", shown=examples.SORTS.get)
-    marked = _marked()
+        sort = controls.select("sort", "Order", example_table.sorts(table), "moved", shown=example_table.SORTS.get)
+    marked = _linked_area()
     if not can_read:
         return Filters(case, label, sort=sort, area=marked)
     with places[3]:
         words = controls.typed("words", "Words in the text", most=MOST_SEARCHED, placeholder="all of these words")
     with places[4]:
-        length = _length(table)
+        low, high = int(table["length"].min()), int(table["length"].max())
+        length = controls.span("length", "Length in words", low, high) if low < high else None
     return Filters(case, label, length, words, sort, marked)
 
 
-def _marked() -> examples.Area | None:
+def _linked_area() -> example_table.Area | None:
     """The area of the scatter that was marked; it stands in the address."""
-    marked = examples.read_area(address.current(examples.AREA))
+    marked = example_table.read_area(address.current(example_table.AREA))
     if marked is None:
-        address.forget(examples.AREA)
+        address.forget(example_table.AREA)
     else:
-        address.keep(examples.AREA, marked.written())
+        address.keep(example_table.AREA, marked.written())
     return marked
-
-
-def _case_words(case: str, count: int) -> str:
-    return f"{examples.CASES[case]} ({formats.count(count)})"
-
-
-def _length(table: pd.DataFrame) -> tuple[int, int] | None:
-    """The lengths that are shown, None where all texts are equally long."""
-    low, high = int(table["length"].min()), int(table["length"].max())
-    return controls.span("length", "Length in words", low, high) if low < high else None
 
 
 def linked(run: Run, shown: RunExamples, wanted: Filters) -> str | None:
     """Box, scatter and table of the examples that pass; returns the one chosen in any of them, None of none."""
-    passes = examples.passing(shown.table, wanted)
-    listed = examples.ordered(shown.table[passes], wanted.sort)
+    passes = example_table.passing(shown.table, wanted)
+    listed = example_table.ordered(shown.table[passes], wanted.sort)
     left, right = st.columns([2, 3], vertical_alignment="center")
     with left:
-        _passing(len(listed), len(shown.table), wanted)
+        area = wanted.area.words() if wanted.area else ""
+        st.markdown(exhibits.passing_words(len(listed), len(shown.table), area))
+        if wanted.area is not None:
+            st.button(
+                "Show what lies outside too",
+                icon=":material/close:",
+                on_click=address.forget,
+                args=(example_table.AREA,),
+            )
     with right:
         chosen = _box(listed) if len(listed) else None
     left, right = st.columns([2, 3])
@@ -150,36 +149,29 @@ def linked(run: Run, shown: RunExamples, wanted: Filters) -> str | None:
     return chosen
 
 
-def _passing(count: int, n: int, wanted: Filters) -> None:
-    """How many pass, and the way out of a marked area."""
-    st.markdown(exhibits.passing_words(count, n, wanted.area.words() if wanted.area else ""))
-    if wanted.area is not None:
-        st.button("Show what lies outside too", icon=":material/close:", on_click=address.forget, args=(examples.AREA,))
-
-
 def _box(listed: pd.DataFrame) -> str:
     """The box that chooses an example; it offers the first ones, and the one that is chosen already."""
     ids = listed["example_id"].tolist()
     options, wanted = ids[:MOST_LISTED], st.session_state.get(f"control.{EXAMPLE}") or address.current(EXAMPLE)
     if wanted in ids and wanted not in options:
         options.append(wanted)
-    texts = dict(zip(ids, examples.whole_text(listed), strict=True)) if examples.has_texts(listed) else {}
-    return controls.select(EXAMPLE, "Look closer at", options, options[0], shown=lambda i: _one_line(i, texts))
+    texts = dict(zip(ids, example_table.whole_text(listed), strict=True)) if example_table.has_texts(listed) else {}
 
+    def one_line(example: str) -> str:
+        return f"{example}: {example_table.brief(texts[example])}" if example in texts else example
 
-def _one_line(example: str, texts: dict[str, str]) -> str:
-    return f"{example}: {examples.brief(texts[example])}" if example in texts else example
+    return controls.select(EXAMPLE, "Look closer at", options, options[0], shown=one_line)
 
 
 def _scatter(
-    run: Run, table: pd.DataFrame, passes: pd.Series, chosen: str | None, marked: examples.Area | None
+    run: Run, table: pd.DataFrame, passes: pd.Series, chosen: str | None, marked: example_table.Area | None
 ) -> None:
     st.markdown("### Fine-tuned against grafted", help=about("confidence", "margin"))
     with st.container(horizontal=True):
         measure = controls.segments(MEASURE, "By", tuple(exhibits.MEASURES), "confidence", shown=exhibits.BRIEF.get)
         marks = controls.segments("marks", "The mouse marks", tuple(MARKS), "example", shown=MARKS.get)
     exhibit = exhibits.scatter(
-        examples.points(table, passes, measure), measure, chosen, theme(), marked, marks == "area"
+        example_table.points(table, passes, measure), measure, chosen, theme(), marked, marks == "area"
     )
     selectable(
         exhibit.figure, name=exhibit.name, run_id=run.id, alt=exhibit.alt,
@@ -203,7 +195,7 @@ def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
     ids = listed["example_id"].head(MOST_LISTED).tolist()
     rows = [ids.index(chosen)] if chosen in ids else []
     st.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
-    every = examples.listing(listed)
+    every = example_table.listing(listed)
     shown = every.head(MOST_LISTED)
     percents = shown.select_dtypes("float64").columns.tolist()
     st.dataframe(
@@ -212,7 +204,7 @@ def _table(listed: pd.DataFrame, chosen: str | None, run_id: str) -> None:
         height=HEIGHT,
         hide_index=True,
         column_config={name: st.column_config.NumberColumn(format="%.1f") for name in percents},
-        on_select=partial(_mark_area, ids),
+        on_select=partial(_row_marked, ids),
         selection_mode="single-row",
         alt="The examples with the true class, what each model says, and its probability of the true class",
     )
@@ -249,12 +241,12 @@ def _pointed() -> None:
 def _dragged(measure: str) -> None:
     """Keeps the area over which the mouse was dragged; the examples inside it stay in the table."""
     boxes = st.session_state[SCATTER]["selection"]["box"]
-    dragged = examples.area_of_box(boxes[0], measure) if boxes else None
+    dragged = example_table.area_of_box(boxes[0], measure) if boxes else None
     if dragged is not None:
-        address.keep(examples.AREA, dragged.written())
+        address.keep(example_table.AREA, dragged.written())
 
 
-def _mark_area(ids: list[str]) -> None:
+def _row_marked(ids: list[str]) -> None:
     """Takes the marked row over into the box."""
     rows = st.session_state[TABLE]["selection"]["rows"]
     if rows:
@@ -271,16 +263,10 @@ def by_class(run: Run, shown: RunExamples) -> None:
     resamples = exhibits.resamples(len(labels))
     results = class_results(logits, labels, resamples)
     st.markdown(exhibits.worst_classes(results, run.labels))
-    for place, (state, z) in zip(_places(len(states), len(run.labels)), logits.items(), strict=True):
+    side_by_side = len(run.labels) <= WIDE and len(states) <= 3
+    rows = [st.columns(len(states))] if side_by_side else [st.columns(2) for _ in range(0, len(states), 2)]
+    for place, (state, z) in zip(chain(*rows), logits.items(), strict=False):
         with place:
             show(exhibits.confusion(confusion(z, labels), run.labels, state, theme()), run.id)
     metric = controls.segments("result", "Of every class", exhibits.RESULTS, "f1", shown=metric_heading)
     show(exhibits.by_class(results, run.labels, metric, resamples, theme()), run.id)
-
-
-def _places(states: int, classes: int) -> list[DeltaGenerator]:
-    """A place for each matrix: side by side, or two a row where there are many classes."""
-    if classes <= WIDE and states <= 3:
-        return list(st.columns(states))
-    rows = [st.columns(2) for _ in range(0, states, 2)]
-    return [place for row in rows for place in row][:states]
