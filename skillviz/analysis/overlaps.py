@@ -11,7 +11,7 @@ import pandas as pd
 
 from skillviz.analysis.seeds import cut, mean_of, over_seeds
 from skillviz.analysis.tables import check
-from skillviz.core.intervals import LEVEL
+from skillviz.core.intervals import jackknife_half
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.overlap import chance_iou, chance_overlap, iou_matrix, overlap_matrix
 from skillviz.core.region import Region
@@ -105,13 +105,8 @@ class Left(NamedTuple):
         return min((len(values) for values in self.without), default=1)
 
     def half(self) -> float:
-        """Half the interval; the groups' variances add up. NaN where nothing can be left out."""
-        if self.seeds < 2 or any(np.isnan(values).any() for values in self.without):
-            return float("nan")
-        from scipy.special import stdtrit  # heavy: not before it is needed
-
-        parts = [(len(v) - 1) / len(v) * float(((v - v.mean()) ** 2).sum()) for v in self.without]
-        return float(stdtrit(self.seeds - 1, 0.5 + LEVEL / 2) * np.sqrt(sum(parts)))
+        """Half the interval; NaN where nothing can be left out."""
+        return jackknife_half(self.without)
 
 
 def _between(shares: np.ndarray) -> Left:

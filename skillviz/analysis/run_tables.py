@@ -10,7 +10,6 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -18,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.observations import TEST
-from skillviz.analysis.seeds import RESAMPLES, over_seeds, seeds_drawn
+from skillviz.analysis.seeds import SeedDraws, over_seeds, seed_draws
 from skillviz.analysis.variants import Fields, Rivals, label_variants
-from skillviz.core.intervals import Interval, SeedsInterval, percentile_interval, resampled_values
+from skillviz.core.intervals import SeedsInterval, whole_and_resampled
 from skillviz.core.metrics import COMPARED, statistic, with_own
 from skillviz.errors import BadInput
 from skillviz.runs.metrics import positive
@@ -73,7 +72,7 @@ def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str]
         for metric in (metrics or _compared(group[0])) if len(sides) > 1 else ():
             samples, n = sampled(sides, metric, split)
             for a, b in itertools.permutations(samples, 2):
-                ends = difference(samples[a], samples[b])._asdict()
+                ends = samples[a].less(samples[b])._asdict()
                 seeds = {"seeds_a": len(sides[a]), "seeds_b": len(sides[b])}
                 rows.append({**common, "split": split, "metric": metric, "a": a, "b": b, **ends, "n": n, **seeds})
     return pd.DataFrame(rows, columns=list(DIFFERENCES)).astype(DIFFERENCES)
@@ -174,64 +173,27 @@ def _named(run: Run) -> dict[str, str]:
 
 
 class Pooled(NamedTuple):
-    """Each side's samples, and the number of examples that all runs share."""
+    """Each side's draws, and the number of examples that all runs share."""
 
-    sides: dict[str, Sampled]
+    sides: dict[str, SeedDraws]
     n: int
 
 
-@dataclass(frozen=True)
-class Sampled:
-    """A metric of several runs: one value a run [run], and the same on shared resamples [run, resample].
-
-    `number` tells the sides of one comparison apart, so that each draws runs of its own.
-    """
-
-    values: np.ndarray
-    draws: np.ndarray
-    number: int = 0
-
-    def mean_draws(self) -> np.ndarray:
-        """The mean over runs on each resample, [resample]; runs are drawn with replacement too."""
-        return seeds_drawn(self.draws, np.random.default_rng(self.number), widen=False)
-
-    def interval(self) -> Interval:
-        """The mean over runs with its percentile interval over examples and seeds."""
-        return percentile_interval(float(self.values.mean()), self.mean_draws())
-
-
-def compare(a: Sequence[Run], b: Sequence[Run], metric: str = "accuracy", split: str = TEST) -> Interval:
-    """The paired difference a - b of any two groups of runs on the same examples, with its interval.
-
-    For example a localizer at 0.1 % against another at 1 %.
-    """
-    sides = sampled({"a": a, "b": b}, metric, split).sides
-    return difference(sides["a"], sides["b"])
-
-
-def difference(a: Sampled, b: Sampled) -> Interval:
-    """Mean of a less mean of b with the percentile interval of the same on shared resamples."""
-    return percentile_interval(float(a.values.mean() - b.values.mean()), a.mean_draws() - b.mean_draws())
-
-
-def sampled(sides: Mapping[str, Sequence[Run]], metric: str, split: str = TEST, resamples: int = RESAMPLES) -> Pooled:
+def sampled(sides: Mapping[str, Sequence[Run]], metric: str, split: str = TEST) -> Pooled:
     """Each side's metric of the graft at its main size, every run on the same resampled examples.
 
     Raises BadInput where the runs were not scored on the same examples.
     """
-    everyone = [run for side in sides.values() for run in side]
-    predictions, labels = joined(everyone, split)
-    one = positive(everyone[0].record.task) if everyone[0].record.task else 1
+    runs = [run for side in sides.values() for run in side]
+    predictions, labels = joined(runs, split)
+    one = positive(runs[0].record.task) if runs[0].record.task else 1
     of = [statistic(metric, logits.astype(np.float64), labels, one) for logits in predictions]
-    n = len(labels)
-    values = np.array([f(np.ones((1, n)))[0] for f in of])
-    draws = np.stack(resampled_values(of, n, resamples, 0))
-    groups, start = {}, 0
-    for number, (name, side) in enumerate(sides.items()):
-        end = start + len(side)
-        groups[name] = Sampled(values[start:end], draws[start:end], number)
-        start = end
-    return Pooled(groups, n)
+    drawn = iter(whole_and_resampled(of, len(labels)))
+    draws = {
+        name: seed_draws([next(drawn) for _ in side], number, widen=False)
+        for number, (name, side) in enumerate(sides.items())
+    }
+    return Pooled(draws, len(labels))
 
 
 def joined(runs: Sequence[Run], split: str) -> tuple[list[np.ndarray], np.ndarray]:

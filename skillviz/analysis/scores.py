@@ -10,7 +10,6 @@ import pandas as pd
 
 from skillviz.analysis.observations import Observation, sides
 from skillviz.analysis.seeds import (
-    RESAMPLES,
     Resampled,
     by_unit,
     cut,
@@ -19,9 +18,10 @@ from skillviz.analysis.seeds import (
     over_seeds,
     pooled_ends,
     resampled_tests,
+    seed_draws,
 )
 from skillviz.analysis.tables import check
-from skillviz.core.intervals import resampled_values
+from skillviz.core.intervals import whole_and_resampled
 from skillviz.core.metrics import statistic, with_own
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import TaskNote
@@ -81,12 +81,11 @@ def score_rows(
     n = len(labels)
     names = with_own(task.metric)
     of = [[statistic(name, np.asarray(z, np.float64), labels, positive(task)) for z in logits] for name in names]
-    drawn = iter(resampled_values([f for row in of for f in row], n, RESAMPLES, 0))
+    drawn = iter(whole_and_resampled([f for row in of for f in row], n))
     common = {"variant": "", "search_variant": "", "readout": "", **columns}
     rows = []
     for name, row in zip(names, of, strict=True):
-        values = np.array([float(f(np.ones((1, n)))[0]) for f in row])
-        over, low, high = on_examples(name, values, np.stack([next(drawn) for _ in row]), n)
+        over, low, high = on_examples(name, seed_draws([next(drawn) for _ in row], 1), n)
         estimate = {"mean": over.value, "sd": over.sd, "low": over.low, "high": over.high, "seeds": over.n, "n": n}
         rows.append({**common, "metric": name, **estimate, "pooled_low": low, "pooled_high": high})
     return rows

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skillviz.analysis.observations import TEST, Observation
 from skillviz.core.intervals import (
+    RESAMPLES,
+    Interval,
     SeedsInterval,
     percentile_interval,
     resampled_values,
@@ -21,8 +24,6 @@ from skillviz.core.intervals import (
     wilson,
 )
 from skillviz.core.metrics import METRICS, Statistic, metric_row, statistic, with_own
-
-RESAMPLES = 1000
 
 Unit = tuple[str, int]
 Draws = Mapping[Unit, np.ndarray]
@@ -131,6 +132,38 @@ def pooled_ends(side: Sequence[Observation], metric: str, drawn: Resampled) -> t
     return over.value - float(np.hypot(half, low)), over.value + float(np.hypot(half, high))
 
 
+@dataclass(frozen=True)
+class SeedDraws:
+    """A metric of several seeds on the same examples: one value a seed [seed], and the same on shared resamples of the
+    examples [seed, resample].
+
+    `number` tells the sides of one comparison apart, so that each draws seeds of its own.
+    """
+
+    values: np.ndarray
+    draws: np.ndarray
+    number: int = 0
+    widen: bool = True
+
+    def mean_draws(self) -> np.ndarray:
+        """The mean over seeds on each resample [resample]; seeds are drawn with replacement too."""
+        return seeds_drawn(self.draws, np.random.default_rng(self.number), self.widen)
+
+    def interval(self) -> Interval:
+        """The mean over seeds with its percentile interval over examples and seeds."""
+        return percentile_interval(float(self.values.mean()), self.mean_draws())
+
+    def less(self, other: SeedDraws) -> Interval:
+        """The mean less the other's, with the percentile interval of the same on the resamples that both share."""
+        difference = float(self.values.mean() - other.values.mean())
+        return percentile_interval(difference, self.mean_draws() - other.mean_draws())
+
+
+def seed_draws(seeds: Sequence[tuple[float, np.ndarray]], number: int = 0, widen: bool = True) -> SeedDraws:
+    """The draws of seeds that each have a value and its resamples, as `core.intervals.whole_and_resampled` gives."""
+    return SeedDraws(np.array([one for one, _ in seeds]), np.stack([draws for _, draws in seeds]), number, widen)
+
+
 class SeedsOnExamples(NamedTuple):
     """One metric of several seeds on the same examples: over seeds, and the ends over examples and seeds."""
 
@@ -139,17 +172,16 @@ class SeedsOnExamples(NamedTuple):
     high: float
 
 
-def on_examples(metric: str, values: np.ndarray, draws: np.ndarray, n: int) -> SeedsOnExamples:
-    """The mean over seeds of `values` [seed], with intervals; `draws` [seed, resample] are of the same n examples.
+def on_examples(metric: str, seeds: SeedDraws, n: int) -> SeedsOnExamples:
+    """The metric's mean over seeds with intervals; the draws are of the same n examples.
 
     A single seed has the metric's own interval over examples, such as Wilson's of accuracy.
     """
-    if METRICS[metric].interval == "wilson" and len(values) == 1:
-        ends = wilson(round(float(values[0]) * n), n)
+    if METRICS[metric].interval == "wilson" and len(seeds.values) == 1:
+        ends = wilson(round(float(seeds.values[0]) * n), n)
     else:
-        pooled = percentile_interval(float(values.mean()), seeds_drawn(draws, np.random.default_rng(1)))
-        ends = pooled.low, pooled.high
-    return SeedsOnExamples(over_seeds(values, metric), *cut(metric, *ends))
+        _, *ends = seeds.interval()
+    return SeedsOnExamples(over_seeds(seeds.values, metric), *cut(metric, *ends))
 
 
 def mean_draws(draws: Draws, number: int = 0) -> np.ndarray:

@@ -9,10 +9,10 @@ import pandas as pd
 
 from skillviz.analysis.answers import Answers, answers_of_state
 from skillviz.analysis.observations import TEST
-from skillviz.analysis.seeds import RESAMPLES
+from skillviz.analysis.seeds import on_examples, seed_draws
 from skillviz.analysis.tables import check
-from skillviz.core.intervals import Interval, paired_bootstrap, percentile_interval, resampled_values, wilson
-from skillviz.core.metrics import METRICS, statistic, with_own
+from skillviz.core.intervals import Interval, paired_bootstrap, whole_and_resampled
+from skillviz.core.metrics import statistic, with_own
 from skillviz.errors import BadData
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import TaskNote
@@ -54,17 +54,14 @@ def estimate(answers: Answers, metric: str, task: TaskNote) -> dict[str, float]:
     """value, low and high of a metric."""
     n = len(answers.labels)
     of = statistic(metric, answers.logits, answers.labels, positive(task))
-    value = float(of(np.ones((1, n)))[0])
-    if METRICS[metric].interval == "wilson":
-        low, high = wilson(round(value * n), n)
-        return {"value": value, "low": low, "high": high}
-    return percentile_interval(value, resampled_values([of], n, RESAMPLES, 0)[0])._asdict()
+    over, low, high = on_examples(metric, seed_draws(whole_and_resampled([of], n)), n)
+    return {"value": over.value, "low": low, "high": high}
 
 
 def difference(a: Answers, b: Answers, metric: str, task: TaskNote) -> Interval:
     """a - b on the same examples; raises BadData where they were not asked the same."""
     _refuse_unlike(a, b, task.name)
-    return paired_bootstrap(a.logits, b.logits, a.labels, metric, RESAMPLES, positive=positive(task))
+    return paired_bootstrap(a.logits, b.logits, a.labels, metric, positive=positive(task))
 
 
 def refuse_changed(by_stage: Stages, order: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from skillviz.core.intervals import percentile_interval, resampled_values, wilson
+from skillviz.core.intervals import RESAMPLES, percentile_interval, resampled_values, wilson
 from skillviz.core.metrics import statistic
 from skillviz.core.scores import Floats, Integers, checked, f1_of
 
@@ -23,7 +23,7 @@ def confusion(logits: ArrayLike, labels: ArrayLike) -> Integers:
 
 
 def class_results(
-    states: Mapping[str, ArrayLike], labels: ArrayLike, resamples: int = 1000, seed: int = 0
+    states: Mapping[str, ArrayLike], labels: ArrayLike, resamples: int = RESAMPLES, seed: int = 0
 ) -> pd.DataFrame:
     """One row a state, class and metric (precision, recall, f1): value, and its 95 % interval's low and high.
 

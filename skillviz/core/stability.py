@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import sqrt
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skillviz.core.intervals import LEVEL, draws
+from skillviz.core.intervals import LEVEL, draws, jackknife_half
 from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.overlap import chance_iou, iou_matrix
 from skillviz.core.region import Region
@@ -52,21 +51,12 @@ def stability(regions: Sequence[Region], level: float = LEVEL) -> Stability:
     values = pairwise_iou(regions)
     pairs = list(combinations(range(n), 2))
     expected = [chance_iou(regions[i].size, regions[j].size, regions[i].d) for i, j in pairs]
-    mean, half = float(np.mean(values)), _half(values, pairs, n, level)
+    # of two regions neither can be left out
+    without = [np.mean([v for v, pair in zip(values, pairs, strict=True) if i not in pair]) for i in range(n) if n > 2]
+    mean, half = float(np.mean(values)), jackknife_half([np.array(without)], level)
     low, high = max(0.0, mean - half), min(1.0, mean + half)
     ends = (float("nan"), float("nan")) if np.isnan(half) else (low, high)
     return Stability(mean, *ends, float(np.mean(expected)), len(pairs), n)
-
-
-def _half(values: np.ndarray, pairs: Sequence[tuple[int, int]], n: int, level: float) -> float:
-    """Half the jackknife interval; NaN for fewer than three regions."""
-    if n < 3:
-        return float("nan")
-    from scipy.special import stdtrit  # heavy: not before it is needed
-
-    without = np.array([np.mean([v for v, pair in zip(values, pairs, strict=True) if i not in pair]) for i in range(n)])
-    error = sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-    return float(stdtrit(n - 1, 0.5 + level / 2)) * error
 
 
 @dataclass(frozen=True)

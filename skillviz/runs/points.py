@@ -13,13 +13,12 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.calibration import reliability
-from skillviz.core.intervals import percentile_interval, resampled_values
+from skillviz.core.intervals import percentile_interval, whole_and_resampled
 from skillviz.core.metrics import METRICS, score, statistic, with_own
 from skillviz.core.scores import checked
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.record import Estimate, TaskNote
 
-RESAMPLES = 1000
 MOST_SIZES = 5
 DIFFERENCE = "_difference"
 
@@ -76,10 +75,8 @@ def _values(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Seque
 
 def _drawn(of: Sequence[Mapping[str, Any]], n: int) -> list[dict[str, tuple[float, np.ndarray]]]:
     """Each point's metrics: the value on all examples, and on the shared resamples [resample]."""
-    flat = [function for one in of for function in one.values()]
-    draws = iter(resampled_values(flat, n, RESAMPLES, 0))
-    whole = np.ones((1, n))
-    return [{name: (float(function(whole)[0]), next(draws)) for name, function in one.items()} for one in of]
+    flat = iter(whole_and_resampled([function for one in of for function in one.values()], n))
+    return [{name: next(flat) for name in one} for one in of]
 
 
 def _estimate(value: float, draws: np.ndarray) -> Estimate:

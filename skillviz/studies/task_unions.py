@@ -18,8 +18,8 @@ import numpy as np
 
 from skillviz.analysis import overlaps
 from skillviz.analysis.observations import search_fields
-from skillviz.analysis.seeds import seeds_drawn
-from skillviz.core.intervals import Interval, percentile_interval, relative_gain, resampled_values
+from skillviz.analysis.seeds import seed_draws
+from skillviz.core.intervals import Interval, percentile_interval, relative_gain, whole_and_resampled
 from skillviz.core.metrics import statistic
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from skillviz.runs.session import Session
 
 FOLDER, MOST_BYTES = ".several", 2**30
-RESAMPLES = 1000
 BATCH = 64
 BOOTSTRAPS, EXAMPLES = 8, 192
 """Bootstrap samples of a run's training examples, and their size, on which regions are looked for again."""
@@ -178,12 +177,10 @@ def mean_relative_gain(scored: TaskScores, graft: Sequence[np.ndarray]) -> Inter
         statistic(scored.task.metric, np.asarray(z, np.float64), scored.labels, one)
         for z in (scored.base, scored.finetuned, *graft)
     ]
-    n = len(scored.labels)
-    whole = [float(f(np.ones((1, n)))[0]) for f in of]
-    base, finetuned, *values = resampled_values(of, n, RESAMPLES, 0)
-    mean = seeds_drawn(np.stack(values), np.random.default_rng(1))
-    value = relative_gain(np.mean(whole[2:]), whole[0], whole[1])
-    return percentile_interval(float(value), relative_gain(mean, base, finetuned))
+    base, finetuned, *grafts = whole_and_resampled(of, len(scored.labels))
+    over = seed_draws(grafts, 1)
+    value = relative_gain(over.values.mean(), base[0], finetuned[0])
+    return percentile_interval(float(value), relative_gain(over.mean_draws(), base[1], finetuned[1]))
 
 
 @dataclass

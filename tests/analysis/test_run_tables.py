@@ -12,14 +12,12 @@ import pytest
 from skillviz.analysis.run_tables import (
     DIFFERENCES,
     TABLE,
-    Sampled,
-    compare,
-    difference,
     differences,
     joined,
     sampled,
     table,
 )
+from skillviz.analysis.seeds import SeedDraws
 from skillviz.errors import BadInput
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
@@ -100,23 +98,24 @@ def test_each_pair_at_equal_size_and_its_mirror(runs: list[Run]) -> None:
 
 def test_a_run_against_itself_differs_by_exactly_nothing(runs: list[Run]) -> None:
     one = of(runs, "movement", "1%")
-    assert compare(one, one) == (0, 0, 0)
+    sides = sampled({"a": one, "b": one}, "accuracy").sides
+    assert sides["a"].less(sides["b"]) == (0, 0, 0)
 
 
 def test_pairing_narrows_the_interval() -> None:
     rng = np.random.default_rng(0)
     common = rng.normal(size=(1, 1000))
-    a = Sampled(np.array([1.0]), 1 + common)
-    b = Sampled(np.array([0.5]), 0.5 + common + 0.01 * rng.normal(size=(1, 1000)), 1)
-    found = difference(a, b)
+    a = SeedDraws(np.array([1.0]), 1 + common)
+    b = SeedDraws(np.array([0.5]), 0.5 + common + 0.01 * rng.normal(size=(1, 1000)), 1)
+    found = a.less(b)
     assert found.value == 0.5 and found.high - found.low < 0.1
-    apart = difference(a, Sampled(b.values, b.draws[:, ::-1], 1))  # the pairing broken on purpose
+    apart = a.less(SeedDraws(b.values, b.draws[:, ::-1], 1))  # the pairing broken on purpose
     assert apart.high - apart.low > 1
 
 
 def test_seeds_count_as_well_as_examples() -> None:
-    steady = Sampled(np.array([0.8, 0.8]), np.full((2, 500), 0.8)).interval()
-    spread = Sampled(np.array([0.7, 0.9]), np.array([[0.7] * 500, [0.9] * 500])).interval()
+    steady = SeedDraws(np.array([0.8, 0.8]), np.full((2, 500), 0.8), widen=False).interval()
+    spread = SeedDraws(np.array([0.7, 0.9]), np.array([[0.7] * 500, [0.9] * 500]), widen=False).interval()
     assert steady.high - steady.low < 1e-9
     assert spread.low == pytest.approx(0.7) and spread.high == pytest.approx(0.9)
 
