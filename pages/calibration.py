@@ -10,10 +10,10 @@ from skillviz.ui.pages.calibration import calibration_controls
 
 run = page.begin("calibration")
 choice = calibration_controls.controls_of(run)
-found, labels = measures.state_logits(page.table(run, "predictions"), run.record, choice.split, choice.states)
-bins = measures.reliability_bins(found, labels, choice.bins, choice.equal_mass)
+logits, labels = measures.state_logits(page.table(run, "predictions"), run.record, choice.split, choice.states)
+bins = measures.reliability_bins(logits, labels, choice.bins, choice.equal_mass)
 
-calibration_controls.verdicts(run, choice, found, labels)
+calibration_controls.verdicts(run, choice, logits, labels)
 left, right = st.columns(2)
 with left:
     show(exhibits.confidence(bins, theme()), run.id)

@@ -7,10 +7,10 @@ from skillviz.ui import page
 from skillviz.ui.pages.continual import view
 
 study = page.begin_studies("continual")
-found = view.read(study)
+tables = view.read(study)
 sentence = st.empty()
-metric = view.metric_of(found)
+metric = view.metric_of(tables)
 
-sentence.markdown(view.summary(found, metric), help=about("continual", "paired"))
-view.stages(found, metric)
-view.notes(found)
+sentence.markdown(view.summary(tables.stages, tables.differences, metric), help=about("continual", "paired"))
+view.stages(tables, metric)
+view.notes(tables)

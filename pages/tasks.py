@@ -7,17 +7,17 @@ from skillviz.ui import page
 from skillviz.ui.pages.tasks import view
 
 study = page.begin_studies("tasks")
-found = view.read(study)
+tables = view.read(study)
 sentence = st.empty()
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    kind, which = view.kind_of(), view.which_of(found)
+    kind, which = view.kind_of(), view.which_of(tables)
 
-sentence.markdown(view.summary(found, kind), help=about("multitask", "related", "overlap", "gain"))
+sentence.markdown(view.summary(tables, kind), help=about("multitask", "related", "overlap", "gain"))
 left, right = st.columns(2)
 with left:
-    view.overlap(found, kind)
+    view.overlap(tables, kind)
 with right:
-    view.gains(found, which)
-view.union(found)
-view.stability(found)
-view.notes(found)
+    view.gains(tables, which)
+view.union(tables)
+view.stability(tables)
+view.notes(tables)

@@ -10,7 +10,7 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.transfer import view
 
 run = page.begin("transfer")
-own = view.own_scores(run)
+of_run = page.scores(run, "test")
 sentence = st.empty()
 left, right = st.columns([1, 2], vertical_alignment="bottom")
 with left:
@@ -19,7 +19,7 @@ with right:
     notes = view.notes_of(run)
 
 sentence.markdown(exhibits.summary(notes, metric), help=about("ood", "graft", "paired"))
-scores = view.scores_by_task(run, own, notes)
+scores = view.scores_by_task(run, of_run, notes)
 guesses = measures.guesses(run.record, "test", metric)
 levels = exhibits.levels(run.labels, guesses, notes, run.datasets[0]) if guesses else {}
 left, right = st.columns(2)

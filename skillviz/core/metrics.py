@@ -201,10 +201,18 @@ class Metric:
         """A table's cell, its unit in the heading: `80.1 (77.4–82.6)`."""
         return formats.estimate(value, low, high, self.digits, self.scale)
 
+    def change(self, value: formats.Number) -> str:
+        """A difference of two values: `−2.9 points`."""
+        return formats.points(value, self.digits) if self.unit == "%" else formats.number(value, self.digits)
+
+    def amount(self, value: float) -> str:
+        """How large a difference is, whichever way: `2.9 points`."""
+        number = formats.number(abs(self.scale * value), self.digits)
+        return f"{number} {self.difference_unit}" if self.unit == "%" else number
+
     def difference(self, value: formats.Number, low: formats.Number, high: formats.Number) -> str:
         """A difference of two values in a sentence: `−2.9 points (95 %: −5.1 to −0.8)`."""
-        change = formats.points(value, self.digits) if self.unit == "%" else formats.number(value, self.digits)
-        return f"{change} (95{formats.SPACE}%: {self.ends(low, high)})"
+        return f"{self.change(value)} (95{formats.SPACE}%: {self.ends(low, high)})"
 
     def verdict(self, low: formats.Number, high: formats.Number) -> Literal["better", "worse", "undecided"]:
         """What the interval of a difference a - b says of a: decided only where it leaves out zero.

@@ -11,7 +11,7 @@ import pandas as pd
 from skillviz.core.calibration import reliability
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.core.localizers.table import EXPRESSION, has_outcome_size, rest_of
-from skillviz.core.metrics import METRICS, ece, metric_row, with_own
+from skillviz.core.metrics import METRICS, metric_row, with_own
 from skillviz.core.temperature import scaled
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.tables import logit_columns
@@ -52,11 +52,6 @@ def reliability_bins(logits: dict[str, np.ndarray], labels: np.ndarray, bins: in
     """The reliability table of every state, one under the other, with a column `state`."""
     parts = [reliability(z, labels, bins, equal_mass).assign(state=name) for name, z in logits.items()]
     return pd.concat(parts, ignore_index=True)
-
-
-def ece_of(z: np.ndarray, labels: np.ndarray, bins: int, equal_mass: bool) -> float:
-    """Expected calibration error with these bins."""
-    return ece(z, labels, bins, equal_mass)
 
 
 def ece_difference(a: np.ndarray, b: np.ndarray, labels: np.ndarray, bins: int, equal_mass: bool) -> Estimate:

@@ -35,7 +35,7 @@ def test_the_temperature_scaled_model_is_the_finetuned_one_divided(run: Run) -> 
     found, labels = measures.state_logits(run.predictions(), run.record, "test", ("finetuned", "temperature"))
     assert np.allclose(found["temperature"] * run.record.temperature, found["finetuned"])
     stored = run.record.metrics["test"].states[measures.SCALED]["ece"].value
-    assert measures.ece_of(found["temperature"], labels, 15, False) == pytest.approx(stored)
+    assert ece(found["temperature"], labels) == pytest.approx(stored)
 
 
 def test_the_paired_difference_agrees_with_the_one_stored(run: Run) -> None:
@@ -116,11 +116,6 @@ def test_sums_by_kind_and_layer() -> None:
     assert kinds.loc["a", "enrichment"] == pytest.approx((8 / 20) / (8 / 40))
     assert kinds.loc["b", "enrichment"] == 0
     assert measures.by_layer(cells)["share"].tolist() == [0.75, 0.25]
-
-
-def test_ece_is_the_cores() -> None:
-    z, y = np.random.default_rng(0).normal(size=(50, 2)), np.arange(50) % 2
-    assert measures.ece_of(z, y, 7, True) == ece(z, y, 7, equal_mass=True)
 
 
 def test_a_control_draws_no_pre_trained_line(run: Run) -> None:

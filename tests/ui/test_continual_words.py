@@ -24,9 +24,9 @@ def stages(change: tuple[float, float, float], metric: str = "accuracy") -> pd.D
 NONE = pd.DataFrame(columns=["a", "b", "metric", "task", "value", "low", "high"])
 
 
-def summary(*given: Any) -> str:
+def summary(*frames: Any) -> str:
     """The page's sentence with ordinary spaces."""
-    return plain(view.summary_words(*given))
+    return plain(view.summary(*frames))
 
 
 def test_a_loss_is_told_with_its_interval_and_grafting_as_unchanged() -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.confusion import class_results, confusion
-from skillviz.core.metrics import metric_row, panels
+from skillviz.core.metrics import ece, metric_row, panels
 from skillviz.plots.region import cells
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import RunRecord, Scores
@@ -135,7 +135,7 @@ def calibration(run: Run) -> Section:
     # with equal mass the other two would show that every bin holds as much
     for equal_mass, others in ((False, (calibration_exhibits.confidence, calibration_exhibits.counts)), (True, ())):
         bins = measures.reliability_bins(logits, labels, BINS, equal_mass)
-        values = {name: measures.ece_of(z, labels, BINS, equal_mass) for name, z in logits.items()}
+        values = {name: ece(z, labels, BINS, equal_mass) for name, z in logits.items()}
         differences = {
             rival: measures.ece_difference(logits["grafted"], logits[rival], labels, BINS, equal_mass)
             for rival in sentences.RIVALS

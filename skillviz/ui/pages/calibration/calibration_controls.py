@@ -9,6 +9,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.bins import BINS
+from skillviz.core.metrics import ece
 from skillviz.plots.theme import state_style
 from skillviz.runs.record import SPLITS, Estimate
 from skillviz.runs.run import Run
@@ -31,7 +32,7 @@ class Choice:
 
 
 def controls_of(run: Run) -> Choice:
-    """Draws the controls in one row and returns what they say."""
+    """Draws the controls in one row and returns what is chosen in them."""
     splits = [split for split in reversed(SPLITS) if split in run.record.metrics]
     places = st.columns([2, 3, 3, 4], vertical_alignment="bottom")
     with places[0]:
@@ -44,7 +45,11 @@ def controls_of(run: Run) -> Choice:
             "kind", "Kind of bins", tuple(kinds), "width", shown=kinds.get, help=about("equal_mass")
         )
     with places[3]:
-        scaled = _scaled_switch(run)
+        scaled = False
+        if run.record.temperature is None:
+            st.caption("No temperature was fitted: the run has no validation predictions.")
+        else:
+            scaled = controls.switch("scaled", "Show fine-tuned, temperature-scaled", True, help=about("temperature"))
         before = controls.switch("pretrained", "Show the pre-trained model", False)
     states = (
         ("grafted", "finetuned") + ((measures.TEMPERATURE,) if scaled else ()) + (("pretrained",) if before else ())
@@ -52,16 +57,9 @@ def controls_of(run: Run) -> Choice:
     return Choice(split, bins, kind == "mass", states)
 
 
-def _scaled_switch(run: Run) -> bool:
-    if run.record.temperature is None:
-        st.caption("No temperature was fitted: the run has no validation predictions.")
-        return False
-    return controls.switch("scaled", "Show fine-tuned, temperature-scaled", True, help=about("temperature"))
-
-
 def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
     """One sentence for each rival of the graft, with the paired difference at the chosen bins."""
-    values = {name: measures.ece_of(z, labels, choice.bins, choice.equal_mass) for name, z in logits.items()}
+    values = {name: ece(z, labels, choice.bins, choice.equal_mass) for name, z in logits.items()}
     st.markdown(sentences.eces(values, choice.bins, choice.equal_mass, len(labels)), help=about("ece", "paired"))
     rivals = [name for name in sentences.RIVALS if name in logits]
     for place, rival in zip(st.columns(max(len(rivals), 1)), rivals, strict=False):

@@ -13,11 +13,10 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_heading, metric_row
 from skillviz.models.finetune.recipes import MODES
 from skillviz.plots.continual import order_of
-from skillviz.runs.record import Estimate
 from skillviz.show import continual as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.show.sentences import metric_difference, metric_value, verdict
+from skillviz.show.sentences import metric_value
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, page, study_words
 from skillviz.ui.chart import show, theme
@@ -55,19 +54,14 @@ def metric_of(tables: ContinualTables) -> str:
     return controls.segments("metric", "Chart shows", offered, offered[0], shown=metric_heading, help=about("ece"))
 
 
-def summary(tables: ContinualTables, metric: str) -> str:
-    """The page's sentence."""
-    return summary_words(tables.stages, tables.differences, metric)
-
-
 def stages(tables: ContinualTables, metric: str) -> None:
     """Every task after every stage."""
     rows = tables.scores[(tables.scores["method"] == "pretrained") & (tables.scores["metric"] == metric)]
     start = {str(row["task"]): float(row["mean"]) for row in rows.to_dict("records")}
     show(exhibits.stages(tables.stages, metric, start, theme()), tables.study.name)
-    if said := study_words.task_titles(tables.stages["task"]):
+    if titles := study_words.task_titles(tables.stages["task"]):
         with st.expander("What the tasks are"):
-            st.markdown(said)
+            st.markdown(titles)
 
 
 def notes(tables: ContinualTables) -> None:
@@ -77,65 +71,57 @@ def notes(tables: ContinualTables) -> None:
             st.markdown("\n".join(f"- {text.with_code(note)}" for note in tables.note["text"]))
 
 
-def summary_words(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str:
+def summary(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str:
     """One line a mode: what later training did to the earlier tasks, then the distance to a model a task."""
     rows = stages[stages["metric"] == metric]
     order = order_of(rows)
     if len(order) < 2:
         return "Fewer than two stages are finished: nothing can have been forgotten yet."
-    lines = [_mode(rows, differences, metric, mode, order) for mode in NAMES if (rows["mode"] == mode).any()]
+    lines = [_mode_words(rows, differences, metric, mode, order) for mode in NAMES if (rows["mode"] == mode).any()]
     head = f"After {len(order)} tasks, in {metric_row(metric).title}; changes are since a task was learned:\n"
     return "\n".join([head, *lines])
 
 
-def _mode(rows: pd.DataFrame, differences: pd.DataFrame, metric: str, mode: str, order: list[str]) -> str:
+def _mode_words(rows: pd.DataFrame, differences: pd.DataFrame, metric: str, mode: str, order: list[str]) -> str:
     """`- **Naive training** lost 5.2 points on qnli (95 %: ...) ...`."""
-    own = rows[rows["mode"] == mode]
-    last = int(own["stage"].max())
-    ends = own[own["stage"] == last].set_index("task")
+    of_mode = rows[rows["mode"] == mode]
+    last = int(of_mode["stage"].max())
+    ends = of_mode[of_mode["stage"] == last].set_index("task")
     earlier = [task for task in order[: last - 1] if task in ends.index]
-    said = [_change(task, ends.loc[task], metric) for task in earlier]
+    changes = [_change(task, ends.loc[task], metric) for task in earlier]
     name = NAMES[mode]
-    line = f"- **{name[:1].upper()}{name[1:]}**: {'; '.join(said)}"
-    rivals = _against(differences, metric, MODES[mode])
+    line = f"- **{name[:1].upper()}{name[1:]}**: {'; '.join(changes)}"
+    rivals = _beside_one_task(differences, metric, MODES[mode])
     return f"{line}. {rivals}" if rivals else f"{line}."
 
 
 def _change(task: str, row: Any, metric: str) -> str:
     """What training after a task's own stage did to it."""
-    name, change, low, high = text.plain(task), row["change"], row["change_low"], row["change_high"]
+    name, words = text.plain(task), metric_row(metric)
+    change, low, high = row["change"], row["change_low"], row["change_high"]
     if formats.missing(change):
         return f"{name} ends at {metric_value(metric, row['value'])}"
     if change == low == high == 0:
         return f"{name} is answered as before, example by example"
-    interval = metric_row(metric).difference(change, low, high)
+    interval = words.difference(change, low, high)
     if low <= 0 <= high:
         return f"{name} changed by {interval}, which may be none"
-    if metric_row(metric).better == "lower":
+    if words.better == "lower":
         return f"{name} {'**rose**' if change > 0 else '**fell**'} by {interval}"
-    return f"{name} **{'lost' if change < 0 else 'gained'}** {_size(metric, change, low, high)}"
+    ends = words.ends(*sorted((abs(low), abs(high))))
+    return f"{name} **{'lost' if change < 0 else 'gained'}** {words.amount(change)} (95{formats.SPACE}%: {ends})"
 
 
-def _against(differences: pd.DataFrame, metric: str, method: str) -> str:
+def _beside_one_task(differences: pd.DataFrame, metric: str, method: str) -> str:
     """On which tasks it ends worse or better than a model of that task alone, and on which that stays open."""
     rows = differences[(differences["a"] == method) & (differences["b"] == "independent")]
     rows = rows[rows["metric"] == metric].drop_duplicates("task")
-    judged: dict[str, list[str]] = {"worse": [], "better": [], "undecided": []}
+    words, tasks = metric_row(metric), {"worse": [], "better": [], "undecided": []}
     for row in rows.to_dict("records"):
-        tables = Estimate(value=row["value"], low=formats.known(row["low"]), high=formats.known(row["high"]))
-        judged[verdict(metric, tables)].append(f"{text.plain(row['task'])} ({_told(metric, tables)})")
-    said = [f"**{word}** on {formats.listed(judged[word], 20)}" for word in ("worse", "better") if judged[word]]
-    if judged["undecided"]:
-        said.append(f"no difference is shown on {formats.listed(judged['undecided'], 20)}")
-    return f"Beside a model trained on one task alone: {'; '.join(said)}." if said else ""
-
-
-def _told(metric: str, tables: Estimate) -> str:
-    """`−21.6 points, 95 %: −24.1 to −19.2`."""
-    return metric_difference(metric, tables).replace(" (", ", ", 1).removesuffix(")")
-
-
-def _size(metric: str, change: float, low: float, high: float) -> str:
-    """`16.0 points (95 %: 14.0–18.0)`: how much, whichever way."""
-    small, large = sorted((abs(low), abs(high)))
-    return metric_row(metric).difference(abs(change), small, large).removeprefix("+")
+        interval = f"95{formats.SPACE}%: {words.ends(row['low'], row['high'])}"
+        difference = f"{text.plain(row['task'])} ({words.change(row['value'])}, {interval})"
+        tasks[words.verdict(row["low"], row["high"])].append(difference)
+    phrases = [f"**{word}** on {formats.listed(tasks[word], 20)}" for word in ("worse", "better") if tasks[word]]
+    if tasks["undecided"]:
+        phrases.append(f"no difference is shown on {formats.listed(tasks['undecided'], 20)}")
+    return f"Beside a model trained on one task alone: {'; '.join(phrases)}." if phrases else ""

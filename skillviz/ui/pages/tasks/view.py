@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import empty
 from skillviz.analysis.task_gains import of_its_own_task
 from skillviz.core import formats
@@ -18,14 +19,13 @@ from skillviz.show import tasks as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.studies.store import StudyFolder
-from skillviz.tasks.family import family, relation
+from skillviz.tasks.family import RELATED, UNRELATED, family, relation
 from skillviz.ui import cache, controls, live, page, study_words
 from skillviz.ui.chart import show, theme
 
 TABLES = ("overlap", "isolation", "gain", "stability", "scores", "note")
 KINDS = {"overlap": "of one region", "iou": "of both (IoU)"}
 WHICH = {"single": "of one task", "unions": "unions", "purified": "unions, purified"}
-RELATED, UNRELATED, GAP = "related", "unrelated", "related - unrelated"
 SHARES = {
     "overlap": "of the entries of one region lie in that of the other",
     "iou": "of all entries of both are shared",
@@ -78,12 +78,12 @@ def read(study: StudyFolder) -> TaskTables:
 def summary(tables: TaskTables, kind: str) -> str:
     """The page's sentences: isolation, then transfer, then the tasks that have no gain."""
     kin = {(a, b): relation(a, b) for a in tables.tasks for b in tables.tasks}
-    said = [
+    sentences = [
         isolation(tables.tables["isolation"], kind),
         transfer(tables.gain, kin),
         without_gain(tables.without_gain, tables.has_no_gain),
     ]
-    return "\n\n".join(sentence for sentence in said if sentence)
+    return "\n\n".join(sentence for sentence in sentences if sentence)
 
 
 def kind_of() -> str:
@@ -145,11 +145,11 @@ def union(tables: TaskTables) -> None:
         rows = _live_union(tables, chosen)
     if rows.empty:
         return
-    told = rows[rows["value"].notna()]
-    left_out = [task for task in tables.tasks if task in set(rows["task"]) - set(told["task"])]
-    st.markdown(union_words(told, chosen, left_out))
-    if len(told):
-        show(exhibits.union(told, chosen, theme()), tables.study.name)
+    known = rows[rows["value"].notna()]
+    left_out = [task for task in tables.tasks if task in set(rows["task"]) - set(known["task"])]
+    st.markdown(union_words(known, chosen, left_out))
+    if len(known):
+        show(exhibits.union(known, chosen, theme()), tables.study.name)
 
 
 def _first_union(tables: TaskTables) -> tuple[str, ...]:
@@ -179,7 +179,8 @@ def _live_union(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
     if missing:
         _explain(tables, f"The run with the region of {text.plain(missing[0])} is not here.")
         return tables.gain.iloc[:0]
-    st.caption(not_stored(chosen))
+    names = formats.listed([text.plain(task) for task in chosen], 8)
+    st.caption(f"The union of {names} is not stored; the models are asked.")
     expression = (
         {"union": [{"run": runs[task].id} for task in chosen]} if len(chosen) > 1 else {"run": runs[chosen[0]].id}
     )
@@ -190,10 +191,11 @@ def _live_union(tables: TaskTables, chosen: Sequence[str]) -> pd.DataFrame:
         if answer is None:
             _explain(tables, "")
             return tables.gain.iloc[:0]
-        rows.append({"task": task, "what": what, "seeds": 1, "n": answer["n"], **_gain_of(answer)})
-    own = tables.gain[of_its_own_task(tables.gain)].assign(what=SINGLE)
-    asked = pd.DataFrame(rows)
-    return pd.concat([asked, own[asked.columns]], ignore_index=True) if len(own) else asked
+        gain = {name: (answer["gain"] or {}).get(name, float("nan")) for name in ("value", "low", "high")}
+        rows.append({"task": task, "what": what, "seeds": 1, "n": answer["n"], **gain})
+    single = tables.gain[of_its_own_task(tables.gain)].assign(what=SINGLE)
+    united = pd.DataFrame(rows)
+    return pd.concat([united, single[united.columns]], ignore_index=True) if len(single) else united
 
 
 def regions_of(tables: TaskTables) -> dict[str, Run]:
@@ -206,15 +208,10 @@ def regions_of(tables: TaskTables) -> dict[str, Run]:
     return {task: first[task] for task in tables.tasks if task in first}
 
 
-def _gain_of(answer: Mapping[str, Any]) -> dict[str, float]:
-    none = {"value": float("nan"), "low": float("nan"), "high": float("nan")}
-    return none if answer["gain"] is None else {name: float(answer["gain"][name]) for name in none}
-
-
 def _explain(tables: TaskTables, why: str) -> None:
     stored_sets = sorted({" + ".join(tasks) for tasks in tables.gain["region_tasks"] if len(tasks) > 1})
-    held = f" Stored unions: {formats.listed(stored_sets, 20)}." if stored_sets else ""
-    st.info(f"{why} This union is not stored, and the models are needed for it.{held} The command below makes the "
+    listed = f" Stored unions: {formats.listed(stored_sets, 20)}." if stored_sets else ""
+    st.info(f"{why} This union is not stored, and the models are needed for it.{listed} The command below makes the "
             "models and the regions here:".strip(), icon=":material/info:")  # fmt: skip
     st.code(study_words.command(tables.study), language="bash", wrap_lines=True)
 
@@ -238,19 +235,20 @@ def isolation(table: pd.DataFrame, kind: str) -> str:
     apart = rows.get(UNRELATED)
     if apart is None and RELATED not in rows:
         return "No two regions were compared."
-    said = []
+    phrases = []
     if RELATED in rows:
-        said.append(f"Between **related** tasks **{_share(rows[RELATED])}** {SHARES[kind]}")
+        phrases.append(f"Between **related** tasks **{_share(rows[RELATED])}** {SHARES[kind]}")
     if apart is not None:
-        between = "between **unrelated** ones" if said else "Between tasks that are not related"
-        tail = "" if said else f" {SHARES[kind]}"
-        said.append(f"{between} **{_share(apart)}**{tail}")
-    shared = " and ".join(said)
+        between = "between **unrelated** ones" if phrases else "Between tasks that are not related"
+        tail = "" if phrases else f" {SHARES[kind]}"
+        phrases.append(f"{between} **{_share(apart)}**{tail}")
+    shared = " and ".join(phrases)
     chance = (apart if apart is not None else rows[RELATED])["chance"]
-    return f"{shared}; random regions of these sizes would share {formats.share(chance)}. {_gap(rows.get(GAP))}".strip()
+    by_chance = f"random regions of these sizes would share {formats.share(chance)}"
+    return f"{shared}; {by_chance}. {_kinship(rows.get(RELATED_LESS_UNRELATED))}"
 
 
-def _gap(row: Mapping[Any, Any] | None) -> str:
+def _kinship(row: Mapping[Any, Any] | None) -> str:
     """Whether related tasks share more."""
     if row is None:
         return "No two of these tasks are of one family, so nothing can be said of kinship."
@@ -271,13 +269,13 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
     single = gain[(gain["region_tasks"].map(len) == 1) & gain["value"].notna()]
     if single.empty:
         return ""
-    own = single[of_its_own_task(single)]
+    of_own_task = single.loc[of_its_own_task(single), "value"]
     lines = []
-    if len(own):
-        ends = (own["value"].min(), own["value"].max())
+    if len(of_own_task):
+        ends = (of_own_task.min(), of_own_task.max())
         span = (
             f"**{formats.percent(ends[0])}** to **{formats.percent(ends[1])}**"
-            if len(own) > 1
+            if len(of_own_task) > 1
             else formats.percent(ends[0])
         )
         lines.append(f"A region brings back {span} of the multi-task model's gain on its own task")
@@ -309,31 +307,25 @@ def without_gain(tasks: Sequence[str], is_every_one: bool) -> str:
 def union_words(rows: pd.DataFrame, chosen: Sequence[str], left_out: Sequence[str] = ()) -> str:
     """What the union of these tasks' regions gives inside and outside it; on the tasks left out no gain is defined."""
     tables = rows[rows["what"] == (UNION_OF if len(chosen) > 1 else CHOSEN)].set_index("task")
-    inside = [_one(task, tables.loc[task]) for task in chosen if task in tables.index]
-    outside = [_one(str(task), tables.loc[task]) for task in tables.index if task not in chosen]
+    inside = [_brought_back(task, tables.loc[task]) for task in chosen if task in tables.index]
+    outside = [_brought_back(str(task), tables.loc[task]) for task in tables.index if task not in chosen]
     what = f"{'union' if len(chosen) > 1 else 'region'} of {formats.listed([text.plain(task) for task in chosen], 8)}"
     if inside:
-        told = f"The {what} brings back {formats.listed(inside, 8)}"
-        told += f"; of tasks outside it, {formats.listed(outside, 8)}." if outside else "."
+        sentence = f"The {what} brings back {formats.listed(inside, 8)}"
+        sentence += f"; of tasks outside it, {formats.listed(outside, 8)}." if outside else "."
     elif outside:
-        told = f"Of tasks outside it, the {what} brings back {formats.listed(outside, 8)}."
+        sentence = f"Of tasks outside it, the {what} brings back {formats.listed(outside, 8)}."
     else:
-        told = f"Of what the {what} brings back, no share can be told."
+        sentence = f"Of what the {what} brings back, no share can be told."
     if not left_out:
-        return told
-    return f"{told} On {formats.listed([text.plain(task) for task in left_out], 8)} the multi-task model gains nothing."
+        return sentence
+    names = formats.listed([text.plain(task) for task in left_out], 8)
+    return f"{sentence} On {names} the multi-task model gains nothing."
 
 
-def _one(task: str, row: Any) -> str:
+def _brought_back(task: str, row: Any) -> str:
     interval = formats.percent_interval(row["low"], row["high"], 0)
     return f"**{formats.percent(row['value'], 0)}** ({interval}) on {text.plain(task)}"
-
-
-def not_stored(chosen: Sequence[str]) -> str:
-    """That this union is not among the stored ones."""
-    return (
-        f"The union of {formats.listed([text.plain(task) for task in chosen], 8)} is not stored; the models are asked."
-    )
 
 
 def _share(row: Mapping[Any, Any]) -> str:

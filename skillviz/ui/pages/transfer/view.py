@@ -13,16 +13,11 @@ from skillviz.runs.run import Run
 from skillviz.show import text, transfer
 from skillviz.show.glossary import about
 from skillviz.tasks import registry
-from skillviz.ui import controls, form, live, page
+from skillviz.ui import controls, form, live
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
 from skillviz.ui.pages.interpolation.view import metrics
 
 LEFT_OUT = "left out"
-
-
-def own_scores(run: Run) -> Scores:
-    """The scores on the run's own test set; explains and stops where it has none."""
-    return page.scores(run, "test")
 
 
 def metric_of(run: Run) -> str:
@@ -45,14 +40,18 @@ def notes_of(run: Run) -> tuple[TransferNote, ...]:
         help="Tasks with as many texts as this run's own; those with the same labels first. A name of the registry "
         "or the path of your own YAML file can be typed.",
     )
-    asked = _task(run, named, rows) if named else None
-    note = None if asked is None else _live_scores(run, asked)
-    return stored if note is None else (*stored, _renamed(note, stored))
+    task = _task(run, named, rows) if named else None
+    note = None if task is None else _live_scores(run, task)
+    if note is None:
+        return stored
+    if any(other.name == note.name for other in stored):
+        note = note.model_copy(update={"name": f"{note.name}, asked now"})
+    return (*stored, note)
 
 
-def scores_by_task(run: Run, own: Scores, notes: tuple[TransferNote, ...]) -> dict[str, Scores]:
+def scores_by_task(run: Run, scores: Scores, notes: tuple[TransferNote, ...]) -> dict[str, Scores]:
     """Scores by task, the run's own first."""
-    return {run.datasets[0]: own, **{note.name: note.scores for note in notes}}
+    return {run.datasets[0]: scores, **{note.name: note.scores for note in notes}}
 
 
 def details(run: Run, notes: tuple[TransferNote, ...]) -> None:
@@ -112,10 +111,4 @@ def _mapping(run: Run, other: Offered) -> dict[str, str | None]:
                 default = known.get(label.lower(), LEFT_OUT)
                 options = [*run.labels, LEFT_OUT]
                 chosen[label] = controls.select(f"map.{other.name}.{label}", label, options, default, width=200)
-    return {label: None if own == LEFT_OUT else own for label, own in chosen.items()}
-
-
-def _renamed(note: TransferNote, stored: tuple[TransferNote, ...]) -> TransferNote:
-    """Told apart from a stored one of the same name."""
-    same = any(other.name == note.name for other in stored)
-    return note.model_copy(update={"name": f"{note.name}, asked now"}) if same else note
+    return {theirs: None if label == LEFT_OUT else label for theirs, label in chosen.items()}
