@@ -9,10 +9,9 @@ from skillviz.show import overview as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.show.report.page import report
-from skillviz.ui import cards, page
+from skillviz.ui import cards, page, run_list
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.overview import provenance
-from skillviz.ui.pages.sparsity import sweep
 
 run = page.begin("overview")
 record, split = run.record, headline_split(run.record)
@@ -32,4 +31,4 @@ with right:
         cards.one_step(record, measures.last_loss(history))
     else:
         show(exhibits.history(history, theme()), run.id)
-provenance.details(run, partial(report, run, sweep.pair_runs(run)))
+provenance.details(run, partial(report, run, run_list.runs_of(run_list.pair_entries(run))))

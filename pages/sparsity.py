@@ -2,16 +2,24 @@
 
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.core.metrics import HEADLINE, metric_heading
 from skillviz.show import measures
 from skillviz.show import sparsity as exhibits
+from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
-from skillviz.ui import controls, page
+from skillviz.ui import controls, page, run_list
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.sparsity import sweep
 
 run = page.begin("sparsity")
-curve, split = sweep.pair_curve(run)
+entries, split = run_list.pair_entries(run), headline_split(run.record)
+curve = run_list.pair_curve(entries, split)
+if curve.empty:
+    st.info(
+        f"Run {run.id} holds no curve: it was made without evaluating region sizes. Make one with "
+        "`python -m skillviz localize ... --size 0.1% --size 0.01% --size 1%`."
+    )
+    st.stop()
 metric = controls.select(
     "metric",
     "Metric",
@@ -23,6 +31,7 @@ metric = controls.select(
 )
 exhibit = exhibits.sizes(curve, run.record, split, metric, theme())
 
-st.markdown(exhibits.sentence(exhibit, run.record, split, metric), help=about("localizer", "size", "seed"))
+st.markdown(exhibit.finding, help=about("localizer", "size", "seed"))
 show(exhibit, run.id)
-sweep.runs_behind(run)
+with st.expander(f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"):
+    st.dataframe(run_list.listing(entries), hide_index=True, column_config=run_list.COLUMNS, alt="The runs drawn above")

@@ -58,7 +58,7 @@ def _pooled(name: str, group: pd.DataFrame) -> dict:
 
 
 def metric_by_size(
-    curve: pd.DataFrame,
+    points: pd.DataFrame,
     metric: str = "accuracy",
     *,
     references: Mapping[str, float] | None = None,
@@ -69,13 +69,12 @@ def metric_by_size(
 ) -> go.Figure:
     """The metric against region size on a log axis, one line a localizer, intervals as bars.
 
-    `curve`: see `by_size`. `references` draws level lines with direct labels, values as in the frame (0..1);
+    `points` are those of `by_size`. `references` draws level lines with direct labels, values as in the frame (0..1);
     keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in `own_size`
     are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true size.
     `styles` are those of names in the column `localizer` that are no localizers, such as runs.
     """
     words = metric_row(metric)
-    points = by_size(curve, metric, own_size)
     if points.empty:
         return blank(f"No run has {words.title} by region size yet.", theme, height or 360, SIZE_TITLE, words.axis)
     names = list(dict.fromkeys(points["localizer"]))

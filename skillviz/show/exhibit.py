@@ -23,7 +23,7 @@ MOST_EXHIBITS = 96
 @dataclass(frozen=True)
 class Exhibit:
     """`name` is part of file names and keys; `reads` says how to read it, `alt` what it shows to somebody who cannot
-    see it; `words` are the glossary's entries that help with it."""
+    see it; `words` are the glossary's entries that help with it, `finding` what it comes to, in Markdown."""
 
     name: str
     title: str
@@ -32,6 +32,7 @@ class Exhibit:
     alt: str
     table: pd.DataFrame
     words: tuple[str, ...] = ()
+    finding: str = ""
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,10 @@ def sizes(curve: pd.DataFrame, record: RunRecord, split: str, metric: str, theme
     return Exhibit(
         name="sparsity",
         title=f"{metric_row(metric).heading} by region size",
-        figure=metric_by_size(curve, metric, references=levels, own_size=own_size, theme=theme, height=HEIGHT),
+        figure=metric_by_size(points, metric, references=levels, own_size=own_size, theme=theme, height=HEIGHT),
         reads=sentences.sparsity_reads(points),
         alt=alt.sparsity(points, metric),
         table=points,
         words=("seed", "chance"),
+        finding=sentences.sparsity(points, metric, levels.get("finetuned")),
     )
-
-
-def sentence(exhibit: Exhibit, record: RunRecord, split: str, metric: str) -> str:
-    """Which localizer does best at which size, in Markdown."""
-    return sentences.sparsity(exhibit.table, metric, measures.levels(record, split, metric).get("finetuned"))

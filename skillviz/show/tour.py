@@ -55,7 +55,13 @@ def sizes(
         name="tour_sizes",
         title=f"{metric_row(metric).heading} by region size",
         figure=metric_by_size(
-            whole, metric, references=levels, own_size=(CHOSEN,), styles={CHOSEN: MARK}, theme=theme, height=HEIGHT
+            by_size(whole, metric, (CHOSEN,)),
+            metric,
+            references=levels,
+            own_size=(CHOSEN,),
+            styles={CHOSEN: MARK},
+            theme=theme,
+            height=HEIGHT,
         ),
         reads=f"further left is a smaller region. The marks of {stored} are stored; the green one is the size of the "
         "slider. Vertical lines are 95 % intervals over sentences.",

@@ -133,3 +133,12 @@ def links(study: StudyFolder, here: str) -> None:
             told = {STUDY: study.name, **({"item": name} if target == "paper" else {})}
             label = LABELS.get(target, f"On the page {entry.title}")
             st.page_link(entry.link(), label=label, icon=ICONS.get(target, ":material/bar_chart:"), query_params=told)
+
+
+def choose_base(bases: Sequence[str]) -> str:
+    """Chosen where the study has several."""
+    if len(bases) == 1:
+        return bases[0]
+    names = study_words.base_names(bases)
+    width = max(200, width_of([*names.values()]))
+    return controls.select("base", "Base", bases, bases[0], shown=names.get, written=names.__getitem__, width=width)

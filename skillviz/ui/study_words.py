@@ -169,3 +169,9 @@ def task_titles(tasks: Iterable[str]) -> str:
     """A line a task with its title, in Markdown; empty where no title is known."""
     known = {task: cache.task_title(task) for task in dict.fromkeys(tasks)}
     return "\n\n".join(f"**{text.plain(task)}**: {text.plain(said)}." for task, said in known.items() if said)
+
+
+def base_names(bases: Sequence[str]) -> dict[str, str]:
+    """The last part of each base's name, the whole one where several end alike."""
+    last = [PurePath(base).name or base for base in bases]
+    return {base: name if last.count(name) == 1 else base for base, name in zip(bases, last, strict=True)}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 
 from skillviz.core.metrics import metric_row
@@ -13,6 +15,11 @@ from skillviz.plots.references import LABEL_PIXELS, LEAST_PLOT
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import LOCALIZERS, STATES
 from tests.plots import frames
+
+
+def drawn(curve: pd.DataFrame, metric: str = "accuracy", **more: Any) -> go.Figure:
+    """The figure of a curve's points."""
+    return metric_by_size(by_size(curve, metric), metric, **more)
 
 
 def rows(values: list[float], name: str = "stagewise", seeds: list[int] | None = None, size: int = 100) -> pd.DataFrame:
@@ -60,21 +67,21 @@ def test_size_zero_is_left_to_the_reference_line() -> None:
 def test_mixed_data_are_refused(column: str, other: str) -> None:
     curve = pd.concat([rows([0.7]), rows([0.7]).assign(**{column: other})])
     with pytest.raises(ValueError, match=f"choose one {column}; given: "):
-        metric_by_size(curve)
+        drawn(curve)
 
 
 def test_one_line_a_localizer_in_its_own_style() -> None:
     study = frames.curve()
-    drawn = study[study["localizer"] == "random"]
-    others = [drawn.assign(localizer=name) for name in LOCALIZERS if name not in set(study["localizer"])]
-    figure = metric_by_size(pd.concat([study, *others], ignore_index=True))
+    random = study[study["localizer"] == "random"]
+    others = [random.assign(localizer=name) for name in LOCALIZERS if name not in set(study["localizer"])]
+    figure = drawn(pd.concat([study, *others], ignore_index=True))
     looks = [(t.name, t.line.color, t.line.dash, t.marker.symbol) for t in figure.data]
     assert looks == [(s.title, s.color, s.dash, s.symbol) for s in LOCALIZERS.values()]
     assert {t.name: t.mode for t in figure.data}["learned"] == "markers"
 
 
 def test_values_are_percent_on_a_log_axis_of_percent() -> None:
-    figure = metric_by_size(rows([0.8]))
+    figure = drawn(rows([0.8]))
     (trace,) = figure.data
     assert list(trace.y) == [80.0] and list(trace.x) == [pytest.approx(0.1)]
     assert list(trace.error_y.array) == [pytest.approx(10)] and list(trace.error_y.arrayminus) == [pytest.approx(10)]
@@ -84,14 +91,14 @@ def test_values_are_percent_on_a_log_axis_of_percent() -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 30, 106, 199, 350, 700, 99_000])
 def test_a_single_size_has_ticks_beside_it(size: int) -> None:
-    axis = metric_by_size(rows([0.8], size=size)).layout.xaxis
+    axis = drawn(rows([0.8], size=size)).layout.xaxis
     low, high = (10**end for end in axis.range)
     assert len(axis.tickvals) >= 2 and all(low <= t <= high for t in axis.tickvals)
     assert len(set(axis.ticktext)) == len(axis.ticktext)
 
 
 def test_the_hover_says_the_true_size_seeds_and_what_the_interval_is_over() -> None:
-    figure = metric_by_size(frames.curve())
+    figure = drawn(frames.curve())
     stagewise, movement = (
         figure.data[0].hovertext[1],
         next(t for t in figure.data if t.name == "top movement").hovertext[1],
@@ -101,18 +108,18 @@ def test_the_hover_says_the_true_size_seeds_and_what_the_interval_is_over() -> N
 
 
 def test_a_missing_interval_draws_none_and_says_so() -> None:
-    (trace,) = metric_by_size(rows([0.8]).assign(low=np.nan, high=np.nan)).data
+    (trace,) = drawn(rows([0.8]).assign(low=np.nan, high=np.nan)).data
     assert np.isnan(trace.error_y.array[0]) and "no interval" in trace.hovertext[0]
 
 
 def test_neighbours_stay_near_their_true_size() -> None:
-    for trace in metric_by_size(frames.curve()).data:
+    for trace in drawn(frames.curve()).data:
         true = np.array(frames.SIZES if trace.name != "learned" else (2_907, 3_666, 5_241)) / frames.D * 100
         assert np.abs(np.log10(np.array(trace.x) / true)).max() < 0.07
 
 
 def test_the_axis_never_passes_what_can_be() -> None:
-    low, high = metric_by_size(rows([0.95]).assign(low=0.0, high=1.0)).layout.yaxis.range
+    low, high = drawn(rows([0.95]).assign(low=0.0, high=1.0)).layout.yaxis.range
     assert low == 0 and high == 100
 
 
@@ -132,13 +139,13 @@ def label_places(figure, plot: float) -> list[float]:  # type: ignore[no-untyped
     ],
 )
 def test_labels_of_level_lines_never_overlap(levels: dict[str, float], plot: float) -> None:
-    figure = metric_by_size(frames.curve(), references=levels)
+    figure = drawn(frames.curve(), references=levels)
     places = label_places(figure, plot)
     assert len(places) == len(levels) and all(b - a >= LABEL_PIXELS - 1e-6 for a, b in pairwise(places))
 
 
 def test_level_lines_lie_where_they_say_in_the_states_style() -> None:
-    figure = metric_by_size(frames.curve(), references=frames.REFERENCES)
+    figure = drawn(frames.curve(), references=frames.REFERENCES)
     lines = {round(s.y0, 6): (s.line.color, s.line.dash) for s in figure.layout.shapes}
     assert lines[86.4] == (STATES["finetuned"].color, STATES["finetuned"].dash)
     assert set(lines) == {86.4, 63.2, 50.0, 50.1}
@@ -148,15 +155,15 @@ def test_level_lines_lie_where_they_say_in_the_states_style() -> None:
 
 
 def test_a_missing_level_is_left_out() -> None:
-    assert not metric_by_size(frames.curve(), references={"majority": float("nan")}).layout.annotations
+    assert not drawn(frames.curve(), references={"majority": float("nan")}).layout.annotations
 
 
 def test_level_lines_are_inside_the_axis() -> None:
-    low, high = metric_by_size(frames.curve(), references=frames.REFERENCES).layout.yaxis.range
+    low, high = drawn(frames.curve(), references=frames.REFERENCES).layout.yaxis.range
     assert low < 50 and high > 86.4
 
 
 def test_nll_keeps_its_unit() -> None:
-    figure = metric_by_size(frames.curve(), "nll", references={"finetuned": 0.47})
+    figure = drawn(frames.curve(), "nll", references={"finetuned": 0.47})
     assert figure.layout.yaxis.title.text == "NLL, nats" == metric_row("nll").axis
     assert figure.layout.annotations[0].text == "fine-tuned<br>0.470"

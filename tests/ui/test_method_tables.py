@@ -14,6 +14,7 @@ from skillviz.tasks.project import project_root
 from skillviz.ui.pages.methods import tables as method_tables
 from skillviz.ui.pages.methods import view
 from skillviz.ui.pages.methods.tables import Selection
+from skillviz.ui.study_words import base_names
 from tests.studies.fake_tables import FAKE_TABLES, SIZES, TASKS, D
 
 SELECTION = Selection("film-sentiment", "all", "stagewise")
@@ -122,8 +123,8 @@ def test_what_is_touched_is_a_share_of_the_rows_own_base(tables: dict[str, pd.Da
 
 
 def test_bases_go_by_the_last_part_of_their_names_where_that_tells_them_apart() -> None:
-    assert method_tables.base_names(["a/one", "b/two"]) == {"a/one": "one", "b/two": "two"}
-    assert method_tables.base_names(["a/one", "b/one"]) == {"a/one": "a/one", "b/one": "b/one"}
+    assert base_names(["a/one", "b/two"]) == {"a/one": "one", "b/two": "two"}
+    assert base_names(["a/one", "b/one"]) == {"a/one": "a/one", "b/one": "b/one"}
 
 
 def test_a_graft_of_another_recipe_is_a_method_of_its_own(tables: dict[str, pd.DataFrame]) -> None:

@@ -116,10 +116,11 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
     offered = measures.offered(curve, run.record)
     metrics = [metric for metric in panels(offered[0]) if metric in offered]
     makes = [partial(sparsity_exhibits.sizes, curve, run.record, split, metric) for metric in metrics]
-    sentence = sparsity_exhibits.sentence(makes[0]("light"), run.record, split, metrics[0])
     stands = f"{formats.counted(len(entries), 'run')} of this pair and task stand behind the figures."
     return Section(
-        "sparsity", title, (Words(f"{sentence} {stands}", ("localizer", "size", "seed")), Charts(tuple(makes)))
+        "sparsity",
+        title,
+        (Words(f"{makes[0]('light').finding} {stands}", ("localizer", "size", "seed")), Charts(tuple(makes))),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 
 import numpy as np
 import pandas as pd
@@ -14,6 +13,7 @@ from skillviz.analysis.tables import label
 from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.recipes import FEW, OTHER_OPTIMIZERS, RECIPES
 from skillviz.studies.subject import place
+from skillviz.ui.study_words import base_names
 
 GRAFT = "graft"
 PLAIN = (GIVEN, *(name for name in RECIPES if name not in OTHER_OPTIMIZERS))  # the method says how
@@ -63,12 +63,6 @@ def joined(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
 def bases(scores: pd.DataFrame) -> list[str]:
     """The base models of a study, as it names them."""
     return list(dict.fromkeys(scores["base"])) if len(scores) else []
-
-
-def base_names(bases: Sequence[str]) -> dict[str, str]:
-    """The last part of each base's name, the whole one where several end alike."""
-    last = [PurePath(base).name or base for base in bases]
-    return {base: name if last.count(name) == 1 else base for base, name in zip(bases, last, strict=True)}
 
 
 def of_base(scores: pd.DataFrame, base: str) -> pd.DataFrame:

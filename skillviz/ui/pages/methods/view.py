@@ -28,7 +28,6 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.page_table import PAGES
 from skillviz.ui.pages.methods import tables as method_tables
 from skillviz.ui.pages.methods.tables import GRAFT, OTHERS, TOP_MOVEMENT, Selection
-from skillviz.ui.picker import width_of
 
 OTHER_DATA, OTHER = "table3", "OTHER.yaml"
 GRAFTS = (TOP_MOVEMENT,)  # other choices of a region: no other method
@@ -67,7 +66,7 @@ def choose(study: StudyFolder) -> MethodRows:
         st.info("The study has no scores yet: no step of it has ended that a table could be made from.")
         st.stop()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        base = choose_base(bases)
+        base = study_choice.choose_base(bases)
         with page.explained():
             studies = study_choice.beside(study, PAGES["methods"].experiments, base)
             scores, differences = rows_of(studies, base)
@@ -140,15 +139,6 @@ def _transfer(shown: MethodRows) -> tuple[str, bool]:
     if about is None or scale is None:
         return study_words.commands(("table3",)), True
     return transfer_command(scale, about, shown.base, shown.selection.task)
-
-
-def choose_base(bases: Sequence[str]) -> str:
-    """Chosen where the study has several."""
-    if len(bases) == 1:
-        return bases[0]
-    names = method_tables.base_names(bases)
-    width = max(200, width_of([*names.values()]))
-    return controls.select("base", "Base", bases, bases[0], shown=names.get, written=names.__getitem__, width=width)
 
 
 def _select(scores: pd.DataFrame) -> Selection:

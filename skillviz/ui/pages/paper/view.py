@@ -21,7 +21,6 @@ from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.methods import tables as method_tables
-from skillviz.ui.pages.methods.view import choose_base
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper import words
 from skillviz.ui.pages.paper.table import Selection
@@ -146,7 +145,7 @@ def _select(item: PaperItem) -> Selection:
     settings, shares = paper_table.settings(item.name), paper_table.shares(item.name)
     scores = item.tables.get("scores", pd.DataFrame())
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        base = choose_base(bases) if len(bases := method_tables.bases(scores)) > 1 else None
+        base = study_choice.choose_base(bases) if len(bases := method_tables.bases(scores)) > 1 else None
         ours = paper_table.our_shares(scores if base is None else method_tables.of_base(scores, base))
         setting, share, ours_share = settings[0], shares[0] if shares else None, None
         if len(settings) > 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
 import streamlit as st
 
 from skillviz.core import formats
@@ -13,20 +12,10 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.folder import OPEN
 from skillviz.runs.store import Unfinished, Unreadable
 from skillviz.show import text
-from skillviz.show.entries import Entry, pair_labels
-from skillviz.show.glossary import about
-from skillviz.ui import address, cache, controls, form, job_words, jobs_view, page_table
+from skillviz.show.entries import Entry
+from skillviz.ui import address, cache, controls, form, job_words, jobs_view, page_table, run_list
 
 CHOSEN, TABLE, PROBLEM = "chosen", "library.table", "library.problem"
-COLUMNS = {
-    "share": st.column_config.NumberColumn("size, %", format="%.2g", help="Share of the graftable parameters."),
-    "size": st.column_config.NumberColumn("entries", format="localized", help="Entries in the region."),
-    "graft": st.column_config.NumberColumn("graft, %", format="%.1f", help="Accuracy (or F1) of the grafted model."),
-    "recovered": st.column_config.NumberColumn("gain, %", format="%.0f", help=about("recovered")),
-    "ece": st.column_config.NumberColumn("ECE, %", format="%.1f", help="Of the grafted model."),
-    "finished": st.column_config.TextColumn("made"),
-    "note": st.column_config.TextColumn("note", width="medium"),
-}
 
 
 def counts(entries: Sequence[Entry]) -> tuple[int, int, int]:
@@ -39,33 +28,6 @@ def _ended() -> tuple[list[Unfinished], Sequence[Unreadable]]:
     """Failed and cancelled runs, and folders that cannot be read."""
     others, unreadable = cache.others()
     return [other for other in others if other.record.status not in OPEN], unreadable
-
-
-def listing(entries: Sequence[Entry]) -> pd.DataFrame:
-    """The runs as a table for the eye: percents, short names."""
-    labels = pair_labels(entries)
-    rows = [
-        {
-            "models and task": labels[e.pair],
-            "localizer": localizer_style(e.localizer).title,
-            "share": 100 * e.share,
-            "size": e.size,
-            "seed": e.seed,
-            "graft": _percent(e.grafted),
-            "recovered": _percent(e.recovered),
-            "ece": _percent(e.ece),
-            "finished": formats.day(e.finished).split(",")[0],
-            "from": "you" if e.is_of_user else "skillviz",
-            "note": cache.note(e.id),
-            "run": e.id,
-        }
-        for e in entries
-    ]
-    return pd.DataFrame(rows)
-
-
-def _percent(value: float | None) -> float | None:
-    return None if value is None else 100 * value
 
 
 def filters(entries: Sequence[Entry]) -> list[Entry]:
@@ -100,12 +62,12 @@ def table(entries: Sequence[Entry]) -> None:
     if not entries:
         st.info("No run passes these filters.")
         return
-    frame = listing(entries)
+    frame = run_list.listing(entries)
     st.dataframe(
         frame,
         key=TABLE,
         hide_index=True,
-        column_config=COLUMNS,
+        column_config=run_list.COLUMNS,
         selection_mode="single-row",
         on_select=lambda: _row_chosen(frame["run"].tolist()),
         height=min(38 + 35 * len(frame), 560),

@@ -24,9 +24,9 @@ from skillviz.show.glossary import about
 from skillviz.show.surgery import REGION, Grafted
 from skillviz.ui import address, cache, cards, controls, jobs_view, live, page, page_table
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.sparsity.sweep import pair_entries
 from skillviz.ui.pages.surgery import hand_region, region_form
 from skillviz.ui.pages.surgery.hand_region import HandRegion
+from skillviz.ui.run_list import pair_entries
 
 SAMPLES = (50, 100, 200, 500, 1000)
 USUAL = 200

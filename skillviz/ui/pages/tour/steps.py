@@ -32,11 +32,11 @@ from skillviz.ui import address, cache, cards, controls, live, page
 from skillviz.ui.cards import STATES as MARKS
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.interpolation.view import grid_of, levels
-from skillviz.ui.pages.sparsity.sweep import pair_entries
 from skillviz.ui.pages.surgery import hand_region
 from skillviz.ui.pages.tour import questions
 from skillviz.ui.pages.tour.demo_run import DemoRun, Sample, samples
 from skillviz.ui.pages.tour.questions import Question
+from skillviz.ui.run_list import pair_entries
 
 SENTENCE = "tour.sentence"
 LONGEST = 200

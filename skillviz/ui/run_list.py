@@ -1,0 +1,69 @@
+"""Runs side by side: those of one pair and task, their curves as one, and a list of runs for the eye."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.core import formats
+from skillviz.plots.theme import localizer_style
+from skillviz.runs.run import Run
+from skillviz.show import measures
+from skillviz.show.entries import Entry, pair_labels
+from skillviz.show.glossary import about
+from skillviz.ui import cache, page
+
+COLUMNS = {
+    "share": st.column_config.NumberColumn("size, %", format="%.2g", help="Share of the graftable parameters."),
+    "size": st.column_config.NumberColumn("entries", format="localized", help="Entries in the region."),
+    "graft": st.column_config.NumberColumn("graft, %", format="%.1f", help="Accuracy (or F1) of the grafted model."),
+    "recovered": st.column_config.NumberColumn("gain, %", format="%.0f", help=about("recovered")),
+    "ece": st.column_config.NumberColumn("ECE, %", format="%.1f", help="Of the grafted model."),
+    "finished": st.column_config.TextColumn("made"),
+    "note": st.column_config.TextColumn("note", width="medium"),
+}
+
+
+def pair_entries(run: Run) -> list[Entry]:
+    """The runs with the same models, task, data and readout."""
+    entries = cache.entries()
+    pair = next(entry.pair for entry in entries if entry.id == run.id)
+    return [entry for entry in entries if entry.pair == pair]
+
+
+def runs_of(entries: Sequence[Entry]) -> list[Run]:
+    """The runs themselves; explains and stops where one cannot be read."""
+    with page.explained():
+        return cache.runs(entry.id for entry in entries)
+
+
+def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:
+    """One curve of all these runs of a pair on a split; explains and stops where one cannot be read."""
+    with page.explained():
+        curves = [cache.table(run, "curve") for run in cache.runs(entry.id for entry in entries)]
+    return measures.pair_curve(entries, curves, split)
+
+
+def listing(entries: Sequence[Entry]) -> pd.DataFrame:
+    """The runs as a table for the eye: percents, short names."""
+    labels = pair_labels(entries)
+    rows = [
+        {
+            "models and task": labels[e.pair],
+            "localizer": localizer_style(e.localizer).title,
+            "share": 100 * e.share,
+            "size": e.size,
+            "seed": e.seed,
+            "graft": None if e.grafted is None else 100 * e.grafted,
+            "recovered": None if e.recovered is None else 100 * e.recovered,
+            "ece": None if e.ece is None else 100 * e.ece,
+            "finished": formats.day(e.finished).split(",")[0],
+            "from": "you" if e.is_of_user else "skillviz",
+            "note": cache.note(e.id),
+            "run": e.id,
+        }
+        for e in entries
+    ]
+    return pd.DataFrame(rows)
