@@ -7,28 +7,27 @@ from skillviz.show.glossary import about
 from skillviz.ui import page
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.interpolation import view
-from skillviz.ui.pages.interpolation.view import controls_of
 
 run = page.begin("interpolation")
 sentence = st.empty()
 known = view.grid_of(run)
-choice = controls_of(run, known)
+choice = view.controls_of(run, known)
 grid = view.traced(run, choice, known)
-found = view.shown(run, choice, grid)
+points = view.shown(run, choice, grid)
 levels = view.levels(run, choice.metric)
 
 sentence.markdown(
-    exhibits.best(grid, choice.judged, choice.metric, run.record.d, choice.outside is not None),
+    exhibits.best(grid, choice.headline, choice.metric, run.record.d, choice.outside is not None),
     help=about("wise", "ood", "paired"),
 )
-view.numbers(run, choice, found)
+view.numbers(run, choice, points)
 left, right = st.columns(2)
 with left:
     if choice.outside is None:
         view.no_other()
     else:
-        show(exhibits.trade(found.points, choice.inside, choice.outside, choice.metric, levels, theme()), run.id)
+        show(exhibits.trade(points.points, choice.inside, choice.outside, choice.metric, levels, theme()), run.id)
 with right:
-    show(exhibits.histogram(found.bins, choice.datasets, theme()), run.id)
-show(exhibits.paths(found.points, choice.datasets, choice.metric, levels, theme()), run.id)
+    show(exhibits.histogram(points.bins, choice.datasets, theme()), run.id)
+show(exhibits.paths(points.points, choice.datasets, choice.metric, levels, theme()), run.id)
 view.paper(run, choice, grid)

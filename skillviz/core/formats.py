@@ -108,6 +108,11 @@ def listed(words: Sequence[str], most: int = 2) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
+def capital(words: str) -> str:
+    """The words with their first letter large, the others as they are."""
+    return words[:1].upper() + words[1:]
+
+
 def seconds(value: Number) -> str:
     """A duration that was measured: `4.2 s`, `3 min 20 s`, `2 h 5 min`."""
     if value is None or missing(value):

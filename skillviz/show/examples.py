@@ -185,7 +185,7 @@ def worst_classes(results: pd.DataFrame, labels: Sequence[str]) -> str:
         label = text.plain(labels[int(worst["class"])])
         phrases.append(f"{name} finds **{label}** worst (F1 {formats.percent(worst['value'])}, {interval})")
     first, *others = phrases or ["No class was found at all"]
-    return f"{first[:1].upper()}{first[1:]}{''.join(f', {other}' for other in others)}."
+    return f"{formats.capital(first)}{''.join(f', {other}' for other in others)}."
 
 
 def passing_words(shown: int, n: int, area: str = "") -> str:

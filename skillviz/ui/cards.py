@@ -37,7 +37,7 @@ def estimate(metric: str, value: Estimate | None, *, title: str = "", helps: boo
     help = about(metric) if helps and metric in GLOSSARY else None
     with st.container(width=NUMBER if not title else "stretch", gap=None):
         st.metric(
-            title or _first_capital(metric_row(metric).title),
+            title or metric_row(metric).heading,
             metric_value(metric, value.value if value else None),
             help=help,
         )
@@ -77,7 +77,3 @@ def _state_help(state: str, record: RunRecord) -> str:
         head = " Here with the fine-tuned head." if record.readout == "head" else ""
         return about("pretrained") + head
     return about("graft") if state == "grafted" else "The fine-tuned model as it was given."
-
-
-def _first_capital(words: str) -> str:
-    return words[:1].upper() + words[1:]

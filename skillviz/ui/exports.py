@@ -23,13 +23,13 @@ HTML = """
 </div>
 <p role="status"></p>
 """
-HERE = Path(__file__)
+MODULE = Path(__file__)  # the pictures' files lie beside it
 
 _buttons = st.components.v2.component(
     NAME,
     html=HTML,
-    css=HERE.with_name("pictures.css").read_text(encoding="utf-8"),
-    js=HERE.with_name("pictures.js").read_text(encoding="utf-8"),
+    css=MODULE.with_name("pictures.css").read_text(encoding="utf-8"),
+    js=MODULE.with_name("pictures.js").read_text(encoding="utf-8"),
 )
 
 
@@ -65,11 +65,6 @@ def plotly_config(name: str) -> dict[str, Any]:
         "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
         "toImageButtonOptions": {"format": "png", "filename": name, "scale": 2},
     }
-
-
-def read(path: Path) -> bytes:
-    """A stored file's bytes."""
-    return path.read_bytes()
 
 
 def buttons(chart: str, *, file: str, ground: str) -> None:

@@ -28,7 +28,7 @@ def box(
     """The option chosen, or what was typed instead of one; empty where there is neither."""
     key = _key(name)
     if key not in st.session_state or address.linked(name) is not None:
-        st.session_state[key] = _text(address.current(name), default) or None
+        st.session_state[key] = _linked_text(address.current(name), default) or None
     value = st.session_state[key]
     offered = [*options, *([value] if value and value not in options else [])]
     chosen = st.selectbox(
@@ -80,7 +80,7 @@ def number(
     """The number typed, low <= number <= high; None where the field is empty."""
     key = _key(name)
     if key not in st.session_state or address.linked(name) is not None:
-        st.session_state[key] = _number(address.current(name), default, low, high, is_whole)
+        st.session_state[key] = _linked_number(address.current(name), default, low, high, is_whole)
     cast = int if is_whole else float
     value = st.number_input(
         label, cast(low), None if high is None else cast(high), None, key=key, help=help, placeholder=placeholder,
@@ -95,7 +95,7 @@ def words(name: str, label: str, default: str, *, help: str | None = None, place
     """The text typed, without spaces at its ends."""
     key = _key(name)
     if key not in st.session_state or address.linked(name) is not None:
-        st.session_state[key] = _text(address.current(name), default)
+        st.session_state[key] = _linked_text(address.current(name), default)
     value = st.text_input(label, key=key, max_chars=LONGEST, help=help, placeholder=placeholder)
     address.drew(key, value)
     return _keep_text(name, value.strip())
@@ -140,11 +140,13 @@ def _key(name: str) -> str:
     return f"form.{name}"
 
 
-def _text(linked: str | None, default: str) -> str:
+def _linked_text(linked: str | None, default: str) -> str:
     return default if linked is None else "" if linked == NONE else linked[:LONGEST]
 
 
-def _number(linked: str | None, default: float | None, low: float, high: float | None, is_whole: bool) -> float | None:
+def _linked_number(
+    linked: str | None, default: float | None, low: float, high: float | None, is_whole: bool
+) -> float | None:
     """The number of the address; the default where it is none that the field could hold."""
     if linked == NONE:
         return None

@@ -55,7 +55,7 @@ def as_offered(task: Task, run: Run) -> Offered:
     """The task as one that can be chosen."""
     known = {label.lower() for label in run.labels}
     fits = {label.lower() for label in task.labels} <= known
-    return Offered(_named(task), task.name, task.title, task.labels, fits)
+    return Offered(_reference(task), task.name, task.title, task.labels, fits)
 
 
 def offered_task(named: str, rows: Iterable[Offered]) -> Offered | None:
@@ -63,7 +63,7 @@ def offered_task(named: str, rows: Iterable[Offered]) -> Offered | None:
     return next((row for row in rows if named in (row.named, row.name)), None)
 
 
-def _named(task: Task) -> str:
+def _reference(task: Task) -> str:
     """A file as it is written from the project's root, else whole; a name of the registry."""
     if task.path is None:
         return task.name

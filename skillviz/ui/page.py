@@ -170,10 +170,10 @@ def _chosen(name: str, entries: tuple[Entry, ...]) -> Entry:
     return first_choice(entries)
 
 
-def _explain_unknown(name: str, asked: str, entries: tuple[Entry, ...]) -> None:
+def _explain_unknown(name: str, linked: str, entries: tuple[Entry, ...]) -> None:
     """Says why the run of the address cannot be shown, and offers another; stops unless it is a prefix."""
     try:
-        run_id = cache.run(asked).id
+        run_id = cache.run(linked).id
     except StoreError as error:
         st.title(PAGES[name].question, anchor=False)
         st.error(f"This address names a run that cannot be shown: {text.plain(str(error.args[0]))}")

@@ -30,15 +30,14 @@ def sources(test: AppTest) -> list[str]:
 def test_the_numbers_follow_the_slider_from_the_stored_grid(ids: dict[str, str]) -> None:
     test = opened("interpolation", run=ids["stagewise0"])
     assert not test.exception and len(charts(test)) == 3 and test.query_params["alpha"] == "50"
-    assert "Best accuracy out of distribution (imdb)" in words(test)
     before, titles = numbers(test), [s.split(":")[0] for s in sources(test)]
     a_dataset = 2 * len(panels("accuracy"))  # both paths
     assert len(before) == 2 * a_dataset and titles == ["Stored"] * 4
     test.slider[0].set_value(10).run()
     assert numbers(test) != before and test.query_params["alpha"] == "10"
     grid = Store(Path(os.environ["SKILLVIZ_RUNS"])).open(ids["stagewise0"]).interpolation()
-    here = (grid["path"] == "wise-ft") & (grid["alpha"] == 0.1) & (grid["metric"] == "accuracy")
-    wanted = grid[here].set_index("dataset")["value"]
+    is_at = (grid["path"] == "wise-ft") & (grid["alpha"] == 0.1) & (grid["metric"] == "accuracy")
+    wanted = grid[is_at].set_index("dataset")["value"]
     shown = [value.replace("\N{NO-BREAK SPACE}", " ") for value in numbers(test)]
     assert shown[0] == f"{100 * wanted['sst2']:.1f} %" and shown[a_dataset] == f"{100 * wanted['imdb']:.1f} %"
 
@@ -66,7 +65,6 @@ def test_without_weights_the_exact_point_is_explained_once_and_the_nearest_stays
 def test_a_run_without_a_grid_shows_its_ends_and_the_command(ids: dict[str, str]) -> None:
     test = opened("interpolation", run=ids["paraphrase"], alpha="100")
     assert "Nothing between the models is stored on mrpc" in test.info[0].value and len(charts(test)) == 2
-    assert "there is no trade-off to draw" in words(test)
     assert any("--interpolation --also TASK" in code.value for code in test.code)
     assert {s.split(":")[0] for s in sources(test)} == {"Stored"}
 
@@ -90,4 +88,3 @@ def test_exact_points_are_asked_of_the_models(scored: str, scored_world: Path) -
     assert [s.split(":")[0] for s in sources(traced)] == ["Stored"] * 2 + ["Traced on 40 examples"] * 2
     whole = asked("interpolation", run=scored, alpha="40", ood="far", trace="yes", exact="yes")
     assert [s.split(":")[0] for s in sources(whole)] == ["Stored"] * 2 + ["Asked of the models"] * 2, "on all of them"
-    assert "out of distribution (far, traced on 40 examples)" in words(traced)

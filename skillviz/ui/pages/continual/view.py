@@ -90,7 +90,7 @@ def _mode_words(rows: pd.DataFrame, differences: pd.DataFrame, metric: str, mode
     earlier = [task for task in order[: last - 1] if task in ends.index]
     changes = [_change(task, ends.loc[task], metric) for task in earlier]
     name = NAMES[mode]
-    line = f"- **{name[:1].upper()}{name[1:]}**: {'; '.join(changes)}"
+    line = f"- **{formats.capital(name)}**: {'; '.join(changes)}"
     rivals = _beside_one_task(differences, metric, MODES[mode])
     return f"{line}. {rivals}" if rivals else f"{line}."
 

@@ -21,7 +21,7 @@ from skillviz.show.glossary import about
 from skillviz.show.interpolation import EXACT, NEAREST, STORED
 from skillviz.show.interpolation_grid import GRAFT, Grid, estimate, of_run, point_of, with_edges
 from skillviz.ui import cache, cards, controls, live, page
-from skillviz.ui.other_tasks import Offered, offered
+from skillviz.ui.other_tasks import offered
 
 NONE = "none"
 CUTS = 13  # sizes offered beside the stored ones, where the models are asked
@@ -33,15 +33,15 @@ Point = tuple[pd.DataFrame, pd.DataFrame]
 
 @dataclass(frozen=True)
 class Choice:
-    """What the reader chose. `inside` and `outside` are data sets, the latter None where there is none; `named` is
-    how the worker is told of it."""
+    """What the reader chose. `inside` and `outside` are data sets, the latter None where there is none; `task` is the
+    name or file by which the worker knows it."""
 
     alpha: float
     size: int
     metric: str
     inside: str
     outside: str | None
-    named: str | None
+    task: str | None
     exact: bool
 
     @property
@@ -50,7 +50,7 @@ class Choice:
         return [self.inside] if self.outside is None else [self.inside, self.outside]
 
     @property
-    def judged(self) -> str:
+    def headline(self) -> str:
         """The data set that the page's sentence is about."""
         return self.outside or self.inside
 
@@ -72,33 +72,26 @@ def controls_of(run: Run, grid: Grid) -> Choice:
         )
     left, right = st.columns([2, 1], vertical_alignment="bottom")
     with left:
-        outside, named = _outside(run)
+        outside, task = _outside(run)
     with right:
         metric = controls.segments("metric", "Charts show", metrics(run), metrics(run)[0], shown=metric_heading)
-    return Choice(alpha / 100, size, metric, run.datasets[0], outside, named, exact)
+    return Choice(alpha / 100, size, metric, run.datasets[0], outside, task, exact)
 
 
 def metrics(run: Run) -> list[str]:
     """The metrics that are shown, the task's own first."""
-    own = run.record.metric
-    return with_own(own)
+    return with_own(run.record.metric)
 
 
 def _outside(run: Run) -> tuple[str | None, str | None]:
-    """The other data set, and how it is asked for: those that are stored, then those that the models can be asked."""
+    """The other data set, and its name or file: those stored, then those that the models can be asked about."""
     stored = {transfer.name: transfer.named or transfer.name for transfer in run.record.transfers}
     live = {row.name: row for row in offered(run) if row.fits and row.name not in run.datasets}
-    options = [*stored, *([] if stored else [NONE]), *live]
-    chosen = controls.select(
-        "ood", "Out of distribution", options, options[0], shown=lambda name: _title(name, live), help=about("ood")
-    )
+    titles = {name: name for name in stored} or {NONE: "none: this run was scored on no other task"}
+    titles |= {name: f"{row.shown}: not stored, ask the models" for name, row in live.items()}
+    options = list(titles)
+    chosen = controls.select("ood", "Out of distribution", options, options[0], shown=titles.get, help=about("ood"))
     return None if chosen == NONE else chosen, stored.get(chosen) or (live[chosen].named if chosen in live else None)
-
-
-def _title(name: str, live: dict[str, Offered]) -> str:
-    if name == NONE:
-        return "none: this run was scored on no other task"
-    return f"{live[name].shown}: not stored, ask the models" if name in live else name
 
 
 def _size(run: Run, grid: Grid) -> int:
@@ -113,16 +106,14 @@ def _size(run: Run, grid: Grid) -> int:
             f"Region: {formats.count(main)} entries ({formats.share(run.record.share)}), the only size of this run."
         )
         return main
-    label = "Region size of WiSE-Graft"
-    return controls.steps("cut", label, options, main, shown=lambda s: _step(s, d, s in stored), help=about("size"))
-
-
-def _step(size: int, d: int, is_stored: bool) -> str:
-    return f"{formats.share(size / d)}{', stored' if is_stored else ''}"
+    titles = {size: f"{formats.share(size / d)}{', stored' if size in stored else ''}" for size in options}
+    return controls.steps(
+        "cut", "Region size of WiSE-Graft", options, main, shown=titles.__getitem__, help=about("size")
+    )
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPoints:
     """The lines and chosen points (`current`), the chosen points' histograms, and a sentence on each one's source."""
 
     points: pd.DataFrame
@@ -131,8 +122,8 @@ class Shown:
 
     def point(self, dataset: str, path: str) -> pd.DataFrame:
         """The rows of the chosen point."""
-        here = (self.points["dataset"] == dataset) & (self.points["path"] == path)
-        return self.points[here & self.points["current"]]
+        is_on_path = (self.points["dataset"] == dataset) & (self.points["path"] == path)
+        return self.points[is_on_path & self.points["current"]]
 
 
 def grid_of(run: Run) -> Grid:
@@ -157,7 +148,7 @@ def traced(run: Run, choice: Choice, grid: Grid) -> Grid:
     )
     if controls.switch("trace", f"Trace both ways with the models, on up to {TRACED} examples", False):
         for name in lacking:
-            arguments: dict[str, Any] = {"task": choice.named} if name == choice.outside else {}
+            arguments: dict[str, Any] = {"task": choice.task} if name == choice.outside else {}
             answer = live.ask(run, "wise_grid", topic=f"trace.{name}", sample=TRACED, **arguments)
             if answer is None:
                 return grid
@@ -165,7 +156,7 @@ def traced(run: Run, choice: Choice, grid: Grid) -> Grid:
     return grid
 
 
-def shown(run: Run, choice: Choice, grid: Grid) -> Shown:
+def shown(run: Run, choice: Choice, grid: Grid) -> ShownPoints:
     """The lines, and the chosen point of each path on each data set: stored, asked of the models, or the nearest."""
     points, bins, sources, asks = [], [], {}, choice.exact
     for dataset in choice.datasets:
@@ -187,17 +178,17 @@ def shown(run: Run, choice: Choice, grid: Grid) -> Shown:
                 points.append(live_rows[0].assign(current=True))
                 bins.append(live_rows[1])
                 sources[dataset, path] = words.source(kind, path, *place, run.record.d, on)
-    return Shown(pd.concat(points, ignore_index=True), with_edges(pd.concat(bins, ignore_index=True)), sources)
+    return ShownPoints(pd.concat(points, ignore_index=True), with_edges(pd.concat(bins, ignore_index=True)), sources)
 
 
-def numbers(run: Run, choice: Choice, points: Shown) -> None:
+def numbers(run: Run, choice: Choice, points: ShownPoints) -> None:
     """The chosen point of both paths on each data set: accuracy, ECE and NLL with their intervals."""
     for place, dataset in zip(st.columns(len(choice.datasets)), choice.datasets, strict=True):
         with place.container(border=True, height="stretch"):
             st.markdown(f"### {'In' if dataset == choice.inside else 'Out of'} distribution")
             st.caption(text.plain(dataset))
             for path in PATHS:
-                _point(run, dataset, path, points)
+                _point_numbers(run, dataset, path, points)
 
 
 def levels(run: Run, metric: str) -> dict[str, float]:
@@ -226,7 +217,7 @@ def paper(run: Run, choice: Choice, grid: Grid) -> None:
             st.code(words.missing(run.record), language="bash", wrap_lines=True)
 
 
-def _point(run: Run, dataset: str, path: str, points: Shown) -> None:
+def _point_numbers(run: Run, dataset: str, path: str, points: ShownPoints) -> None:
     rows = points.point(dataset, path)
     st.markdown(HEADINGS[path])
     if rows.empty:
@@ -245,6 +236,6 @@ def _live_point(run: Run, choice: Choice, dataset: str, path: str) -> Point | No
     if size is not None and size != run.record.size:
         arguments["region"] = {"run": run.id, "size": size}
     if dataset == choice.outside:
-        arguments["task"] = choice.named
+        arguments["task"] = choice.task
     answer = live.ask(run, "wise", topic=f"wise.{path}.{dataset}", **arguments)
     return None if answer is None else point_of(answer, dataset, path, size, choice.alpha)

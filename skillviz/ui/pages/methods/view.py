@@ -212,7 +212,7 @@ def comparison(differences: pd.DataFrame, selection: Selection, share: float, me
     first, *others = [_one(differences[differences["method"] == m], m, metric) for m in methods]
     begin = first if not METHODS[methods[0]].subject else f"{first[:1].lower()}{first[1:]}"
     head = f"On **{name}**, against {graft}, {begin}."
-    return "\n".join([head, "", *(f"- {line[:1].upper()}{line[1:]}." for line in others)])
+    return "\n".join([head, "", *(f"- {formats.capital(line)}." for line in others)])
 
 
 def no_rival(task: str, several_bases: bool = False) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import streamlit as st
 
@@ -80,7 +79,7 @@ def files(run: Run) -> None:
             if name in run.files:
                 st.download_button(
                     title,
-                    partial(exports.read, run.path / name),
+                    (run.path / name).read_bytes,
                     exports.file_name(run.id, name),
                     "application/octet-stream",
                     key=f"file.{name}",

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.runs.run import Run
 from skillviz.show import region as exhibits
 from skillviz.show import sentences
@@ -45,7 +46,7 @@ def tensor_card(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: Cell)
     rows = exhibits.cell_tensors(layers, cell)
     names = exhibits.tensor_names(rows)
     title = exhibits.cell_title(cell, table)
-    st.markdown(f"## {title[:1].upper()}{title[1:]}")
+    st.markdown(f"## {formats.capital(title)}")
     left, right = st.columns(2, vertical_alignment="bottom")
     with left:
         name = controls.select(TENSOR, "Tensor", names, names[0])

@@ -424,7 +424,7 @@ def sentence(expression: Mapping[str, Any], names: Mapping[str, str], size: int,
     """The meaning as a sentence with its size."""
     words = meaning(expression, names)
     return (
-        f"{words[:1].upper()}{words[1:]}: **{formats.counted(size, 'entry')}**, **{formats.share(size / d)}** of the "
+        f"{formats.capital(words)}: **{formats.counted(size, 'entry')}**, **{formats.share(size / d)}** of the "
         f"{formats.count(d)} that can be grafted."
     )
 

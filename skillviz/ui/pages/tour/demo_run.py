@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from skillviz.core import formats
 from skillviz.core.scores import predictions as classes
 from skillviz.errors import SkillvizError
 from skillviz.runs.record import RunRecord, Scores, TaskNote, TransferNote
@@ -80,7 +81,7 @@ class DemoRun:
         """A task in words, its own name where nothing says more."""
         entry = self.entry(name)
         title = entry.title.removeprefix("Shifted: ") if entry else name
-        return text.plain(title[:1].upper() + title[1:])
+        return text.plain(formats.capital(title))
 
     @cached_property
     def predictions(self) -> pd.DataFrame:
