@@ -44,6 +44,7 @@ SAID_ONCE = (
     "One fine-tuned model a task and recipe: intervals over seeds are over mask seeds alone.",
     "Nothing was left out.",
 )
+SHIPPED = [row for row in EXPERIMENTS.values() if row.ships]
 SHOWN = 2  # of a claim with more comparisons the ends alone are on the page; all of them are on the page Paper
 DIGIT = re.compile(r"\d+\.\d+|\d+ ?%")
 HEADLINES = (
@@ -91,7 +92,7 @@ def page(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> str:
     """The whole page."""
     studies = with_tables(studies)
     parts = [*opening(studies), *summary(studies, words), *headlines(studies, words), *overview(studies)]
-    for row in EXPERIMENTS.values():
+    for row in SHIPPED:
         parts += experiment(row, studies, words)
     parts += others(studies, words)
     return "\n".join(parts).rstrip() + "\n"
@@ -138,7 +139,7 @@ def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterato
         verdicts = [(study, verdict) for study in of_scale for verdict in _verdicts(study)]
         if verdicts:
             yield f"- Of the paper's {formats.counted(len(verdicts), 'claim')} that were asked {_outcomes(verdicts)}."
-        missing = [row.title.partition(":")[0] for row in EXPERIMENTS.values() if not of(studies, row, name)]
+        missing = [row.title.partition(":")[0] for row in SHIPPED if not of(studies, row, name)]
         if missing:
             yield f"- Not stored: {', '.join(missing)}; the reason is told with each."
         if sentence := _get(words, "summary", name):
@@ -179,7 +180,7 @@ def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
         ("experiment", *(scale.title for scale in SCALES.values())),
         [
             [row.title, *(" and ".join(_agree(s) for s in of(studies, row, name)) or "not stored" for name in SCALES)]
-            for row in EXPERIMENTS.values()
+            for row in SHIPPED
         ],
     )
     yield ""

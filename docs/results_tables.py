@@ -15,6 +15,8 @@ from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
 from skillviz.show.table_words import RECIPE_WORDS
 from skillviz.studies.paper.claims import at_main, beyond, main_share, own_metric
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.region_comparisons import SURE
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.family import family
@@ -23,29 +25,25 @@ SEARCHED = ("stagewise", "learned", "learned-ranked", "frank-wolfe", "linearized
 MAIN_SEARCH = SEARCHED[0]
 PLAIN = ("", "sgd", "given", "graft-retrain", "bitfit", "lora")
 """Recipes that a method's name says, or that need no name."""
-METHODS: dict[str, tuple[tuple[str, ...], bool]] = {
-    "table1": (("ft", "graft", "graft_retrain", "bitfit", "lora"), False),
-    "table3": (("pretrained", "ft", "graft", "graft_retrain", "bitfit", "lora"), True),
-    "table8": (("pretrained", "ft", "graft", "graft_fish", "graft_random"), False),
-    "figure3": (("pretrained", "ft", "graft"), False),
-}
-"""Of the experiments that are shown method by method: which ones, and whether on other data alone."""
 KEYS = ["where", "method", "search", "training"]
 TUNED = ("ft", "adamw", "adamw_l1")
 DENSITY = "Times the fair share (1 is what chance gives), with 95 % intervals over mask seeds{}."
 
 Tables = Mapping[str, pd.DataFrame]
-Make = Callable[[Tables, float | None, str], list[str]]
-"""Lines of Markdown from a study's tables, the share of its main size, and its experiment's name."""
+Make = Callable[[Tables, float | None, Experiment | None], list[str]]
+"""Lines of Markdown from a study's tables, the share of its main size, and its experiment."""
 
 
 def of_study(study: StudyFolder) -> list[str]:
     """The study's main table, or several; no line where it has none of those that are shown."""
     tables = {name: study.table(name) for name in study.tables()}
-    name = study.record.experiment or "other"
-    for table, make in (*BY_EXPERIMENT.get(name, ()), *BY_TABLE):
+    row = EXPERIMENTS.get(study.record.experiment or "")
+    shown = row.shown if row else "curves"
+    first = [row.main] if row and not row.methods else ["scores"]
+    makers = [*SHOWN.get(shown, ()), *((table, BY_TABLE[table]) for table in (*first, *BY_TABLE) if table in BY_TABLE)]
+    for table, make in makers:
         if table in tables:
-            return make(tables, main_share(study.record.scale), name)
+            return make(tables, main_share(study.record.scale), row)
     return []
 
 
@@ -127,9 +125,10 @@ def method_name(method: str, localizer: object, recipe: str) -> str:
     return name if is_plain else f"{name} ({RECIPE_WORDS.get(recipe, recipe)})"
 
 
-def methods(tables: Tables, main: float | None, name: str) -> list[str]:
+def methods(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """The experiment's methods at the main size, one a column: the task's metric and ECE with intervals."""
-    wanted, elsewhere = METHODS.get(name, (tuple(tables["scores"]["method"].unique()), False))
+    wanted = (row and row.methods) or tuple(tables["scores"]["method"].unique())
+    elsewhere = row is not None and row.on_other_data
     rows = tested(tables["scores"])
     rows = at_size(rows[rows["method"].isin(wanted)], main)
     rows = rows[rows["id_task"] != rows["task"]] if elsewhere and (rows["id_task"] != rows["task"]).any() else rows
@@ -146,11 +145,11 @@ def methods(tables: Tables, main: float | None, name: str) -> list[str]:
     return [*markdown_table(("task", *heads), lines), "", "Accuracy or F1; ECE, on test, %."]
 
 
-def curves(tables: Tables, main: float | None, name: str) -> list[str]:
+def curves(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """Accuracy or F1 of every kind of region by its size, beside the whole models."""
     rows = tested(tables["scores"])
     rows = rows[~rows["method"].isin(("complement", "ft_scaled"))]
-    rows = rows if name == "figure7" else rows[rows["id_task"] == rows["task"]]
+    rows = rows if row is not None and row.on_other_data else rows[rows["id_task"] == rows["task"]]
     whole = rows[rows["share"].isna()]
     rows = rows[rows["share"].notna()]
     sizes = {f"{one:.2g}": one for one in sorted(rows[rows["localizer"] != "learned"]["share"])}
@@ -210,7 +209,7 @@ def _ece_less(row: Mapping[Any, Any], rival: str) -> str:
     return f"{estimate(row, name)}, {'open' if verdict == 'undecided' else verdict}"
 
 
-def per_task(tables: Tables, main: float | None, name: str) -> list[str]:
+def per_task(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """One row a task: score, agreement, complement and size needed; calibration; and the same on other data."""
     rows = tested(tables["scores"])
     localizer = rows["localizer"].fillna("")
@@ -263,8 +262,8 @@ CALIBRATION = (
 ELSEWHERE = "Accuracy on other data, without further training; test examples that training has seen are left out:"
 
 
-def recipes(tables: Tables, main: float | None, name: str) -> list[str]:
-    """Figure 5: of each recipe its own model, what its graft gives back of its gain, and what the rest keeps."""
+def recipes(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
+    """Of each recipe its own model, what its graft gives back of its gain, and what the rest keeps."""
     rows = tested(tables["scores"])
     lines = []
     for (where, recipe), group in rows[rows["id_task"] == rows["task"]].groupby(["where", "recipe"], sort=False):
@@ -285,7 +284,7 @@ def recipes(tables: Tables, main: float | None, name: str) -> list[str]:
     return [*markdown_table(head, lines), "", "Accuracy or F1, and shares of the recipe's own gain, on test, %."]
 
 
-def stages(tables: Tables, main: float | None, name: str) -> list[str]:
+def stages(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """Accuracy of every task after every stage, by mode."""
     rows = own_metric(tables["stages"]).sort_values(["mode", "stage"], kind="stable")
     tasks = list(dict.fromkeys(rows.sort_values("stage", kind="stable")["stage_task"]))
@@ -296,13 +295,13 @@ def stages(tables: Tables, main: float | None, name: str) -> list[str]:
     return [*markdown_table(("mode", "learned last", *tasks), lines), "", "Accuracy or F1 on test, %, by task."]
 
 
-def figure8(tables: Tables, main: float | None, name: str) -> list[str]:
-    """Figure 8: what every two regions share, and what regions and unions give every task."""
-    shared = overlap(tables, main, name) if "overlap" in tables else []
-    return [*shared, *([""] if shared else []), *gain(tables, main, name)]
+def overlap_and_gain(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
+    """What every two regions share, and what regions and unions give every task."""
+    shared = overlap(tables, main, row) if "overlap" in tables else []
+    return [*shared, *([""] if shared else []), *gain(tables, main, row)]
 
 
-def overlap(tables: Tables, main: float | None, name: str) -> list[str]:
+def overlap(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """What every two regions share, as a matrix."""
     rows = tables["overlap"]
     rows = rows[rows["kind"] == ("overlap" if (rows["kind"] == "overlap").any() else "iou")]
@@ -318,7 +317,7 @@ def overlap(tables: Tables, main: float | None, name: str) -> list[str]:
     return [*markdown_table(("region of", *tasks), lines), "", f"{caption} Bold: tasks of one family."]
 
 
-def gain(tables: Tables, main: float | None, name: str) -> list[str]:
+def gain(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """What regions, the unions of families and of all give every task."""
     rows = tables["gain"]
     tasks = list(dict.fromkeys(rows["task"]))
@@ -334,14 +333,14 @@ def gain(tables: Tables, main: float | None, name: str) -> list[str]:
     return [*markdown_table(("region of", *tasks), lines), "", caption]
 
 
-def layers(tables: Tables, main: float | None, name: str) -> list[str]:
+def layers(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """How dense the main search's regions are in each layer; below them top movement where the study has it."""
     rows = _of_search(tables["composition"]).dropna(subset=["layer"])
     rows = rows.assign(layer=["layer " + str(int(layer) + 1) for layer in rows["layer"]])
     return [*_densities(rows, "layer"), "", DENSITY.format("; layers counted from the input")]
 
 
-def kinds(tables: Tables, main: float | None, name: str) -> list[str]:
+def kinds(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """How dense the main search's regions are in each kind of module."""
     return [*_densities(_of_search(tables["composition"]), "kind"), "", DENSITY.format("")]
 
@@ -374,7 +373,7 @@ def _times(ratio: Interval) -> str:
     return number(ratio.value, 2) + ends
 
 
-def histogram(tables: Tables, main: float | None, name: str) -> list[str]:
+def histogram(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """The share of test examples with a top probability near 1."""
     lines = []
     every = tables["histogram"]
@@ -385,7 +384,7 @@ def histogram(tables: Tables, main: float | None, name: str) -> list[str]:
     return markdown_table(("task", "model", f"top probability above {percent(SURE, 0)}, % of examples", "n"), lines)
 
 
-def sensitivity(tables: Tables, main: float | None, name: str) -> list[str]:
+def sensitivity(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """The searches' constants against size and the task's metric, over mask seeds; numbers of steps as columns."""
     rows = own_metric(tables["sensitivity"])
     steps = sorted(rows["steps"].dropna().unique())
@@ -408,20 +407,16 @@ def _over_seeds(rows: pd.DataFrame) -> str:
     return f"{share(float(rows['share'].mean()))}: {percent_estimate(mean.value, mean.low, mean.high)}"
 
 
-BY_EXPERIMENT: dict[str, tuple[tuple[str, Make], ...]] = {
-    **{name: (("scores", methods),) for name in METHODS},
-    "table2": (("scores", per_task),),
-    "table4": (("stages", stages),),
-    **{name: (("scores", curves),) for name in ("figure2", "figure4", "figure7", "other")},
-    "figure5": (("scores", recipes),),
-    "figure6": (("histogram", histogram),),
-    "figure8": (("gain", figure8), ("overlap", overlap)),
-    "figure9": (("composition", layers),),
-    "figure10": (("composition", kinds),),
-    "sensitivity": (("sensitivity", sensitivity),),
+SHOWN: Mapping[str, Sequence[tuple[str, Make]]] = {
+    "per task": [("scores", per_task)],
+    "curves": [("scores", curves)],
+    "recipes": [("scores", recipes)],
+    "overlap and gain": [("gain", overlap_and_gain), ("overlap", overlap)],
+    "kinds": [("composition", kinds)],
 }
-BY_TABLE: tuple[tuple[str, Make], ...] = (
-    ("scores", methods), ("stages", stages), ("overlap", overlap), ("gain", gain), ("composition", layers),
-    ("histogram", histogram), ("sensitivity", sensitivity),
-)  # fmt: skip
-"""What a study of one's own is shown by: its first table of these."""
+"""What an experiment may be shown by in place of its main table, and what it is made from."""
+BY_TABLE: Mapping[str, Make] = {
+    "scores": methods, "stages": stages, "overlap": overlap, "gain": gain, "composition": layers,
+    "histogram": histogram, "sensitivity": sensitivity,
+}  # fmt: skip
+"""What a study is shown by otherwise: its first table of these."""

@@ -44,7 +44,7 @@ def test_the_page_is_what_the_generator_writes_from_the_stored_studies(results: 
 
 def test_every_experiment_at_every_scale_has_a_result_or_a_reason(made: str, results: ModuleType) -> None:
     for page in (made, results.PAGE.read_text(encoding="utf-8")):
-        for name, row in EXPERIMENTS.items():
+        for name, row in ((name, row) for name, row in EXPERIMENTS.items() if row.ships):
             part = page.partition(f"\n## {row.title}\n")[2].partition("\n## ")[0]
             assert part, name
             for scale, its in SCALES.items():

@@ -31,7 +31,7 @@ Name = Annotated[
     str,
     typer.Argument(
         metavar="EXPERIMENT",
-        help="table1, table2, table3, table4, table8, figure2 to figure10, or sensitivity.",
+        help="A table or figure of the paper, such as table2 or figure6, or sensitivity; another word lists all.",
     ),
 ]
 Scale = Annotated[
@@ -84,8 +84,8 @@ Seeds = Annotated[
     int | None,
     typer.Option(
         "--seeds", min=1, metavar="N",
-        help="Fine-tune each model that is grafted with N seeds (default 1); not of table4, figure8 and sensitivity, "
-        "nor with --finetuned.",
+        help="Fine-tune each model that is grafted with N seeds (default 1), where the experiment takes several; "
+        "not with --finetuned.",
     ),
 ]  # fmt: skip
 Workers = Annotated[

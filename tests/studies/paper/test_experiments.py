@@ -48,7 +48,6 @@ def test_every_file_of_the_folder_is_an_experiment_and_imports_no_other() -> Non
         assert rows and rows[0].name == file.stem and all(EXPERIMENTS[row.name] is row for row in rows)
         imported = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
         assert not [node.module for node in imported if (node.module or "").startswith(experiments.__name__)]
-    assert len(files) == len(EXPERIMENTS) - 1  # figures 9 and 10 are one file
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -85,20 +84,20 @@ def test_what_ships_is_what_the_command_asks_for(stored: StudyFolder, tmp_path: 
     assert record.command == asked.command()
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_ships_at_the_demo_scale(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name, row in EXPERIMENTS.items() if row.ships])
+def test_an_experiment_that_says_so_ships_at_the_demo_scale(name: str) -> None:
     assert [folder.name for folder in STORED if (folder.record.experiment, folder.record.scale) == (name, "demo")]
 
 
 @pytest.mark.parametrize("at", SCALES)
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "table4"])  # one region a task, in turn
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_search_has_three_mask_seeds(name: str, at: str) -> None:
     seeds: dict[tuple[object, ...], set[int]] = {}
-    for spec in planned(name, at).runs:
-        if spec.localizer in SEARCHED:
-            asked = spec.model_copy(update={"seed": 0}).key()
-            seeds.setdefault((spec.localizer, asked), set()).add(spec.seed)
-    assert all(own == {0, 1, 2} for own in seeds.values())
+    for step in planned(name, at).of("localize", role="run"):
+        if step.spec.localizer in SEARCHED:
+            search = step.spec.model_copy(update={"seed": 0}).key()
+            seeds.setdefault((step.spec.localizer, search), set()).add(step.spec.seed)
+    assert all(of_search == {0, 1, 2} for of_search in seeds.values())
 
 
 def test_experiments_share_what_they_have_in_common() -> None:
@@ -280,4 +279,3 @@ def test_experiments_are_planned_without_torch() -> None:
 def test_specs_are_runs() -> None:
     """Guards against plans whose runs are not runs: the checks above would hold of nothing."""
     assert all(isinstance(spec, RunSpec) for name in EXPERIMENTS for spec in planned(name).runs)
-    assert all(planned(name).runs for name in EXPERIMENTS)

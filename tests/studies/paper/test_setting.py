@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,11 @@ def test_nothing_of_the_demo_world_is_said_of_other_models_and_tasks(name: str, 
     for file in map(Path, files):  # models of several tasks are called by the names in their files
         file.parent.mkdir()
         file.write_text(f"name: {file.parent.name}\n")
-    seeds = None if name in ("table4", "figure8", "sensitivity") else 2
-    own = scale("demo").with_own(base="org/mine", tasks=files, readout="head", seeds=seeds)
+    own = scale("demo").with_own(base="org/mine", tasks=files, readout="head")
     own = replace(own, near={files[0]: (files[1],), files[1]: (files[0],)})
+    with suppress(BadInput):  # one model of each task, or of several
+        EXPERIMENTS[name].build(replace(own, seeds=2))
+        own = replace(own, seeds=2)
     rows = here(name, own)
     assert rows["Model"] == "org/mine" and rows["Data"].startswith("cafe and bakery")
     assert not [words for words in FALSE_ELSEWHERE if words in " ".join(rows.values())]

@@ -72,4 +72,6 @@ FIGURE2 = Experiment(
         Claim("The lead over top movement is smaller at the largest size than at the smallest.", curves_meet),
     ),
     differs=differs,
+    shown="curves",
+    ships=True,
 )

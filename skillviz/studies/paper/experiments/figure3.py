@@ -69,4 +69,6 @@ FIGURE3 = Experiment(
     makes=("scores", "differences", "note"),
     claims=(Claim("With either readout the graft keeps more than 95 % of the fine-tuned score.", keeps(0.95)),),
     differs=differs,
+    methods=("pretrained", "ft", "graft"),
+    ships=True,
 )

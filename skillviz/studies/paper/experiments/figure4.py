@@ -76,4 +76,6 @@ FIGURE4 = Experiment(
         Claim("The graft is more accurate than the region with zeros around it.", less("graft", "graft_lottery")),
     ),
     differs=differs,
+    shown="curves",
+    ships=True,
 )

@@ -68,4 +68,6 @@ FIGURE5 = Experiment(
         Claim("An l1 penalty on the movement brings that back.", recovers_less("adamw", "adamw-l1")),
     ),
     differs=differs,
+    shown="recipes",
+    ships=True,
 )

@@ -52,4 +52,5 @@ FIGURE6 = Experiment(
     makes=("histogram", "scores", "note"),
     claims=(Claim("More of the fine-tuned model's top probabilities are above 95 % than of the graft's.", piles_up),),
     differs=differs,
+    ships=True,
 )

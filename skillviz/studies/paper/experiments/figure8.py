@@ -209,4 +209,6 @@ FIGURE8 = Experiment(
     ),
     differs=differs,
     passes=task_unions.passes,
+    shown="overlap and gain",
+    ships=True,
 )

@@ -41,6 +41,7 @@ FIGURE9 = Experiment(
     tables=tables,
     makes=("composition", "note"),
     claims=(Claim("Regions are denser in the middle half of the layers.", in_the_middle),),
+    ships=True,
 )
 
 FIGURE10 = Experiment(
@@ -56,4 +57,6 @@ FIGURE10 = Experiment(
         Claim("The first feed-forward layer holds more than its fair share.", denser(("MLP in",))),
         Claim("LayerNorm holds more than its fair share.", denser(("LayerNorm",))),
     ),
+    shown="kinds",
+    ships=True,
 )

@@ -75,4 +75,5 @@ SENSITIVITY = Experiment(
     makes=("sensitivity", "note"),
     published=(),
     differs=differs,
+    ships=True,
 )

@@ -54,4 +54,6 @@ TABLE1 = Experiment(
         Claim("BitFit is worse calibrated than the graft.", less("bitfit", "graft", "ece")),
     ),
     differs=differs,
+    methods=("ft", "graft", "graft_retrain", "bitfit", "lora"),
+    ships=True,
 )  # fmt: skip

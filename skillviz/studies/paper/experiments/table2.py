@@ -84,4 +84,6 @@ TABLE2 = Experiment(
         Claim("The graft is better calibrated than the fine-tuned model.", less("graft", "ft", "ece", -1)),
     ),
     differs=differs,
+    shown="per task",
+    ships=True,
 )

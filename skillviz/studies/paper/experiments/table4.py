@@ -128,4 +128,5 @@ TABLE4 = Experiment(
               before_the_last(less("continual_graft", "continual_naive"))),
     ),
     differs=differs,
+    ships=True,
 )  # fmt: skip

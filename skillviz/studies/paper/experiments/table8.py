@@ -89,4 +89,6 @@ TABLE8 = Experiment(
         Claim("The graft of the search is more accurate than a random one.", less("graft", "graft_random")),
     ),
     differs=differs,
+    methods=("pretrained", "ft", "graft", "graft_fish", "graft_random"),
+    ships=True,
 )
