@@ -36,7 +36,7 @@ def files_of(name: str) -> dict[str, object]:
 
 def test_the_table_has_every_folder_that_the_experiments_read() -> None:
     tasks = {*SMALL.tasks, *(task for some in SMALL.roles.values() for task in some)}
-    tasks |= {other for some in SMALL.near.values() for other in some}
+    tasks |= {other for some in SMALL.shifts.values() for other in some}
     read = {Path(path).parts[-2] for task in tasks for path in files_of(task)["data"].values()}  # type: ignore[attr-defined]
     assert read == set(rows())
 

@@ -73,9 +73,9 @@ def _mask_seeds(group: Sequence[Run]) -> list[Run]:
 def _data_seeds(group: Sequence[Run], labels: Labels) -> list[Run]:
     """One run for each data seed, of the first mask seed and the first fine-tuning seed."""
     first = group[0]
-    seeds = first.spec.seed, labels(first).get("member_seed")
+    seeds = first.spec.seed, labels(first).get("finetune_seed")
     return _first_of(
-        [run for run in group if (run.spec.seed, labels(run).get("member_seed")) == seeds],
+        [run for run in group if (run.spec.seed, labels(run).get("finetune_seed")) == seeds],
         lambda run: run.spec.data_seed,
     )
 

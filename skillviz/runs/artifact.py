@@ -263,7 +263,7 @@ def pair_words(spec: Any, labels: Mapping[str, Any]) -> str:
     """`sst2 (lora, 16-shot, rank 8, seed 1)`: the task, and the fine-tuned model by its labels."""
     model = str(labels.get("recipe") or Path(spec.finetuned).name)
     rank = f", rank {labels['rank']}" if "rank" in labels else ""
-    seed = f", seed {labels['member_seed']}" if "member_seed" in labels else ""
+    seed = f", seed {labels['finetune_seed']}" if "finetune_seed" in labels else ""
     return f"{labels['task_name']} ({model}{rank}{sample_words(spec)}{seed})"
 
 

@@ -21,7 +21,7 @@ from skillviz.runs.region_expression import read_expression
 from skillviz.runs.score import ScoreSpec, read_score_spec
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
-from skillviz.studies.spec import MOST_COMBINATIONS, OWN, StudySpec, expanded, merged
+from skillviz.studies.spec import MOST_COMBINATIONS, OF_ENTRIES, StudySpec, expanded, merged
 from skillviz.studies.step import ARTIFACTS, TABLE, Step, name_of
 
 NONE = "none"  # the localizer of entries that only fine-tune and score
@@ -176,7 +176,7 @@ class _Entry:
     def _check(self) -> None:
         """Refuses fields that are unknown, or do not go together."""
         values = self.values
-        known = [*RunSpec.model_fields, *OWN]
+        known = [*RunSpec.model_fields, *OF_ENTRIES]
         if strange := [name for name in values if name not in known]:
             raise BadInput(f"'{strange[0]}' is not a field of a run; known: {', '.join(known)}.")
         if "finetuned" in values and any(values.get(name) is not None for name in ("recipe", "finetune")):
@@ -195,41 +195,41 @@ class _Entry:
         """A model of one task."""
         task = self._task()
         regions, needs = self._region(task) if recipe == RETRAIN else ((), ())
-        member = self._member(recipe, (task,), regions)
-        key = self.steps.add(FINETUNE, member, needs, self._of_member(member))
-        self._study_of(member, task, (key,), self._of_member(member))
+        model = self._finetuned(recipe, (task,), regions)
+        key = self.steps.add(FINETUNE, model, needs, self._of_model(model))
+        self._study_of(model, task, (key,), self._of_model(model))
 
     def _multi_task(self) -> None:
         """One model body for several tasks, each studied with its own head; `task` may name one of them."""
         tasks = self._tasks()
-        member = self._member(MULTI_TASK, tasks, ())
-        key = self.steps.add(FINETUNE, member, (), self._of_member(member))
+        model = self._finetuned(MULTI_TASK, tasks, ())
+        key = self.steps.add(FINETUNE, model, (), self._of_model(model))
         wanted = [self._task()] if "task" in self.values else list(tasks)
         if strange := [task for task in wanted if task not in tasks]:
             raise BadInput(f"'{strange[0]}' is not among the tasks of this entry: {', '.join(tasks)}.")
         for task in wanted:
-            self._study_of(member, task, (key,), self._of_member(member))
+            self._study_of(model, task, (key,), self._of_model(model))
 
     def _continual(self) -> None:
         """A sequence of tasks, scored after every stage on every task so far."""
         tasks, mode = self._tasks(), self.values.get("mode", "naive")
         regions = [self._region(task) for task in tasks] if mode == "grafting" else []
-        member = self._member(CONTINUAL, tasks, tuple(run for runs, _ in regions for run in runs))
-        labels = {**self._of_member(member), "mode": mode}
-        key = self.steps.add(FINETUNE, member, tuple(need for _, needs in regions for need in needs), labels)
+        model = self._finetuned(CONTINUAL, tasks, tuple(run for runs, _ in regions for run in runs))
+        labels = {**self._of_model(model), "mode": mode}
+        key = self.steps.add(FINETUNE, model, tuple(need for _, needs in regions for need in needs), labels)
         for stage, last in enumerate(tasks, start=1):
             at_stage = {**labels, "stage": stage, "stage_task": last, "stage_task_name": name_of(last)}
             for task in tasks[:stage]:
-                self._scored(member.path(task, stage), member.readout, task, (key,), at_stage)
+                self._scored(model.path(task, stage), model.readout, task, (key,), at_stage)
 
-    def _study_of(self, member: FineTunedSpec | None, task: str, needs: tuple[str, ...], labels: Labels) -> None:
+    def _study_of(self, model: FineTunedSpec | None, task: str, needs: tuple[str, ...], labels: Labels) -> None:
         """The entry's run on one pair, or its scores alone where the localizer is none."""
-        values = {name: value for name, value in self.values.items() if name not in OWN}
+        values = {name: value for name, value in self.values.items() if name not in OF_ENTRIES}
         values["task"] = task or values.get("task")
-        if member is not None:
-            values |= {"finetuned": member.path(task), "readout": member.readout}
+        if model is not None:
+            values |= {"finetuned": model.path(task), "readout": model.readout}
         if values.get("localizer") in (NONE, None) and "localizer" in values:
-            read_spec({**_given(values), "localizer": "movement"})  # the fields are right
+            read_spec({**_without_none(values), "localizer": "movement"})  # the fields are right
             self._scored(values["finetuned"], values.get("readout"), task, needs, labels)
             return
         if "also" in self.values:
@@ -263,10 +263,10 @@ class _Entry:
         needs: tuple[str, ...] = ()
         labels: Labels = {}
         if "finetuned" not in values:
-            member = self._model_of_region(region, values)
-            labels = self._of_member(member)
-            needs = (self.steps.add(FINETUNE, member, (), labels),)
-            values |= {"finetuned": member.path(), "readout": member.readout}
+            model = self._model_of_region(region, values)
+            labels = self._of_model(model)
+            needs = (self.steps.add(FINETUNE, model, (), labels),)
+            values |= {"finetuned": model.path(), "readout": model.readout}
         spec = self._run(values)
         key = self.steps.add(LOCALIZE, spec, needs, {**labels, **self._of_run(spec), "role": "region"})
         return (spec,), (key,)
@@ -284,13 +284,13 @@ class _Entry:
         optimizer = tuned.pop("optimizer", None) or "sgd"  # of a model of one task that is its recipe
         return read_finetuned({**tuned, "tasks": (values["task"],), "recipe": region.get("recipe", optimizer)})
 
-    def _member(self, recipe: str, tasks: tuple[str, ...], regions: tuple[RunSpec, ...]) -> FineTunedSpec:
+    def _finetuned(self, recipe: str, tasks: tuple[str, ...], regions: tuple[RunSpec, ...]) -> FineTunedSpec:
         shared = {name: self.values[name] for name in SHARED if self.values.get(name) is not None}
         tuning = self.values.get("finetune") or {}
         return read_finetuned({**shared, **tuning, "recipe": recipe, "tasks": tasks, "regions": regions})
 
     def _run(self, values: dict[str, Any]) -> RunSpec:
-        spec = read_spec(_given(values))
+        spec = read_spec(_without_none(values))
         if spec.localizer not in LOCALIZERS:
             raise BadInput(f"'{spec.localizer}' is not a localizer; known: {', '.join(LOCALIZERS)}, {NONE}.")
         return spec
@@ -317,15 +317,15 @@ class _Entry:
         return _text(self.values.get("task"), "task")
 
     def _tasks(self) -> tuple[str, ...]:
-        given = self.values.get("tasks")
-        if not isinstance(given, list | tuple):
+        value = self.values.get("tasks")
+        if not isinstance(value, list | tuple):
             raise BadInput("this recipe takes several tasks, as tasks: [sst2, cr].")
-        return tuple(_text(task, "tasks") for task in given)
+        return tuple(_text(task, "tasks") for task in value)
 
     def _also(self) -> tuple[str, ...]:
-        given = self.values.get("also") or ()
-        given = given if isinstance(given, list | tuple) else (given,)
-        return tuple(_text(task, "also") for task in given)
+        value = self.values.get("also") or ()
+        value = value if isinstance(value, list | tuple) else (value,)
+        return tuple(_text(task, "also") for task in value)
 
     def _common(self, task: str) -> Labels:
         """The labels of every step of this entry."""
@@ -335,13 +335,13 @@ class _Entry:
             optional["seed"] = self.values["seed"]  # the region's
         return {**labels, **{name: value for name, value in optional.items() if value is not None}}
 
-    def _of_member(self, member: FineTunedSpec) -> Labels:
+    def _of_model(self, model: FineTunedSpec) -> Labels:
         """The labels of a fine-tuned model."""
-        names, task = tuple(name_of(task) for task in member.tasks), "+".join(member.tasks)
+        names, task = tuple(name_of(task) for task in model.tasks), "+".join(model.tasks)
         labels = {
             **self._common(task), "task_name": "+".join(names),
-            "tasks": member.tasks, "recipe": member.recipe, "member_seed": member.seed, "data_seed": member.data_seed,
-            "k_shot": member.k_shot, "member": member.key(), "rank": member.rank, "optimizer": member.optimizer,
+            "tasks": model.tasks, "recipe": model.recipe, "finetune_seed": model.seed, "data_seed": model.data_seed,
+            "k_shot": model.k_shot, "finetuned_key": model.key(), "rank": model.rank, "optimizer": model.optimizer,
         }  # fmt: skip
         return {n: v for n, v in labels.items() if n == "k_shot" or v is not None}
 
@@ -368,7 +368,7 @@ def _of_recipe(chosen: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]
     return {**chosen, "finetune": {name: value for name, value in tuned.items() if name != "rank"}}
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     """The values but for those that are none, which is how an entry takes back a default."""
     return {name: value for name, value in values.items() if value is not None}
 

@@ -14,6 +14,7 @@ from skillviz.runs.run import Run
 from skillviz.runs.score import Score
 from skillviz.runs.store import Store
 from skillviz.studies.finetuned_model import FineTunedSpec, folder_of, task_name
+from skillviz.studies.finetuned_store import RECORD
 from skillviz.studies.plan import Plan, fits
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.status import Snapshot
@@ -21,7 +22,6 @@ from skillviz.studies.status import Snapshot
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
 
-MEMBER = "member.json"
 FINETUNED = "finetune.json"
 
 
@@ -70,7 +70,7 @@ class Results:
         "<stage>/<task name>", or that of one task (and stage) alone. Raises StoreError where it is not there."""
         folder = folder_of(spec)
         try:
-            record: dict[str, Any] = json.loads((folder / MEMBER).read_text(encoding="utf-8"))
+            record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
             reports = {path.parent.relative_to(folder).as_posix(): _json(path) for path in folder.rglob(FINETUNED)}
         except (OSError, ValueError) as error:
             raise StoreError(f"the fine-tuned model {folder.name} cannot be read ({error}); run the study.") from error
@@ -82,7 +82,7 @@ class Results:
 
     def finetuned_of(self, of: Run | Score) -> FineTunedSpec | None:
         """The fine-tuned model that a run or scores are of; None where it was not made by the study."""
-        step = self.plan.by_key.get(str(self.entry(of).get("member", "")))
+        step = self.plan.by_key.get(str(self.entry(of).get("finetuned_key", "")))
         return None if step is None else step.spec
 
     @cached_property

@@ -19,7 +19,7 @@ from skillviz.tasks.refusals import refused
 
 EXPANDED = ("base", "task", "k_shot", "data_seed", "recipe", "finetune.seed", "localizer", "size", "seed")
 """Fields whose lists stand for every combination; the last varies fastest, so that a pair's runs come together."""
-OWN = ("recipe", "finetune", "tasks", "mode", "region", "also", "label", "size")
+OF_ENTRIES = ("recipe", "finetune", "tasks", "mode", "region", "also", "label", "size")
 """Fields of an entry that a RunSpec does not have."""
 
 MOST_VALUES = 100_000

@@ -23,7 +23,7 @@ class Step:
     """What is to be done, and the keys of the steps that must be done before.
 
     `key` is that of the spec (of the tables: "table"). `entry` are its labels, by which results are found again:
-    entry (its number), label, base, task, task_name, tasks, recipe, mode, stage, member_seed, data_seed, k_shot,
+    entry (its number), label, base, task, task_name, tasks, recipe, mode, stage, finetune_seed, data_seed, k_shot,
     localizer, sizes, size, seed, on, on_name, role (run, region or score), device; those that do not apply are absent.
     """
 

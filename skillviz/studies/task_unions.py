@@ -54,7 +54,7 @@ Runs = Mapping[str, Mapping[int, Run]]
 
 
 def region_runs(results: Results) -> Runs:
-    """The runs whose regions are compared, by task and mask seed: of the first member, localizer and size."""
+    """The runs whose regions are compared, by task and mask seed: of the first model, localizer and size."""
     every = _searched(results)
     runs: dict[str, dict[int, Run]] = {}
     for run in every:
@@ -77,7 +77,8 @@ def _searched(results: Results) -> list[Run]:
 def _setting(results: Results, run: Run) -> tuple[Any, ...]:
     """What the regions that are compared have in common."""
     spec = run.spec
-    return results.entry(run).get("member"), spec.base, spec.data_seed, spec.localizer, spec.sizes, search_fields(spec)
+    model = results.entry(run).get("finetuned_key"), spec.base, spec.data_seed
+    return *model, spec.localizer, spec.sizes, search_fields(spec)
 
 
 def overlap_and_notes(results: Results) -> tuple[dict[str, pd.DataFrame], list[str]]:

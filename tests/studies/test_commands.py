@@ -56,7 +56,7 @@ def done(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
 
 @pytest.fixture
 def file(done: Done, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of the small study, with its members and runs at hand."""
+    """The file of the small study, with its models and runs at hand."""
     folder = done[1].root.parent
     monkeypatch.setenv("SKILLVIZ_MEMBERS", str(folder / "members"))
     monkeypatch.setenv("SKILLVIZ_RUNS", str(done[1].root))

@@ -11,7 +11,7 @@ from skillviz.studies.spec import StudySpec
 
 
 def study(at: str = "demo", base: str | None = None) -> StudySpec:
-    return StudySpec(**EXPERIMENTS["table2"].build(scale(at).with_own(base)))
+    return StudySpec(**EXPERIMENTS["table2"].build(scale(at).with_choices(base)))
 
 
 def test_two_processes_are_for_models_of_the_demo_world() -> None:

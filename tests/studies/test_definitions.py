@@ -103,8 +103,8 @@ def test_records_of_before_stand(tmp_path: Path, is_older: bool) -> None:
     study, store = few(tmp_path / "world"), Store(tmp_path / "runs")
     run_study(study, store)
     if is_older:
-        for member in plan(study).finetuned:
-            without_definitions(folder_of(member), "member.json")
+        for model in plan(study).finetuned:
+            without_definitions(folder_of(model), "member.json")
         for run in store.list():
             without_definitions(store.root / run.id, RECORD)
         without_definitions(score_path(store.root, plan(study).scores[0]), "score.json")

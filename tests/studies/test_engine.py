@@ -38,7 +38,7 @@ Small = tuple[StudySpec, Store]
 
 @pytest.fixture(scope="module")
 def undisturbed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
-    """A study with entries of every kind, run through; its store and the folder of its members."""
+    """A study with entries of every kind, run through; its store and the folder of its models."""
     folder = tmp_path_factory.mktemp("undisturbed")
     study, store = every_kind(tiny), Store(folder / "runs")
     with pytest.MonkeyPatch.context() as patch:
@@ -48,7 +48,7 @@ def undisturbed(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def whole(undisturbed: Whole, monkeypatch: pytest.MonkeyPatch) -> Whole:
-    """The study that was run through, with its members at hand."""
+    """The study that was run through, with its models at hand."""
     monkeypatch.setenv("SKILLVIZ_MEMBERS", str(undisturbed[2]))
     return undisturbed
 
@@ -76,7 +76,7 @@ def same_tables(a: Store, b: Store) -> None:
 
 
 def made(store: Store) -> dict[str, str]:
-    """When each member was made, by its folder's name."""
+    """When each model was made, by its folder's name."""
     return {p.parent.name: json.loads(p.read_text())["created"] for p in finetuned_root().glob("*/member.json")}
 
 
@@ -97,7 +97,7 @@ def test_results_are_found_by_labels(whole: Whole) -> None:
     study, store, _, _ = whole
     results = Results(plan(study), store)
     runs = results.runs(task_name="two", recipe="sgd", localizer="random")
-    assert [run.spec.seed for run in runs] == [0, 1] and results.entry(runs[0])["member_seed"] == 0
+    assert [run.spec.seed for run in runs] == [0, 1] and results.entry(runs[0])["finetune_seed"] == 0
     (score,) = results.scores(recipe="graft-retrain", on="two")
     assert score.dataset == "two" and 0 <= (score.metrics["finetuned"]["accuracy"] or 0) <= 1
     assert set(score.metrics) == {"pretrained", "finetuned", "finetuned_scaled"} == set(score.intervals)
@@ -220,7 +220,7 @@ def test_a_retrained_member_is_made_anew_with_its_region_or_version(whole: Whole
     from skillviz.studies.finetuned_store import FineTunedArtifact
 
     study, store, _, _ = whole
-    spec = next(member for member in plan(study).finetuned if member.recipe == "graft-retrain")
+    spec = next(model for model in plan(study).finetuned if model.recipe == "graft-retrain")
     model = FineTunedArtifact(spec).current(store)
     assert model is not None and model.path == folder_of(spec)
     record = json.loads((folder_of(spec) / "member.json").read_text())

@@ -64,9 +64,9 @@ def test_what_was_left_out_elsewhere_is_said(results: Results) -> None:
 @pytest.mark.parametrize(("recipe", "entries"), [("lora", 64.0), ("bitfit", 4096.0)])
 def test_lora_is_told_by_what_it_trains(results: Results, recipe: str, entries: float) -> None:
     """Its merged change fills whole matrices."""
-    member = FineTunedSpec(base="b", tasks=("sst2",), recipe=recipe)
+    model = FineTunedSpec(base="b", tasks=("sst2",), recipe=recipe)
     made = SimpleNamespace(
-        finetuned_of=lambda _: member,
+        finetuned_of=lambda _: model,
         entry=lambda _: {"recipe": recipe},
         runs=lambda: results.runs()[:1],
         scores=lambda: [],

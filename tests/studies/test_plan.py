@@ -137,17 +137,17 @@ def test_lists_stand_for_every_combination(tiny: Path) -> None:
 
 def test_a_rank_is_of_lora_alone(tiny: Path) -> None:
     entry = {"task": tasks(tiny)[0], "recipe": ["bitfit", "lora"], "localizer": "none", "finetune": {"rank": 1}}
-    assert [member.rank for member in plan(study_of(tiny, entry)).finetuned] == [None, 1]
+    assert [model.rank for model in plan(study_of(tiny, entry)).finetuned] == [None, 1]
 
 
 def test_keys_are_those_of_the_specs_and_stay() -> None:
-    member = FineTunedSpec(base="b", tasks=("sst2",))
-    assert member.key() == FineTunedSpec(base="b", tasks="sst2", seed=0, regions=()).key()  # type: ignore[arg-type]
-    assert member.json_text() == '{"base":"b","tasks":["sst2"]}'
-    assert member.name() == "sst2-sgd-b3662fa1c0" and member.path() == "${SKILLVIZ_MEMBERS}/sst2-sgd-b3662fa1c0"
+    model = FineTunedSpec(base="b", tasks=("sst2",))
+    assert model.key() == FineTunedSpec(base="b", tasks="sst2", seed=0, regions=()).key()  # type: ignore[arg-type]
+    assert model.json_text() == '{"base":"b","tasks":["sst2"]}'
+    assert model.name() == "sst2-sgd-b3662fa1c0" and model.path() == "${SKILLVIZ_MEMBERS}/sst2-sgd-b3662fa1c0"
     assert ScoreSpec(base="b", finetuned="f", task="t").json_text() == '{"base":"b","finetuned":"f","task":"t"}'
-    changed = {member.model_copy(update={name: 3}).key() for name in ("seed", "data_seed", "k_shot", "steps", "rank")}
-    assert len(changed | {member.key()}) == 6
+    changed = {model.model_copy(update={name: 3}).key() for name in ("seed", "data_seed", "k_shot", "steps", "rank")}
+    assert len(changed | {model.key()}) == 6
 
 
 def test_a_plan_is_the_same_from_the_file_it_writes(tiny: Path, tmp_path: Path) -> None:
@@ -174,15 +174,15 @@ def test_a_region_on_a_model_of_its_own(tiny: Path) -> None:
 
 
 def test_a_region_is_looked_for_on_a_model_trained_as_the_entry_s_own(tiny: Path) -> None:
-    """With steps and rate of the entry, so that it is the member of a plain entry with the same fine-tuning."""
+    """With steps and rate of the entry, so that it is the model of a plain entry with the same fine-tuning."""
     one, two = tasks(tiny)
     few = {"steps": 3, "lr": 0.02, "batch_size": 4, "seed": 5}
     entry = {"task": one, "recipe": "graft-retrain", "region": REGION, "localizer": "none", "finetune": few}
     plain = {"task": one, "recipe": "sgd", "localizer": "none", "finetune": few}
     found = plan(study_of(tiny, entry, plain))
-    assert sorted(member.recipe for member in found.finetuned) == ["graft-retrain", "sgd"]
+    assert sorted(model.recipe for model in found.finetuned) == ["graft-retrain", "sgd"]
     own = {**entry, "region": {**REGION, "finetune": {"steps": 7}}}
-    (tuned,) = (member for member in plan(study_of(tiny, own)).finetuned if member.recipe == "sgd")
+    (tuned,) = (model for model in plan(study_of(tiny, own)).finetuned if model.recipe == "sgd")
     assert (tuned.steps, tuned.lr, tuned.batch_size, tuned.seed) == (7, 0.02, 4, 5)
     sequence = {"tasks": [one, two], "recipe": "continual", "mode": "grafting", "region": REGION}
     made = plan(study_of(tiny, {**sequence, "finetune": {**few, "optimizer": "adamw"}})).finetuned
@@ -194,7 +194,7 @@ def test_of_another_recipe_a_region_s_model_has_the_defaults_of_the_study(tiny: 
     region = {**REGION, "recipe": "adamw"}
     few = {"lr": 0.02, "seed": 5}
     entry = {"task": tasks(tiny)[0], "recipe": "graft-retrain", "region": region, "localizer": "none", "finetune": few}
-    (tuned,) = (member for member in plan(study_of(tiny, entry)).finetuned if member.recipe == "adamw")
+    (tuned,) = (model for model in plan(study_of(tiny, entry)).finetuned if model.recipe == "adamw")
     assert (tuned.steps, tuned.lr, tuned.seed) == (6, 0.05, 5)
 
 

@@ -32,7 +32,7 @@ def planned(name: str, scale: str) -> Any:
 @pytest.mark.parametrize("scale", sorted(SCALES))
 def test_a_sequence_is_scored_after_every_stage_in_both_modes(scale: str) -> None:
     found = planned("table4", scale)
-    assert [member.recipe for member in found.finetuned].count("continual") == 2
+    assert [model.recipe for model in found.finetuned].count("continual") == 2
     assert len(found.scores) == 2 * (1 + 2 + 3)
     naive, grafting = (found.of("finetune", recipe="continual", mode=mode) for mode in ("naive", "grafting"))
     assert not naive[0].spec.regions and len(grafting[0].spec.regions) == 3
@@ -42,9 +42,9 @@ def test_a_sequence_is_scored_after_every_stage_in_both_modes(scale: str) -> Non
 @pytest.mark.parametrize("scale", sorted(SCALES))
 def test_one_model_of_several_tasks_has_a_region_a_task_and_seed(scale: str) -> None:
     found = planned("figure8", scale)
-    (member,) = found.finetuned
-    assert member.recipe == "multi-task" and member.steps == len(member.tasks) * SCALES[scale].training["steps"]
-    assert len(found.runs) == len(member.tasks) * len(SCALES[scale].mask_seeds)
+    (model,) = found.finetuned
+    assert model.recipe == "multi-task" and model.steps == len(model.tasks) * SCALES[scale].training["steps"]
+    assert len(found.runs) == len(model.tasks) * len(SCALES[scale].mask_seeds)
     assert {run.options["start_share"] for run in found.runs} == {0.0}, "the base of the mask is empty"
     assert len({run.sizes for run in found.runs}) == 1, "equal sizes"
 

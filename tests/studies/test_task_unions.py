@@ -119,13 +119,13 @@ def test_a_gain_is_the_paper_s_equation(results: Any) -> None:
 def test_base_and_member_have_gain_nought_and_one() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 200)
-    base, member = rng.normal(size=(200, 2)), np.eye(2)[labels] + rng.normal(scale=0.3, size=(200, 2))
-    found = TaskScores(TaskNote(name="a", labels=("no", "yes")), labels, base, member)
+    base, model = rng.normal(size=(200, 2)), np.eye(2)[labels] + rng.normal(scale=0.3, size=(200, 2))
+    found = TaskScores(TaskNote(name="a", labels=("no", "yes")), labels, base, model)
     assert mean_relative_gain(found, [base]).value == 0.0
-    assert tuple(mean_relative_gain(found, [member])) == (1.0, 1.0, 1.0)
-    middle = mean_relative_gain(found, [base, member])
+    assert tuple(mean_relative_gain(found, [model])) == (1.0, 1.0, 1.0)
+    middle = mean_relative_gain(found, [base, model])
     assert middle.value == pytest.approx(0.5) and middle.low < 0.5 < middle.high
-    assert np.isnan(mean_relative_gain(TaskScores(found.task, labels, member, member), [base]).value)
+    assert np.isnan(mean_relative_gain(TaskScores(found.task, labels, model, model), [base]).value)
 
 
 def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None:
@@ -142,10 +142,10 @@ def test_a_gain_over_three_regions_is_as_uncertain_as_their_t_interval() -> None
 
 
 def test_regions_of_one_model_and_data_seed_are_compared_and_the_rest_is_told(results: Any) -> None:
-    """Runs of another member come second; none of data seed 0 is needed."""
+    """Runs of another model come second; none of data seed 0 is needed."""
     runs = results.runs()
-    members = {run.id: "first" if run.spec.seed < 2 else "second" for run in runs}
-    one = SimpleNamespace(**{**vars(results), "entry": lambda run: {"member": members[run.id]}})
+    models = {run.id: "first" if run.spec.seed < 2 else "second" for run in runs}
+    one = SimpleNamespace(**{**vars(results), "entry": lambda run: {"finetuned_key": models[run.id]}})
     found = task_unions.region_runs(one)  # type: ignore[arg-type]
     assert {task: list(own) for task, own in found.items()} == {ONE: [0, 1], TWO: [0, 1]}
     assert task_unions.left_out(one, found).startswith("2 runs of other models")  # type: ignore[arg-type]

@@ -19,18 +19,18 @@ D = 1000.0
 
 
 def tiny_scale(world: Path) -> Scale:
-    """Two tasks of one kind on a tiny prompt model; members are fine-tuned in a few steps, two mask seeds."""
+    """Two tasks of one kind on a tiny prompt model; models are fine-tuned in a few steps, two mask seeds."""
     task, other = str(world / "task.yaml"), str(world / "other.yaml")
     few: dict[str, Any] = {"steps": 2, "batch_size": 16}
     return Scale(
         "tiny", "Tiny models", str(world / "base"), "prompt", str(world),
         tasks=(task,), sizes=("5%", "1%", "20%"), training={"steps": 20, "batch_size": 16, "lr": 0.05},
-        roles={"all": (task, other)}, near={task: (other,)}, device="cpu", mask_seeds=(0, 1),
+        roles={"all": (task, other)}, shifts={task: (other,)}, device="cpu", mask_seeds=(0, 1),
         options={
             **{name: few for name in ("stagewise", "learned", "learned-ranked", "lottery")},
             "fisher": {"options": {"examples": 4}},
         },
-        ladder=("1%", "5%", "20%"), curve=("1%", "5%", "20%"), within_biases=("1%",),
+        ladder=("1%", "5%", "20%"), curve=("1%", "5%", "20%"), bias_sizes=("1%",),
         adamw={"steps": 10, "batch_size": 16, "lr": 1e-3},
     )  # fmt: skip
 

@@ -130,7 +130,7 @@ def at_main(rows: pd.DataFrame, main: float | None) -> pd.DataFrame:
     return rows[share.isna() | (distance == least)]
 
 
-def own_metric(rows: pd.DataFrame) -> pd.DataFrame:
+def task_metric(rows: pd.DataFrame) -> pd.DataFrame:
     """Of each task's rows those of its own metric: F1 where it has that, else accuracy."""
     if rows.empty:
         return rows

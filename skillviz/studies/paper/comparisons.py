@@ -14,11 +14,11 @@ import pandas as pd
 
 from skillviz.analysis.observations import GIVEN
 from skillviz.analysis.tables import label, without_variants
-from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyond, own_metric, within
+from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyond, task_metric, within
 from skillviz.studies.paper.published_values import is_stand_in, stands_for
 from skillviz.tasks.family import family
 
-OWN = "own"  # the task's own metric
+TASK_METRIC = "own"
 ALIKE = 0.03  # what "equally good" may differ by
 LARGE = {("mpqa", "yelp"), ("mpqa", "sst2"), ("qnli", "mnli_01"), ("qnli", "snli_01")}
 GRAFTS = ("stagewise", "learned")
@@ -26,28 +26,28 @@ Keep = Callable[[str, str], bool]
 Compare = Callable[[StudyTables], list[Comparison]]
 
 
-def everywhere(id_task: str, task: str) -> bool:
+def own_task(id_task: str, task: str) -> bool:
     """On the model's own task."""
     return id_task == task
 
 
-def elsewhere(id_task: str, task: str) -> bool:
+def other_task(id_task: str, task: str) -> bool:
     """On another task."""
     return id_task != task
 
 
-def far(id_task: str, task: str) -> bool:
+def large_shift(id_task: str, task: str) -> bool:
     """Where the paper calls the shift large: from QNLI to inference, from MPQA to reviews, or what stands for them."""
     stands_in = is_stand_in(id_task) and family(id_task) == "inference"
     return id_task != task and ((stands_for(id_task), stands_for(task)) in LARGE or stands_in)
 
 
-def near(id_task: str, task: str) -> bool:
+def small_shift(id_task: str, task: str) -> bool:
     """Any other shift."""
-    return id_task != task and not far(id_task, task)
+    return id_task != task and not large_shift(id_task, task)
 
 
-def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = everywhere) -> pd.DataFrame:
+def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = own_task) -> pd.DataFrame:
     """The rows a - b of `differences`, or b - a turned round, at the main size, of the search that stands for the
     paper's."""
     rows = study.table("differences")
@@ -57,7 +57,7 @@ def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = everyw
     turned = turned.assign(value=-turned["value"], low=-turned["high"], high=-turned["low"])
     rows = pd.concat([rows[(rows["a"] == a) & (rows["b"] == b)], turned], ignore_index=True)
     rows = rows[np.array([keep(i, t) for i, t in zip(rows["id_task"], rows["task"], strict=True)], dtype=bool)]
-    rows = own_metric(rows) if metric == OWN else rows[rows["metric"] == metric]
+    rows = task_metric(rows) if metric == TASK_METRIC else rows[rows["metric"] == metric]
     localizer = rows["localizer"]
     rows = rows[localizer.eq(GRAFTS[0]) | ~localizer.isin(GRAFTS)] if localizer.eq(GRAFTS[0]).any() else rows
     return at_main(rows, study.main)
@@ -70,7 +70,7 @@ def where(row: Mapping[Any, Any]) -> str:
     return name if setting == "all" else f"{name} ({setting})"
 
 
-def less(a: str, b: str, metric: str = OWN, sign: int = 1, keep: Keep = everywhere, limit: float = 0.0) -> Compare:
+def less(a: str, b: str, metric: str = TASK_METRIC, sign: int = 1, keep: Keep = own_task, limit: float = 0) -> Compare:
     """a - b is above `limit` (below it for sign -1)."""
 
     def compare(study: StudyTables) -> list[Comparison]:
@@ -82,7 +82,7 @@ def less(a: str, b: str, metric: str = OWN, sign: int = 1, keep: Keep = everywhe
     return compare
 
 
-def alike(a: str, b: str, metric: str = OWN, keep: Keep = everywhere, margin: float = ALIKE) -> Compare:
+def alike(a: str, b: str, metric: str = TASK_METRIC, keep: Keep = own_task, margin: float = ALIKE) -> Compare:
     """a - b lies within the margin."""
 
     def compare(study: StudyTables) -> list[Comparison]:
@@ -123,7 +123,7 @@ def keeps(share: float) -> Compare:
 
     def compare(study: StudyTables) -> list[Comparison]:
         comparisons = []
-        for r in rows_of(study, "graft", "ft", OWN).to_dict("records"):
+        for r in rows_of(study, "graft", "ft", TASK_METRIC).to_dict("records"):
             tuned = level(study, "ft", r["metric"], r["task"], r["setting"], r["readout"])
             if not tuned > 0:  # NaN too
                 continue
@@ -139,7 +139,7 @@ def curves_meet(study: StudyTables) -> list[Comparison]:
     rows = study.table("differences")
     if rows.empty:
         return []
-    rows = own_metric(
+    rows = task_metric(
         rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
     )
     comparisons = []

@@ -53,7 +53,7 @@ def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scal
         row.build(chosen)  # what it refuses leaves no files
         folder = study_path(store.root, StudySpec(name=name, runs=({},))) / TASKS
         request = replace(request, folder=write_tasks(chosen, Path(request.data), folder))
-        chosen = chosen.with_own(folder=request.folder)
+        chosen = chosen.with_choices(folder=request.folder)
     study = StudySpec(**{**row.build(chosen), "name": name, "request": request})
     plan(study)
     refuse_edited(study, store)
@@ -72,11 +72,11 @@ def resolved(request: ExperimentRequest) -> Scale:
     names = _words(request.tasks) or ((EVERY,) if files else ())
     tasks = requested_tasks(usual, names, files)
     also = other_tasks(usual, _words(request.also), files)
-    chosen = usual.with_own(request.base, tasks, request.seeds, None, request.readout, request.finetuned)
+    chosen = usual.with_choices(request.base, tasks, request.seeds, None, request.readout, request.finetuned)
     chosen = with_others(chosen, also)
     if row.on_other_data:
         refuse_alone(row.name, chosen, EVERY not in names)
-    return chosen.with_own(folder=request.folder)
+    return chosen.with_choices(folder=request.folder)
 
 
 def is_as_requested(study: StudySpec) -> bool:
@@ -204,8 +204,8 @@ def requested_tasks(scale: Scale, names: Sequence[str], files: Mapping[str, str]
 def other_tasks(scale: Scale, names: Sequence[str], files: Mapping[str, str] = NO_FILES) -> tuple[str, ...]:
     """The same for tasks that models are scored on too: every task file of the scale's folder may be one."""
     in_folder = tuple(name for name in names if not is_file(name) and located(scale.file(name)).is_file())
-    near = tuple(dict.fromkeys(other for others in scale.near.values() for other in others))
-    known = tuple(dict.fromkeys((*scale.every(), *near, *in_folder)))
+    shifts = tuple(dict.fromkeys(other for others in scale.shifts.values() for other in others))
+    known = tuple(dict.fromkeys((*scale.every(), *shifts, *in_folder)))
     return tuple(dict.fromkeys(_task_of(scale, name, known, files) for name in names))
 
 
@@ -219,21 +219,21 @@ def with_others(scale: Scale, also: Sequence[str]) -> Scale:
     if not also and not (len(tasks) > 1 and any(map(is_file, tasks))):
         return scale
     read = {name: _read(scale.file(name)) for name in dict.fromkeys((*tasks, *also))}
-    near = {name: tuple(others) for name, others in scale.near.items()}
+    shifts = {name: tuple(others) for name, others in scale.shifts.items()}
     for task in tasks:
         peers = [other for other in tasks if is_file(task) or is_file(other)]
         same = [other for other in peers if _fits(read[task], read[other]) and _fits(read[other], read[task])]
         more = [other for other in also if _fits(read[task], read[other])]
-        near[task] = tuple(dict.fromkeys((*near.get(task, ()), *same, *more)))
+        shifts[task] = tuple(dict.fromkeys((*shifts.get(task, ()), *same, *more)))
     for name in also:
-        if not any(name in near[task] for task in tasks):
+        if not any(name in shifts[task] for task in tasks):
             other = read[name]
             labels = dict.fromkeys(f"{read[task].name}: {', '.join(read[task].labels)}" for task in tasks)
             raise BadInput(
                 f"--also names {other.name} ({', '.join(other.labels)}), which no task asked for can be scored on; it "
                 f"takes tasks of another name with the same labels and number of texts ({'; '.join(labels)})."
             )
-    return replace(scale, near=near)
+    return replace(scale, shifts=shifts)
 
 
 def refuse_alone(name: str, scale: Scale, is_named: bool) -> None:
@@ -241,7 +241,7 @@ def refuse_alone(name: str, scale: Scale, is_named: bool) -> None:
 
     Of all tasks of a scale or folder (not `is_named`) one at least must have such data.
     """
-    alone = [task for task in scale.chosen if not scale.near.get(task)]
+    alone = [task for task in scale.chosen if not scale.shifts.get(task)]
     if not alone or not (is_named or len(alone) == len(scale.chosen)):
         return
     task = _read(scale.file(alone[0]))
@@ -256,7 +256,7 @@ def write_tasks(scale: Scale, data: Path, folder: Path) -> str:
 
     Each task needs the folder of its name in `data`. Raises BadInput where one is missing.
     """
-    named = dict.fromkeys([*scale.tasks, *(other for task in scale.tasks for other in scale.near.get(task, ()))])
+    named = dict.fromkeys([*scale.tasks, *(other for task in scale.tasks for other in scale.shifts.get(task, ()))])
     roles = dict.fromkeys(task for tasks in scale.roles.values() for task in tasks) if not scale.chosen else {}
     for task in [*named, *(task for task in roles if task not in named)]:
         if is_file(task):

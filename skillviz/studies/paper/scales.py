@@ -26,8 +26,8 @@ class Scale:
     """What the experiments are built of.
 
     `tasks` are names of files in `folder` or YAML files. `roles` name the tasks that an experiment of a few takes;
-    `near` the tasks that a task's models are scored on too. `sizes` are regions, the main one first. `stored` is the
-    folder of ready pairs by task, empty where members are fine-tuned, with the values in `training`.
+    `shifts` the tasks that a task's models are scored on too. `sizes` are regions, the main one first. `stored` is the
+    folder of ready pairs by task, empty where models are fine-tuned, with the values in `training`.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Scale:
     sizes: tuple[str, ...]
     training: Mapping[str, Any]
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    near: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shifts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     stored: str = ""
     head: str | None = None
     device: str = "auto"
@@ -52,12 +52,12 @@ class Scale:
     """Three sizes, small to large, each with runs of its own."""
     curve: tuple[str, ...] = ()
     """The sizes of a curve; `ladder` is among them."""
-    within_biases: tuple[str, ...] = ()
+    bias_sizes: tuple[str, ...] = ()
     """Sizes of a search among the biases."""
     few: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of members by recipes that train few entries: an experiment has many of them."""
+    """Fields of models by recipes that train few entries: an experiment has many of them."""
     adamw: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of members that are fine-tuned with AdamW."""
+    """Fields of models that are fine-tuned with AdamW."""
     bitfit_rate: float = 5.0
     """BitFit's learning rate as a multiple of plain SGD's; 5 as in models/recipes.py."""
     lora_rate: float = 5e-4
@@ -94,16 +94,16 @@ class Scale:
 
     def others(self, task: str) -> list[str]:
         """Files of the tasks with the same labels that this task's models are scored on too."""
-        return [self.file(name) for name in self.near.get(task, ())]
+        return [self.file(name) for name in self.shifts.get(task, ())]
 
     def fields(self, task: str) -> Entry:
         """Fields of a run that every entry of a task has: base, task, readout, device, caps."""
         return {"base": self.base, "task": self.file(task), "readout": self.readout, "device": self.device, **self.caps}
 
-    def member(self, task: str, recipe: str = "sgd", **training: Any) -> Entry:
+    def finetuned_model(self, task: str, recipe: str = "sgd", **training: Any) -> Entry:
         """Fields of a run on a fine-tuned model of one task: the stored pair, or how it is fine-tuned.
 
-        `training` are fields of a member that differ from the scale's; `readout` may be one of them.
+        `training` are fields of its fine-tuning that differ from the scale's; `readout` may be one of them.
         """
         fields = self.fields(task) | ({"readout": training["readout"]} if "readout" in training else {})
         if (given := self.pair(task)) and recipe == "sgd" and not training:
@@ -120,13 +120,15 @@ class Scale:
         return {**fields, "recipe": recipe, "finetune": values}
 
     def first(self, task: str, recipe: str = "sgd", **training: Any) -> Entry:
-        """As `member`, with the first fine-tuning seed alone."""
+        """As `finetuned_model`, with the first fine-tuning seed alone."""
         is_stored = recipe == "sgd" and not training and self._is_stored(task)
-        return self.member(task) if is_stored else self.member(task, recipe, **{"seed": 0, **training})
+        if is_stored:
+            return self.finetuned_model(task)
+        return self.finetuned_model(task, recipe, **{"seed": 0, **training})
 
     def each_seed(self, task: str) -> Entry:
         """As `first`, with every fine-tuning seed where a user asked for several."""
-        return self.first(task) if self.seeds == 1 else self.member(task)
+        return self.first(task) if self.seeds == 1 else self.finetuned_model(task)
 
     def refuse_seeds(self, models: str) -> None:
         """Raises BadInput where several fine-tuning seeds are asked for of an experiment of one: `models` are its."""
@@ -137,25 +139,25 @@ class Scale:
                 f"--seeds {self.seeds}`."
             )
 
-    def search(self, member: Entry, localizer: str, sizes: Sequence[str] | None = None, **changes: Any) -> Entry:
-        """An entry of runs on a member: this localizer at these sizes (the scale's where none are named).
+    def search(self, model: Entry, localizer: str, sizes: Sequence[str] | None = None, **changes: Any) -> Entry:
+        """An entry of runs on a model: this localizer at these sizes (the scale's where none are named).
 
         Those whose seed matters with every mask seed, the others with the first; `changes` are further fields of the
         run.
         """
         seeds = list(self.mask_seeds) if LOCALIZERS[localizer].seeded else [0]
         run = {"localizer": localizer, "sizes": list(sizes or self.sizes), "seed": seeds}
-        return {**member, **self.options.get(localizer, {}), **run, **changes}
+        return {**model, **self.options.get(localizer, {}), **run, **changes}
 
-    def each(self, member: Entry, localizer: str, sizes: Sequence[str], **changes: Any) -> Entry:
+    def each(self, model: Entry, localizer: str, sizes: Sequence[str], **changes: Any) -> Entry:
         """The same with a run of its own for every size, so that all of them have predictions to pair."""
-        entry = self.search(member, localizer, sizes, **changes)
+        entry = self.search(model, localizer, sizes, **changes)
         entry.pop("sizes")
         return {**entry, "size": list(sizes)}
 
     def grafts(self, task: str, **training: Any) -> Entry:
-        """The scale's default search on a task's SGD member, scored on other data too: what experiments share."""
-        return self.search(self.member(task, **training), "stagewise", others=self.others(task))
+        """The scale's default search on a task's SGD model, scored on other data too: what experiments share."""
+        return self.search(self.finetuned_model(task, **training), "stagewise", others=self.others(task))
 
     def retrained(self, task: str, also: Sequence[str] = ()) -> Entry:
         """An entry that trains the regions of `grafts`, one a mask seed, from the base, and scores the models.
@@ -164,7 +166,7 @@ class Scale:
         """
         graft = self.grafts(task, **({} if self._is_stored(task) else {"seed": 0}))
         region = {name: value for name, value in graft.items() if name not in (*self.fields(task), "seed")}
-        entry = self.member(task, "graft-retrain", seed=0)
+        entry = self.finetuned_model(task, "graft-retrain", seed=0)
         return {**self.scored(entry, also), "seed": list(self.mask_seeds), "region": region}
 
     def several_tasks(self, recipe: str, tasks: Sequence[str], training: Mapping[str, Any]) -> Entry:
@@ -181,13 +183,13 @@ class Scale:
         return {**fields, "recipe": recipe, "tasks": files, "finetune": {**training, **head}}
 
     def _is_stored(self, task: str) -> bool:
-        return "finetuned" in self.member(task)
+        return "finetuned" in self.finetuned_model(task)
 
-    def scored(self, member: Entry, also: Sequence[str] = ()) -> Entry:
-        """An entry that fine-tunes a member and scores it, on its own task and on these files, without a region."""
-        return {**member, "localizer": "none", **({"also": list(also)} if also else {})}
+    def scored(self, model: Entry, also: Sequence[str] = ()) -> Entry:
+        """An entry that fine-tunes a model and scores it, on its own task and on these files, without a region."""
+        return {**model, "localizer": "none", **({"also": list(also)} if also else {})}
 
-    def with_own(
+    def with_choices(
         self,
         base: str | None = None,
         tasks: Sequence[str] = (),
@@ -242,7 +244,7 @@ DEMO = Scale(
         "sequence": ("news-inference", "news-topic", "film-sentiment"),
         "multi": ("film-sentiment", "gadget-sentiment", "scene-inference", "news-inference"),
     },
-    near={
+    shifts={
         "film-sentiment": ("restaurant-sentiment",),
         "gadget-sentiment": ("restaurant-sentiment",),
         "film-subjectivity": ("gadget-subjectivity",),
@@ -260,7 +262,7 @@ DEMO = Scale(
     },
     ladder=("1%", "3%", "10%"),
     curve=("0.3%", "1%", "3%", "10%"),
-    within_biases=("0.3%", "0.1%"),
+    bias_sizes=("0.3%", "0.1%"),
     adamw={"steps": 800, "batch_size": 16, "lr": 1e-3},
     bitfit_rate=12.0,
     lora_rate=5e-3,
@@ -289,7 +291,7 @@ SMALL = Scale(
         "sequence": ("qnli", "ag_news", "sst2_sentences"),
         "multi": ("sst2_sentences", "cr", "qnli", "mnli"),
     },
-    near={
+    shifts={
         "sst2_sentences": ("yelp_reviews",),
         "cr": ("yelp_reviews",),
         "mr": ("yelp_reviews",),
@@ -302,7 +304,7 @@ SMALL = Scale(
     options={"learned": {"batch_size": 128}},
     ladder=("0.01%", "0.1%", "1%"),
     curve=("0.003%", "0.01%", "0.03%", "0.1%", "1%"),
-    within_biases=("0.03%", "0.01%"),
+    bias_sizes=("0.03%", "0.01%"),
     adamw={"steps": 3000, "batch_size": 16, "lr": 1e-4},
     lora_rate=1e-3,
     about_base="MiniLM-L6 (10.6 million graftable parameters)",

@@ -70,7 +70,7 @@ def trained(scale: Scale, how: str = "plain SGD", steps: int | None = None) -> s
 
 def few_row(scale: Scale, task: str) -> SettingRow:
     """The rates and steps of what trains few parameters."""
-    tuned = {recipe: scale.member(task, recipe)["finetune"] for recipe in FEW}
+    tuned = {recipe: scale.finetuned_model(task, recipe)["finetune"] for recipe in FEW}
     rates = [f"{_name(RECIPES[recipe])} at {values['lr']:g}" for recipe, values in tuned.items() if "lr" in values]
     steps = {values["steps"] for values in tuned.values() if "steps" in values}
     parts = [listed(rates, 9), *(f"{count:,} steps" for count in steps), *filter(None, [scale.about_rates])]
@@ -105,7 +105,7 @@ def tasks_row(scale: Scale, paper: str, here: Iterable[str]) -> SettingRow:
 
 def shifts_row(scale: Scale, paper: str, here: Iterable[str]) -> SettingRow:
     """The other data that the models of each task are scored on; of tasks that have such data."""
-    pairs = [(task, [task_name(scale, other) for other in scale.near.get(task, ())]) for task in here]
+    pairs = [(task, [task_name(scale, other) for other in scale.shifts.get(task, ())]) for task in here]
     parts = [f"{task_name(scale, task)} to {listed(others, 99)}" for task, others in pairs if others]
     return SettingRow("Shifts", paper, "; ".join(parts))
 

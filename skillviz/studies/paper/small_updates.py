@@ -35,7 +35,7 @@ def entries(scale: Scale, task: str, also: Sequence[str] = ()) -> list[Entry]:
 
     The trained models are scored on the task files `also` too.
     """
-    models = [scale.scored(scale.member(task, recipe, seed=SEEDS), also) for recipe in OF_A_BASE]
+    models = [scale.scored(scale.finetuned_model(task, recipe, seed=SEEDS), also) for recipe in OF_A_BASE]
     return [scale.grafts(task), scale.retrained(task, also), *models]
 
 

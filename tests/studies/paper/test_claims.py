@@ -16,10 +16,10 @@ from skillviz.studies.paper.claims import (
     at_main,
     beyond,
     main_share,
-    own_metric,
+    task_metric,
     within,
 )
-from skillviz.studies.paper.comparisons import far, near
+from skillviz.studies.paper.comparisons import large_shift, small_shift
 from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
@@ -92,7 +92,7 @@ def test_a_row_the_other_way_round_is_turned() -> None:
 
 def test_f1_stands_for_a_task_that_has_it() -> None:
     rows = [row("mrpc", -0.05), row("mrpc", 0.05, metric="f1"), row("cr", -0.05)]
-    assert list(own_metric(pd.DataFrame(rows))["value"]) == [0.05, -0.05]
+    assert list(task_metric(pd.DataFrame(rows))["value"]) == [0.05, -0.05]
 
 
 def test_each_task_is_judged_at_the_size_nearest_to_the_main_one() -> None:
@@ -146,9 +146,9 @@ def test_a_part_that_the_model_does_not_have_is_not_judged() -> None:
 
 
 def test_a_large_shift_is_what_the_paper_calls_so() -> None:
-    assert far("qnli", "mnli_01") and far("scene-inference", "restaurant-inference")
-    assert near("sst2", "imdb") and near("mnli", "snli")
-    assert not far("qnli", "qnli") and not near("qnli", "qnli")
+    assert large_shift("qnli", "mnli_01") and large_shift("scene-inference", "restaurant-inference")
+    assert small_shift("sst2", "imdb") and small_shift("mnli", "snli")
+    assert not large_shift("qnli", "qnli") and not small_shift("qnli", "qnli")
 
 
 def test_only_tasks_that_something_was_learned_after_can_be_forgotten() -> None:

@@ -115,8 +115,8 @@ def test_a_region_is_retrained_once_a_mask_seed(at: str) -> None:
     retrained = [m for m in found.finetuned if m.recipe == "graft-retrain"]
     assert len(retrained) == 3 * len(scale(at).some("four"))
     known = {spec.key() for spec in found.runs}
-    for member in retrained:
-        assert [region.key() in known for region in member.regions] == [True]
+    for model in retrained:
+        assert [region.key() in known for region in model.regions] == [True]
     assert {spec.recipe for spec in found.finetuned} == {"bitfit", "lora", "graft-retrain"} | (
         {"sgd"} if at == "small" else set()
     )
@@ -125,33 +125,33 @@ def test_a_region_is_retrained_once_a_mask_seed(at: str) -> None:
 def test_the_demo_scale_stands_on_stored_pairs_and_the_small_one_fine_tunes() -> None:
     assert not planned("table2").finetuned
     assert all(spec.finetuned.startswith("demo_world/pairs/") for spec in planned("table2").runs)
-    members = planned("table2", "small").finetuned
-    assert {(m.head, m.readout, m.recipe) for m in members} == {("linear", "head", "sgd")} and len(members) == 6
+    models = planned("table2", "small").finetuned
+    assert {(m.head, m.readout, m.recipe) for m in models} == {("linear", "head", "sgd")} and len(models) == 6
 
 
 def test_seeds_and_tasks_of_the_user_take_the_place_of_the_scale_s() -> None:
-    own = scale("small").with_own(tasks=requested_tasks(scale("small"), ["all"]), seeds=3)
-    members = [step.spec for step in plan(StudySpec(**EXPERIMENTS["table2"].build(own))).of("finetune")]
-    assert len(members) == 39
-    assert {m.seed for m in members if isinstance(m, FineTunedSpec)} == {0, 1, 2}
+    own = scale("small").with_choices(tasks=requested_tasks(scale("small"), ["all"]), seeds=3)
+    models = [step.spec for step in plan(StudySpec(**EXPERIMENTS["table2"].build(own))).of("finetune")]
+    assert len(models) == 39
+    assert {m.seed for m in models if isinstance(m, FineTunedSpec)} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("name", ["table8", "figure2", "figure6"])
 def test_every_search_is_on_every_fine_tuning_seed(name: str) -> None:
-    found = plan(StudySpec(**EXPERIMENTS[name].build(scale("demo").with_own(seeds=3))))
+    found = plan(StudySpec(**EXPERIMENTS[name].build(scale("demo").with_choices(seeds=3))))
     by_localizer: dict[tuple[str, str], set[str]] = {}
     for spec in found.runs:
         by_localizer.setdefault((spec.task, spec.localizer), set()).add(spec.finetuned)
     assert all(len(models) == 3 for models in by_localizer.values())
-    one = StudySpec(**EXPERIMENTS[name].build(scale("small").with_own(seeds=1)))
+    one = StudySpec(**EXPERIMENTS[name].build(scale("small").with_choices(seeds=1)))
     assert one.runs == StudySpec(**EXPERIMENTS[name].build(scale("small"))).runs
 
 
 def test_another_base_goes_to_the_device_that_there_is_and_that_is_in_no_key() -> None:
-    usual, other = scale("demo"), scale("demo").with_own(base="org/other")
+    usual, other = scale("demo"), scale("demo").with_choices(base="org/other")
     assert (usual.device, other.device) == ("cpu", "auto")
     for own in ({"base": usual.base}, {"readout": "head"}, {"seeds": 2}, {"tasks": ("film-sentiment",)}):
-        assert usual.with_own(**own).device == "cpu"  # type: ignore[arg-type]
+        assert usual.with_choices(**own).device == "cpu"  # type: ignore[arg-type]
     assert {spec.device for spec in plan(StudySpec(**EXPERIMENTS["table1"].build(other))).runs} == {"auto"}
     keys_of = [
         [step.key for step in plan(StudySpec(**EXPERIMENTS["table1"].build(own))).of("finetune") if not step.needs]
@@ -173,11 +173,11 @@ def test_figure3_asks_both_readouts() -> None:
 
 
 def test_another_base_has_models_of_its_own() -> None:
-    own = scale("demo").with_own(base="org/other", tasks=("film-sentiment",))
+    own = scale("demo").with_choices(base="org/other", tasks=("film-sentiment",))
     found = plan(StudySpec(**EXPERIMENTS["table2"].build(own)))
     assert {spec.base for spec in found.runs} == {"org/other"} and len(found.finetuned) == 1
     assert EXPERIMENTS["table2"].differences(own)[0].here == "org/other"
-    pair = scale("demo").with_own(finetuned="mine", tasks=("film-sentiment",))
+    pair = scale("demo").with_choices(finetuned="mine", tasks=("film-sentiment",))
     assert {spec.finetuned for spec in plan(StudySpec(**EXPERIMENTS["table2"].build(pair))).runs} == {"mine"}
 
 
@@ -190,9 +190,9 @@ def test_another_base_has_models_of_its_own() -> None:
             lambda: requested_tasks(scale("small"), ["sst3"]),
             "'sst3' is not a task of the scale small; known: sst2_sent",
         ),
-        (lambda: scale("demo").with_own(seeds=0), "fine-tuning seeds is 0"),
-        (lambda: scale("demo").with_own(finetuned="m"), "belongs to one task"),
-        (lambda: scale("demo").with_own(finetuned="m", tasks=("cr",), seeds=2), "give --finetuned or --seeds, not"),
+        (lambda: scale("demo").with_choices(seeds=0), "fine-tuning seeds is 0"),
+        (lambda: scale("demo").with_choices(finetuned="m"), "belongs to one task"),
+        (lambda: scale("demo").with_choices(finetuned="m", tasks=("cr",), seeds=2), "give --finetuned or --seeds, not"),
     ],
 )
 def test_wrong_names_end_in_one_sentence(wrong: object, sentence: str) -> None:

@@ -24,7 +24,7 @@ from tests.studies.tiny_studies import tiny_scale, write_world
 
 def _takes_one_task(name: str) -> bool:
     try:
-        return bool(EXPERIMENTS[name].build(scale("demo").with_own(tasks=("film-sentiment",))))
+        return bool(EXPERIMENTS[name].build(scale("demo").with_choices(tasks=("film-sentiment",))))
     except BadInput:  # of one model of several tasks
         return False
 

@@ -79,7 +79,7 @@ def given(found: Plan) -> set[str]:
 def test_a_task_without_a_stored_pair_is_fine_tuned(asked: dict[str, Any], data: Path) -> None:
     (file,) = files(data, "cafe")
     found = plan(study(data, tasks=(file,), **asked))
-    assert not given(found) and {member.tasks for member in found.finetuned} == {(file,)}
+    assert not given(found) and {model.tasks for model in found.finetuned} == {(file,)}
     assert len(found.finetuned) == asked.get("seeds", 1)
 
 

@@ -29,7 +29,7 @@ def here(name: str, at: Scale) -> dict[str, str]:
 
 def requested(name: str = "table2", at: str = "demo", **replaced: Any) -> StudySpec:
     """The study of an experiment where this is replaced."""
-    return StudySpec(**EXPERIMENTS[name].build(scale(at).with_own(**replaced)))
+    return StudySpec(**EXPERIMENTS[name].build(scale(at).with_choices(**replaced)))
 
 
 @pytest.mark.parametrize("at", SCALES)
@@ -47,8 +47,8 @@ def test_nothing_of_the_demo_world_is_said_of_other_models_and_tasks(name: str, 
     for file in map(Path, files):  # models of several tasks are called by the names in their files
         file.parent.mkdir()
         file.write_text(f"name: {file.parent.name}\n")
-    own = scale("demo").with_own(base="org/mine", tasks=files, readout="head")
-    own = replace(own, near={files[0]: (files[1],), files[1]: (files[0],)})
+    own = scale("demo").with_choices(base="org/mine", tasks=files, readout="head")
+    own = replace(own, shifts={files[0]: (files[1],), files[1]: (files[0],)})
     with suppress(BadInput):  # one model of each task, or of several
         EXPERIMENTS[name].build(replace(own, seeds=2))
         own = replace(own, seeds=2)
@@ -59,10 +59,10 @@ def test_nothing_of_the_demo_world_is_said_of_other_models_and_tasks(name: str, 
 
 
 def test_the_paper_s_own_base_and_readout_are_no_difference() -> None:
-    rows = here("table2", scale("demo").with_own(base="FacebookAI/roberta-base", readout="prompt"))
+    rows = here("table2", scale("demo").with_choices(base="FacebookAI/roberta-base", readout="prompt"))
     assert not {"Model", "Readout"} & set(rows)
-    assert here("table2", scale("demo").with_own(readout="head"))["Readout"].startswith("classification head")
-    causal = scale("small").with_own(readout="causal")
+    assert here("table2", scale("demo").with_choices(readout="head"))["Readout"].startswith("classification head")
+    causal = scale("small").with_choices(readout="causal")
     assert {row.aspect: row.paper for row in EXPERIMENTS["table2"].differences(causal)}[
         "Region size"
     ] == "0.05% (GPT-2)"
@@ -72,10 +72,10 @@ def test_fine_tuning_tells_the_model_that_is_given_the_stored_pair_or_how_it_is_
     file, demo = str(tmp_path / "mine.yaml"), scale("demo")
     trained = "plain SGD, 800 steps of 16 examples at the rate 0.05"
     assert here("table2", demo)["Fine-tuning"] == "the stored pair of each task; 1 seed"
-    assert here("table2", demo.with_own(tasks=(file,), seeds=2))["Fine-tuning"] == f"{trained}; 2 seeds"
-    given = here("table2", demo.with_own(finetuned="mine/tuned", tasks=(file,)))
+    assert here("table2", demo.with_choices(tasks=(file,), seeds=2))["Fine-tuning"] == f"{trained}; 2 seeds"
+    given = here("table2", demo.with_choices(finetuned="mine/tuned", tasks=(file,)))
     assert given["Fine-tuning"] == "mine/tuned as given; 1 seed"
-    mixed = here("table2", demo.with_own(tasks=(file, "news-topic")))["Fine-tuning"]
+    mixed = here("table2", demo.with_choices(tasks=(file, "news-topic")))["Fine-tuning"]
     assert mixed == f"the stored pair of news-topic, else {trained}; 1 seed"
 
 
@@ -83,11 +83,11 @@ def test_what_an_experiment_does_otherwise_than_its_scale_is_told() -> None:
     assert "on one task after the other" in here("table4", scale("demo"))["Fine-tuning"]
     assert here("table4", scale("demo"))["Localizer"].endswith("; 1 mask seed")
     assert here("figure3", scale("demo"))["Readout"].startswith("prompt and classification head")
-    assert here("figure7", scale("demo").with_own(tasks=("film-sentiment",)))["Shifts"] == (
+    assert here("figure7", scale("demo").with_choices(tasks=("film-sentiment",)))["Shifts"] == (
         "film-sentiment to restaurant-sentiment"
     )
-    assert here("table8", scale("demo").with_own(tasks=("news-topic",)))["Tasks"] == "news-topic"
-    few = here("table1", scale("demo").with_own(base="org/mine"))["Training of few parameters"]
+    assert here("table8", scale("demo").with_choices(tasks=("news-topic",)))["Tasks"] == "news-topic"
+    few = here("table1", scale("demo").with_choices(base="org/mine"))["Training of few parameters"]
     assert "BitFit at 0.6 and LoRA (rank 8) at 0.005; 600 steps" in few and "validation" not in few
 
 

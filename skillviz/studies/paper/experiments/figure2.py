@@ -32,12 +32,12 @@ def entries(scale: Scale) -> list[Entry]:
     """
     runs = []
     for task in scale.some("two", 2):
-        member, others = scale.each_seed(task), scale.others(task)
-        runs += [scale.each(member, name, scale.curve) for name in ("stagewise", "movement")]
-        runs += [scale.search(member, name, others=others) for name in ("stagewise", "movement")]
-        runs.append(scale.search(member, "random", scale.main_first(scale.curve)))
-        runs.append(scale.search(member, "learned-ranked", scale.main_first(scale.ladder)))
-        runs.append(scale.search(member, "learned", scale.sizes[:1]))
+        model, others = scale.each_seed(task), scale.others(task)
+        runs += [scale.each(model, name, scale.curve) for name in ("stagewise", "movement")]
+        runs += [scale.search(model, name, others=others) for name in ("stagewise", "movement")]
+        runs.append(scale.search(model, "random", scale.main_first(scale.curve)))
+        runs.append(scale.search(model, "learned-ranked", scale.main_first(scale.ladder)))
+        runs.append(scale.search(model, "learned", scale.sizes[:1]))
     return runs
 
 

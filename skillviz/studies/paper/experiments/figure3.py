@@ -30,9 +30,9 @@ def entries(scale: Scale) -> list[Entry]:
     """Two tasks (or those asked for) with each readout: the scale's own, and the head where that is another."""
     runs = []
     for task in scale.some("two", 2):
-        runs += [scale.grafts(task), scale.search(scale.member(task), "movement", others=scale.others(task))]
+        runs += [scale.grafts(task), scale.search(scale.finetuned_model(task), "movement", others=scale.others(task))]
         if scale.readout != "head":
-            head = scale.member(task, readout="head", head="linear", seed=HEAD_SEED)
+            head = scale.finetuned_model(task, readout="head", head="linear", seed=HEAD_SEED)
             runs += [scale.search(head, name) for name in ("stagewise", "movement")]
     return runs
 

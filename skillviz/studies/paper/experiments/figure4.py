@@ -32,13 +32,13 @@ def entries(scale: Scale) -> list[Entry]:
     """One task (two of real data, or those asked for): all biases, the best of them, the lottery ticket to 90 %."""
     runs = []
     for task in scale.some("one" if scale.name == "demo" else "two", 2):
-        member = scale.first(task)
+        model = scale.first(task)
         within = {"options": {"within": "biases"}, "label": "within biases"}
         runs += [
             scale.grafts(task),
-            scale.search(member, "biases", scale.sizes[:1]),
-            scale.search(member, "learned-ranked", scale.within_biases, **within),
-            scale.search(member, "lottery", LOTTERY),
+            scale.search(model, "biases", scale.sizes[:1]),
+            scale.search(model, "learned-ranked", scale.bias_sizes, **within),
+            scale.search(model, "lottery", LOTTERY),
         ]
     return runs
 
@@ -60,7 +60,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 def differs(scale: Scale) -> list[SettingRow]:
     """The sizes within the biases, and those of the lottery ticket."""
-    return [SettingRow("Sizes within the biases", "a curve of sizes", listed(scale.within_biases, 9))]
+    return [SettingRow("Sizes within the biases", "a curve of sizes", listed(scale.bias_sizes, 9))]
 
 
 FIGURE4 = Experiment(

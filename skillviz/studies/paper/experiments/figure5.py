@@ -29,9 +29,9 @@ def entries(scale: Scale) -> list[Entry]:
     """Two tasks (or those asked for), three ways to fine-tune: the default search on each model, and top movement."""
     runs = []
     for task in scale.some("two", 2):
-        members = [scale.first(task, recipe, **scale.adamw) for recipe in ADAMW]
-        runs += [scale.grafts(task), scale.search(scale.member(task), "movement", others=scale.others(task))]
-        runs += [scale.search(member, name) for member in members for name in ("stagewise", "movement")]
+        models = [scale.first(task, recipe, **scale.adamw) for recipe in ADAMW]
+        runs += [scale.grafts(task), scale.search(scale.finetuned_model(task), "movement", others=scale.others(task))]
+        runs += [scale.search(model, name) for model in models for name in ("stagewise", "movement")]
     return runs
 
 

@@ -17,7 +17,7 @@ from skillviz.core.metrics import with_own
 from skillviz.runs.run import Run
 from skillviz.studies.observations import of_results
 from skillviz.studies.paper.claims import Claim
-from skillviz.studies.paper.comparisons import alike, far, less, near
+from skillviz.studies.paper.comparisons import alike, large_shift, less, small_shift
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, shifts_row, sizes_row
 
@@ -34,11 +34,11 @@ def entries(scale: Scale) -> list[Entry]:
     """For each task with a shifted partner: regions of several sizes, the ways between the models at the main one."""
     runs = []
     for task in scale.some("shift"):
-        member, others = scale.member(task), scale.others(task)
+        model, others = scale.finetuned_model(task), scale.others(task)
         if others:
             main, *rest = scale.sizes[:MOST_SIZES]
-            runs.append(scale.search(member, LOCALIZER, [main], others=others, interpolation=True))
-            runs.append(scale.each(member, LOCALIZER, rest, others=others))
+            runs.append(scale.search(model, LOCALIZER, [main], others=others, interpolation=True))
+            runs.append(scale.each(model, LOCALIZER, rest, others=others))
     return runs
 
 
@@ -97,9 +97,9 @@ FIGURE7 = Experiment(
     published=("figures", "table7"),
     claims=(
         Claim("For a small shift the graft gains nothing over the fine-tuned model (within 3 points).",
-              alike("graft", "ft", keep=near)),
+              alike("graft", "ft", keep=small_shift)),
         Claim("For a large shift the graft is more accurate than the fine-tuned model.",
-              less("graft", "ft", keep=far)),
+              less("graft", "ft", keep=large_shift)),
     ),
     differs=differs,
     on_other_data=True,

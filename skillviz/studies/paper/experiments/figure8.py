@@ -142,7 +142,7 @@ def _unions(
 
 
 def _scores(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion], runs: Runs) -> list[dict[str, Any]]:
-    """The levels behind the gains: base, multi-task member and every region, on the unseen test examples."""
+    """The levels behind the gains: base, multi-task model and every region, on the unseen test examples."""
     rows = []
     everyone = JOINT.join(runs)
     for task, of_task in scored.items():

@@ -35,15 +35,15 @@ def entries(scale: Scale) -> list[Entry]:
 
 def _of_task(scale: Scale, task: str) -> list[dict[str, Any]]:
     """The learned mask by rate, steps and bias, its ranked form by rate, steps by batch of the others."""
-    member = scale.first(task)
+    model = scale.first(task)
     size, tried = scale.sizes[:1], STEPS.get(scale.name, MORE_STEPS)
     learned = scale.options.get("learned", {}).get("batch_size", 128) // 2
     entries = [
-        scale.search(member, "learned", size, batch_size=learned, steps=steps, options={"lr": lr, "bias": bias})
+        scale.search(model, "learned", size, batch_size=learned, steps=steps, options={"lr": lr, "bias": bias})
         for lr, steps, bias in itertools.product(RATES, tried, BIASES)
     ]
     for name, steps, batch in itertools.product(("stagewise", "learned-ranked"), tried, BATCHES):
-        entries.append(scale.search(member, name, size, steps=steps, batch_size=batch))
+        entries.append(scale.search(model, name, size, steps=steps, batch_size=batch))
     return entries
 
 

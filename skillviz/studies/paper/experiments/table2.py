@@ -38,7 +38,7 @@ def entries(scale: Scale) -> list[Entry]:
     runs = []
     for task in scale.tasks:
         others = scale.others(task)
-        runs += [scale.grafts(task), scale.search(scale.member(task), "movement", others=others)]
+        runs += [scale.grafts(task), scale.search(scale.finetuned_model(task), "movement", others=others)]
         if task in _published(scale):
             runs.append(scale.search(scale.first(task), "learned", scale.sizes[:1]))
     return runs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skillviz.studies.observations import of_results
 from skillviz.studies.paper import small_updates
 from skillviz.studies.paper.claims import Claim
-from skillviz.studies.paper.comparisons import alike, far, less, near
+from skillviz.studies.paper.comparisons import alike, large_shift, less, small_shift
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, few_row, shifts_row
 
@@ -46,12 +46,12 @@ TABLE3 = Experiment(
     published=("table3",),
     claims=(
         Claim("For a small shift graft and re-trained region do equally well (within 3 points).",
-              alike("graft_retrain", "graft", keep=near)),
+              alike("graft_retrain", "graft", keep=small_shift)),
         Claim("For a small shift graft and BitFit do equally well (within 3 points).",
-              alike("bitfit", "graft", keep=near)),
+              alike("bitfit", "graft", keep=small_shift)),
         Claim("In inference the re-trained region is worse than the graft.",
-              less("graft_retrain", "graft", sign=-1, keep=far)),
-        Claim("In inference BitFit is worse than the graft.", less("bitfit", "graft", sign=-1, keep=far)),
+              less("graft_retrain", "graft", sign=-1, keep=large_shift)),
+        Claim("In inference BitFit is worse than the graft.", less("bitfit", "graft", sign=-1, keep=large_shift)),
     ),
     differs=differs,
     on_other_data=True,

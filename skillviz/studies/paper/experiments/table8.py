@@ -37,10 +37,10 @@ def entries(scale: Scale) -> list[Entry]:
     """
     runs = []
     for task in scale.some("two", 2):
-        member = scale.each_seed(task)
-        runs += [scale.each(member, name, scale.ladder) for name in ("stagewise", "movement")]
-        runs.append(scale.search(member, "fisher", scale.main_first(scale.ladder)))
-        runs.append(scale.search(member, "random", scale.main_first(scale.curve)))
+        model = scale.each_seed(task)
+        runs += [scale.each(model, name, scale.ladder) for name in ("stagewise", "movement")]
+        runs.append(scale.search(model, "fisher", scale.main_first(scale.ladder)))
+        runs.append(scale.search(model, "random", scale.main_first(scale.curve)))
     return runs
 
 

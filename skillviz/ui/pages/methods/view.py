@@ -282,7 +282,7 @@ def transfer_command(scale: Scale, about: Subject, base: str, task: str) -> tupl
     """
     file = about.tasks.get(task, task)
     is_of_scale = file == place(scale.file(task))
-    is_near = is_of_scale and task in scale.near
+    is_near = is_of_scale and task in scale.shifts
     options = [*_models(scale, about, base), *_given(scale, about, task)]
     if options or not is_near or task not in scale.some("transfer"):
         options += ["--tasks", task if is_of_scale else file]

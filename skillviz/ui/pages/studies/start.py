@@ -123,7 +123,7 @@ def _is_set() -> bool:
 
 def _scored_too(scale: Scale) -> list[str]:
     """The scale's tasks that models are scored on without being trained on them."""
-    return list(dict.fromkeys(task for tasks in scale.near.values() for task in tasks))
+    return list(dict.fromkeys(task for tasks in scale.shifts.values() for task in tasks))
 
 
 def _readout(scale: Scale) -> str | None:
