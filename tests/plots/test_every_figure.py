@@ -36,8 +36,8 @@ CATEGORIES = {
 
 def axes(figure: go.Figure) -> list:
     """The axes that are drawn; the upper one of two that share their scale has its title below."""
-    found = [*figure.select_xaxes(), *figure.select_yaxes()]
-    return [a for a in found if a.matches is None or a.showticklabels is not False]
+    every = [*figure.select_xaxes(), *figure.select_yaxes()]
+    return [a for a in every if a.matches is None or a.showticklabels is not False]
 
 
 def titled(title: str | None) -> bool:
@@ -64,24 +64,20 @@ def test_an_empty_frame_gives_a_labelled_empty_figure(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_frame_is_left_as_it_was(name: str) -> None:
+def test_a_figure_depends_on_its_frame_alone(name: str) -> None:
+    """The same frame gives the same figure and is left as it was."""
     function, make, arguments = FIGURES[name]
     frame, before = make(), make()
-    function(frame, **arguments)
+    assert function(frame, **arguments).to_json() == draw(name).to_json()
     pd.testing.assert_frame_equal(frame, before)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_frame_gives_the_same_figure(name: str) -> None:
+def test_neither_the_order_of_rows_nor_a_height_changes_what_is_drawn(name: str) -> None:
     function, make, arguments = FIGURES[name]
-    assert function(make(), **arguments).to_json() == draw(name).to_json()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_order_of_rows_does_not_matter(name: str) -> None:
-    function, make, arguments = FIGURES[name]
-    turned = function(make().iloc[::-1].reset_index(drop=True), **arguments)
+    turned = function(make().iloc[::-1].reset_index(drop=True), height=333, **arguments)
     assert [t.name for t in turned.data] == [t.name for t in draw(name).data]
+    assert turned.layout.height == (333 if name != "tensor_vector" else 170)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,13 +86,6 @@ def test_the_width_is_the_pages_and_the_ground_shows_through(name: str) -> None:
     assert layout.width is None and layout.height >= 150
     assert layout.template.layout.paper_bgcolor == layout.template.layout.plot_bgcolor == "rgba(0,0,0,0)"
     assert layout.paper_bgcolor is None and layout.plot_bgcolor is None
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_height_can_be_asked_for(name: str) -> None:
-    function, make, arguments = FIGURES[name]
-    wanted = 333 if name != "tensor_vector" else 170
-    assert function(make(), height=333, **arguments).layout.height == wanted
 
 
 @pytest.mark.parametrize("name", NAMES)
