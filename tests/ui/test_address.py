@@ -78,9 +78,9 @@ def test_a_browser_that_is_behind_undoes_no_choice() -> None:
 def test_a_browser_that_had_caught_up_can_fall_behind_again() -> None:
     """Runs that are cut short tell it an address, take it back and tell it once more."""
     test = opened(bins="15")
-    for told, value in ((None, 16), ("16", 17), ("15", 18), ("17", 19), ("16", 20)):
-        if told is not None:
-            test.query_params["bins"] = told
+    for linked, value in ((None, 16), ("16", 17), ("15", 18), ("17", 19), ("16", 20)):
+        if linked is not None:
+            test.query_params["bins"] = linked
         test.slider[0].set_value(value).run()
         assert test.slider[0].value == value and test.query_params["bins"] == str(value)
 

@@ -1,4 +1,4 @@
-"""What the dashboard keeps: read once, read anew when a run has come or gone, and never another run's."""
+"""The dashboard's memory: read once, read anew when a run, a study or a file has changed, and never another run's."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from skillviz.errors import RunNotFound
+from skillviz.errors import RunNotFound, SkillvizError
 from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.scales import scale
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.store import FILE, StudyFolder, list_studies
 from skillviz.ui import cache
+from tests.runs.test_texts import run_of
+from tests.studies.fake_study import fake_study
+from tests.tiny import tiny_task
 
 
 @pytest.fixture
-def own(made: tuple[Path, dict[str, str]], own_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user_runs(made: tuple[Path, dict[str, str]], own_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the runs as the user's folder, the originals as those that ship."""
     shutil.copytree(made[0], own_runs)
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: made[0])
@@ -37,44 +45,44 @@ def test_tables_of_two_runs_are_not_confused(ids: dict[str, str]) -> None:
     assert not one["selected"].equals(two["selected"])
 
 
-def test_a_run_that_was_deleted_is_gone_from_the_list(own: Path) -> None:
+def test_a_run_that_was_deleted_is_gone_from_the_list(user_runs: Path) -> None:
     before = cache.entries()
     gone = next(entry for entry in before if entry.is_of_user)
-    shutil.rmtree(own / gone.id)
+    shutil.rmtree(user_runs / gone.id)
     after = cache.entries()
     assert len(after) == len(before) - 1
     assert [entry.is_of_user for entry in after if entry.id == gone.id] == [False], "the shipped one is left"
 
 
-def test_a_run_that_goes_while_the_list_is_made_is_no_error(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_goes_while_the_list_is_made_is_no_error(user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = cache.entries()
     gone = next(entry for entry in before if entry.is_of_user)
     real = Store.folders
 
     def folders(self: Store) -> Sequence[Path]:
-        found = real(self)
-        if self.root == own.resolve() and (own / gone.id).exists():
-            shutil.rmtree(own / gone.id)
-        return found
+        listed = real(self)
+        if self.root == user_runs.resolve() and (user_runs / gone.id).exists():
+            shutil.rmtree(user_runs / gone.id)
+        return listed
 
     monkeypatch.setattr(Store, "folders", folders)
     assert len(cache.entries()) == len(before) - 1
 
 
-def test_drafts_and_graves_are_no_runs(own: Path) -> None:
+def test_drafts_and_graves_are_no_runs(user_runs: Path) -> None:
     """They come and go within a second: a list that is read anew for each would be read all the time."""
     before = cache._run_files()
-    one = next(own.glob("[!.]*/run.json")).parent
+    one = next(user_runs.glob("[!.]*/run.json")).parent
     for name in (f".new-{one.name}", f".deleted-{one.name}-abc"):
-        shutil.copytree(one, own / name)
+        shutil.copytree(one, user_runs / name)
     assert cache._run_files() == before
 
 
 def test_the_users_run_comes_before_the_shipped_one_of_the_same_id(
-    own: Path, made: tuple[Path, dict[str, str]]
+    user_runs: Path, made: tuple[Path, dict[str, str]]
 ) -> None:
     run_id = made[1]["movement"]
-    assert cache.run(run_id).path.parent.resolve() == own.resolve()
+    assert cache.run(run_id).path.parent.resolve() == user_runs.resolve()
     assert [run.id for run in cache.runs([run_id, run_id])] == [run_id, run_id]
 
 
@@ -85,17 +93,14 @@ def test_unknown_ids_are_refused(ids: dict[str, str]) -> None:
         cache.runs([ids["random"], "nothing-like-it"])
 
 
-def test_an_unfinished_run_is_among_the_others(own: Path) -> None:
-    from skillviz.runs.spec import RunSpec
-    from skillviz.runs.store import Store
-
+def test_an_unfinished_run_is_among_the_others(user_runs: Path) -> None:
     assert cache.others() == ([], [])
-    folder = Store(own).create(RunSpec(base="a", finetuned="b", task="c"))
+    folder = Store(user_runs).create(RunSpec(base="a", finetuned="b", task="c"))
     others, unreadable = cache.others()
     assert [entry.id for entry in others] == [folder.id] and not unreadable
 
 
-def test_a_note_is_read_each_time(own: Path, made: tuple[Path, dict[str, str]]) -> None:
+def test_a_note_is_read_each_time(user_runs: Path, made: tuple[Path, dict[str, str]]) -> None:
     run_id = made[1]["random"]
     assert cache.note(run_id) == ""
     cache.user_store().set_note(run_id, "look again")
@@ -109,3 +114,89 @@ def test_the_region_is_shared_and_immutable(ids: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="read-only"):
         indices[0] = 0
     assert name in cache.region(run).shapes
+
+
+def test_a_function_is_remembered_by_its_key_and_apart_from_others(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    @cache.remembered(cache.copied, lambda name, number=0: name, max_entries=4)
+    def first(name: str, number: int = 0) -> list[str]:
+        calls.append(name)
+        if name == "wrong":
+            raise RunNotFound("no")
+        return [name, str(number)]
+
+    @cache.remembered(cache.copied, lambda name: name, max_entries=4)
+    def second(name: str) -> list[str]:
+        return ["second", name]
+
+    key = str(tmp_path)
+    assert first(key) == [key, "0"] == first(key, number=1), "the number is no part of the key"
+    assert second(key) == ["second", key] and calls == [key]
+    for _ in range(2):
+        with pytest.raises(RunNotFound):
+            first("wrong")
+    assert calls == [key, "wrong", "wrong"], "an error is not kept"
+
+
+@pytest.fixture
+def small_run(tmp_path: Path) -> Run:
+    return run_of(tiny_task(tmp_path / "task"), tmp_path / "runs")
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The splits that were read."""
+    read: list[str] = []
+    original = cache.example_texts
+
+    def reading(run: Run, split: str):  # type: ignore[no-untyped-def]
+        read.append(split)
+        return original(run, split)
+
+    monkeypatch.setattr(cache, "example_texts", reading)
+    return read
+
+
+def test_texts_are_read_once(small_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = counted(monkeypatch)
+    first, again = cache.texts(small_run, "test"), cache.texts(small_run, "test")
+    assert read == ["test"] and first.equals(again) and len(first) == 32
+
+
+def test_a_changed_file_is_read_anew_and_refused_once(
+    small_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.texts(small_run, "test")
+    read, path = counted(monkeypatch), tmp_path / "task" / "test.jsonl"
+    before = path.read_text()
+    path.write_text(before.replace("class", "kind") + before.splitlines()[0] + "\n")
+    for _ in range(2):
+        with pytest.raises(SkillvizError, match="have changed"):
+            cache.texts(small_run, "test")
+    assert read == ["test"]
+    path.unlink()
+    with pytest.raises(SkillvizError, match="there is no file"):
+        cache.texts(small_run, "test")
+
+
+def stored_study(root: Path, changed: tuple[str, str] = ("", "")) -> StudyFolder:
+    """A stored study of re-training whose file has this text in place of that."""
+    study = StudySpec(**EXPERIMENTS["table1"].build(scale("demo")))
+    text = study.yaml_text()
+    assert changed[0] in text
+    (fake_study(root, "table1") / FILE).write_text(text.replace(*changed))
+    (study,) = list_studies(Store(root))
+    return study
+
+
+def test_what_a_study_is_about_is_read_from_its_file(tmp_path: Path) -> None:
+    study = stored_study(tmp_path)
+    assert cache.is_demo_world(study) and cache.setting_differences(study)[0].aspect == "Model"
+
+
+@pytest.mark.parametrize(
+    "changed", [("lr: 0.6", "lr: x"), ("  region:", "  mode: key:abc\n  region:"), ("- 0", "- few")]
+)
+def test_of_a_study_that_was_wrongly_edited_nothing_is_known(changed: tuple[str, str], tmp_path: Path) -> None:
+    study = stored_study(tmp_path, changed)
+    assert not cache.is_demo_world(study) and cache.setting_differences(study) == ()

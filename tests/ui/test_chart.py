@@ -1,4 +1,4 @@
-"""A chart as every page shows it, and the words of the cards."""
+"""A chart as every page shows it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def opened() -> AppTest:
 
 def test_a_chart_has_title_reading_line_table_and_alt() -> None:
     test = opened()
-    assert test.markdown[0].value == "### Two lines"
-    assert test.caption[0].value == "How to read this: up is more."
+    assert "Two lines" in test.markdown[0].value and "up is more." in test.caption[0].value
     assert test.dataframe[0].value["value"].tolist() == [0.25]
     assert test.get("plotly_chart")[0].proto.alt == "It rises from 1 to 2."
 
@@ -51,21 +50,5 @@ def test_downloads_are_table_page_and_pictures() -> None:
     assert labels == ["Table (CSV)", "Chart (HTML, works offline)"]
     (pictures,) = test.get("bidi_component")
     assert {"PNG", "SVG"} <= set(re.findall("[A-Z]{3}", pictures.proto.html_content))
-    asked = json.loads(pictures.proto.json)
-    assert asked == {"chart": "st-key-chart-lines", "file": "run-1-lines", "ground": "#FFFFFF"}
-
-
-def cards_script() -> None:
-    from skillviz.runs.record import Estimate
-    from skillviz.ui import cards
-
-    cards.estimate("accuracy", Estimate(value=0.801, low=0.774, high=0.826))
-    cards.estimate("nll", Estimate(value=None))
-    cards.estimate("ece", None)
-
-
-def test_a_number_stands_with_its_interval_and_a_missing_one_without() -> None:
-    test = AppTest.from_function(cards_script, default_timeout=60).run()
-    shown = [(m.label, m.value.replace("\N{NO-BREAK SPACE}", " ")) for m in test.metric]
-    assert shown == [("Accuracy", "80.1 %"), ("NLL", "n/a"), ("ECE", "n/a")]
-    assert [c.value.replace("\N{NO-BREAK SPACE}", " ") for c in test.caption] == ["95 %: 77.4–82.6"]
+    settings = json.loads(pictures.proto.json)
+    assert settings == {"chart": "st-key-chart-lines", "file": "run-1-lines", "ground": "#FFFFFF"}

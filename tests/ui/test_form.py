@@ -31,7 +31,7 @@ def opened(**query: str) -> AppTest:
     return test.run()
 
 
-def told(test: AppTest) -> dict[str, object]:
+def values(test: AppTest) -> dict[str, object]:
     import json
 
     assert not test.exception
@@ -45,31 +45,31 @@ DEFAULTS = {
 
 def test_defaults_stand_in_the_address_and_come_back() -> None:
     test = opened()
-    assert told(test) == DEFAULTS
+    assert values(test) == DEFAULTS
     written = dict(test.query_params)
     assert written["also"] == written["most"] == "none" and written["sizes"] == "0.1%"
-    assert told(opened(**{name: str(value) for name, value in written.items()})) == DEFAULTS
+    assert values(opened(**{name: str(value) for name, value in written.items()})) == DEFAULTS
 
 
 def test_what_was_typed_comes_back_too() -> None:
     test = opened(model="org/name@main", sizes="10646,0.1%", also="y,z", steps="7", share="0.25", most="9", seeds="1,2")
-    assert told(test) == {
+    assert values(test) == {
         "box": "org/name@main", "several": ["10646", "0.1%"], "listed": ["y"], "number": 7, "share": 0.25, "most": 9,
         "words": "1,2",
     }  # fmt: skip
     test.number_input[2].set_value(None).run()
     test.multiselect[0].set_value([]).run()
-    assert told(test)["most"] is None and told(test)["several"] == []
+    assert values(test)["most"] is None and values(test)["several"] == []
     assert test.query_params["most"] == "none" and test.query_params["sizes"] == "none"
 
 
 @pytest.mark.parametrize("odd", ["-3", "many", "inf", "nan", "1e9"])
 def test_a_number_that_does_not_fit_falls_back(odd: str) -> None:
-    assert told(opened(share=odd))["share"] == 0.1
-    assert told(opened(most="0"))["most"] is None
+    assert values(opened(share=odd))["share"] == 0.1
+    assert values(opened(most="0"))["most"] is None
 
 
 def test_an_emptied_box_is_empty_also_when_it_comes_back() -> None:
-    assert told(opened(model="none", seeds="none")) | {"box": "", "words": ""} == told(
+    assert values(opened(model="none", seeds="none")) | {"box": "", "words": ""} == values(
         opened(model="none", seeds="none")
     )

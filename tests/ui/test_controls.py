@@ -24,7 +24,7 @@ def opened(**query: str) -> AppTest:
     return test.run()
 
 
-def told(test: AppTest) -> tuple[str, tuple[int, ...]]:
+def values(test: AppTest) -> tuple[str, tuple[int, ...]]:
     return test.text_input[0].value, tuple(test.slider[0].value)
 
 
@@ -33,7 +33,7 @@ def test_a_typed_text_stands_in_the_address_and_comes_back_from_it() -> None:
     assert "text" not in test.query_params and test.query_params["length"] == "all"
     test.text_input[0].input("  not a good film ").run()
     assert test.query_params["text"] == "not a good film"
-    assert told(opened(text="not a good film"))[0] == "not a good film"
+    assert values(opened(text="not a good film"))[0] == "not a good film"
     test.text_input[0].input(" ").run()
     assert "text" not in test.query_params
 
@@ -46,18 +46,18 @@ def test_a_long_text_stays_in_the_session_over_a_page_switch() -> None:
     test.run()
     test.session_state["elsewhere"] = False
     test.run()
-    assert told(test)[0] == long and "text" not in test.query_params
+    assert values(test)[0] == long and "text" not in test.query_params
 
 
 def test_an_address_cannot_hold_more_than_the_box() -> None:
-    assert len(told(opened(text="y" * 900))[0]) == 600
+    assert len(values(opened(text="y" * 900))[0]) == 600
 
 
 def test_a_stretch_is_written_as_its_ends() -> None:
     test = opened()
     test.slider[0].set_range(5, 12).run()
     assert test.query_params["length"] == "5-12"
-    assert told(opened(length="5-12"))[1] == (5, 12)
+    assert values(opened(length="5-12"))[1] == (5, 12)
     test.slider[0].set_range(2, 40).run()
     assert test.query_params["length"] == "all"
 
@@ -65,4 +65,4 @@ def test_a_stretch_is_written_as_its_ends() -> None:
 @pytest.mark.parametrize("wrong", ["12-5", "1-9", "3-99", "few", "3", "-", "3-4-5"])
 def test_no_stretch_is_all_of_it(wrong: str) -> None:
     test = opened(length=wrong)
-    assert told(test)[1] == (2, 40) and test.query_params["length"] == "all"
+    assert values(test)[1] == (2, 40) and test.query_params["length"] == "all"
