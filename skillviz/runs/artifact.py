@@ -18,6 +18,7 @@ from skillviz.errors import BadInput, BadModel, RunNotFound, StoreError, WrongCh
 from skillviz.runs import estimate
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import library
+from skillviz.runs.options import base_region_of, options_of
 from skillviz.runs.progress import Report, silent
 from skillviz.runs.record import ModelNote, RunRecord, TaskNote, TransferNote
 from skillviz.runs.region_expression import keys_in
@@ -171,7 +172,7 @@ class RunArtifact:
         return newest_runs((artifact.spec for artifact in artifacts), store)
 
     def check(self, checker: Checker, deep: bool) -> None:
-        """The pair, the other tasks, the sizes, and with torch the localizer's options."""
+        """The pair, the other tasks, the sizes, and where `deep` the localizer's options."""
         spec = self.spec
         pair = checker.pair(spec.base, spec.finetuned, spec.task, spec.readout)
         if spec.others:
@@ -182,8 +183,6 @@ class RunArtifact:
             for size in spec.sizes:
                 parse_size(size, pair.d)
         if deep:
-            from skillviz.runs.search import base_region_of, options_of  # torch
-
             row = localizer(spec.localizer)
             options_of(spec, row, base_region_of(spec, row))
 

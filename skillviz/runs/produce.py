@@ -20,6 +20,7 @@ from skillviz.runs.checkpoint import CHECKPOINT, DEFINITION, Checkpoints
 from skillviz.runs.estimate import OTHERS, Passed, passes
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import Library, library
+from skillviz.runs.options import base_region_of, options_of
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import TaskNote
@@ -27,7 +28,7 @@ from skillviz.runs.record_failure import recorded_failure
 from skillviz.runs.region_expression import ResolvedExpression, resolved_expression
 from skillviz.runs.run import Run
 from skillviz.runs.scoring import Scoring
-from skillviz.runs.search import Searched, SearchStep, base_region_of, options_of, search
+from skillviz.runs.search import Searched, SearchStep, search
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store

@@ -17,7 +17,7 @@ from skillviz.core.localizers.table import Localizer
 from skillviz.core.localizers.table import localizer as row_of
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile
-from skillviz.runs.search import Searched, base_region_of, options_of, search
+from skillviz.runs.search import Searched, search
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.tables import check
 
@@ -103,42 +103,3 @@ def test_the_history_fits_its_table_and_an_undefined_loss_is_missing() -> None:
         assert checked["loss"].isna().all() == nested
         assert set(checked["target"]) == ({40} if nested else {10, 40})
     assert len(check(Searched().table(), "history")) == 0
-
-
-def spec(localizer: str, **changes: Any) -> RunSpec:
-    return RunSpec(base="b", finetuned="f", task="t", localizer=localizer, **changes)
-
-
-def test_common_options_reach_those_that_have_them() -> None:
-    options, notes = options_of(spec("stagewise", steps=3, batch_size=4), row_of("stagewise"))
-    assert (options.steps, options.batch_size) == (3, 4) and notes == ()
-    options, notes = options_of(spec("movement", steps=3), row_of("movement"))
-    assert "no steps" in notes[0]
-
-
-def test_an_unknown_option_names_the_known_ones() -> None:
-    with pytest.raises(BadInput, match="learning_rate.*steps"):
-        options_of(spec("stagewise", options={"learning_rate": 1}), row_of("stagewise"))
-
-
-def test_the_base_of_a_learned_mask_may_be_a_region_file(tmp_path: Path) -> None:
-    region = Region.from_flat(np.array([3, 9]), {"a": (4, 4)})
-    region.save(tmp_path / "r.safetensors")
-    targets = spec("learned", options={"base": str(tmp_path / "r.safetensors")})
-    result = base_region_of(targets, row_of("learned"))
-    assert result == region
-    options, _ = options_of(targets, row_of("learned"), result)
-    assert options.base_indices == (3, 9)
-
-
-def test_a_base_that_is_no_region_file_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "no.safetensors").write_text("x")
-    for base, error in (
-        (str(tmp_path / "none"), BadInput),
-        (str(tmp_path / "no.safetensors"), CorruptFile),
-        (3, BadInput),
-    ):
-        with pytest.raises(error):
-            base_region_of(spec("learned", options={"base": base}), row_of("learned"))
-    assert base_region_of(spec("learned", options={"base": "empty"}), row_of("learned")) is None
-    assert base_region_of(spec("movement"), row_of("movement")) is None

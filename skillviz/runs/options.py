@@ -1,0 +1,54 @@
+"""A localizer's options as a run's spec has them, and the region that a learned mask starts from. Without torch."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from skillviz.core.localizers.table import Localizer
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+from skillviz.runs.region_expression import ResolvedExpression
+from skillviz.runs.spec import RunSpec
+
+
+def options_of(
+    spec: RunSpec, row: Localizer, base_region: Region | None = None, resolved: ResolvedExpression | None = None
+) -> tuple[Any, tuple[str, ...]]:
+    """The localizer's options as the spec has them, and notes on what does not apply to it.
+
+    `resolved` is the region expression of a run whose region is described, not searched. `steps` and `batch_size` are
+    common to many localizers and left out for those without them; any other unknown option raises BadInput.
+    """
+    known = {f.name: f for f in fields(row.options)}
+    values = dict(spec.options)
+    for name in values:
+        if name in known and "instead" in known[name].metadata:
+            raise BadInput(f"'{name}' is not an option to be given; {known[name].metadata['instead']}.")
+    common = {"steps": spec.steps, "batch_size": spec.batch_size}
+    common = {name: value for name, value in common.items() if value is not None}
+    values |= {name: value for name, value in common.items() if name in known}
+    if base_region is not None:
+        values.pop("base", None)
+        values |= {"base_indices": tuple(base_region.flat().tolist())}
+    if resolved is not None:
+        values |= {"recipe": resolved.expression, "stored": resolved.stored}
+    unused = [name for name in common if name not in known]
+    notes = (
+        (f"The localizer {row.name} has no {' and no '.join(unused)}; the value given is not used.",) if unused else ()
+    )
+    return row.make_options(values), notes
+
+
+def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:
+    """The region file that the option `base` names, None where it names none.
+
+    Raises BadInput where there is no such file.
+    """
+    base, option = spec.options.get("base"), row.option("base")
+    if option is None or base is None or base in option.choices:
+        return None
+    if not isinstance(base, str) or not Path(base).is_file():
+        raise BadInput(f"the option 'base' must be movement, empty, or a region file; {base!r} is none of them.")
+    return Region.load(base)

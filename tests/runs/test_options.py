@@ -1,0 +1,54 @@
+"""The options of a localizer: common ones reach those that have them, unknown ones are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skillviz.core.localizers.table import localizer as row_of
+from skillviz.core.region import Region
+from skillviz.errors import BadInput, CorruptFile
+from skillviz.runs.options import base_region_of, options_of
+from skillviz.runs.spec import RunSpec
+
+
+def spec(localizer: str, **changes: Any) -> RunSpec:
+    return RunSpec(base="b", finetuned="f", task="t", localizer=localizer, **changes)
+
+
+def test_common_options_reach_those_that_have_them() -> None:
+    options, notes = options_of(spec("stagewise", steps=3, batch_size=4), row_of("stagewise"))
+    assert (options.steps, options.batch_size) == (3, 4) and notes == ()
+    options, notes = options_of(spec("movement", steps=3), row_of("movement"))
+    assert "no steps" in notes[0]
+
+
+def test_an_unknown_option_names_the_known_ones() -> None:
+    with pytest.raises(BadInput, match="learning_rate.*steps"):
+        options_of(spec("stagewise", options={"learning_rate": 1}), row_of("stagewise"))
+
+
+def test_the_base_of_a_learned_mask_may_be_a_region_file(tmp_path: Path) -> None:
+    region = Region.from_flat(np.array([3, 9]), {"a": (4, 4)})
+    region.save(tmp_path / "r.safetensors")
+    run = spec("learned", options={"base": str(tmp_path / "r.safetensors")})
+    region_in_file = base_region_of(run, row_of("learned"))
+    assert region_in_file == region
+    options, _ = options_of(run, row_of("learned"), region_in_file)
+    assert options.base_indices == (3, 9)
+
+
+def test_a_base_that_is_no_region_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "no.safetensors").write_text("x")
+    for base, error in (
+        (str(tmp_path / "none"), BadInput),
+        (str(tmp_path / "no.safetensors"), CorruptFile),
+        (3, BadInput),
+    ):
+        with pytest.raises(error):
+            base_region_of(spec("learned", options={"base": base}), row_of("learned"))
+    assert base_region_of(spec("learned", options={"base": "empty"}), row_of("learned")) is None
+    assert base_region_of(spec("movement"), row_of("movement")) is None
