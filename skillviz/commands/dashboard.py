@@ -13,6 +13,8 @@ import typer
 
 from skillviz.commands import options as given
 from skillviz.errors import BadInput
+from skillviz.runs.store import ENVIRONMENT, store_root
+from skillviz.tasks.project import PROJECT
 
 
 def dashboard(
@@ -33,17 +35,15 @@ def dashboard(
     if not browser:
         command += ["--server.headless", "true"]
     environment = dict(os.environ)
-    if runs_dir is not None:
-        environment["SKILLVIZ_RUNS"] = str(runs_dir.expanduser().resolve())
-    elif environment.get("SKILLVIZ_RUNS"):
-        environment["SKILLVIZ_RUNS"] = str(Path(environment["SKILLVIZ_RUNS"]).expanduser().resolve())
+    if runs_dir is not None or environment.get(ENVIRONMENT):
+        environment[ENVIRONMENT] = str(store_root(runs_dir).resolve())
     # the theme and the loopback address stand in .streamlit/ beside the script
     raise typer.Exit(_wait(subprocess.Popen(command, cwd=script.parent, env=environment)))
 
 
 def dashboard_script() -> Path:
     """The path of dashboard.py, which stands beside the package; raises BadInput where it is missing."""
-    script = Path(__file__).resolve().parents[2] / "dashboard.py"
+    script = PROJECT / "dashboard.py"
     if not script.is_file():
         raise BadInput(f"the dashboard's pages are not at {script.parent}; run it from a clone of the project.")
     if importlib.util.find_spec("streamlit") is None:

@@ -24,6 +24,7 @@ from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import FINISHED, MISSING, Snapshot, status
 from skillviz.studies.step import TABLE, Step
 from skillviz.studies.store import FILE, FOLDER, StudyFolder, open_study, study_path
+from skillviz.tasks.project import expanded
 
 Wanted = Literal["own", "begun", "tables"]
 """Which store: the user's own always; the first in which the study was begun; the first that has its tables."""
@@ -122,7 +123,7 @@ def _stores(runs_dir: Path | None) -> list[Store]:
 
 def _file(given: str) -> Path | None:
     """The study file that is meant, of a folder the one in it; None where no file is."""
-    path = Path(given).expanduser()
+    path = Path(expanded(given))
     found = path / FILE if path.is_dir() else path
     return found if found.is_file() else None
 

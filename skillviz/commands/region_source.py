@@ -15,6 +15,7 @@ from skillviz.models.checkpoint import read_info
 from skillviz.models.fetch import resolve
 from skillviz.runs.library import open_run
 from skillviz.runs.run import REGION
+from skillviz.tasks.project import expanded
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class GivenRegion:
 
 def given_region(named: str, runs_dir: Path | None = None) -> GivenRegion:
     """The region of a file, or the main one of a run: its id, a unique beginning, its folder or key:<spec key>."""
-    file = Path(named).expanduser()
+    file = Path(expanded(named))
     if file.is_file() or named.endswith(".safetensors"):
         return GivenRegion(named, file, Region.header(file).get("run_id"))
     run = open_run(named, runs_dir)

@@ -16,6 +16,7 @@ from skillviz.runs.library import Library, library, open_run
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, store_root
+from skillviz.tasks.project import expanded
 
 app = typer.Typer(help="List, show, verify and delete stored runs.", no_args_is_help=True)
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or its folder.")]
@@ -86,7 +87,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete one of your runs, finished or not. Runs that ship are left alone unless --runs-dir names their folder."""
-    folder, store = Path(run).expanduser().resolve(), Store(store_root(runs_dir))
+    folder, store = Path(expanded(run)).resolve(), Store(store_root(runs_dir))
     if (folder / "run.json").is_file() and folder.parent == store.root.resolve():
         run = folder.name
     name = store.resolve(run)
@@ -118,7 +119,7 @@ def _unfinished(stored: Library) -> list[dict[str, str]]:
 
 
 def _problems(stored: Library, name: str) -> list[str]:
-    folder = Path(name).expanduser()
+    folder = Path(expanded(name))
     if (folder / "run.json").is_file():
         folder = folder.resolve()
         return list(Store(folder.parent).verify(folder.name))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from skillviz.errors import LiveError
 from skillviz.live.protocol import VERSION
+from skillviz.tasks.project import expanded
 
 ENVIRONMENT = "SKILLVIZ_LIVE"
 PRIVATE = 0o700
@@ -75,14 +76,14 @@ class Address:
 
 def address_of(store: Path | str) -> Address:
     """The address of a store's worker: one a user, a store and a version of the protocol."""
-    name = hashlib.sha256(f"{VERSION}:{Path(store).expanduser().resolve()}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(f"{VERSION}:{Path(store).resolve()}".encode()).hexdigest()[:16]
     return Address(_root() / name)
 
 
 def _root() -> Path:
     """The folder of this user's workers: $SKILLVIZ_LIVE, the session's runtime folder, or one in /tmp."""
     if os.environ.get(ENVIRONMENT):
-        return Path(os.environ[ENVIRONMENT]).expanduser()
+        return Path(expanded(os.environ[ENVIRONMENT]))
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR") or "/nonexistent")
     if runtime.is_dir() and os.access(runtime, os.W_OK):
         return runtime / "skillviz"

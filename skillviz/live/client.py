@@ -43,7 +43,7 @@ class Client:
         idle_seconds: float | None = None,
         command: tuple[str, ...] = (sys.executable, "-m", "skillviz", "worker"),
     ) -> None:
-        self.store = Path(store).expanduser().resolve()
+        self.store = Path(store).resolve()
         self.session = session or secrets.token_hex(8)
         self.idle_seconds, self.command = idle_seconds, command
         self.address = address_of(self.store)

@@ -37,7 +37,6 @@ from skillviz.studies.task_unions import TaskScores, mean_relative_gain
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.leaks import unseen
-from skillviz.tasks.project import expanded
 from skillviz.tasks.sample import sampled
 from skillviz.tasks.user_file import task_stamp
 
@@ -240,7 +239,7 @@ def wise(
     objective = request.pair.objective(encoded)
     with on_path(request.pair, path, float(alpha), chosen):
         logits = objective.logits()
-    others = [] if task is None else [registry.task(expanded(task, "task"))]
+    others = [] if task is None else [registry.task(task, "task")]
     stamps = [str(task_stamp(one)) for one in (request.task, *others)]
     key = ("finetuned", request.spec.json_text(), task, str(mapping), split, sample, *stamps)
     end = np.asarray(request.loaded.remember(key, lambda: predict(request.pair, encoded, "finetuned")))
@@ -328,7 +327,7 @@ def _other(request: PairRequest, task: str, mapping: LabelMap | None, sample: in
 
     Raises BadData where they are no longer those that the run scored, so that both can be shown as one.
     """
-    target, readout, loaded = registry.task(expanded(task, "task")), request.pair.readout_name, request.loaded
+    target, readout, loaded = registry.task(task, "task"), request.pair.readout_name, request.loaded
     files = str((task_stamp(request.task), task_stamp(target)))
     which = (files, str(sorted(mapping.items(), key=str)) if mapping else "")
 
@@ -380,7 +379,7 @@ def _trained_on(request: PairRequest, among: Sequence[str]) -> frozenset[str]:
     """The ids of the task's test examples that stand in the training data of one of the other tasks."""
     if not among:
         return frozenset()
-    tasks = {task.name: task for task in (registry.task(expanded(name, "task")) for name in among)}
+    tasks = {task.name: task for task in (registry.task(name, "task") for name in among)}
     tasks[request.task.name] = request.task
     key = ("unseen", *(str(task_stamp(tasks[name])) for name in sorted(tasks)))
     return request.loaded.remember(key, lambda: unseen(list(tasks.values())))[request.task.name].seen

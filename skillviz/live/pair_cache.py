@@ -101,4 +101,4 @@ def _stamps(spec: RunSpec) -> Iterator[Any]:
         folder = Path(expanded(source, "model"))
         if folder.is_dir():
             yield tuple(tuple(file_stamp(path)) for path in sorted(folder.glob("*.safetensors")))
-    yield tuple(map(tuple, task_stamp(registry.task(expanded(spec.task, "task")))))
+    yield tuple(map(tuple, task_stamp(registry.task(spec.task, "task"))))

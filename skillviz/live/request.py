@@ -25,7 +25,6 @@ from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.tasks import registry
 from skillviz.tasks.definition import definition, same_definition
 from skillviz.tasks.encode import encode
-from skillviz.tasks.project import expanded
 from skillviz.tasks.task import SPLITS, Task
 from skillviz.tasks.user_file import task_stamp
 
@@ -79,7 +78,7 @@ class PairRequest:
     @cached_property
     def task(self) -> Task:
         """The pair's task."""
-        return registry.task(expanded(self.spec.task, "task"))
+        return registry.task(self.spec.task, "task")
 
     def region(self, expression: Mapping[str, Any] | None) -> Region:
         """The region of an expression; of None, the run's main one."""
@@ -132,7 +131,7 @@ class PairRequest:
             full["region"] = in_full(checked(full["region"]), self.worker.library)
         stamps = [task_stamp(self.task)]
         if isinstance(full.get("task"), str):
-            stamps.append(task_stamp(registry.task(expanded(full["task"], "task"))))
+            stamps.append(task_stamp(registry.task(full["task"], "task")))
         record = self.run.record
         members = [note.fingerprint for note in (record.base, record.finetuned) if note]
         run = {"run": self.run.id, "spec": record.key, "members": members, "version": __version__}

@@ -71,7 +71,7 @@ def save_applied(result: Applied, out: Path | str, *, overwrite: bool = False) -
 
 def refuse_full_folder(out: Path, overwrite: bool, base: str | Path | None = None) -> None:
     """Raises BadInput where `out` holds something and overwriting was not asked for, or is the base's own folder."""
-    if base is not None and out.is_dir() and out.resolve() == Path(base).expanduser().resolve():
+    if base is not None and out.is_dir() and out.resolve() == Path(base).resolve():
         raise BadInput(f"{out} is the base itself, which would be lost; name another folder to write to.")
     if out.is_file():
         raise BadInput(f"{out} is a file; name a folder to write the model to.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillviz.models.fetch import has_weights, hub_name
-from skillviz.tasks.project import project_root
+from skillviz.tasks.project import expanded, project_root
 
 ENVIRONMENT = "SKILLVIZ_MODELS"
 DEPTH = 4  # folders below a root; the hub's cache has its models at the third
@@ -44,7 +44,7 @@ class LocalModels:
 def roots() -> list[Path]:
     """$SKILLVIZ_MODELS, a list of folders as in PATH; else `models` in the project's and in the working folder."""
     paths = [path for path in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if path]
-    places = [Path(path).expanduser() for path in paths] or [project_root() / "models", Path.cwd() / "models"]
+    places = [Path(expanded(path)) for path in paths] or [project_root() / "models", Path.cwd() / "models"]
     return list(dict.fromkeys(place.absolute() for place in places))
 
 

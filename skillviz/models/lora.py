@@ -104,7 +104,7 @@ def _other_base(adapter: ModelInfo, base: ModelInfo) -> str | None:
     """Why the adapter belongs to another base; None where it names this one or one that is not here."""
     named = str((adapter.adapter or {}).get("base_model_name_or_path") or "")
     sentence = f"the adapter '{adapter.id}' was trained on '{Path(named).name}', not on '{base.id}'; give that base."
-    folder = Path(named).expanduser()
+    folder = Path(named)
     if named and folder.is_dir():
         same = folder.resolve() == base.folder.resolve() or read_info(folder).fingerprint == base.fingerprint
         return None if same else sentence

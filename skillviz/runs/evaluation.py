@@ -80,7 +80,7 @@ def evaluate(
         raise BadInput("give a region or a graft, not both: a graft holds its region.")
     if finetuned is None and graft is None:
         raise BadInput("without the fine-tuned model a graft is needed: give --finetuned, or --graft FILE.")
-    of_task = task if isinstance(task, Task) else registry.task(expanded(str(task), "task"))
+    of_task = task if isinstance(task, Task) else registry.task(str(task), "task")
     stored_graft = Graft.load(graft) if isinstance(graft, str | Path) else graft
     chosen = Region.load(region) if isinstance(region, str | Path) else region
     loading: dict[str, Any] = {"readout": readout, "task": of_task, "device": device, "dtype": dtype}

@@ -64,7 +64,7 @@ def prompt_of(run: Run) -> tuple[dict[str, Any], list[str]]:
     if readout not in ("prompt", "causal"):
         return {}, []
     try:
-        task = registry.task(expanded(run.spec.task, "task"))
+        task = registry.task(run.spec.task, "task")
         if run.record.task and not same_definition(run.record.task.definition, definition(task)):
             raise BadInput(f"the definition of the task '{task.name}' has changed since the run was made.")
         template, label_words = task.asked(readout)

@@ -8,6 +8,7 @@ from pathlib import Path
 from skillviz.errors import RunNotFound
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, Unfinished, Unreadable, shipped_root, store_root
+from skillviz.tasks.project import expanded
 
 KEY = "key:"  # before the key of a spec: its newest finished run, in place of an id
 
@@ -70,7 +71,7 @@ def library(runs_dir: Path | str | None = None) -> Library:
 
 def open_run(run: str, runs_dir: Path | None = None) -> Run:
     """The finished run of an id, a unique prefix or a folder; raises RunNotFound or CorruptRun."""
-    folder = Path(run).expanduser()
+    folder = Path(expanded(run))
     if (folder / "run.json").is_file():
         folder = folder.resolve()
         return Store(folder.parent).open(folder.name)

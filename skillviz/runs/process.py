@@ -16,11 +16,11 @@ import psutil
 
 from skillviz.atomic import write_text
 from skillviz.runs.progress import Progress, Report
+from skillviz.tasks.project import PROJECT
 
 PROCESS = "process.json"
 LAUNCH = "launch.json"
 CLOCK = 2.0  # seconds by which two readings of one process's start time may differ
-PROJECT = Path(__file__).resolve().parents[2]
 SPIN = "GOMP_SPINCOUNT"
 GRACE = 0.8  # seconds that a step may take after the signal, before it is broken off
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

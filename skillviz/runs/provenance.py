@@ -6,7 +6,6 @@ import platform
 import subprocess
 import tomllib
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from skillviz.core.parameters import ParameterTable
 from skillviz.models.checkpoint import ModelInfo
 from skillviz.runs.record import Architecture, ModelNote, TaskNote
 from skillviz.tasks.definition import definition
+from skillviz.tasks.project import PROJECT
 from skillviz.tasks.splits import Splits
 from skillviz.tasks.task import Task
 
@@ -61,17 +61,16 @@ def versions() -> dict[str, str]:
 
 def commit() -> str | None:
     """The git commit of skillviz, with `+changes` where its files differ from it; None outside a checkout."""
-    project = Path(__file__).resolve().parents[2]
-    if not (project / ".git").exists():
+    if not (PROJECT / ".git").exists():
         return None
-    head = _git(project, "rev-parse", "HEAD")
-    changed = _git(project, "status", "--porcelain", "--untracked-files=no", "--", "skillviz")
+    head = _git("rev-parse", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "skillviz")
     return None if head is None else head + ("+changes" if changed else "")
 
 
-def _git(project: Path, *words: str) -> str | None:
+def _git(*words: str) -> str | None:
     try:
-        done = subprocess.run(["git", *words], cwd=project, capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(["git", *words], cwd=PROJECT, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
@@ -86,7 +85,7 @@ def _version(name: str) -> str:
 
 def _own_version() -> str:
     """The version that pyproject.toml declares, for a checkout that is not installed."""
-    path = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    path = PROJECT / "pyproject.toml"
     if not path.is_file():
         return "unknown"
     return str(tomllib.loads(path.read_text(encoding="utf-8"))["project"]["version"])

@@ -51,7 +51,7 @@ class Session:
 
     def task(self, spec: RunSpec) -> Task:
         """The spec's task."""
-        return self._keep("task", spec.task, lambda: registry.task(expanded(spec.task, "task")))
+        return self._keep("task", spec.task, lambda: registry.task(spec.task, "task"))
 
     def splits(self, spec: RunSpec) -> Splits:
         """The task's examples under the spec's sampling."""
@@ -64,7 +64,7 @@ class Session:
     def refuse_unfit(self, spec: RunSpec) -> None:
         """Raises BadInput where one of the spec's other tasks cannot be scored; no data are read."""
         if spec.others:
-            others = {name: registry.task(expanded(name, "others")) for name in spec.others}
+            others = {name: registry.task(name, "others") for name in spec.others}
             refuse_unfit(self.task(spec), others)
 
     def others(self, spec: RunSpec) -> tuple[Other, ...]:
@@ -75,7 +75,7 @@ class Session:
             source = self.task(spec)
             training = training_texts(source) if spec.others else frozenset()
             return tuple(
-                other_examples(source, registry.task(expanded(name, "others")), readout, training, named=name)
+                other_examples(source, registry.task(name, "others"), readout, training, named=name)
                 for name in spec.others
             )
 

@@ -18,6 +18,7 @@ from skillviz.runs.process import PROCESS, is_alive
 from skillviz.runs.record import Failure, RunRecord
 from skillviz.runs.run import RECORD, Run, read_record
 from skillviz.runs.spec import RunSpec
+from skillviz.tasks.project import expanded, project_root
 
 ENVIRONMENT = "SKILLVIZ_RUNS"
 NOTES = ".notes"
@@ -192,13 +193,12 @@ def written(root: Path) -> Iterator[None]:
 def store_root(runs_dir: Path | str | None = None) -> Path:
     """Where a user's runs go: `runs_dir`, else $SKILLVIZ_RUNS, else cached_runs/local."""
     chosen = runs_dir or os.environ.get(ENVIRONMENT)
-    return Path(chosen).expanduser() if chosen else shipped_root() / "local"
+    return Path(expanded(str(chosen))) if chosen else shipped_root() / "local"
 
 
 def shipped_root() -> Path:
     """The folder of the runs that ship: beside the package, or in the current folder once installed."""
-    project = Path(__file__).resolve().parents[2]
-    return (project if (project / "pyproject.toml").is_file() else Path.cwd()) / "cached_runs"
+    return project_root() / "cached_runs"
 
 
 def name_of(spec: RunSpec, size: int | None = None, task: str | None = None) -> str:

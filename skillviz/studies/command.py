@@ -43,7 +43,7 @@ def _plain(word: str) -> str:
 def _short(text: str) -> str:
     if not text.startswith(("/", "~/")) and ".." not in Path(text).parts:
         return text
-    path = Path(text).expanduser().resolve()
+    path = Path(text).expanduser().resolve()  # no variable: it is shown
     for root in (project_root().resolve(), Path.cwd()):
         if path.is_relative_to(root):
             return str(path.relative_to(root))

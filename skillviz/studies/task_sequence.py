@@ -19,7 +19,6 @@ from skillviz.runs.score import Score
 from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.tasks import registry
 from skillviz.tasks.leaks import Unseen, unseen
-from skillviz.tasks.project import expanded
 
 if TYPE_CHECKING:
     from skillviz.studies.results import Results
@@ -61,7 +60,7 @@ def sequence_of(scores: Mapping[str, Sequence[Score]], alone: Mapping[str, Run])
     """
     every = [score for of_mode in scores.values() for score in of_mode]
     order = order_of(every)
-    leaks = unseen([registry.task(expanded(file, "task")) for file in dict.fromkeys(s.spec.task for s in every)])
+    leaks = unseen([registry.task(file, "task") for file in dict.fromkeys(s.spec.task for s in every)])
     tasks = {place_of(score)[1]: score.record.task for score in every}
     by_mode: dict[str, Stages] = {
         mode: {place_of(s): unseen_answers(s.predictions(), s.record.task, leaks[place_of(s)[1]].seen) for s in of_mode}

@@ -8,14 +8,16 @@ from pathlib import Path
 
 from skillviz.errors import BadInput
 
+PROJECT = Path(__file__).resolve().parents[2]
+"""What the package lies in: the checkout, or the folder of installed packages."""
 NOWHERE = Path(os.devnull, "nowhere")
+OURS = "SKILLVIZ_"  # what the names of the project's variables begin with
 FINETUNED_VARIABLE = "SKILLVIZ_MEMBERS"
 
 
 def project_root() -> Path:
     """The project's folder: that of the package's source, or the current folder once installed."""
-    project = Path(__file__).resolve().parents[2]
-    return project if (project / "pyproject.toml").is_file() else Path.cwd()
+    return PROJECT if (PROJECT / "pyproject.toml").is_file() else Path.cwd()
 
 
 def finetuned_root() -> Path:
@@ -24,7 +26,7 @@ def finetuned_root() -> Path:
     Sets the variable where it is not set, so that the names of such models, which begin with it, expand everywhere.
     """
     default = str(project_root() / "models" / "members")
-    return Path(os.environ.setdefault(FINETUNED_VARIABLE, default)).expanduser()
+    return Path(expanded(os.environ.setdefault(FINETUNED_VARIABLE, default)))
 
 
 def expanded(text: str, field: str | None = None) -> str:
@@ -36,13 +38,29 @@ def expanded(text: str, field: str | None = None) -> str:
     return path
 
 
-def located(text: str) -> Path:
-    """The path that a text names, `${VAR}` and `~` filled in: from the working folder, else from the project's root.
+def refuse_variables(text: str) -> str:
+    """The text, where it names no variable of the environment but the project's own; else raises BadInput.
+
+    For what comes from a page or an address: paths have their variables filled in later and may then stand in a
+    sentence, and what the machine keeps in its environment, such as a password, is not for whoever can open the page.
+    """
+    for match in re.finditer(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))", text):  # what `os.path.expandvars` fills in
+        name = match[1] if match[1] is not None else match[2]
+        if not name.startswith(OURS):
+            raise BadInput(
+                f"'{match[0]}' is not filled in: of the environment only variables whose names begin with {OURS} may "
+                "stand in what is given on a page; write the path itself."
+            )
+    return text
+
+
+def located(text: str, field: str | None = None) -> Path:
+    """The path that a text names, as `expanded`: from the working folder, else from the project's root.
 
     What can name no file here (a home of nobody, a name that is too long) gives a path where nothing is.
     """
     try:
-        path = Path(expanded(text))
+        path = Path(expanded(text, field))
         is_here = path.exists()
     except (OSError, ValueError):
         return NOWHERE

@@ -15,18 +15,22 @@ __all__ = ["TASKS", "task"]
 YAML = (".yaml", ".yml")
 
 
-def task(name: str | Path | Task) -> Task:
-    """The task of a registry name or of a YAML file, whose data files must be there; raises UnknownTask."""
+def task(name: str | Path | Task, field: str | None = None) -> Task:
+    """The task of a registry name or of a YAML file, whose data files must be there; raises UnknownTask.
+
+    Variables in a file's name are filled in; with the `field` that names it, one that is not set raises BadInput.
+    """
     if isinstance(name, Task):
         return name
-    told, path = expanded(str(name)), located(str(name))
-    if told.lower().endswith(YAML):
+    written = expanded(str(name), field)
+    if written.lower().endswith(YAML):
+        path = located(written)
         if not path.is_file():
-            raise UnknownTask(f"there is no task file {told}; how to write one: docs/add-a-task.md.")
-        found = read_task(path)
-        if isinstance(found.data, Files):
-            data_files(found)
-        return found
+            raise UnknownTask(f"there is no task file {written}; how to write one: docs/add-a-task.md.")
+        user_task = read_task(path)
+        if isinstance(user_task.data, Files):
+            data_files(user_task)
+        return user_task
     key = str(name).strip().lower().replace("-", "_").replace(" ", "_")
     if key not in TASKS:
         raise UnknownTask(f"'{name}' is not a task; known: {', '.join(sorted(TASKS))}. Add one: docs/add-a-task.md.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from skillviz.errors import BadData, BadInput
+from skillviz.tasks.project import expanded
 from skillviz.tasks.refusals import refused
 from skillviz.tasks.task import READOUTS, SPLITS, Files, Task
 from skillviz.tasks.template import MASKS
@@ -81,20 +80,27 @@ def read_task(path: Path) -> Task:
     try:
         return Task(**values, path=path.resolve())
     except ValidationError as error:
-        field, said = refused(error)
-        raise BadInput(f"{where}: '{field}' cannot be used: {said} ({SEE}).") from None
+        field, reason = refused(error)
+        raise BadInput(f"{where}: '{field}' cannot be used: {reason} ({SEE}).") from None
 
 
 def data_files(task: Task) -> dict[str, Path]:
     """Split -> existing file, for a task with files; raises BadInput or BadData where one is missing."""
     assert isinstance(task.data, Files)
     folder = task.path.parent if task.path else Path.cwd()
-    found = {}
+    files = {}
     for split in SPLITS:
         written = getattr(task.data, split)
         if written is not None:
-            found[split] = _existing(folder / _expanded(written, split, task), split, task)
-    return found
+            path = folder / expanded(written, f"data.{split} of task '{task.name}'")
+            if path.suffix.lower() not in FORMATS:
+                raise BadData(f"task '{task.name}': data.{split} is {path.name}; readable are {', '.join(FORMATS)}.")
+            if not path.is_file():
+                raise BadData(
+                    f"task '{task.name}': there is no file {path} (data.{split}); correct the path in the task file."
+                )
+            files[split] = path
+    return files
 
 
 def _mapping(path: Path) -> dict[Any, Any]:
@@ -174,23 +180,6 @@ def _words(value: Any, labels: tuple[str, ...], where: str) -> tuple[str, ...]:
     return tuple(value[label] for label in labels)
 
 
-def _expanded(written: str, split: str, task: Task) -> str:
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise BadInput(f"task '{task.name}': data.{split} uses ${{{found[1]}}}, which is not set; set it first.")
-        return os.environ[found[1]]
-
-    return os.path.expanduser(re.sub(r"\$\{(\w+)\}", value, written))
-
-
-def _existing(path: Path, split: str, task: Task) -> Path:
-    if path.suffix.lower() not in FORMATS:
-        raise BadData(f"task '{task.name}': data.{split} is {path.name}; readable are {', '.join(FORMATS)}.")
-    if not path.is_file():
-        raise BadData(f"task '{task.name}': there is no file {path} (data.{split}); correct the path in the task file.")
-    return path
-
-
 def task_stamp(task: Task) -> list[list[Any]]:
     """Name, size and time of every file that the task is read from; its name alone for data on a hub."""
     if not isinstance(task.data, Files):
@@ -201,5 +190,5 @@ def task_stamp(task: Task) -> list[list[Any]]:
 
 def file_stamp(path: Path) -> list[Any]:
     """Name, size and time of one file."""
-    found = path.stat()
-    return [str(path), found.st_size, found.st_mtime_ns]
+    status = path.stat()
+    return [str(path), status.st_size, status.st_mtime_ns]

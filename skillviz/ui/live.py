@@ -86,6 +86,6 @@ def client() -> Client:
     """This session's client of the worker."""
     root = cache.user_store().root
     stored: Client | None = st.session_state.get(CLIENT)
-    if stored is None or stored.store != root.expanduser().resolve():
+    if stored is None or stored.store != root.resolve():
         stored = st.session_state[CLIENT] = Client(root)
     return stored

@@ -15,9 +15,9 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from skillviz.show.entries import demo_choice
+from skillviz.tasks.project import PROJECT
 from skillviz.ui import address, cache
 
-PROJECT = Path(__file__).resolve().parents[2]
 GROUPS = ("Start", "This run", "Many runs", "Reference")
 MENU = "pages.menu"  # in a session that has been through `install`
 PRESENT, YES = "present", "yes"  # in the address, and only there: with it the menu is hidden

@@ -83,7 +83,7 @@ def test_paths_are_relative_to_the_file_and_variables_expanded(tmp_path: Path, m
     }
     monkeypatch.delenv("MADE_UP_FOLDER")
     assert read_task(path).name == "x"
-    with pytest.raises(BadInput, match=r"data.test uses \$\{MADE_UP_FOLDER\}, which is not set"):
+    with pytest.raises(BadInput, match=r"data.test of task 'x'\) names .* MADE_UP_FOLDER, which is not set"):
         task(path)
 
 

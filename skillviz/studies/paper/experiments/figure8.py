@@ -28,7 +28,6 @@ from skillviz.studies.task_unions import BOOTSTRAPS, EXAMPLES, Runs, TaskScores,
 from skillviz.tasks import registry
 from skillviz.tasks.family import family
 from skillviz.tasks.leaks import Unseen, unseen
-from skillviz.tasks.project import expanded
 
 if TYPE_CHECKING:
     from skillviz.runs.session import Session
@@ -103,7 +102,7 @@ def _every(runs: Runs) -> list[Run]:
 def leaks_of(runs: Runs) -> dict[str, Unseen]:
     """Which test examples of each task the other tasks' training data hold."""
     specs = [next(iter(by_seed.values())).spec for by_seed in runs.values()]
-    return unseen([registry.task(expanded(spec.task, "task")) for spec in specs])
+    return unseen([registry.task(spec.task, "task") for spec in specs])
 
 
 def gain_rows(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion]) -> list[dict[str, Any]]:

@@ -8,13 +8,14 @@ from typing import Any
 import streamlit as st
 
 from skillviz.core import formats
-from skillviz.errors import SkillvizError
+from skillviz.errors import BadInput, SkillvizError
 from skillviz.models import fetch
 from skillviz.models.local_models import ENVIRONMENT, LocalModel, roots
 from skillviz.models.preflight import Preflight
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks.demo_world import PairEntry, World
+from skillviz.tasks.project import refuse_variables
 from skillviz.tasks.task import Task
 from skillviz.ui import cache, controls, form
 
@@ -116,7 +117,11 @@ def _demo_pair(choices: Choices) -> None:
 def _fit(choices: Choices) -> None:
     """Says whether the two make a pair, from their headers; a model of the hub is fetched only when asked for."""
     base, finetuned = choices.values["base"], choices.values["finetuned"]
-    absent = {source: why for source in (base, finetuned) if (why := absent_models(source))}
+    try:
+        absent = {source: why for source in (base, finetuned) if (why := absent_models(refuse_variables(source)))}
+    except BadInput as error:
+        choices.refuse(str(error.args[0]))
+        return
     for source, why in absent.items():
         choices.refuse(why)
         fetch_button(source)

@@ -15,6 +15,7 @@ from skillviz.models.tokenizer import words_problem
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks import registry, uploaded
+from skillviz.tasks.project import refuse_variables
 from skillviz.tasks.task import Hub, Task
 from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Draft, Upload, are_indices, classes_of, guessed, save
@@ -55,7 +56,7 @@ def task(choices: Choices) -> None:
             choices.still("Choose a task." if source != "upload" else "Upload data, and keep them as a task.")
             return
         try:
-            choices.task = registry.task(name)
+            choices.task = registry.task(refuse_variables(name))
         except SkillvizError as error:
             choices.refuse(str(error.args[0]))
             return

@@ -19,6 +19,7 @@ from skillviz.studies.paper.scales import SCALES, Scale
 from skillviz.studies.plan import Plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
+from skillviz.tasks.project import refuse_variables
 from skillviz.ui import address, cache, controls, form, jobs_view, study_choice, study_words
 from skillviz.ui.pages.launch import models
 from skillviz.ui.pages.studies import running, study_file
@@ -110,7 +111,7 @@ def _request(name: str, scale: str) -> ExperimentRequest:
                                               placeholder="the experiment's own")  # fmt: skip
             seeds = form.number(SEEDS, "Fine-tuning seeds", None, high=MOST_SEEDS, placeholder="1", help=SEEDS_HELP)
         for text in (base, finetuned, *tasks, *also):
-            study_file.refuse_variables(text)
+            refuse_variables(text)
         _refuse_absent([source for source in (base, finetuned) if source])
     count = int(seeds) if seeds else None
     return ExperimentRequest(name, scale, base or None, None, tasks, count, readout, finetuned or None, also)

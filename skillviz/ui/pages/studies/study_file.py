@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,18 +16,13 @@ from skillviz.studies.paper.request import is_as_requested, refuse_edited
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.store import FILE, open_study, study_path
-from skillviz.tasks.project import expanded
+from skillviz.tasks.project import expanded, refuse_variables
 from skillviz.ui import cache, study_words
-
-VARIABLE = re.compile(r"\$(?:\{([^}]*)\}|([A-Za-z0-9_]+))")
-"""What `os.path.expandvars` fills in."""
-OWN = "SKILLVIZ_"
 
 
 def typed(path: str) -> StudySpec:
     """The study of a file on the dashboard's machine; raises BadInput."""
-    refuse_variables(path)
-    return _checked(read_study(Path(expanded(path))))
+    return _checked(read_study(Path(expanded(refuse_variables(path)))))
 
 
 def uploaded(name: str, content: bytes) -> StudySpec:
@@ -118,21 +112,6 @@ def _is_as_it_was_run(path: Path) -> bool:
         return found is not None and found.record.key == plan(found.study).key
     except BadInput:
         return False
-
-
-def refuse_variables(text: str) -> None:
-    """Nothing where no variable of the environment but the project's own is named; else raises BadInput.
-
-    Paths in a study have their variables filled in later and may then stand in a sentence: what the machine keeps in
-    its environment, such as a password, is not for whoever can open the page.
-    """
-    for match in VARIABLE.finditer(text):
-        name = match[1] if match[1] is not None else match[2]
-        if not name.startswith(OWN):
-            raise BadInput(
-                f"'{match[0]}' is not filled in: of the environment only variables whose names begin with {OWN} may "
-                "stand in a study given on this page; write the path itself."
-            )
 
 
 def _checked(study: StudySpec) -> StudySpec:

@@ -13,6 +13,7 @@ from skillviz.runs.run import Run
 from skillviz.show import text, transfer
 from skillviz.show.glossary import about
 from skillviz.tasks import registry
+from skillviz.tasks.project import refuse_variables
 from skillviz.ui import controls, form, live
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
 from skillviz.ui.pages.interpolation.view import metrics
@@ -84,7 +85,7 @@ def _task(run: Run, named: str, rows: list[Offered]) -> Offered | None:
     if row is not None:
         return row
     try:
-        return as_offered(registry.task(named), run)
+        return as_offered(registry.task(refuse_variables(named)), run)
     except SkillvizError as error:
         st.warning(text.plain(str(error.args[0])), icon=":material/error:")
         return None
