@@ -83,12 +83,12 @@ def state_style(name: str) -> Style:
     return STATES.get(name) or spare_style(name)
 
 
-def localizer_style(name: str) -> Style:
-    """Style of a localizer, also of one added later; one with other settings keeps the colour, not the marks."""
-    if name in LOCALIZERS:
-        return LOCALIZERS[name]
-    kin, settings = LOCALIZERS.get(name.split(" (")[0]), name.partition(" (")[2]
-    return replace(spare_style(name), color=kin.color, title=f"{kin.title} ({settings}") if kin else spare_style(name)
+def localizer_style(name: str, settings: str = "") -> Style:
+    """Style of a localizer, also of one added later; with other `settings` it keeps the colour, not the marks."""
+    style = LOCALIZERS.get(name) or spare_style(name)
+    if not settings:
+        return style
+    return replace(spare_style(f"{name} ({settings})"), color=style.color, title=f"{style.title} ({settings})")
 
 
 def kind_style(name: str) -> Style:

@@ -72,7 +72,7 @@ def sizes(
     return Exhibit(
         name="compare_sizes",
         title=f"{metric_row(metric).heading} by region size",
-        figure=metric_by_size(points, metric, references=levels, own_size=(), styles=marks, theme=theme, height=HEIGHT),
+        figure=metric_by_size(points, metric, references=levels, per_run=(), styles=marks, theme=theme, height=HEIGHT),
         reads="one line a run, at the sizes that it was evaluated at; a run of one size is a single mark. Vertical "
         "lines are 95 % intervals over examples.",
         alt=alt.sparsity(points.assign(localizer=points["localizer"].map(lambda key: marks[key].title)), metric),

@@ -10,12 +10,13 @@ import pandas as pd
 
 from skillviz.core.calibration import reliability
 from skillviz.core.intervals import paired_bootstrap
-from skillviz.core.localizers.table import EXPRESSION, has_outcome_size, rest_of
+from skillviz.core.localizers.table import EXPRESSION, rest_of
 from skillviz.core.metrics import METRICS, metric_row, with_own
 from skillviz.core.temperature import scaled
+from skillviz.plots.sparsity import COLUMNS as CURVE_COLUMNS
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.tables import logit_columns
-from skillviz.show.entries import SETTINGS, Entry, setting_words
+from skillviz.show.entries import Entry, setting_words
 
 SCALED = "finetuned_scaled"
 TEMPERATURE = "temperature"  # the name that the figures have for it
@@ -111,57 +112,46 @@ def last_loss(history: pd.DataFrame) -> float:
 
 
 def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: str) -> pd.DataFrame:
-    """The curves of all runs of a pair as one: one row a localizer, seed, size and metric.
+    """The curves of all runs of a pair as one: one row a localizer, settings, seed, size and metric.
 
     Where two runs give the same row, the one whose main size it is counts: it was searched for, not cut from
-    a ranking. Runs of one localizer with settings that few share go under a name of their own.
+    a ranking. `settings` are as of `unusual_settings`.
     """
-    names = line_names(entries)
     parts = []
-    for entry, name, curve in zip(entries, names, curves, strict=True):
+    for entry, settings, curve in zip(entries, unusual_settings(entries), curves, strict=True):
         rows = curve[curve["split"] == split]
-        parts.append(rows.assign(localizer=name, is_main=rows["size"] == entry.size))
+        parts.append(rows.assign(localizer=entry.localizer, settings=settings, is_main=rows["size"] == entry.size))
     if not parts:
-        return pd.DataFrame(columns=["localizer", "seed", "size", "share", "metric", "value", "low", "high"])
+        return pd.DataFrame(columns=["settings", *CURVE_COLUMNS])
     whole = pd.concat(parts, ignore_index=True).sort_values("is_main", ascending=False, kind="stable")
-    keys = ["localizer", "seed", "size", "dataset", "split", "metric"]
+    keys = ["localizer", "settings", "seed", "size", "dataset", "split", "metric"]
     return whole.drop_duplicates(keys).drop(columns="is_main").sort_values(keys).reset_index(drop=True)
 
 
 def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
     """The metrics that the curve holds, the task's own first."""
-    own = record.metric
     stored = set(curve["metric"]) - {"recovered"}  # it has no level to stand beside
-    return with_own(own, (name for name in METRICS if name in stored))
+    return with_own(record.metric, (name for name in METRICS if name in stored))
 
 
-def own_sizes(curve: pd.DataFrame) -> tuple[str, ...]:
-    """The lines of the published mask and of regions by hand, whose runs each end at a size of their own."""
-    return tuple(name for name in dict.fromkeys(curve["localizer"]) if has_outcome_size(name.split(" (")[0]))
+def unusual_settings(entries: Sequence[Entry]) -> list[str]:
+    """Of each entry the settings that are not the most frequent ones of its localizer, in words.
 
-
-def line_names(entries: Sequence[Entry]) -> list[str]:
-    """The localizer of each entry; settings that are not its most frequent ones are named with it.
-
-    Regions by hand are one line, though each is another region; those of equal size are named with their ids.
+    Regions by hand are one line, though each is another region; those of equal size are told apart by their ids.
     """
-    usual: dict[str, tuple[tuple[str, str], ...]] = {}
+    usual: dict[str, dict[str, str]] = {}
     for localizer in {entry.localizer for entry in entries}:
         kinds = [entry.settings for entry in entries if entry.localizer == localizer]
-        usual[localizer] = max(sorted(set(kinds)), key=kinds.count)
-    by_hand = Counter(entry.size for entry in entries if entry.localizer == EXPRESSION)
-    return [
-        _line_name(entry, usual[entry.localizer])
-        if entry.localizer != EXPRESSION
-        else EXPRESSION + (f" ({entry.id[-6:]})" if by_hand[entry.size] > 1 else "")
-        for entry in entries
-    ]
-
-
-def _line_name(entry: Entry, usual: tuple[tuple[str, str], ...]) -> str:
-    mine, theirs = dict(entry.settings), dict(usual)
-    other = [setting_words(name, mine[name]) for name in SETTINGS if mine[name] != theirs[name]]
-    return f"{entry.localizer} ({', '.join(other)})" if other else entry.localizer
+        usual[localizer] = dict(max(sorted(set(kinds)), key=kinds.count))
+    hand_sizes = Counter(entry.size for entry in entries if entry.localizer == EXPRESSION)
+    words = []
+    for entry in entries:
+        if entry.localizer == EXPRESSION:
+            words.append(entry.id[-6:] if hand_sizes[entry.size] > 1 else "")
+        else:
+            common = usual[entry.localizer]
+            words.append(", ".join(setting_words(n, v) for n, v in entry.settings if v != common[n]))
+    return words
 
 
 def by_kind(cells: pd.DataFrame) -> pd.DataFrame:

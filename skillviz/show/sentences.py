@@ -213,11 +213,13 @@ def _span(layers: pd.DataFrame) -> str:
 def sparsity(points: pd.DataFrame, metric: str, finetuned: float | None) -> str:
     """Which localizer does best at small, middle and large size; near ties are called so.
 
-    `points` has one row a localizer and size (seeds put together): localizer, size, share, value, low, high.
+    `points` has one row a localizer, settings and size (seeds put together): localizer, settings, size, share, value,
+    low, high.
     """
-    shared = points[points.groupby("size")["localizer"].transform("nunique") > 1]
     if points.empty:
         return "No run of this pair and task holds this metric."
+    lines = points["localizer"] + points["settings"]
+    shared = points[lines.groupby(points["size"]).transform("nunique") > 1]
     shown = shared if len(shared) else points
     groups = [rows for _, rows in shown.groupby("size", sort=True)]
     ends = groups if len(groups) < 4 else [groups[0], groups[len(groups) // 2], groups[-1]]
@@ -241,12 +243,13 @@ def _leader(rows: pd.DataFrame, metric: str) -> str:
     sign = -1 if metric_row(metric).better == "lower" else 1
     ordered = rows.assign(rank=sign * rows["value"]).sort_values("rank", ascending=False)
     best = ordered.iloc[0]
-    leader = f"**{localizer_style(best['localizer']).title}** ({metric_value(metric, best['value'])})"
-    others = ordered[ordered["localizer"] != best["localizer"]]
+    leader = f"**{localizer_style(best['localizer'], best['settings']).title}** ({metric_value(metric, best['value'])})"
+    others = ordered[(ordered["localizer"] != best["localizer"]) | (ordered["settings"] != best["settings"])]
     overlapping = others[(others["low"] <= best["high"]) & (others["high"] >= best["low"])]
     if overlapping.empty:
         return leader
-    names = [localizer_style(name).title for name in overlapping["localizer"].unique()]
+    pairs = dict.fromkeys(zip(overlapping["localizer"], overlapping["settings"], strict=True))
+    names = [localizer_style(name, settings).title for name, settings in pairs]
     return f"{leader}, intervals overlapping with {formats.listed(names)}"
 
 

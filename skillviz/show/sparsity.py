@@ -16,12 +16,11 @@ HEIGHT = 520
 @drawn_once
 def sizes(curve: pd.DataFrame, record: RunRecord, split: str, metric: str, theme: str) -> Exhibit:
     """One line a localizer over all runs of a pair; `curve` as of `measures.pair_curve`."""
-    own_size, levels = measures.own_sizes(curve), measures.levels(record, split, metric)
-    points = by_size(curve, metric, own_size)
+    levels, points = measures.levels(record, split, metric), by_size(curve, metric)
     return Exhibit(
         name="sparsity",
         title=f"{metric_row(metric).heading} by region size",
-        figure=metric_by_size(points, metric, references=levels, own_size=own_size, theme=theme, height=HEIGHT),
+        figure=metric_by_size(points, metric, references=levels, theme=theme, height=HEIGHT),
         reads=sentences.sparsity_reads(points),
         alt=alt.sparsity(points, metric),
         table=points,

@@ -58,7 +58,7 @@ def sizes(
             by_size(whole, metric, (CHOSEN,)),
             metric,
             references=levels,
-            own_size=(CHOSEN,),
+            per_run=(CHOSEN,),
             styles={CHOSEN: MARK},
             theme=theme,
             height=HEIGHT,

@@ -55,7 +55,7 @@ def test_two_runs_of_one_seed_count_as_one_seed() -> None:
 def test_a_size_of_its_own_is_never_averaged() -> None:
     curve = pd.concat([rows([0.7], "learned", [0], 90), rows([0.8, 0.9], "learned", [1, 2], 100)])
     assert list(by_size(curve, "accuracy")["size"]) == [90, 100, 100]
-    assert list(by_size(curve, "accuracy", own_size=())["size"]) == [90, 100]
+    assert list(by_size(curve, "accuracy", per_run=())["size"]) == [90, 100]
 
 
 def test_size_zero_is_left_to_the_reference_line() -> None:

@@ -110,6 +110,6 @@ def test_the_template_speaks_the_themes_ink() -> None:
 
 
 def test_a_localizer_with_other_settings_keeps_its_colour() -> None:
-    kin = theme.localizer_style("learned-ranked (batch size 1024)")
+    kin = theme.localizer_style("learned-ranked", "batch size 1024")
     assert kin.color == LOCALIZERS["learned-ranked"].color and kin.title == "learned, ranked (batch size 1024)"
     assert kin.symbol not in {style.symbol for style in LOCALIZERS.values()}

@@ -52,6 +52,8 @@ def test_over_confidence_is_said_with_its_sign() -> None:
 
 
 def test_a_localizer_with_one_size_is_not_told_twice() -> None:
-    points = pd.DataFrame({"localizer": ["a", "b", "b"], "share": [0.001, 0.001, 0.01], "value": [0.8, 0.7, 0.75]})
+    points = pd.DataFrame(
+        {"localizer": ["a", "b", "b"], "share": [0.001, 0.001, 0.01], "value": [0.8, 0.7, 0.75]}
+    ).assign(settings="")
     said = alt.sparsity(points, "accuracy").replace(SPACE, " ")
     assert "a 80.0 % at 0.1 %;" in said and "b 70.0 % at 0.1 % and 75.0 % at 1 %." in said

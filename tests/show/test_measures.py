@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from skillviz.core.metrics import ece
+from skillviz.plots.sparsity import OUTCOME_SIZED, by_size
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
 from skillviz.show import measures
@@ -82,19 +83,19 @@ def test_a_size_that_was_searched_for_counts_before_one_cut_from_a_ranking() -> 
 
 def test_runs_with_unusual_settings_are_a_line_of_their_own() -> None:
     entries = [entry("learned", 1), entry("learned", 2), entry("learned", 3, settings=LARGE)]
-    assert measures.line_names(entries) == ["learned", "learned", "learned (batch size 1024)"]
-    frame = pd.DataFrame({"localizer": ["learned", "learned (batch size 1024)", "learned-ranked"]})
-    assert measures.own_sizes(frame) == ("learned", "learned (batch size 1024)")
+    assert measures.unusual_settings(entries) == ["", "", "batch size 1024"]
+    curves = [curve(100, 0.7, seed).assign(localizer="learned") for seed in (1, 2, 3)]
+    points = by_size(measures.pair_curve(entries, curves, "test"), "accuracy")
+    assert list(points["settings"]) == ["", "", "batch size 1024"], "its size is an outcome: a row a run"
 
 
 def test_regions_by_hand_are_single_marks_whatever_their_recipe() -> None:
     recipes = ['{"recipe": {"layers": [0]}}', '{"recipe": {"layers": [1]}}']
     settings = [tuple((name, text if name == "options" else "null") for name in SETTINGS) for text in recipes]
     made = [entry("recipe", 7, id=f"run-00000{i}", settings=given) for i, given in enumerate(settings)]
-    names = measures.line_names(made)
-    assert names == ["recipe (000000)", "recipe (000001)"], "of equal size: neither is lost"
-    assert measures.line_names([made[0], replace(made[1], size=8)]) == ["recipe", "recipe"]
-    assert measures.own_sizes(pd.DataFrame({"localizer": [*names, "random", "recipe"]})) == (*names, "recipe")
+    assert measures.unusual_settings(made) == ["000000", "000001"], "of equal size: neither is lost"
+    assert measures.unusual_settings([made[0], replace(made[1], size=8)]) == ["", ""]
+    assert "recipe" in OUTCOME_SIZED
 
 
 def test_no_runs_give_an_empty_curve_and_splits_are_kept_apart() -> None:

@@ -125,7 +125,7 @@ def test_an_empty_region_says_so() -> None:
 
 def points(rows: list[tuple[str, int, float, float, float]]) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["localizer", "size", "value", "low", "high"])
-    return frame.assign(share=frame["size"] / 1e6, seeds=3)
+    return frame.assign(settings="", share=frame["size"] / 1e6, seeds=3)
 
 
 def test_the_best_localizer_is_named_with_those_it_cannot_be_told_from() -> None:
