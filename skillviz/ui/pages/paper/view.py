@@ -95,11 +95,11 @@ def study(item: PaperItem) -> None:
 
 
 def claims(item: PaperItem) -> None:
-    """What the paper item, and what the study says of each claim."""
+    """What the paper says, and what the study says of each claim."""
     if item.experiment is None:
         return
     with st.container(border=True):
-        st.markdown("### What the paper item, and what comes out here", help=about("verdict", "paired"))
+        st.markdown("### What the paper says, and what comes out here", help=about("verdict", "paired"))
         st.markdown(text.plain(item.experiment.finding))
         if item.study is None:
             return

@@ -57,7 +57,8 @@ PUBLISHED_ONLY = "No study of this is stored, so only the published values are s
 
 def items() -> dict[str, str]:
     """The titles of all tables and figures by name, in the paper's order: tables, figures, then what is ours."""
-    titles = {name: row.title for name, row in EXPERIMENTS.items()} | {name: told[0] for name, told in WITHOUT.items()}
+    titles = {name: title for name, (title, _) in WITHOUT.items()}
+    titles |= {name: row.title for name, row in EXPERIMENTS.items()}
     return {name: titles[name] for name in sorted(titles, key=_place)}
 
 
