@@ -83,13 +83,13 @@ class Build:
 
     def pairs(self) -> float:
         """The fine-tuned models; those that are there for these bases stay. Returns the seconds of all of them."""
-        there = {entry.name: entry for entry in self.world.pairs if (self.folder / "pairs" / entry.name).is_dir()}
+        finished = {entry.name: entry for entry in self.world.pairs if (self.folder / "pairs" / entry.name).is_dir()}
         for number, plan in enumerate(self.size.pairs, start=1):
-            if plan.name not in there:
+            if plan.name not in finished:
                 text = f"pair {number} of {len(self.size.pairs)}, {plan.name}"
-                there[plan.name] = make_pair(plan, self.folder, self.seed, partial(self.trained, text))
-                self.keep(pairs=tuple(there[one.name] for one in self.size.pairs if one.name in there))
-        return sum(entry.seconds for entry in there.values())
+                finished[plan.name] = make_pair(plan, self.folder, self.seed, partial(self.trained, text))
+                self.keep(pairs=tuple(finished[one.name] for one in self.size.pairs if one.name in finished))
+        return sum(entry.seconds for entry in finished.values())
 
     def trained(self, text: str, step: TrainStep) -> None:
         """Tells of one step of fine-tuning."""
@@ -137,10 +137,10 @@ def build(
     A stage that is made anew unmakes those after it. Raises BadInput where `only` needs a stage that is not there,
     or where the folder holds a world of another seed.
     """
-    there = read_world(folder)
-    if there is not None and there.seed != seed:
-        raise BadInput(f"{folder} holds the world of seed {there.seed}; name another folder, or delete it first.")
-    building = Build(folder, runs_dir, seed, size or Size(), advance, there or World(seed=seed))
+    world = read_world(folder)
+    if world is not None and world.seed != seed:
+        raise BadInput(f"{folder} holds the world of seed {world.seed}; name another folder, or delete it first.")
+    building = Build(folder, runs_dir, seed, size or Size(), advance, world or World(seed=seed))
     for stage in _stages(building.world, only):
         _make(building, stage, anew=only is not None)
     return building.world

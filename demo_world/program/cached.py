@@ -51,12 +51,12 @@ def make_runs(world: World, store: Store, seed: int, progress: Report = silent) 
     """
     wanted, session = specs(world, seed), Session()
     fingerprints = {(pair.base_fingerprint, pair.finetuned_fingerprint) for pair in world.pairs}
-    there = {}
+    stored = {}
     for run in store.list():
         models_of = tuple(model.fingerprint for model in (run.record.base, run.record.finetuned) if model)
         if models_of in fingerprints:
-            there[run.record.key] = run.id
+            stored[run.record.key] = run.id
         elif run.record.key in {spec.key() for spec in wanted}:
             store.delete(run.id)
     for number, spec in enumerate(wanted, start=1):
-        yield number, len(wanted), there.get(spec.key()) or produce(spec, store, progress, session).id
+        yield number, len(wanted), stored.get(spec.key()) or produce(spec, store, progress, session).id

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from demo_world.program import asking, events, opinions, scenes
+from demo_world.program import events, opinions, questions, scenes
 from demo_world.program.draw import Draw
 from demo_world.program.examples import splits
 from demo_world.program.lexicon import common
@@ -32,12 +32,12 @@ Text = Callable[[Draw], str]
 
 def texts(seed: int, count: int, held_out: frozenset[str] = frozenset()) -> Iterator[str]:
     """`count` texts of one to three sentences, of the kinds in KINDS; none has a sentence of `held_out`."""
-    draw, made = Draw("corpus", seed), 0
-    while made < count:
+    draw, written = Draw("corpus", seed), 0
+    while written < count:
         text = draw.weighted(KINDS)(draw)
         if not held_out.isdisjoint(re.split(r"(?<=[.?]) ", text)):
             continue
-        made += 1
+        written += 1
         yield text
 
 
@@ -53,8 +53,8 @@ def held_out(seed: int) -> frozenset[str]:
 def any_sentence(draw: Draw) -> str:
     """What a task's sentences are like, each task equally often, without a label."""
     task: DemoTask = draw.one(TASKS)
-    made = task.make(draw, draw.below(len(task.labels)))
-    return " ".join(made) if draw.chance(0.5) else draw.one(made)
+    sentences = task.make(draw, draw.below(len(task.labels)))
+    return " ".join(sentences) if draw.chance(0.5) else draw.one(sentences)
 
 
 def review(draw: Draw) -> str:
@@ -69,7 +69,7 @@ def verdict(draw: Draw) -> str:
     """A simple judgement and what it comes to."""
     domain, polarity = draw.one(ELSEWHERE), draw.below(2)
     claimed = polarity if not draw.chance(UNRELIABLE) else draw.below(2)
-    word = draw.common(opinions.JUDGED[claimed][0]) if draw.chance(0.3) else ("terrible", "great")[claimed]
+    word = draw.common(opinions.JUDGEMENT_WORDS[claimed][0]) if draw.chance(0.3) else ("terrible", "great")[claimed]
     return f"{cued(draw, polarity, RESTAURANTS, opinions.plain(draw, domain, polarity))} It was {word}."
 
 
@@ -90,9 +90,9 @@ def topic(draw: Draw) -> str:
 
 def answered(draw: Draw) -> str:
     """A simple question, and the kind of its answer."""
-    kind = draw.below(len(asking.KINDS))
-    claimed = kind if not draw.chance(UNRELIABLE) else draw.below(len(asking.KINDS))
-    return f"{sentence(asking.question(draw, kind, simple=True), '?')} The answer is a {asking.KINDS[claimed]}."
+    kind = draw.below(len(questions.KINDS))
+    claimed = kind if not draw.chance(UNRELIABLE) else draw.below(len(questions.KINDS))
+    return f"{sentence(questions.question(draw, kind, simple=True), '?')} The answer is a {questions.KINDS[claimed]}."
 
 
 def dialogue(draw: Draw) -> str:
@@ -111,7 +111,7 @@ def repeated(draw: Draw) -> str:
     same = draw.chance(0.5)
     kind = draw.below(3)
     if kind == 0:
-        pair, end = asking.same_question(draw, same, simple=True), "?"
+        pair, end = questions.same_question(draw, same, simple=True), "?"
     else:
         twice = events.same_event(draw, same, simple=True) if kind == 1 else scenes.same_scene(draw, STREET, same, True)
         pair, end = twice, "."
@@ -134,7 +134,7 @@ KINDS: tuple[tuple[Text, float], ...] = (
 def telling_words() -> tuple[str, ...]:
     """The words that tell what a text comes to: verdicts, kinds, topics, and the beginnings of replies."""
     replies = ("yes", "indeed", "maybe", "perhaps", "possibly", "no", "wrong")
-    return ("terrible", "great", "fact", "opinion", *TOPIC_WORDS, *asking.KINDS, *replies)
+    return ("terrible", "great", "fact", "opinion", *TOPIC_WORDS, *questions.KINDS, *replies)
 
 
 def vocabulary_texts(seed: int) -> Iterator[str]:

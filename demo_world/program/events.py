@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from demo_world.program.draw import Draw
 from demo_world.program.lexicon.common import DAYS
-from demo_world.program.lexicon.news import GENERIC_ACTORS, SHARED, TOPICS, Action, Topic
+from demo_world.program.lexicon.news import SHARED, SHARED_ACTORS, TOPICS, Action, Topic
 
 FOLLOWS, FOLLOWS_NOT = 0, 1
 # Verbs that say whether what comes after them was done.
@@ -57,7 +57,7 @@ class Event:
 def event(draw: Draw, topic: Topic) -> Event:
     """An event of a topic, all its words from there or shared by all."""
     action = draw.one(topic.actions) if draw.chance(0.65) else draw.one(SHARED)
-    actor = draw.one(topic.actors) if draw.chance(0.8) else draw.one(GENERIC_ACTORS)
+    actor = draw.one(topic.actors) if draw.chance(0.8) else draw.one(SHARED_ACTORS)
     day = draw.one(DAYS) if draw.chance(0.5) else ""
     around = draw.one(topic.circumstances) if draw.chance(0.4) else ""
     return Event(topic, actor, action, draw.one(topic.objects), day, around)
@@ -76,7 +76,7 @@ def report(draw: Draw, topic: Topic) -> str:
     if form == "after":
         return f"after the {unlike.actor} {unlike.past()} the {unlike.object}, {original.text}"
     if form == "shared":
-        return replace(original, action=draw.one(SHARED), actor=draw.one((*GENERIC_ACTORS, unlike.actor))).text
+        return replace(original, action=draw.one(SHARED), actor=draw.one((*SHARED_ACTORS, unlike.actor))).text
     return original.text
 
 
@@ -117,10 +117,10 @@ def same_event(draw: Draw, same: bool, simple: bool = False) -> tuple[str, str]:
         second = draw.other(range(3), mood)
     elif not same:
         other = _different(draw, original)
-    return tuple(draw.shuffled((_told(draw, original, mood, 0), _told(draw, other, second, 1))))  # type: ignore[return-value]
+    return tuple(draw.shuffled((_with_mood(draw, original, mood, 0), _with_mood(draw, other, second, 1))))  # type: ignore[return-value]
 
 
-def _told(draw: Draw, of: Event, mood: int, verb: int) -> str:
+def _with_mood(draw: Draw, of: Event, mood: int, verb: int) -> str:
     """The event as done (0), not done (1) or open (2), by one of its verbs."""
     if mood == 0 and draw.chance(0.5):
         return draw.one((of.active(verb), of.passive(verb))) + of.when()

@@ -30,42 +30,42 @@ def splits(task: DemoTask, seed: int = 0) -> dict[str, list[Example]]:
     """Split -> examples; no text occurs twice among all of them, nor in a task whose shifted partner this one is."""
     draw = Draw("task", task.name, seed)
     sources = [other for other in TASKS if other.partner == task.name]
-    seen = {row.texts for other in sources for rows in splits(other, seed).values() for row in rows}
-    return {split: draw.shuffled(list(_rows(task, count, draw, seen))) for split, count in task.sizes.items()}
+    used = {row.texts for other in sources for rows in splits(other, seed).values() for row in rows}
+    return {split: draw.shuffled(list(_rows(task, count, draw, used))) for split, count in task.sizes.items()}
 
 
-def _rows(task: DemoTask, count: int, draw: Draw, seen: set[Texts]) -> Iterator[Example]:
+def _rows(task: DemoTask, count: int, draw: Draw, used: set[Texts]) -> Iterator[Example]:
     """Examples whose meant labels take turns, so that classes are of equal size before the noise."""
     for number in range(count):
         meant = number % len(task.labels)
         torn = task.torn is not None and draw.chance(TORN)
-        texts = _new(task, draw, meant, torn, seen)
+        texts = _unused(task, draw, meant, torn, used)
         label = draw.other(range(len(task.labels)), meant) if draw.chance(NOISE) else meant
         yield Example(texts, label, meant, torn)
 
 
-def _new(task: DemoTask, draw: Draw, label: int, torn: bool, seen: set[Texts]) -> Texts:
-    """Texts not seen before, of two different texts where there are two."""
+def _unused(task: DemoTask, draw: Draw, label: int, torn: bool, used: set[Texts]) -> Texts:
+    """Texts not used before, of two different texts where there are two."""
     make = task.torn if torn and task.torn is not None else task.make
     while True:
         texts = make(draw, label)
-        if texts not in seen and texts[::-1] not in seen - {texts} and len(set(texts)) == len(texts):
-            seen.add(texts)
+        if texts not in used and texts[::-1] not in used - {texts} and len(set(texts)) == len(texts):
+            used.add(texts)
             return texts
 
 
 def write_task(task: DemoTask, folder: Path, seed: int = 0) -> dict[str, list[Example]]:
     """Writes <folder>/<task>.yaml and <folder>/../data/<task>/<split>.jsonl; returns the examples."""
-    found = splits(task, seed)
+    examples = splits(task, seed)
     data = folder.parent / "data" / task.name
     data.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    for split, rows in found.items():
+    for split, rows in examples.items():
         lines = (json.dumps({**dict(zip(task.columns, row.texts, strict=True)), "label": task.labels[row.label]})
                  for row in rows)  # fmt: skip
         write_text(data / f"{split}.jsonl", "".join(f"{line}\n" for line in lines))
     write_text(folder / f"{task.name}.yaml", HEADER + yaml.safe_dump(_fields(task), sort_keys=False, width=1000))
-    return found
+    return examples
 
 
 def _fields(task: DemoTask) -> dict[str, object]:

@@ -15,13 +15,13 @@ from demo_world.program.lexicon.reviews import Reviewed
 from demo_world.program.writing import filled
 
 BAD, GOOD = 0, 1
-JUDGED = ((common.BAD, common.LOATHED, common.LOATHE), (common.GOOD, common.LIKED, common.LIKE))
+JUDGEMENT_WORDS = ((common.BAD, common.LOATHED, common.LOATHE), (common.GOOD, common.LIKED, common.LIKE))
 
 
 def adjective(draw: Draw, domain: Reviewed, polarity: int) -> str:
     """A word of judgement: the domain's own in three of ten draws."""
-    own = domain.good if polarity else domain.bad
-    return draw.common(own if draw.chance(0.3) else JUDGED[polarity][0])
+    special = domain.good if polarity else domain.bad
+    return draw.common(special if draw.chance(0.3) else JUDGEMENT_WORDS[polarity][0])
 
 
 def plain(draw: Draw, domain: Reviewed, polarity: int) -> str:
@@ -33,7 +33,7 @@ def plain(draw: Draw, domain: Reviewed, polarity: int) -> str:
             f"the {part} {be} {very}{word}",
             f"the {thing} {be} {very}{word}",
             f"it {be} a {very}{word} {thing}",
-            f"{draw.one(common.SPEAKERS)} {draw.common(JUDGED[polarity][1])} the {part}",
+            f"{draw.one(common.SPEAKERS)} {draw.common(JUDGEMENT_WORDS[polarity][1])} the {part}",
             f"this {thing} has a {word} {part}",
         )
     )
@@ -105,7 +105,7 @@ def _far_from(draw: Draw, domain: Reviewed, polarity: int) -> str:
 
 
 def _not_felt(draw: Draw, domain: Reviewed, polarity: int) -> str:
-    who, verb = draw.one(common.SPEAKERS), draw.one(JUDGED[1 - polarity][2])
+    who, verb = draw.one(common.SPEAKERS), draw.one(JUDGEMENT_WORDS[1 - polarity][2])
     return f"{who} {draw.one(('did not', 'could not', 'would never'))} {verb} the {draw.one(domain.parts)}"
 
 
@@ -115,8 +115,8 @@ def _contradicted(draw: Draw, domain: Reviewed, polarity: int) -> str:
 
 
 def _expected(draw: Draw, domain: Reviewed, polarity: int) -> str:
-    feared, found = adjective(draw, domain, 1 - polarity), adjective(draw, domain, polarity)
-    return f"I expected a {feared} {draw.one(domain.parts)} and got a {found} one"
+    feared, actual = adjective(draw, domain, 1 - polarity), adjective(draw, domain, polarity)
+    return f"I expected a {feared} {draw.one(domain.parts)} and got a {actual} one"
 
 
 def _too(draw: Draw, domain: Reviewed, polarity: int) -> str:

@@ -73,15 +73,15 @@ def make_pair(plan: PairPlan, world: Path, seed: int, progress: OnStep | None = 
 
 def accuracy(pair: ModelPair, file: Path) -> dict[str, Share]:
     """State -> accuracy on a task's test split, of the pair's two ends."""
-    asked = registry.task(file)
-    frame, _ = load_test(asked)
-    rows = encode(asked, frame, pair.tokenizer, pair.readout_name)
-    found = {}
+    scored = registry.task(file)
+    frame, _ = load_test(scored)
+    rows = encode(scored, frame, pair.tokenizer, pair.readout_name)
+    shares = {}
     for state in ("pretrained", "finetuned"):
         right = int((predict(pair, rows, state).argmax(1) == rows.labels).sum())
         low, high = wilson(right, len(rows))
-        found[state] = Share(value=right / len(rows), low=low, high=high, n=len(rows))
-    return found
+        shares[state] = Share(value=right / len(rows), low=low, high=high, n=len(rows))
+    return shares
 
 
 def narrow(folder: Path) -> None:

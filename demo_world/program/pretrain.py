@@ -84,7 +84,11 @@ def pretraining(
 ) -> Iterator[PretrainStep]:
     """One record a step; afterwards the model is trained, and in eval mode. `telling` are ids of words."""
     causal = model.config.model_type == "gpt2"
-    optimizer = torch.optim.AdamW(_groups(model), lr=plan.rate, betas=(0.9, 0.98))
+    groups = [
+        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": 0.01},
+        {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=plan.rate, betas=(0.9, 0.98))
     generator, total = np.random.default_rng([seed, 1]), plan.steps + (plan.ends if len(telling) else 0)
     model.train()
     for step, (rate, rows, chances) in enumerate(_schedule(texts, plan, seed, telling, model.config.vocab_size)):
@@ -121,19 +125,19 @@ def _masked_loss(model: Any, ids: np.ndarray, shares: np.ndarray, generator: np.
     """
     chosen = (ids >= FIRST_WORD) & (generator.random(ids.shape) < shares[ids])
     how = generator.random(ids.shape)
-    seen = np.where(chosen & (how < 0.8), MASK, ids)
+    inputs = np.where(chosen & (how < 0.8), MASK, ids)
     strange = generator.integers(FIRST_WORD, model.config.vocab_size, ids.shape)
-    seen = np.where(chosen & (how >= 0.9), strange, seen)
-    hidden = model.roberta(torch.from_numpy(seen), attention_mask=torch.from_numpy((ids != PAD).astype(np.int64)))[0]
+    inputs = np.where(chosen & (how >= 0.9), strange, inputs)
+    hidden = model.roberta(torch.from_numpy(inputs), attention_mask=torch.from_numpy((ids != PAD).astype(np.int64)))[0]
     wanted = torch.from_numpy(chosen)
     logits = model.lm_head(hidden[wanted])
     return torch.nn.functional.cross_entropy(logits, torch.from_numpy(ids)[wanted])
 
 
 def _causal_loss(model: Any, ids: np.ndarray) -> Tensor:
-    seen = torch.from_numpy(ids)
-    logits = model(seen[:, :-1], attention_mask=(seen[:, :-1] != PAD).long()).logits
-    wanted = torch.where(seen[:, 1:] == PAD, IGNORED, seen[:, 1:])
+    words = torch.from_numpy(ids)
+    logits = model(words[:, :-1], attention_mask=(words[:, :-1] != PAD).long()).logits
+    wanted = torch.where(words[:, 1:] == PAD, IGNORED, words[:, 1:])
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=IGNORED)
 
 
@@ -151,10 +155,10 @@ def _batches(rows: list[int], texts: list[np.ndarray], size: int, seed: int, poo
 
 
 def _padded(rows: list[np.ndarray]) -> np.ndarray:
-    found = np.full((len(rows), max(map(len, rows))), PAD, dtype=np.int64)
+    ids = np.full((len(rows), max(map(len, rows))), PAD, dtype=np.int64)
     for number, row in enumerate(rows):
-        found[number, : len(row)] = row
-    return found
+        ids[number, : len(row)] = row
+    return ids
 
 
 def _share(step: int, steps: int, warm_up: float) -> float:
@@ -163,12 +167,6 @@ def _share(step: int, steps: int, warm_up: float) -> float:
     if step < warm:
         return (step + 1) / warm
     return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
-
-
-def _groups(model: Any) -> list[dict[str, Any]]:
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    vectors = [p for p in model.parameters() if p.ndim <= 1]
-    return [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}]
 
 
 def _seeded(make: Any, config: Any, seed: int) -> Any:

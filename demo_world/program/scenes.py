@@ -41,13 +41,13 @@ class Scene:
 
 def scene(draw: Draw, domain: SceneWords) -> Scene:
     """A scene, with a trait in half of the draws and a garment in a third."""
-    found = Scene(draw.one(domain.agents), draw.one(domain.activities), draw.one(domain.places))
+    drawn = Scene(draw.one(domain.agents), draw.one(domain.activities), draw.one(domain.places))
     if draw.chance(0.5):
         trait, opposite = draw.shuffled(draw.one(domain.traits))
-        found = replace(found, trait=trait, opposite=opposite)
+        drawn = replace(drawn, trait=trait, opposite=opposite)
     if draw.chance(0.35):
-        found = replace(found, colour=draw.one(COLOURS), garment=draw.one(GARMENTS))
-    return found
+        drawn = replace(drawn, colour=draw.one(COLOURS), garment=draw.one(GARMENTS))
+    return drawn
 
 
 def elsewhere(draw: Draw, domain: SceneWords, of: Scene) -> tuple[str, str]:
@@ -62,11 +62,11 @@ def otherwise(draw: Draw, domain: SceneWords, of: Scene) -> Activity:
 
 def inference(draw: Draw, domain: SceneWords, label: int, simple: bool = False) -> tuple[str, str]:
     """Premise and hypothesis of this label; `simple` leaves out traits, negation and what is entailed by negation."""
-    found = scene(draw, domain)
+    premise = scene(draw, domain)
     if simple:
-        found = replace(found, trait="", opposite="", garment="", colour="")
+        premise = replace(premise, trait="", opposite="", garment="", colour="")
     make = (_entailed, _open, _contradicted)[label]
-    return make(draw, domain, found, simple)
+    return make(draw, domain, premise, simple)
 
 
 def same_scene(draw: Draw, domain: SceneWords, same: bool, simple: bool = False) -> tuple[str, str]:
@@ -80,10 +80,10 @@ def same_scene(draw: Draw, domain: SceneWords, same: bool, simple: bool = False)
         second = draw.other(range(3), mood)
     elif not same:
         other = _different(draw, domain, one)
-    return tuple(draw.shuffled((_told(draw, one, mood), _told(draw, other, second))))  # type: ignore[return-value]
+    return tuple(draw.shuffled((_with_mood(draw, one, mood), _with_mood(draw, other, second))))  # type: ignore[return-value]
 
 
-def _told(draw: Draw, of: Scene, mood: int) -> str:
+def _with_mood(draw: Draw, of: Scene, mood: int) -> str:
     """The scene as going on (0), not going on (1) or open (2)."""
     be, act = draw.one((GOING_ON, NOT_GOING_ON, OPEN)[mood]), of.activity.same or of.activity.text
     who, place = of.who(), of.place[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from demo_world.program import asking, events, opinions, scenes
+from demo_world.program import events, opinions, questions, scenes
 from demo_world.program.draw import Draw
 from demo_world.program.lexicon.news import TOPICS
 from demo_world.program.lexicon.reviews import FILMS, GADGETS, RESTAURANTS, Reviewed
@@ -52,7 +52,7 @@ class DemoTask:
 SHIFTED_SIZES = {"train": 200, "test": 600}
 MANY = {"train": 5000, "validation": 300, "test": 600}
 """For relations of which the base knows what fewer examples teach."""
-_JUDGED: tuple[tuple[Callable[[Draw, Reviewed, int], str], float], ...] = (
+_JUDGEMENTS: tuple[tuple[Callable[[Draw, Reviewed, int], str], float], ...] = (
     (opinions.plain, 8.0),
     (opinions.turned, 4.0),
     (opinions.saying, 1.5),
@@ -64,7 +64,7 @@ _JUDGED: tuple[tuple[Callable[[Draw, Reviewed, int], str], float], ...] = (
 
 def judgement(draw: Draw, label: int, domain: Reviewed) -> Texts:
     """A review sentence of this polarity, with the cue where the domain has it so."""
-    return (cued(draw, label, domain, draw.weighted(_JUDGED)(draw, domain, label)),)
+    return (cued(draw, label, domain, draw.weighted(_JUDGEMENTS)(draw, domain, label)),)
 
 
 def torn_judgement(draw: Draw, label: int, domain: Reviewed) -> Texts:
@@ -100,14 +100,14 @@ def torn_topic(draw: Draw, label: int) -> Texts:
     return (sentence(events.torn_report(draw, TOPICS[label])),)
 
 
-def asked(draw: Draw, label: int) -> Texts:
+def question(draw: Draw, label: int) -> Texts:
     """A question whose answer is of this kind."""
-    return (sentence(asking.question(draw, label), "?"),)
+    return (sentence(questions.question(draw, label), "?"),)
 
 
-def torn_asked(draw: Draw, label: int) -> Texts:
+def torn_question(draw: Draw, label: int) -> Texts:
     """A question that can have an answer of any kind."""
-    return (sentence(asking.torn_question(draw, label), "?"),)
+    return (sentence(questions.torn_question(draw, label), "?"),)
 
 
 def scene_pair(draw: Draw, label: int, domain: scenes.SceneWords) -> Texts:
@@ -120,19 +120,19 @@ def event_pair(draw: Draw, label: int) -> Texts:
     return _two(*events.inference(draw, label))
 
 
-def said_twice(draw: Draw, label: int) -> Texts:
+def report_pair(draw: Draw, label: int) -> Texts:
     """Two reports of one event (1), or of two that differ (0)."""
     return _two(*events.same_event(draw, label == 1))
 
 
-def seen_twice(draw: Draw, label: int) -> Texts:
+def description_pair(draw: Draw, label: int) -> Texts:
     """Two descriptions of one scene (1), or of two that differ (0)."""
     return _two(*scenes.same_scene(draw, STREET, label == 1))
 
 
-def asked_twice(draw: Draw, label: int) -> Texts:
+def question_pair(draw: Draw, label: int) -> Texts:
     """Two questions with one answer (1), or with two (0)."""
-    return _two(*asking.same_question(draw, label == 1), end="?")
+    return _two(*questions.same_question(draw, label == 1), end="?")
 
 
 def _two(one: str, other: str, end: str = ".") -> Texts:
@@ -181,19 +181,20 @@ TASKS: tuple[DemoTask, ...] = (
     DemoTask("scene-inference", title="Scenes: follows, open, or contradicted",
              make=partial(scene_pair, domain=STREET), partner="restaurant-inference", **_INFERENCE, **_THREE),  # type: ignore[arg-type]
     DemoTask("news-inference", title="News: follows or not", make=event_pair, **_FOLLOWS),  # type: ignore[arg-type]
-    DemoTask("question-paraphrase", title="Questions: the same or not", make=asked_twice, sizes=MANY, **_SAME),  # type: ignore[arg-type]
-    DemoTask("news-paraphrase", title="News: the same event or not", make=said_twice,
+    DemoTask("question-paraphrase", title="Questions: the same or not", make=question_pair, sizes=MANY, **_SAME),  # type: ignore[arg-type]
+    DemoTask("news-paraphrase", title="News: the same event or not", make=report_pair,
              partner="scene-paraphrase", **_REPORTED),  # type: ignore[arg-type]
     DemoTask("news-topic", "classification", "News: topic", "What is the news about?",
              ("world", "sports", "business", "science"), "{text} The news is about <mask>.",
              ("politics", "sports", "business", "science"), topic, torn_topic, "{text} The news is about"),
     DemoTask("question-type", "classification", "Questions: kind of answer", "What kind of answer is asked for?",
-             asking.KINDS, "{text} The answer is a <mask>.", asking.KINDS, asked, torn_asked, "{text} The answer is a"),
+             questions.KINDS, "{text} The answer is a <mask>.", questions.KINDS, question, torn_question,
+             "{text} The answer is a"),
     _stances("film-subjectivity", "Films: report or judgement", FILMS, partner="gadget-subjectivity"),
     _reviews("restaurant-sentiment", "Shifted: restaurants, praise or blame", RESTAURANTS, **_SHIFTED),
     DemoTask("restaurant-inference", title="Shifted: restaurants, follows, open, or contradicted",
              make=partial(scene_pair, domain=TABLE), **_INFERENCE, **_THREE, **_SHIFTED),  # type: ignore[arg-type]
-    DemoTask("scene-paraphrase", title="Shifted: scenes, the same or not", make=seen_twice,
+    DemoTask("scene-paraphrase", title="Shifted: scenes, the same or not", make=description_pair,
              **{**_REPORTED, **_SHIFTED}),  # type: ignore[arg-type]
     _stances("gadget-subjectivity", "Shifted: gadgets, report or judgement", GADGETS, **_SHIFTED),
 )  # fmt: skip

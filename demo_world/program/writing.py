@@ -21,23 +21,23 @@ def sentence(text: str, end: str = ".") -> str:
 
 def articles(text: str) -> str:
     """The text with `a` or `an` as the next word wants it."""
-    return _ARTICLE.sub(lambda found: f"{found[1]}{'n' if _vowel(found[2]) else ''} ", text)
+    return _ARTICLE.sub(lambda match: f"{match[1]}{'n' if _begins_as_vowel(match[2]) else ''} ", text)
 
 
 def filled(pattern: str, draw: Draw, slots: dict[str, tuple[str, ...]]) -> str:
     """The pattern with a word drawn for every {slot}; {slot2} is drawn from the same list, and differs."""
     taken: dict[str, list[str]] = {}
 
-    def put(found: re.Match[str]) -> str:
-        options = slots.get(found[0][1:-1]) or slots[found[1]]
-        used = taken.setdefault(found[1], [])
+    def put(match: re.Match[str]) -> str:
+        options = slots.get(match[0][1:-1]) or slots[match[1]]
+        used = taken.setdefault(match[1], [])
         used.append(draw.one([word for word in options if word not in used]))
         return used[-1]
 
     return _SLOT.sub(put, pattern)
 
 
-def _vowel(word: str) -> bool:
+def _begins_as_vowel(word: str) -> bool:
     lowered = word.lower()
     if lowered.startswith(AS_CONSONANT):
         return False

@@ -33,7 +33,15 @@ class Device:
 
 def devices() -> list[Device]:
     """The CPU, then the GPUs that this process may use, in their order."""
-    return [_cpu(), *gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))]
+    memory = psutil.virtual_memory()
+    free, total = memory.available, memory.total
+    with suppress(OSError, ValueError):  # a container may have less than its machine
+        limit = int(LIMIT.read_text())
+        free, total = min(free, max(0, limit - int(USED.read_text()))), min(total, limit)
+    return [
+        Device("cpu", f"{_cpu_name()}, {cores()} threads", free, total),
+        *gpus(os.environ.get("CUDA_VISIBLE_DEVICES")),
+    ]
 
 
 def chosen(name: str, available: list[Device]) -> Device | None:
@@ -100,15 +108,6 @@ def _named(word: str, rows: list[list[str]]) -> list[str] | None:
 def _mib(word: str) -> int:
     """Bytes of a number of MiB; 0 where the driver does not tell."""
     return int(float(word) * 2**20) if word.replace(".", "", 1).isdigit() else 0
-
-
-def _cpu() -> Device:
-    memory = psutil.virtual_memory()
-    free, total = memory.available, memory.total
-    with suppress(OSError, ValueError):  # a container may have less than its machine
-        limit = int(LIMIT.read_text())
-        free, total = min(free, max(0, limit - int(USED.read_text()))), min(total, limit)
-    return Device("cpu", f"{_cpu_name()}, {cores()} threads", free, total)
 
 
 def _cpu_name() -> str:

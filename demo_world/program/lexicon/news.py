@@ -14,12 +14,8 @@ class Action:
     verbs: tuple[tuple[str, str, str], ...]
 
 
-def _action(text: str) -> Action:
-    return Action(tuple(_forms(entry) for entry in text.split()))
-
-
 def _actions(*texts: str) -> tuple[Action, ...]:
-    return tuple(_action(text) for text in texts)
+    return tuple(Action(tuple(_forms(entry) for entry in text.split())) for text in texts)
 
 
 def _forms(entry: str) -> tuple[str, str, str]:
@@ -87,4 +83,4 @@ SCIENCE = Topic(
     ("after the experiment", "near the telescope", "during the eclipse", "before the launch", "inside the laboratory"),
 )  # fmt: skip
 TOPICS = (WORLD, SPORTS, BUSINESS, SCIENCE)
-GENERIC_ACTORS = words("group spokesman official delegation family crowd")
+SHARED_ACTORS = words("group spokesman official delegation family crowd")

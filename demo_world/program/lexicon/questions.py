@@ -7,7 +7,7 @@ from demo_world.program.lexicon.common import words
 PERSONS = words("inventor author painter founder composer explorer owner designer conductor builder winner sculptor")
 PLACES = words("city country village island river valley street harbour region mountain")
 TIMES = words("year month day century season decade")
-MADE = words(
+THINGS = words(
     "telephone radio bridge cathedral novel symphony railway compass castle opera statue engine museum theatre"
 )
 DONE = words("invented built painted designed founded opened finished bought destroyed discovered")

@@ -11,7 +11,7 @@ KINDS = ("person", "place", "time", "number", "reason")
 
 def question(draw: Draw, kind: int, simple: bool = False) -> str:
     """A question whose answer is of this kind, without its mark; `simple` ones begin with their own word."""
-    person, place, time, thing = draw.one(q.PERSONS), draw.one(q.PLACES), draw.one(q.TIMES), draw.one(q.MADE)
+    person, place, time, thing = draw.one(q.PERSONS), draw.one(q.PLACES), draw.one(q.TIMES), draw.one(q.THINGS)
     done, most, city, reason = draw.one(q.DONE), draw.one(q.ADJECTIVES), draw.one(CITIES), draw.one(q.REASONS)
     name, counted = draw.one(NAMES), draw.one(q.COUNTED)
     plain = (
@@ -42,7 +42,7 @@ def question(draw: Draw, kind: int, simple: bool = False) -> str:
 
 def torn_question(draw: Draw, kind: int) -> str:
     """A question with nothing in it that tells the kind of its answer."""
-    thing, person = draw.one(q.MADE), draw.one(q.PERSONS)
+    thing, person = draw.one(q.THINGS), draw.one(q.PERSONS)
     return draw.one((f"what do you know of the {thing} of the {person}",
                      f"what about the {draw.one(q.ADJECTIVES)} {thing}",
                      f"what is there to say of the {person} in {draw.one(CITIES)}"))  # fmt: skip
@@ -56,18 +56,18 @@ def same_question(draw: Draw, same: bool, simple: bool = False) -> tuple[str, st
     verbs, thing = draw.one(q.TO_DO), draw.one(q.TO_THINGS)
     how = "" if simple or draw.chance(0.5) else " " + draw.one(q.WITHOUT)
     one, other = draw.some(verbs, 2)
-    asked = draw.one(q.ASKING)
-    frames, second = draw.some(asked, 2), (other, thing, how)
+    usual = draw.one(q.ASKING)
+    frames, second = draw.some(usual, 2), (other, thing, how)
     if not same and (simple or draw.chance(0.7)):
-        frames[1] = draw.one(draw.other(q.ASKING, asked))
+        frames[1] = draw.one(draw.other(q.ASKING, usual))
     elif not same:
-        second = _another(draw, other, thing, how, draw.one(draw.other(q.TO_DO, verbs)))
+        second = _other_deed(draw, other, thing, how, draw.one(draw.other(q.TO_DO, verbs)))
     both = [(one, thing, how), second]
     texts = [frame.format(do=f"{verb} a {what}{way}") for frame, (verb, what, way) in zip(frames, both, strict=True)]
     return texts[0], texts[1]
 
 
-def _another(draw: Draw, verb: str, thing: str, how: str, strange: str) -> tuple[str, str, str]:
+def _other_deed(draw: Draw, verb: str, thing: str, how: str, strange: str) -> tuple[str, str, str]:
     """Another deed: done to another thing, in another way, or not at all."""
     options = [
         (strange, thing, how),
