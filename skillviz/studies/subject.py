@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
+import pandas as pd
+
 from skillviz.errors import BadInput
 from skillviz.studies.finetuned_model import task_name
 from skillviz.studies.paper.scales import DEMO
@@ -83,6 +85,19 @@ def place(text: str) -> str:
     """One text for a file or folder however it was written; what is none, as a name on the Hub, stands for itself."""
     path = located(text)
     return str(path.resolve()) if path.exists() else text
+
+
+def bases_of(scores: pd.DataFrame) -> list[str]:
+    """The base models in a study's scores, as it names them."""
+    return list(dict.fromkeys(scores["base"])) if len(scores) else []
+
+
+def rows_of_base(scores: pd.DataFrame, base: str) -> pd.DataFrame:
+    """The rows of one base, however each study names it; `base` is then as given."""
+    if scores.empty:
+        return scores
+    same = {name for name in bases_of(scores) if place(name) == place(base)}
+    return scores[scores["base"].isin(same)].assign(base=base)
 
 
 def _files(values: Mapping[str, Any]) -> Iterator[str]:

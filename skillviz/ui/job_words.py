@@ -103,8 +103,8 @@ def share(progress: JobProgress) -> float:
 
 def failure(kind: str) -> tuple[str, str]:
     """The class of a failure, and what to do about it on this page."""
-    found = advice(kind)
-    return found.title, found.page_hint
+    row = advice(kind)
+    return row.title, row.page_hint
 
 
 def form_of(spec: RunSpec) -> dict[str, str]:
@@ -119,11 +119,11 @@ def form_of(spec: RunSpec) -> dict[str, str]:
         "also": ",".join(spec.others) or None, "interpolation": "yes" if spec.interpolation else "no", "trial": "no",
     }  # fmt: skip
     options = {"steps": spec.steps, "batch_size": spec.batch_size, **spec.options}
-    fields |= {f"{spec.localizer}.{name}": _typed(value) for name, value in options.items() if value is not None}
+    fields |= {f"{spec.localizer}.{name}": _as_typed(value) for name, value in options.items() if value is not None}
     return {f"new.{name}": "none" if value is None else str(value) for name, value in fields.items()}
 
 
-def _typed(value: Any) -> Any:
+def _as_typed(value: Any) -> Any:
     """An option as a person types it: an object as JSON, a list with commas."""
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))

@@ -104,7 +104,7 @@ def _show_problem() -> None:
 def _followed(kind: Kind, requested: Sequence[str]) -> tuple[str, ...]:
     """The names to show: what was open at some time in this session stays, until it is hidden."""
     followed: list[str] = st.session_state.setdefault(f"jobs.followed.{kind}", [])
-    followed += [name for name in dict.fromkeys((*requested, *_open_here(kind))) if name not in followed]
+    followed += [name for name in dict.fromkeys((*requested, *_open_jobs(kind))) if name not in followed]
     return tuple(name for name in dict.fromkeys(followed) if name not in _hidden(kind))
 
 
@@ -113,7 +113,7 @@ def _hidden(kind: Kind) -> set[str]:
     return hidden
 
 
-def _open_here(kind: Kind) -> list[str]:
+def _open_jobs(kind: Kind) -> list[str]:
     """The open jobs of the user's own store, runs the oldest first."""
     store = cache.user_store()
     if kind == "study":

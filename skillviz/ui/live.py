@@ -28,7 +28,9 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
     `topic` names the control that asks: of two requests of one topic that wait, the older is given up.
     """
     try:
-        _refuse_absent(run)
+        if not (cache.user_store().root / ANSWERS / run.id).is_dir():  # stored answers need no model
+            for source, was_folder in _pair(run).values():
+                refuse_absent(source, was_folder)  # so that no worker is started to find out
         with st.spinner(waiting):
             return cache.answer(run, operation, json.dumps(arguments, sort_keys=True), client(), topic)
     except Superseded:
@@ -38,44 +40,36 @@ def ask(run: Run, operation: str, *, topic: str, waiting: str = WAITING, **argum
         return None
 
 
-def _refuse_absent(run: Run) -> None:
-    """Raises ModelNotFound where only models could answer and they are not here: no worker is started to find out."""
-    if not (cache.user_store().root / ANSWERS / run.id).is_dir():  # kept answers need no model
-        for source, was_folder in _members(run).values():
-            refuse_absent(source, was_folder)
-
-
 def explain(run: Run, error: SkillvizError, topic: str) -> None:
     """Says why there is no answer, and what to do: what brings the weights, or that one may try again."""
-    said = text.with_code(str(error.args[0]))
     if isinstance(error, ModelNotFound) and (absent := _absent(run)):
         lacking = "and neither is here" if len(absent) == 2 else "and only one of them is here"
         st.warning(
             f"This needs the weights of both models, which do not ship with every run, {lacking}.\n"
-            + "\n".join(f"- {member}: {text.with_code(sentence)}" for member, sentence in absent.items())
+            + "\n".join(f"- {role}: {text.with_code(sentence)}" for role, sentence in absent.items())
             + "\n\nA relative folder is looked for in the folder where the dashboard was started, then in the "
             "project's. Or open a run whose weights are here.",
             icon=":material/deployed_code_alert:",
         )
         return
     icon = ":material/deployed_code_alert:" if isinstance(error, BadModel) else ":material/error:"
-    st.warning(said, icon=icon)
+    st.warning(text.with_code(str(error.args[0])), icon=icon)
     if isinstance(error, LiveError):
         st.button("Try again", key=f"live.again.{topic}", icon=":material/refresh:")
 
 
 def _absent(run: Run) -> dict[str, str]:
-    """What is said of each member that is not here."""
+    """Why each of the two models that is not here is missing, by its role and source."""
     missing = {}
-    for member, (source, was_folder) in _members(run).items():
+    for role, (source, was_folder) in _pair(run).items():
         try:
             refuse_absent(source, was_folder)
         except SkillvizError as error:
-            missing[member] = str(error.args[0])
+            missing[role] = str(error.args[0])
     return missing
 
 
-def _members(run: Run) -> dict[str, tuple[str, bool]]:
+def _pair(run: Run) -> dict[str, tuple[str, bool]]:
     """Pre-trained and fine-tuned model as the run names them, and whether each was a folder and none of the hub."""
     spec, record = run.spec, run.record
     notes = (("Pre-trained", spec.base, record.base), ("Fine-tuned", spec.finetuned, record.finetuned))

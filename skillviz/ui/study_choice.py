@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.method_points import base_names
 from skillviz.show import text
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.store import StudyFolder
@@ -25,8 +26,8 @@ LABELS = {"paper": "Beside the paper", "studies": "Its tables and pictures"}
 
 def offered(experiments: Sequence[str] | None) -> list[StudyFolder]:
     """The studies of these experiments that have tables, the best first; None stands for any study."""
-    found = [study for study in cache.studies() if study.tables() and _is_of(study, experiments)]
-    return sorted(found, key=lambda study: _rank(study, experiments or ()))
+    studies = [study for study in cache.studies() if study.tables() and _is_of(study, experiments)]
+    return sorted(studies, key=lambda study: _rank(study, experiments or ()))
 
 
 def without_tables(experiments: Sequence[str] | None) -> list[StudyFolder]:
@@ -40,21 +41,21 @@ def beside(study: StudyFolder, experiments: Sequence[str], base: str) -> tuple[S
     The same is: of its scale, of this base alone, of its readout, with the same files of tasks and fine-tuned models
     for what both know by one name. A study whose file cannot be read stands alone.
     """
-    found, about = [study], cache.study_subject(study)
+    together, about = [study], cache.study_subject(study)
     about = about and about.of(base)
     for other in offered(experiments):
-        its = cache.study_subject(other)
+        about_other = cache.study_subject(other)
         is_other = other.record.scale == study.record.scale and other.name != study.name
-        if is_other and about and its and about.goes_with(its):
-            found.append(other)
-            about = about.with_tasks_of(its)
-    return tuple(found)
+        if is_other and about and about_other and about.goes_with(about_other):
+            together.append(other)
+            about = about.with_tasks_of(about_other)
+    return tuple(together)
 
 
 def choose(studies: Sequence[StudyFolder], title: str = "Study") -> StudyFolder:
     """The study shown, one of `studies`; draws the box and writes the study's name to the address."""
     by_name = {study.name: study for study in studies}
-    told = unfitting(list(by_name))
+    warning = unfitting(list(by_name))
     labels = {name: study_words.label(study) for name, study in by_name.items()}
     name = controls.select(
         STUDY,
@@ -65,8 +66,8 @@ def choose(studies: Sequence[StudyFolder], title: str = "Study") -> StudyFolder:
         help="Studies that hold what this page shows. A study is made once and stored; the page Studies makes more.",
         width=width_of([title, *labels.values()]),
     )
-    if told:
-        st.warning(told, icon=":material/search_off:")
+    if warning:
+        st.warning(warning, icon=":material/search_off:")
     return by_name[name]
 
 
@@ -81,9 +82,8 @@ def unfitting(names: Sequence[str]) -> str:
 
 def explain_none(experiments: Sequence[str]) -> None:
     """What stands where no study of these experiments has tables: why, a way on, and the commands."""
-    told = unfitting(())
-    if told:
-        st.warning(told, icon=":material/search_off:")
+    if warning := unfitting(()):
+        st.warning(warning, icon=":material/search_off:")
     st.markdown(study_words.missing(experiments))
     if begun := without_tables(experiments):
         st.info(study_words.unfinished(begun), icon=":material/hourglass_empty:")
@@ -103,8 +103,8 @@ def _is_of(study: StudyFolder, experiments: Sequence[str] | None) -> bool:
 
 def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, str]:
     record = study.record
-    own = experiments.index(record.experiment) if record.experiment in experiments else len(experiments)
-    return own, scale_place(study), study.name
+    place = experiments.index(record.experiment) if record.experiment in experiments else len(experiments)
+    return place, scale_place(study), study.name
 
 
 def setting_table(rows: Sequence[SettingRow]) -> None:
@@ -115,30 +115,31 @@ def setting_table(rows: Sequence[SettingRow]) -> None:
 
 def notes(studies: Sequence[StudyFolder]) -> None:
     """What the studies say of themselves, folded."""
-    said = {study.name: list(cache.study_table(study, "note").get("text", ())) for study in studies}
-    lines = [text.plain(line) for own in said.values() for line in own]
+    lines = [text.plain(line) for study in studies for line in cache.study_table(study, "note").get("text", ())]
     if not lines:
         return
     with st.expander("What the study says of itself" if len(studies) == 1 else "What the studies say of themselves"):
         st.markdown("\n".join(f"- {line}" for line in dict.fromkeys(lines)))
 
 
-def links(study: StudyFolder, here: str) -> None:
+def links(study: StudyFolder, shown_on: str) -> None:
     """The pages that show this study, but for the one that it is shown on."""
     name = study.record.experiment or ""
     best = [page for page, entry in PAGES.items() if name in entry.experiments]
     with st.container(horizontal=True):
-        for target in [page for page in ("paper", "studies", *best) if page != here and (name or page == "studies")]:
+        for target in ("paper", "studies", *best):
+            if target == shown_on or not (name or target == "studies"):
+                continue
             entry = PAGES[target]
-            told = {STUDY: study.name, **({"item": name} if target == "paper" else {})}
+            query = {STUDY: study.name, **({"item": name} if target == "paper" else {})}
             label = LABELS.get(target, f"On the page {entry.title}")
-            st.page_link(entry.link(), label=label, icon=ICONS.get(target, ":material/bar_chart:"), query_params=told)
+            st.page_link(entry.link(), label=label, icon=ICONS.get(target, ":material/bar_chart:"), query_params=query)
 
 
 def choose_base(bases: Sequence[str]) -> str:
-    """Chosen where the study has several."""
+    """One of the bases of a study's rows; draws the box where there are several."""
     if len(bases) == 1:
         return bases[0]
-    names = study_words.base_names(bases)
+    names = base_names(bases)
     width = max(200, width_of([*names.values()]))
     return controls.select("base", "Base", bases, bases[0], shown=names.get, written=names.__getitem__, width=width)

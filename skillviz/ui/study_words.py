@@ -55,17 +55,18 @@ def world(study: StudyFolder) -> str:
         return scale_words(study.record.scale)
     if about.bases != {place(scale.base)}:
         return f"own base {formats.listed(sorted(PurePath(base).name for base in about.bases), 2)}"
-    own = [file for file in about.tasks.values() if not PurePath(file).is_relative_to(place(scale.folder))]
-    return "own tasks" if own else scale_words(scale.name)
+    folder = place(scale.folder)
+    is_scales = all(PurePath(file).is_relative_to(folder) for file in about.tasks.values())
+    return scale_words(scale.name) if is_scales else "own tasks"
 
 
 def caption(study: StudyFolder) -> str:
     """One line that names the study in full: what made it, when, how long it took, and on what."""
     record = study.record
-    said = [f"`{study.name}`", _how_far(study)]
-    said += [f"in {formats.seconds(record.seconds)}"] if record.seconds else []
-    said += [f"on {text.plain(record.device)}"] if record.device else []
-    return " · ".join([*said, f"`{command(study)}`"])
+    parts = [f"`{study.name}`", _how_far(study)]
+    parts += [f"in {formats.seconds(record.seconds)}"] if record.seconds else []
+    parts += [f"on {text.plain(record.device)}"] if record.device else []
+    return " · ".join([*parts, f"`{command(study)}`"])
 
 
 def _how_far(study: StudyFolder) -> str:
@@ -97,9 +98,9 @@ def command(study: StudyFolder) -> str:
     """
     words = _words(study.record.command or "")
     is_ours = words[: len(OURS)] == OURS and all(PLAIN.fullmatch(word) for word in words)
-    is_made = is_ours and words[3:4] == ["reproduce"] and not any(_is_shortened(word) for word in words)
+    is_reproduce = is_ours and words[3:4] == ["reproduce"] and not any(_is_shortened(word) for word in words)
     is_run = is_ours and words[3:5] == ["study", "run"] and len(words) > 5 and located(words[5]).is_file()
-    return shlex.join(words if is_made or is_run else [*OURS, "study", "run", str(study.path / FILE)])
+    return shlex.join(words if is_reproduce or is_run else [*OURS, "study", "run", str(study.path / FILE)])
 
 
 def _is_shortened(word: str) -> bool:
@@ -160,18 +161,12 @@ def unknown(name: str) -> str:
 
 def unfinished(studies: Sequence[StudyFolder]) -> str:
     """Studies of this page that have no tables yet."""
-    said = [f"`{study.name}` ({state(study)})" for study in studies]
-    verb = "has" if len(said) == 1 else "have"
-    return f"{formats.listed(said, 4)} {verb} no tables yet."
+    names = [f"`{study.name}` ({state(study)})" for study in studies]
+    verb = "has" if len(names) == 1 else "have"
+    return f"{formats.listed(names, 4)} {verb} no tables yet."
 
 
 def task_titles(tasks: Iterable[str]) -> str:
     """A line a task with its title, in Markdown; empty where no title is known."""
-    known = {task: cache.task_title(task) for task in dict.fromkeys(tasks)}
-    return "\n\n".join(f"**{text.plain(task)}**: {text.plain(said)}." for task, said in known.items() if said)
-
-
-def base_names(bases: Sequence[str]) -> dict[str, str]:
-    """The last part of each base's name, the whole one where several end alike."""
-    last = [PurePath(base).name or base for base in bases]
-    return {base: name if last.count(name) == 1 else base for base, name in zip(bases, last, strict=True)}
+    titles = {task: cache.task_title(task) for task in dict.fromkeys(tasks)}
+    return "\n\n".join(f"**{text.plain(task)}**: {text.plain(title)}." for task, title in titles.items() if title)

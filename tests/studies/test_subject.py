@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from skillviz.runs.library import shipped_root
 from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import FILE, FOLDER, read_study
-from skillviz.studies.subject import Subject, place, subject
+from skillviz.studies.subject import Subject, bases_of, place, rows_of_base, subject
 from skillviz.tasks.project import project_root
+from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 TASK = "demo_world/tasks/film-sentiment.yaml"
 ENTRY = {"base": "demo_world/base", "readout": "prompt", "task": TASK, "finetuned": "demo_world/pairs/film-sentiment"}
@@ -90,3 +93,12 @@ def test_the_studies_that_ship_go_together_by_scale() -> None:
     first, *others = (subject(read_study(root / name / FILE)) for name in names)
     assert all(first.goes_with(other) for other in others)
     assert not first.goes_with(subject(read_study(root / "table8-small" / FILE)))
+
+
+def test_scores_of_another_base_are_left_out() -> None:
+    scores = FAKE_TABLES["scores"](TASKS, np.random.default_rng(0))
+    both = pd.concat([scores, scores.assign(base="my/base")], ignore_index=True)
+    assert bases_of(both) == ["demo_world/base", "my/base"] and bases_of(pd.DataFrame()) == []
+    pd.testing.assert_frame_equal(rows_of_base(both, "demo_world/base"), scores)
+    assert len(rows_of_base(both, str(project_root() / "demo_world/base"))) == len(scores)
+    assert set(rows_of_base(both, "my/base")["base"]) == {"my/base"}

@@ -11,7 +11,7 @@ from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.published_values import numbers
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper import words
-from skillviz.ui.pages.paper.table import OWN, Selection
+from skillviz.ui.pages.paper.table import TASK_METRIC, Selection
 from tests.studies.fake_tables import FAKE_TABLES, TASKS
 
 
@@ -29,7 +29,8 @@ def test_settings_and_sizes_are_those_that_are_printed(tables: dict[str, pd.Data
 
 def test_ours_stand_at_the_chosen_size_with_the_difference(tables: dict[str, pd.DataFrame]) -> None:
     rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), tables)
-    found = rows[(rows["here"] == "film-sentiment") & (rows["method"] == "graft") & (rows["metric"] == OWN)].iloc[0]
+    grafts = rows[(rows["here"] == "film-sentiment") & (rows["method"] == "graft")]
+    found = grafts[grafts["metric"] == TASK_METRIC].iloc[0]
     scores = tables["scores"]
     wanted = scores[
         (scores["id_task"] == scores["task"]) & (scores["task"] == "film-sentiment") & (scores["method"] == "graft")
@@ -64,12 +65,12 @@ def test_tasks_of_ones_own_stand_alone_and_first_where_ours_are_no_others(tables
     rows = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), own(tables))
     ours = rows[rows["value"].notna()]
     assert set(ours["task"]) == set(ours["here"]) == {f"my-{task}" for task in TASKS} and ours["published"].isna().all()
-    assert set(ours["method"]) == {"graft", "ft"} and set(ours["metric"]) == {OWN, "ece", "agreement"}
+    assert set(ours["method"]) == {"graft", "ft"} and set(ours["metric"]) == {TASK_METRIC, "ece", "agreement"}
     assert ours.index.max() == len(ours) - 1 and rows.loc[len(ours) :, "published"].notna().all()
     both = pd.concat([own(tables)["scores"], tables["scores"]], ignore_index=True)
     last = paper_table.rows_beside(Selection("table2", "4096-shot", 0.0001, 0.01), {"scores": both}).iloc[-len(ours) :]
     assert last["published"].isna().all() and last["value"].notna().all()
-    marks = paper_table.marks(rows, OWN)
+    marks = paper_table.marks(rows, TASK_METRIC)
     assert set(marks.loc[marks["task"].str.startswith("my-"), "source"]) == {"here"}
     assert len(marks[marks["source"] == "here"]) == 2 * len(TASKS)
     assert list(paper_table.shown(rows)["published (± sd)"])[0] == ""

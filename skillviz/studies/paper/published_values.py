@@ -18,6 +18,9 @@ from skillviz.models.finetune.recipes import RECIPES
 SOURCE = "arXiv 2302.06600"
 FOLDER = Path(__file__).parent / "published"  # beside this file, and no package
 TABLES = tuple(f"table{number}" for number in range(1, 10))
+MAIN_SETTING = "4096-shot"
+SETTINGS = ("50k-shot", MAIN_SETTING, "64-shot")
+"""The training data of published rows, the most examples first."""
 SHOWN = ("id_task", "task", "method", "localizer", "share", "metric", "mean", "low", "high", "published", "std")
 """Columns of ours beside theirs; the first five name a row."""
 KEYS = ("id_task", "task", "method", "metric")
@@ -124,9 +127,9 @@ def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataF
 
 
 def _largest(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the paper's main setting, 4096-shot, before any other; averages are left out."""
+    """The rows of the paper's main setting before any other; averages are left out."""
     rows = table[table["kind"] == "row"]
-    return pd.concat([rows[rows["setting"] == "4096-shot"], rows[rows["setting"] != "4096-shot"]])
+    return pd.concat([rows[rows["setting"] == MAIN_SETTING], rows[rows["setting"] != MAIN_SETTING]])
 
 
 @cache

@@ -9,6 +9,7 @@ from skillviz.errors import BadInput
 from skillviz.studies.paper.published_values import (
     FOLDER,
     NAMES,
+    SETTINGS,
     TABLES,
     is_stand_in,
     numbers,
@@ -46,6 +47,7 @@ def test_values_are_shares_and_keep_their_printed_digits() -> None:
     assert (row["printed"], row["value"], row["share"]) == ("3.1", pytest.approx(0.031), pytest.approx(0.0001))
     assert published("table2").query("method == 'graft'")["is_bound"].all()
     for name in TABLES:
+        assert set(published(name)["setting"]) <= set(SETTINGS)
         assert published(name)["value"].between(0, 1).all()
 
 

@@ -9,25 +9,23 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis import method_points
+from skillviz.analysis.method_points import GRAFT, OTHERS, TOP_MOVEMENT, Selection
 from skillviz.analysis.tables import label
 from skillviz.core import formats
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.record import Estimate
 from skillviz.show import methods as exhibits
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.show.sentences import metric_difference, verdict
 from skillviz.studies.paper.claims import main_share
 from skillviz.studies.paper.scales import SCALES, Scale
 from skillviz.studies.store import StudyFolder
-from skillviz.studies.subject import Subject, place
+from skillviz.studies.subject import Subject, bases_of, place, rows_of_base
 from skillviz.ui import cache, controls, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.pages.methods import tables as method_tables
-from skillviz.ui.pages.methods.tables import GRAFT, OTHERS, TOP_MOVEMENT, Selection
 
 OTHER_DATA, OTHER = "table3", "OTHER.yaml"
 GRAFTS = (TOP_MOVEMENT,)  # other choices of a region: no other method
@@ -55,13 +53,13 @@ class MethodRows:
     @property
     def metric(self) -> str:
         """The task's own metric."""
-        return method_tables.own_metric(self.scores, self.selection.task)
+        return method_points.task_metric(self.scores, self.selection.task)
 
 
 def choose(study: StudyFolder) -> MethodRows:
     """The controls above the figures; explains and stops where no study has scores of a method."""
     with page.explained():
-        bases = method_tables.bases(cache.study_table(study, "scores"))
+        bases = bases_of(cache.study_table(study, "scores"))
     if not bases:
         st.info("The study has no scores yet: no step of it has ended that a table could be made from.")
         st.stop()
@@ -71,8 +69,16 @@ def choose(study: StudyFolder) -> MethodRows:
             studies = study_choice.beside(study, PAGES["methods"].experiments, base)
             scores, differences = rows_of(studies, base)
         selection = _select(scores)
-        share = _share(differences, selection, main_share(study.record.scale))
-        further = method_tables.has_further(scores, selection) and _further(study)
+        share = None
+        if sizes := method_points.sizes(differences, selection):
+            first = method_points.main_size(differences, selection, main_share(study.record.scale))
+            share = controls.select(
+                "size", "Region size", sizes, first, shown=formats.share, width=160, help=about("size")
+            )
+        further = method_points.has_further(scores, selection) and controls.switch(
+            "further", "AdamW and top movement too", study.record.experiment not in ("table1", "table3"),
+            help="Models fine-tuned with AdamW (and L1 on the movement), their grafts, and grafts of the top movement.",
+        )  # fmt: skip
     return MethodRows(studies, base, scores, differences, selection, share, further)
 
 
@@ -82,10 +88,10 @@ def rows_of(studies: Sequence[StudyFolder], base: str) -> tuple[pd.DataFrame, pd
     Differences do not tell their base, so those of a study with several are left out.
     """
     tables = [cache.study_table(one, "scores") for one in studies]
-    scores = method_tables.joined([method_tables.of_base(table, base) for table in tables], method_tables.KEYS)
-    single = [one for one, table in zip(studies, tables, strict=True) if len(method_tables.bases(table)) <= 1]
-    differences = method_tables.joined(
-        [cache.study_table(one, "differences") for one in single], method_tables.DIFFERENCE_KEYS
+    scores = method_points.joined([rows_of_base(table, base) for table in tables], method_points.KEYS)
+    single = [one for one, table in zip(studies, tables, strict=True) if len(bases_of(table)) <= 1]
+    differences = method_points.joined(
+        [cache.study_table(one, "differences") for one in single], method_points.DIFFERENCE_KEYS
     )
     return scores, differences
 
@@ -93,7 +99,7 @@ def rows_of(studies: Sequence[StudyFolder], base: str) -> tuple[pd.DataFrame, pd
 def summary(shown: MethodRows) -> str:
     """The page's sentence."""
     if shown.share is None:
-        several = len(method_tables.bases(cache.study_table(shown.studies[0], "scores"))) > 1
+        several = len(bases_of(cache.study_table(shown.studies[0], "scores"))) > 1
         return no_rival(shown.selection.task, several)
     rows = _less_graft(shown, shown.selection.task)
     return comparison(rows, shown.selection, shown.share, shown.metric)
@@ -110,9 +116,13 @@ def on_own_task(shown: MethodRows) -> None:
 def on_other_data(shown: MethodRows) -> None:
     """The same on a task that nothing was trained on; where there is none, what makes one."""
     st.markdown("## On other data, without training on them", help=about("ood"))
-    tasks = method_tables.other_tasks(shown.scores, shown.selection)
+    tasks = method_points.other_tasks(shown.scores, shown.selection)
     if not tasks:
-        command, is_whole = _transfer(shown)
+        study = shown.studies[0]
+        about_study, scale = cache.study_subject(study), SCALES.get(study.record.scale or "")
+        command, is_whole = study_words.commands((OTHER_DATA,)), True
+        if about_study is not None and scale is not None:
+            command, is_whole = transfer_command(scale, about_study, shown.base, shown.selection.task)
         st.info(no_transfer(shown.selection.task, is_whole))
         st.code(command, language="bash", wrap_lines=True)
         return
@@ -130,15 +140,6 @@ def notes(shown: MethodRows) -> None:
     """Where the rows come from, and what the studies say of themselves."""
     st.caption(sources(shown.studies))
     study_choice.notes(shown.studies)
-
-
-def _transfer(shown: MethodRows) -> tuple[str, bool]:
-    """The command that asks for scores on other data, and whether it is enough by itself."""
-    study = shown.studies[0]
-    about, scale = cache.study_subject(study), SCALES.get(study.record.scale or "")
-    if about is None or scale is None:
-        return study_words.commands(("table3",)), True
-    return transfer_command(scale, about, shown.base, shown.selection.task)
 
 
 def _select(scores: pd.DataFrame) -> Selection:
@@ -163,31 +164,16 @@ def _select(scores: pd.DataFrame) -> Selection:
     return Selection(task, data, localizer, readout, variant)
 
 
-def _share(differences: pd.DataFrame, selection: Selection, main: float | None) -> float | None:
-    sizes = method_tables.sizes(differences, selection)
-    if not sizes:
-        return None
-    default = method_tables.main_size(differences, selection, main)
-    return controls.select("size", "Region size", sizes, default, shown=formats.share, width=160, help=about("size"))
-
-
-def _further(study: StudyFolder) -> bool:
-    """Asked of the reader; on where the study itself is about them."""
-    is_about = study.record.experiment not in ("table1", "table3")
-    help = "Models fine-tuned with AdamW (and L1 on the movement), their grafts, and grafts of the top movement."
-    return controls.switch("further", "AdamW and top movement too", is_about, help=help)
-
-
 def _less_graft(shown: MethodRows, task: str) -> pd.DataFrame:
     """Every method that is shown less the graft; no rows where none was compared."""
     differences = shown.differences if shown.share is not None else shown.differences.iloc[:0]
-    rows = method_tables.against_graft(differences, shown.selection, task, shown.share or 0.0)
-    return rows if shown.further else method_tables.main_ones(rows)
+    rows = method_points.against_graft(differences, shown.selection, task, shown.share or 0.0)
+    return rows if shown.further else method_points.main_ones(rows)
 
 
 def _by_touched(shown: MethodRows, task: str, metric: str, name: str = "touched") -> None:
-    points = method_tables.points(shown.scores, shown.selection, task)
-    points = points if shown.further else method_tables.main_ones(points)
+    points = method_points.points(shown.scores, shown.selection, task)
+    points = points if shown.further else method_points.main_ones(points)
     before = points[(points["method"] == "pretrained") & (points["metric"] == metric)]["value"]
     levels = {"pretrained": float(before.iloc[0])} if len(before) else {}
     show(exhibits.by_touched(points, metric, task, levels, theme(), name), shown.studies[0].name)
@@ -207,9 +193,12 @@ def comparison(differences: pd.DataFrame, selection: Selection, share: float, me
     methods = [method for method in OTHERS if (differences["method"] == method).any()]
     graft = f"a graft of **{formats.share(share)}** of the parameters"
     if all(method in GRAFTS for method in methods):
-        lines = [f"- {_one(differences[differences['method'] == m], m, metric)}, against the graft." for m in methods]
+        lines = [
+            f"- {_method_sentence(differences[differences['method'] == m], m, metric)}, against the graft."
+            for m in methods
+        ]
         return "\n".join([f"On **{name}**, {NOTHING_ELSE.format(graft=graft)}", "", *lines])
-    first, *others = [_one(differences[differences["method"] == m], m, metric) for m in methods]
+    first, *others = [_method_sentence(differences[differences["method"] == m], m, metric) for m in methods]
     begin = first if not METHODS[methods[0]].subject else f"{first[:1].lower()}{first[1:]}"
     head = f"On **{name}**, against {graft}, {begin}."
     return "\n".join([head, "", *(f"- {formats.capital(line)}." for line in others)])
@@ -226,33 +215,24 @@ def no_rival(task: str, several_bases: bool = False) -> str:
     return f"On **{name}**, this stays open here: {why}. The values of each stand below, with intervals of their own."
 
 
-def _one(rows: pd.DataFrame, method: str, metric: str) -> str:
+def _method_sentence(rows: pd.DataFrame, method: str, metric: str) -> str:
     """`re-training the region gains 2.0 points (...) of accuracy over the graft; no difference in ECE is shown`."""
-    parts = [_metric(rows, name) for name in (metric, "ece")]
+    parts = [_change(rows, name) for name in (metric, "ece")]
     name = METHODS[method].subject or METHODS[method].title
     return f"{name} {'; '.join(part for part in parts if part)}"
 
 
-def _metric(rows: pd.DataFrame, metric: str) -> str:
-    known = rows[(rows["metric"] == metric) & rows["value"].notna()]
-    words = metric_row(metric).title
-    if known.empty:
+def _change(rows: pd.DataFrame, metric: str) -> str:
+    rows = rows[(rows["metric"] == metric) & rows["value"].notna()]
+    if rows.empty:
         return ""
-    row = known.iloc[0]
-    difference = Estimate(value=row["value"], low=formats.known(row["low"]), high=formats.known(row["high"]))
-    decided, value = verdict(metric, difference), _with_interval(metric, difference)
-    if decided == "undecided":
-        return f"shows **no difference in {words}** ({value})"
-    verb = "gains" if row["value"] > 0 else "loses"
+    row, (value, low, high) = metric_row(metric), rows.iloc[0][["value", "low", "high"]].astype(float)
+    outcome, change = row.verdict(low, high), f"{row.change(value)}, 95{formats.SPACE}%: {row.ends(low, high)}"
+    if outcome == "undecided":
+        return f"shows **no difference in {row.title}** ({change})"
     if metric == "ece":
-        verb = "is **better calibrated**" if decided == "better" else "is **worse calibrated**"
-        return f"{verb} ({words} {value})"
-    return f"**{verb}** in {words} ({value})"
-
-
-def _with_interval(metric: str, difference: Estimate) -> str:
-    """`+2.0 points, 95 %: 0.1 to 4.1`."""
-    return metric_difference(metric, difference).replace(" (", ", ", 1).removesuffix(")")
+        return f"is **{outcome} calibrated** ({row.title} {change})"
+    return f"**{'gains' if value > 0 else 'loses'}** in {row.title} ({change})"
 
 
 def sources(studies: Sequence[StudyFolder]) -> str:
@@ -282,22 +262,13 @@ def transfer_command(scale: Scale, about: Subject, base: str, task: str) -> tupl
     """
     file = about.tasks.get(task, task)
     is_of_scale = file == place(scale.file(task))
-    is_near = is_of_scale and task in scale.shifts
-    options = [*_models(scale, about, base), *_given(scale, about, task)]
-    if options or not is_near or task not in scale.some("transfer"):
-        options += ["--tasks", task if is_of_scale else file]
-    options += [] if is_near else ["--also", OTHER]
-    return shlex.join([*study_words.OURS, "reproduce", OTHER_DATA, "--scale", scale.name, *options]), is_near
-
-
-def _models(scale: Scale, about: Subject, base: str) -> list[str]:
-    """Base and readout where they are not the scale's own."""
-    named = [] if place(base) == place(scale.base) else ["--base", base]
-    return named + ([] if scale.readout in about.readouts else ["--readout", *sorted(about.readouts)[:1]])
-
-
-def _given(scale: Scale, about: Subject, task: str) -> list[str]:
-    """A fine-tuned model of the user's own."""
+    has_other_data = is_of_scale and task in scale.shifts
+    options = [] if place(base) == place(scale.base) else ["--base", base]
+    options += [] if scale.readout in about.readouts else ["--readout", *sorted(about.readouts)[:1]]
     models = [model for model in about.models.get(task, ()) if not model.startswith("{")]
     shipped = place(f"{scale.stored}/{task}")
-    return [word for model in models[:1] if model != shipped for word in ("--finetuned", model)]
+    options += [word for model in models[:1] if model != shipped for word in ("--finetuned", model)]
+    if options or not has_other_data or task not in scale.some("transfer"):
+        options += ["--tasks", task if is_of_scale else file]
+    options += [] if has_other_data else ["--also", OTHER]
+    return shlex.join([*study_words.OURS, "reproduce", OTHER_DATA, "--scale", scale.name, *options]), has_other_data

@@ -15,10 +15,10 @@ from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import HERE, PUBLISHED
-from skillviz.studies.paper.published_values import published, stands_for
-from skillviz.ui.pages.methods.tables import of_base
+from skillviz.studies.paper.published_values import SETTINGS, published, stands_for
+from skillviz.studies.subject import rows_of_base
 
-OWN = "accuracy or F1"
+TASK_METRIC = "accuracy or F1"
 NEEDED = -1.0  # in place of a size: on each task the smallest one that recovers 95 % of the gain
 OF_REGIONS = ("graft", "graft_retrain", "graft_fish", "graft_random")
 SEARCHES = ("stagewise", "learned")
@@ -43,8 +43,8 @@ class Selection:
 
 def settings(name: str) -> list[str]:
     """The settings of a published table, the largest training data first."""
-    found = list(dict.fromkeys(published(name)["setting"]))
-    return sorted(found, key=lambda one: -int(one.partition("-")[0].replace("k", "000")))
+    printed = set(published(name)["setting"])
+    return [setting for setting in SETTINGS if setting in printed]
 
 
 def shares(name: str) -> list[float]:
@@ -58,11 +58,11 @@ def our_shares(scores: pd.DataFrame) -> list[float]:
     """The sizes that a study has grafts of, ascending; those within a fiftieth count once."""
     if scores.empty:
         return []
-    found: list[float] = []
+    distinct: list[float] = []
     for share in sorted(scores.loc[(scores["method"] == "graft") & scores["share"].notna(), "share"].astype(float)):
-        if not found or share > 1.02 * found[-1]:
-            found.append(share)
-    return found
+        if not distinct or share > 1.02 * distinct[-1]:
+            distinct.append(share)
+    return distinct
 
 
 def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
@@ -71,8 +71,8 @@ def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
     if rows.empty:
         return {}
     search = next((name for name in SEARCHES if (rows["localizer"] == name).any()), "")
-    own = without_variants(rows[rows["localizer"] == search], "search_variant").drop_duplicates("id_task")
-    return dict(zip(own["id_task"], own["share"].astype(float), strict=True))
+    first = without_variants(rows[rows["localizer"] == search], "search_variant").drop_duplicates("id_task")
+    return dict(zip(first["id_task"], first["share"].astype(float), strict=True))
 
 
 def rows_beside(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -82,10 +82,10 @@ def rows_beside(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.
     `task` is as printed ("SST-2", "QNLI to MNLI (0/1)"), of our own tasks as here; `here` is the task that stands for
     it. Averages are left out.
     """
-    theirs = _theirs(selection)
-    ours = pd.concat([_scores(selection, tables), _iou(selection, tables)], ignore_index=True)
-    merged = theirs.merge(ours, how="left", on=["id_task", "score_task", "method", "metric"])
-    if len(further := _further(theirs, ours)):
+    printed = _printed(selection)
+    ours = pd.concat([_our_scores(selection, tables), _our_iou(selection, tables)], ignore_index=True)
+    merged = printed.merge(ours, how="left", on=["id_task", "score_task", "method", "metric"])
+    if len(further := _without_printed(printed, ours)):
         parts = [merged, further] if merged["value"].notna().any() else [further, merged]
         merged = pd.concat(parts, ignore_index=True)
     merged["difference"] = merged["value"] - merged["published"]
@@ -100,7 +100,7 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
             "method": [method_style(method).title for method in rows["method"]],
             "metric": [metric_row(metric).title for metric in rows["metric"]],
             "published (± sd)": rows["printed"],
-            "here (95 %)": [_ours(row) for row in rows.to_dict("records")],
+            "here (95 %)": [_our_value(row) for row in rows.to_dict("records")],
             "difference": [formats.points(value) for value in rows["difference"]],
             "size here": ["" if pd.isna(share) else formats.share(share) for share in rows["share"]],
             "measured on": rows["here"].fillna(""),
@@ -110,17 +110,16 @@ def shown(rows: pd.DataFrame) -> pd.DataFrame:
 
 def marks(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Rows of one metric as the figure takes them: task, method, source, value, low, high."""
-    own = rows[rows["metric"] == metric]
-    theirs = own.assign(
-        source=PUBLISHED, value=own["published"], low=own["published"] - own["published_sd"],
-        high=own["published"] + own["published_sd"],
+    rows = rows[rows["metric"] == metric]
+    printed = rows.assign(
+        source=PUBLISHED, value=rows["published"], low=rows["published"] - rows["published_sd"],
+        high=rows["published"] + rows["published_sd"],
     ).drop_duplicates(["task", "method"]).dropna(subset=["value"])  # fmt: skip
-    measured = own[own["value"].notna()].assign(source=HERE)
-    found = pd.concat([measured, theirs], ignore_index=True)
-    return found[["task", "method", "source", "value", "low", "high"]]
+    measured = rows[rows["value"].notna()].assign(source=HERE)
+    return pd.concat([measured, printed], ignore_index=True)[["task", "method", "source", "value", "low", "high"]]
 
 
-def _theirs(selection: Selection) -> pd.DataFrame:
+def _printed(selection: Selection) -> pd.DataFrame:
     rows = published(selection.name)
     rows = rows[(rows["kind"] == "row") & (rows["setting"] == selection.setting)]
     if selection.share is not None:
@@ -139,7 +138,7 @@ def _theirs(selection: Selection) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "id_task": id_task, "score_task": rows["task"], "task": names, "method": rows["method"],
-            "metric": rows["metric"].replace({"accuracy": OWN, "f1": OWN}), "published": rows["value"],
+            "metric": rows["metric"].replace({"accuracy": TASK_METRIC, "f1": TASK_METRIC}), "published": rows["value"],
             "published_sd": rows["std"],
             "printed": [f"{v} ({s})" if s else v for v, s in zip(rows["printed"], rows["printed_std"], strict=True)],
         }
@@ -149,51 +148,50 @@ def _theirs(selection: Selection) -> pd.DataFrame:
 OURS = ("id_task", "score_task", "here", "method", "metric", "value", "low", "high", "share", "seeds", "n")
 
 
-def _further(theirs: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
+def _without_printed(printed: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
     """Ours on tasks without a published value, in the methods and metrics of the table: where it is of other data, on
     such, as far as we have any."""
-    known = set(zip(theirs["id_task"], theirs["score_task"], strict=True))
+    known = set(zip(printed["id_task"], printed["score_task"], strict=True))
     pairs = list(zip(ours["id_task"], ours["score_task"], strict=True))
     is_of_others = all(tuned != scored for tuned, scored in known) and any(tuned != scored for tuned, scored in pairs)
     is_new = np.array([pair not in known and (pair[0] != pair[1]) == is_of_others for pair in pairs], dtype=bool)
-    rows = ours[is_new & ours["method"].isin(theirs["method"]) & ours["metric"].isin(theirs["metric"])]
+    rows = ours[is_new & ours["method"].isin(printed["method"]) & ours["metric"].isin(printed["metric"])]
     return rows.assign(task=rows["here"], printed="", published=np.nan, published_sd=np.nan)
 
 
-def _scores(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _our_scores(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     rows = tables.get("scores", pd.DataFrame())
     if rows.empty:
         return pd.DataFrame(columns=list(OURS))
     rows = rows[rows["split"] == "test"]
-    rows = rows if selection.base is None else of_base(rows, selection.base)
+    rows = rows if selection.base is None else rows_of_base(rows, selection.base)
     searched = (rows["method"] != "graft") | (rows["localizer"].eq(_search(rows)) & rows["search_variant"].eq(""))
-    rows = rows[searched & (rows["share"].isna() | _of_size(rows["share"], _wanted(selection, rows, tables)))]
+    needs = selection.ours == NEEDED  # of each task its own size
+    size = rows["id_task"].map(needed(tables)).astype(float) if needs else selection.ours
+    rows = rows[searched & (rows["share"].isna() | _of_size(rows["share"], size))]
     for name in ("setting", "readout"):
         rows = rows[rows[name] == rows[name].iloc[0]] if len(rows) else rows
-    own = rows.groupby("task")["metric"].transform(lambda found: "f1" if (found == "f1").any() else "accuracy")
-    metric = np.where(rows["metric"] == own, OWN, rows["metric"])
+    of_task = rows.groupby("task")["metric"].transform(lambda names: "f1" if (names == "f1").any() else "accuracy")
+    metric = np.where(rows["metric"] == of_task, TASK_METRIC, rows["metric"])
     low = rows["pooled_low"].fillna(rows["low"])
     high = rows["pooled_high"].fillna(rows["high"])
-    found = pd.DataFrame(
+    pairs = list(zip(rows["id_task"], rows["task"], strict=True))
+    ours = pd.DataFrame(
         {
             "id_task": [stands_for(task) for task in rows["id_task"]],
-            "score_task": [_scored_as(i, t) for i, t in zip(rows["id_task"], rows["task"], strict=True)],
-            "here": _here(rows), "method": rows["method"], "metric": metric, "value": rows["mean"], "low": low,
+            "score_task": [_scored_as(*pair) for pair in pairs],
+            "here": [b if a == b else f"{a} to {b}" for a, b in pairs],
+            "method": rows["method"], "metric": metric, "value": rows["mean"], "low": low,
             "high": high, "share": rows["share"], "seeds": rows["seeds"], "n": rows["n"],
         }
     )  # fmt: skip
-    return found.drop_duplicates(["here", "method", "metric"])
+    return ours.drop_duplicates(["here", "method", "metric"])
 
 
 def _search(rows: pd.DataFrame) -> str:
     """The localizer whose grafts stand beside the paper's: the default one where it is there."""
-    held = set(rows.loc[rows["method"] == "graft", "localizer"])
-    return next((name for name in SEARCHES if name in held), next(iter(sorted(held)), ""))
-
-
-def _here(rows: pd.DataFrame) -> list[str]:
-    pairs = zip(rows["id_task"], rows["task"], strict=True)
-    return [task if task == id_task else f"{id_task} to {task}" for id_task, task in pairs]
+    names = set(rows.loc[rows["method"] == "graft", "localizer"])
+    return next((name for name in SEARCHES if name in names), next(iter(sorted(names)), ""))
 
 
 def _scored_as(id_task: str, task: str) -> str:
@@ -208,18 +206,13 @@ def _scored_as(id_task: str, task: str) -> str:
     return stands_for(task)
 
 
-def _wanted(selection: Selection, rows: pd.DataFrame, tables: Mapping[str, pd.DataFrame]) -> float | pd.Series | None:
-    """The share that is looked at, of every row its task's own where sizes differ."""
-    return rows["id_task"].map(needed(tables)).astype(float) if selection.ours == NEEDED else selection.ours
-
-
-def _of_size(share: pd.Series, wanted: float | pd.Series | None) -> np.ndarray:
-    if wanted is None:
+def _of_size(share: pd.Series, size: float | pd.Series | None) -> np.ndarray:
+    if size is None:
         return np.ones(len(share), dtype=bool)
-    return np.isclose(share.astype(float), wanted, rtol=0.05)
+    return np.isclose(share.astype(float), size, rtol=0.05)
 
 
-def _iou(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _our_iou(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """IoU with the FISH mask, which the table `overlap` of table 8 has by task and size."""
     rows = tables.get("overlap", pd.DataFrame())
     rows = rows[rows["column_localizer"] == "fisher"] if len(rows) else rows
@@ -227,12 +220,11 @@ def _iou(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.DataFra
         return pd.DataFrame(columns=list(OURS))
     rows = rows.assign(here=rows["column_task"])[_of_size(rows["share"], selection.ours)]
     task = [stands_for(name) for name in rows["here"]]
-    told: dict[str, Any] = {"id_task": task, "score_task": task, "method": "graft", "metric": "overlap_iou"}
-    told["n"] = np.nan
-    return rows.assign(**told)[list(OURS)]
+    columns: dict[str, Any] = {"id_task": task, "score_task": task, "method": "graft", "metric": "overlap_iou"}
+    return rows.assign(**columns, n=np.nan)[list(OURS)]
 
 
-def _ours(row: Mapping[Any, Any]) -> str:
+def _our_value(row: Mapping[Any, Any]) -> str:
     """`87.0 % (85.1–88.9)`; empty where there is none."""
     if pd.isna(row["value"]):
         return ""

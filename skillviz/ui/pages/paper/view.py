@@ -18,9 +18,9 @@ from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
 from skillviz.studies.paper.published_values import TABLES, numbers, slips
 from skillviz.studies.store import StudyFolder
+from skillviz.studies.subject import bases_of, rows_of_base
 from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.methods import tables as method_tables
 from skillviz.ui.pages.paper import table as paper_table
 from skillviz.ui.pages.paper import words
 from skillviz.ui.pages.paper.table import Selection
@@ -63,8 +63,8 @@ def choose() -> PaperItem:
             stored = study_choice.offered((name,)) if experiment else []
             study = study_choice.choose(stored, "Our study of it") if stored else None
             tables = {table: cache.study_table(study, table) for table in study.tables()} if study else {}
-    judged = tuple(verdicts(name, tables, study.record.scale if study else None))
-    return PaperItem(name, experiment, study, tables, judged)
+    outcomes = tuple(verdicts(name, tables, study.record.scale if study else None))
+    return PaperItem(name, experiment, study, tables, outcomes)
 
 
 def _default(titles: dict[str, str]) -> str:
@@ -77,7 +77,7 @@ def summary(item: PaperItem) -> str:
     """The page's sentence."""
     if item.study is None:
         return f"Nothing is stored here for **{text.plain(words.items()[item.name])}**."
-    return words.counted(item.verdicts)
+    return words.verdict_counts(item.verdicts)
 
 
 def study(item: PaperItem) -> None:
@@ -103,8 +103,8 @@ def claims(item: PaperItem) -> None:
         st.markdown(text.plain(item.experiment.finding))
         if item.study is None:
             return
-        st.markdown("\n".join(f"- {words.verdict(one)}" for one in item.verdicts))
-        rows = words.comparisons(item.verdicts)
+        st.markdown("\n".join(f"- {words.verdict_line(one)}" for one in item.verdicts))
+        rows = words.comparison_table(item.verdicts)
         if len(rows):
             with st.expander(f"The {formats.counted(len(rows), 'comparison')} behind this"):
                 st.dataframe(rows, hide_index=True, alt="Every comparison behind the verdicts")
@@ -145,8 +145,8 @@ def _select(item: PaperItem) -> Selection:
     settings, shares = paper_table.settings(item.name), paper_table.shares(item.name)
     scores = item.tables.get("scores", pd.DataFrame())
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        base = study_choice.choose_base(bases) if len(bases := method_tables.bases(scores)) > 1 else None
-        ours = paper_table.our_shares(scores if base is None else method_tables.of_base(scores, base))
+        base = study_choice.choose_base(bases) if len(bases := bases_of(scores)) > 1 else None
+        ours = paper_table.our_shares(scores if base is None else rows_of_base(scores, base))
         setting, share, ours_share = settings[0], shares[0] if shares else None, None
         if len(settings) > 1:
             setting = controls.select("shots", "Published: training data", settings, setting, width=220)

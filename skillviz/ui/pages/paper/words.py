@@ -10,6 +10,7 @@ from skillviz.core import formats
 from skillviz.show import text
 from skillviz.studies.paper.claims import AGREES, DISAGREES, UNDECIDED, UNTESTED, Comparison, Verdict
 from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.published_values import TABLES
 from skillviz.studies.store import StudyFolder
 
 # what the paper shows and nothing here repeats: title, and why
@@ -42,12 +43,20 @@ WITHOUT = {
         "It needs checkpoints along the fine-tuning, which are not stored here.",
     ),
 }
+ORDER = (*TABLES, *(f"figure{number}" for number in range(1, 16)))
+"""Of the paper; what is ours comes after it."""
 SIGNS = {
     AGREES: ("green", ":material/check_circle:"),
     DISAGREES: ("red", ":material/cancel:"),
     UNDECIDED: ("gray", ":material/help:"),
     UNTESTED: ("gray", ":material/remove:"),
 }
+VERBS = {
+    AGREES: ("agrees", "agree"),
+    DISAGREES: ("does not agree", "do not agree"),
+    UNDECIDED: ("stays undecided", "stay undecided"),
+}
+"""What one claim does, and what several do."""
 CAUTION = (
     "Published numbers are of RoBERTa-base (GPT-2 in Table 9), with other data and other seeds. A difference is no "
     "error, here or there: it says how far a number carries over."
@@ -62,75 +71,61 @@ def items() -> dict[str, str]:
     return {name: titles[name] for name in sorted(titles, key=_place)}
 
 
-def place_of(study: StudyFolder) -> tuple[int, int, str]:
+def place_of(study: StudyFolder) -> tuple[int, str]:
     """Where a study comes in a list: by its experiment as in the paper, then by name."""
-    word, number, _ = _place(study.record.experiment or "")
-    return word, number, study.name
+    place, _ = _place(study.record.experiment or "")
+    return place, study.name
 
 
-def _place(name: str) -> tuple[int, int, str]:
-    word, number = name.rstrip("0123456789"), name.lstrip("abcdefghijklmnopqrstuvwxyz")
-    return ("table", "figure").index(word) if word in ("table", "figure") else 2, int(number or 0), name
+def _place(name: str) -> tuple[int, str]:
+    return ORDER.index(name) if name in ORDER else len(ORDER), name
 
 
-def counted(found: Sequence[Verdict]) -> str:
+def verdict_counts(verdicts: Sequence[Verdict]) -> str:
     """The page's sentence: how many of the paper's claims come out here."""
-    if not found:
+    if not verdicts:
         return "The paper makes no claim here that a study could be judged by."
-    words = []
-    for outcome, said in ((AGREES, "agree"), (DISAGREES, "do not agree"), (UNDECIDED, "stay undecided")):
-        count = sum(verdict.outcome == outcome for verdict in found)
-        if count:
-            words.append(f"**{count}** {said if count > 1 else _one(said)}")
-    untested = sum(verdict.outcome == UNTESTED for verdict in found)
-    rest = f" {untested} could not be asked of this study." if untested else ""
-    of = formats.counted(len(found), "claim")
-    return f"Of the paper's {of} here, {formats.listed(words, 3) if words else 'none was tested'}.{rest}"
+    counts = {outcome: sum(verdict.outcome == outcome for verdict in verdicts) for outcome in SIGNS}
+    parts = [f"**{counts[o]}** {VERBS[o][0 if counts[o] == 1 else 1]}" for o in VERBS if counts[o]]
+    rest = f" {counts[UNTESTED]} could not be asked of this study." if counts[UNTESTED] else ""
+    of = formats.counted(len(verdicts), "claim")
+    return f"Of the paper's {of} here, {formats.listed(parts, 3) if parts else 'none was tested'}.{rest}"
 
 
-def _one(said: str) -> str:
-    return {"agree": "agrees", "do not agree": "does not agree", "stay undecided": "stays undecided"}[said]
-
-
-def verdict(found: Verdict) -> str:
+def verdict_line(verdict: Verdict) -> str:
     """One claim with its outcome, in Markdown."""
-    colour, sign = SIGNS[found.outcome]
-    told = f" {_counts(found)}" if found.comparisons else " This study has no row for it."
-    return f":{colour}-badge[{sign} {found.outcome}] {text.plain(found.claim)}{told}"
+    colour, sign = SIGNS[verdict.outcome]
+    evidence = f" ({_evidence(verdict)})" if verdict.comparisons else " This study has no row for it."
+    return f":{colour}-badge[{sign} {verdict.outcome}] {text.plain(verdict.claim)}{evidence}"
 
 
-def _counts(found: Verdict) -> str:
-    total = len(found.comparisons)
-    if total == 1:
-        return f"({comparison(found.comparisons[0])})"
-    said = [f"{found.supporting} of {total} comparisons support it"]
-    said += [f"{found.against} {'speaks' if found.against == 1 else 'speak'} against it"] if found.against else []
-    said += [f"{found.open} {'leaves' if found.open == 1 else 'leave'} it open"] if found.open else []
-    return f"({', '.join(said)})"
+def _evidence(verdict: Verdict) -> str:
+    """`3 of 4 comparisons support it, 1 leaves it open`; a single comparison with its value."""
+    against, left_open = verdict.against, verdict.open
+    if len(verdict.comparisons) == 1:
+        (only,) = verdict.comparisons
+        return f"{text.plain(only.where)}: {value_words(only)}"
+    parts = [f"{verdict.supporting} of {len(verdict.comparisons)} comparisons support it"]
+    parts += [f"{against} {'speaks' if against == 1 else 'speak'} against it"] if against else []
+    parts += [f"{left_open} {'leaves' if left_open == 1 else 'leave'} it open"] if left_open else []
+    return ", ".join(parts)
 
 
-def comparison(found: Comparison) -> str:
-    """`film-sentiment: −5.2 points, 95 %: −7.2 to −3.2`."""
-    return f"{text.plain(found.where)}: {number(found)}"
+def value_words(comparison: Comparison) -> str:
+    """The value with its interval in its unit: `−5.2 points, 95 %: −7.2 to −3.2`."""
+    value, low, high = comparison.value, comparison.low, comparison.high
+    if comparison.unit == "times":
+        return f"{formats.number(value, 2)} times, 95{formats.SPACE}%: {formats.interval(low, high, 2)}"
+    number = formats.points(value) if comparison.unit == "points" else formats.percent(value)
+    return f"{number}, 95{formats.SPACE}%: {formats.percent_interval(low, high, 1)}"
 
 
-def number(found: Comparison) -> str:
-    """The value with its interval in its unit."""
-    if found.unit == "points":
-        value = formats.points(found.value)
-    else:
-        value = formats.percent(found.value) if found.unit == "percent" else f"{formats.number(found.value, 2)} times"
-    digits = 2 if found.unit == "times" else 1
-    ends = formats.interval if found.unit == "times" else formats.percent_interval
-    return f"{value}, 95{formats.SPACE}%: {ends(found.low, found.high, digits)}"
-
-
-def comparisons(found: Sequence[Verdict]) -> pd.DataFrame:
+def comparison_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     """Every comparison behind the verdicts."""
     words = {True: "supports", False: "speaks against", None: "leaves open"}
     rows = [
-        {"claim": one.claim, "where": c.where, "value (95 %)": number(c), "says": words[c.supports]}
-        for one in found
+        {"claim": one.claim, "where": c.where, "value (95 %)": value_words(c), "says": words[c.supports]}
+        for one in verdicts
         for c in one.comparisons
     ]
     return pd.DataFrame(rows, columns=["claim", "where", "value (95 %)", "says"])
@@ -138,12 +133,12 @@ def comparisons(found: Sequence[Verdict]) -> pd.DataFrame:
 
 def unmatched(rows: pd.DataFrame) -> str:
     """Which of our rows have no published value beside them; empty where all have one."""
-    own = list(dict.fromkeys(rows.loc[rows["published"].isna() & rows["value"].notna(), "task"]))
-    if not own:
+    tasks = list(dict.fromkeys(rows.loc[rows["published"].isna() & rows["value"].notna(), "task"]))
+    if not tasks:
         return ""
-    said = formats.listed([text.plain(task) for task in own], 5)
+    names = formats.listed([text.plain(task) for task in tasks], 5)
     return (
-        f"The paper prints no value here of {said}, nor of any other task with a name that it does not have: ours "
+        f"The paper prints no value here of {names}, nor of any other task with a name that it does not have: ours "
         "stand alone there. Its own rows stay empty where the study has no task that stands for theirs."
     )
 

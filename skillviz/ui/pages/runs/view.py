@@ -20,14 +20,14 @@ CHOSEN, TABLE, PROBLEM = "chosen", "library.table", "library.problem"
 
 def counts(entries: Sequence[Entry]) -> tuple[int, int, int]:
     """Runs, pairs, and runs that did not finish; those under way are not among them."""
-    others, unreadable = _ended()
-    return len(entries), len({entry.pair for entry in entries}), len(others) + len(unreadable)
+    ended, unreadable = _ended()
+    return len(entries), len({entry.pair for entry in entries}), len(ended) + len(unreadable)
 
 
 def _ended() -> tuple[list[Unfinished], Sequence[Unreadable]]:
     """Failed and cancelled runs, and folders that cannot be read."""
-    others, unreadable = cache.others()
-    return [other for other in others if other.record.status not in OPEN], unreadable
+    unfinished, unreadable = cache.others()
+    return [run for run in unfinished if run.record.status not in OPEN], unreadable
 
 
 def filters(entries: Sequence[Entry]) -> list[Entry]:
@@ -37,14 +37,18 @@ def filters(entries: Sequence[Entry]) -> list[Entry]:
         typed = form.words("search", "Search", "", placeholder="part of a name, a task, a note")
     with places[1]:
         names = sorted({entry.localizer for entry in entries})
-        chosen = form.any_of("localizers", "Localizers", names, (), shown=_title, placeholder="all", takes_typed=False)
+        chosen = form.any_of(
+            "localizers",
+            "Localizers",
+            names,
+            (),
+            shown=lambda name: localizer_style(name).title,
+            placeholder="all",
+            takes_typed=False,
+        )
     with places[2]:
         where = controls.segments("from", "From", ("all", "you", "skillviz"), "all")
     return [e for e in entries if _passes(e, typed, chosen, where)]
-
-
-def _title(localizer: str) -> str:
-    return localizer_style(localizer).title
 
 
 def _passes(entry: Entry, typed: str, localizers: Sequence[str], where: str) -> bool:
@@ -149,18 +153,18 @@ def problem() -> None:
 
 
 def unfinished() -> None:
-    """Runs that cannot be opened, each with the reason and, for those of your own folder, a way to remove it."""
-    others, unreadable = _ended()
-    rows = [(o.path, f"{o.record.status}", _why(o)) for o in others]
-    rows += [(u.path, "unreadable", u.reason) for u in unreadable]
+    """Runs that cannot be opened, each with the reason and, for those of the user's folder, a way to remove it."""
+    ended, unreadable = _ended()
+    rows = [(run.path, f"{run.record.status}", _why(run)) for run in ended]
+    rows += [(folder.path, "unreadable", folder.reason) for folder in unreadable]
     if not rows:
         return
-    own = cache.user_store().root.resolve()
+    user_root = cache.user_store().root.resolve()
     with st.expander(f"{formats.counted(len(rows), 'run')} that cannot be opened", expanded=False):
         for path, status, why in rows:
             left, right = st.columns([4, 2], vertical_alignment="center")
             left.markdown(f"`{path.name}` · **{status}** · {text.plain(why)}")
-            if path.parent.resolve() != own:
+            if path.parent.resolve() != user_root:
                 continue
             with right.container(horizontal=True):
                 if status != "unreadable":

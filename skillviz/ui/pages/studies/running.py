@@ -13,6 +13,12 @@ from skillviz.studies.spec import StudySpec
 from skillviz.studies.store import StudyFolder, study_path
 from skillviz.ui import cache, jobs_view
 
+ENDED = {
+    "finished": "It is **finished**",
+    "failed": "It **failed**",
+    "cancelled": "It was **cancelled**",
+    "stopped": "It was **stopped** before its end",
+}
 UNDER_WAY = "You can close this page; the study keeps running. [Log and cancel](#under-way)"
 
 
@@ -35,21 +41,10 @@ def in_place_of_button(study: StudySpec) -> bool:
     job = _of(study)
     if job is None or not job.is_open:
         if job is not None and jobs_view.is_followed(job):
-            st.markdown(_ended(job.status))
+            st.markdown(f"{ENDED.get(job.status, job.status)}: [see above](#under-way).")
         return False
     st.fragment(_bar, run_every=jobs_view.EVERY)(study)
     return True
-
-
-def _ended(state: str) -> str:
-    """What stands above the button of a study that ran in this session."""
-    words = {
-        "finished": "It is **finished**",
-        "failed": "It **failed**",
-        "cancelled": "It was **cancelled**",
-        "stopped": "It was **stopped** before its end",
-    }
-    return f"{words.get(state, state)}: [see above](#under-way)."
 
 
 def _of(study: StudySpec) -> Job | None:

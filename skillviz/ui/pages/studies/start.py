@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 
 import streamlit as st
 
@@ -34,7 +33,7 @@ FIELDS = (BASE, TASKS, ALSO, FINETUNED, READOUT, SEEDS)
 UNSET = (None, "", form.NONE)
 OF_SCALE = "scale"  # as readout: the one that the scale has
 MOST_SEEDS = 20
-OWN_MODELS = "Ask it of your own models or tasks"
+MODELS_TITLE = "Ask it of your own models or tasks"
 TASKS_HELP = (
     "Tasks of the scale, or paths of task files of your own (YAML, docs/add-a-task.md); several may be given. Left "
     "empty, they are those that the experiment takes at this scale."
@@ -67,7 +66,7 @@ def draw() -> None:
 
 
 def _experiment() -> tuple[StudySpec, str]:
-    """The study of an experiment at a scale, or of own models, and its command; raises what stands against it."""
+    """The study of an experiment at a scale, or of the user's models, and its command; raises a SkillvizError."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         experiments = {name: row.title for name, row in EXPERIMENTS.items()}
         name = controls.select(
@@ -98,13 +97,15 @@ def _request(name: str, scale: str) -> ExperimentRequest:
     ModelNotFound where a model has to be fetched from the hub first, for which there is a button.
     """
     usual = SCALES[scale]
-    with st.expander(OWN_MODELS, expanded=_is_set()):
+    is_set = any(address.current(field) not in (*UNSET, OF_SCALE) for field in FIELDS)
+    scored_too = list(dict.fromkeys(task for tasks in usual.shifts.values() for task in tasks))
+    with st.expander(MODELS_TITLE, expanded=is_set):
         left, right = st.columns(2)
         with left:
             base = models.base_box(BASE, "Base model", placeholder=f"{usual.base}, or choose or type")
             tasks = form.any_of(TASKS, "Tasks", usual.every(), (), help=TASKS_HELP,
                                  placeholder="the experiment's, or choose or type")  # fmt: skip
-            also = form.any_of(ALSO, "Scored on too", _scored_too(usual), (), help=ALSO_HELP)
+            also = form.any_of(ALSO, "Scored on too", scored_too, (), help=ALSO_HELP)
         with right:
             readout = _readout(usual)
             finetuned = models.finetuned_box(FINETUNED, "Fine-tuned model, of one task", base, help=FINETUNED_HELP,
@@ -112,19 +113,12 @@ def _request(name: str, scale: str) -> ExperimentRequest:
             seeds = form.number(SEEDS, "Fine-tuning seeds", None, high=MOST_SEEDS, placeholder="1", help=SEEDS_HELP)
         for text in (base, finetuned, *tasks, *also):
             refuse_variables(text)
-        _refuse_absent([source for source in (base, finetuned) if source])
+        for source in filter(None, (base, finetuned)):
+            if why := models.absent_models(source):
+                models.fetch_button(source)
+                raise ModelNotFound(why)
     count = int(seeds) if seeds else None
     return ExperimentRequest(name, scale, base or None, None, tasks, count, readout, finetuned or None, also)
-
-
-def _is_set() -> bool:
-    """Whether the address, or this session before, sets one of the fields."""
-    return any(address.current(name) not in (*UNSET, OF_SCALE) for name in FIELDS)
-
-
-def _scored_too(scale: Scale) -> list[str]:
-    """The scale's tasks that models are scored on without being trained on them."""
-    return list(dict.fromkeys(task for tasks in scale.shifts.values() for task in tasks))
 
 
 def _readout(scale: Scale) -> str | None:
@@ -134,14 +128,6 @@ def _readout(scale: Scale) -> str | None:
         READOUT, "How class scores are read", names, OF_SCALE, shown=titles.__getitem__, help=about("readout")
     )
     return None if chosen == OF_SCALE else chosen
-
-
-def _refuse_absent(sources: Sequence[str]) -> None:
-    """A model of the hub is fetched only when asked for."""
-    for source in sources:
-        if why := models.absent_models(source):
-            models.fetch_button(source)
-            raise ModelNotFound(why)
 
 
 def _file() -> tuple[StudySpec, str] | None:
@@ -156,9 +142,9 @@ def _file() -> tuple[StudySpec, str] | None:
         return None
     study = study_file.typed(path) if upload is None else study_file.uploaded(upload.name, upload.getvalue())
     if why := study_file.claim(study):
-        study = study_file.as_own(study)
+        study = study_file.without_request(study)
         st.info(text.plain(why), icon=":material/info:")
-    if warning := study_file.taken_up(study):
+    if warning := study_file.replaces(study):
         st.info(text.plain(warning), icon=":material/info:")
     file = study_path(cache.user_store().root, study) / FILE
     return study, f"python -m skillviz study run {shlex.quote(str(file))}"

@@ -1,4 +1,4 @@
-"""Study files that come in through the page: typed by their path or uploaded; what they may not say is told here."""
+"""Study files that come in through the page: typed by their path or uploaded; what they may not name."""
 
 from __future__ import annotations
 
@@ -50,38 +50,40 @@ def claim(study: StudySpec) -> str:
     )
 
 
-def as_own(study: StudySpec) -> StudySpec:
+def without_request(study: StudySpec) -> StudySpec:
     """The study without the experiment that its file names."""
     return study.model_copy(update={"request": None})
 
 
-def taken_up(study: StudySpec) -> str:
+def replaces(study: StudySpec) -> str:
     """What starting the study means for the user's own of its name, which asks for something else; empty without one.
 
     Raises BadInput where the place is not free: the stored study of that name is an experiment's or ships with
     skillviz, or the file in its folder was changed since it was run and would be lost.
     """
-    own, told = cache.user_store(), ""
+    user_root, warning = cache.user_store().root, ""
     for store in library().stores:
         path = study_path(store.root, study)
-        if (why := _other(study, store)) is None:
+        if (conflict := _conflict(study, store)) is None:
             continue
-        is_own = store.root == own.root
-        if not is_own or _experiment_of(path):
+        is_users, experiment = store.root == user_root, _experiment_of(path)
+        if not is_users or experiment:
+            stored = f"a stored study of {study_words.experiment_title(experiment)}" if experiment else "a stored study"
+            way_on = ", or run it with `python -m skillviz study run FILE`" if is_users else ""
             raise BadInput(
-                f"the name of the study, '{study.name}', is that of {_called(path)}, which asks for something else: "
-                "give yours another name" + (", or run it with `python -m skillviz study run FILE`." if is_own else ".")
+                f"the name of the study, '{study.name}', is that of {stored}, which asks for something else: "
+                f"give yours another name{way_on}."
             )
         if not _is_as_it_was_run(path):
-            raise why
-        told = (
+            raise conflict
+        warning = (
             f"You have a study '{study.name}' that asks for something else. Started, this file takes its place: runs "
             "and models that are finished stay, the tables will be those of this file."
         )
-    return told
+    return warning
 
 
-def _other(study: StudySpec, store: Store) -> BadInput | None:
+def _conflict(study: StudySpec, store: Store) -> BadInput | None:
     """What stands against the study where its folder in a store has a file that asks for something else."""
     try:
         refuse_edited(study, store)
@@ -92,24 +94,18 @@ def _other(study: StudySpec, store: Store) -> BadInput | None:
 
 def _experiment_of(path: Path) -> str | None:
     """The experiment that the study in a folder is of, by its file or by its record."""
-    found = open_study(path)
     with suppress(BadInput):
-        if named := read_study(path / FILE).experiment:
-            return named
-    return found.record.experiment if found is not None else None
-
-
-def _called(path: Path) -> str:
-    """The stored study of a folder, in words."""
-    named = _experiment_of(path)
-    return f"a stored study of {study_words.experiment_title(named)}" if named else "a stored study"
+        if experiment := read_study(path / FILE).experiment:
+            return experiment
+    stored = open_study(path)
+    return stored.record.experiment if stored is not None else None
 
 
 def _is_as_it_was_run(path: Path) -> bool:
     """Whether the file in a study's folder asks what was run last there."""
-    found = open_study(path)
+    stored = open_study(path)
     try:
-        return found is not None and found.record.key == plan(found.study).key
+        return stored is not None and stored.record.key == plan(stored.study).key
     except BadInput:
         return False
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.method_points import every_point, task_metric
 from skillviz.analysis.readable_table import not_in_percent
 from skillviz.analysis.tables import TABLES, label
 from skillviz.core import formats
@@ -21,7 +21,6 @@ from skillviz.studies.paper.experiments import EXPERIMENTS, verdicts
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.methods.tables import every_point, own_metric
 from skillviz.ui.pages.paper import words as paper_words
 from skillviz.ui.pages.studies import running
 from skillviz.ui.pages.studies import table as study_table
@@ -44,8 +43,8 @@ def summary(studies: Sequence[StudyFolder]) -> str:
     if not studies:
         return f"{OPENING} **None is stored yet.**"
     whole = [study for study in studies if study.tables()]
-    held = {study.record.experiment for study in whole} & set(EXPERIMENTS)
-    of = f"{len(held)} of {len(EXPERIMENTS)} experiments"
+    experiments = {study.record.experiment for study in whole} & set(EXPERIMENTS)
+    of = f"{len(experiments)} of {len(EXPERIMENTS)} experiments"
     ready = "all with tables" if len(whole) == len(studies) else f"{len(whole)} of them with tables"
     return f"{OPENING} **{formats.counted(len(studies), 'study')}** stored here, {ready}; {of} have one."
 
@@ -88,12 +87,10 @@ def choose(studies: Sequence[StudyFolder]) -> StudyFolder | None:
         return None
     st.markdown("## A study", help=about("study"))
     with page.explained():
-        return study_choice.choose(sorted(studies, key=_place), "Study")
-
-
-def _place(study: StudyFolder) -> tuple[Any, ...]:
-    """Those with tables first, real data before the demo world, then as in the paper."""
-    return not study.tables(), study_choice.scale_place(study), paper_words.place_of(study)
+        # those with tables first, real data before the demo world, then as in the paper
+        studies = sorted(studies, key=paper_words.place_of)
+        studies = sorted(studies, key=lambda study: (not study.tables(), study_choice.scale_place(study)))
+        return study_choice.choose(studies)
 
 
 def details(study: StudyFolder | None) -> None:
@@ -134,9 +131,9 @@ def _verdicts(study: StudyFolder) -> None:
     name = study.record.experiment
     if not study.tables() or not name:
         return
-    found = verdicts(name, {table: cache.study_table(study, table) for table in study.tables()}, study.record.scale)
-    if found:
-        st.markdown(paper_words.counted(found), help=about("verdict"))
+    tables = {table: cache.study_table(study, table) for table in study.tables()}
+    if outcomes := verdicts(name, tables, study.record.scale):
+        st.markdown(paper_words.verdict_counts(outcomes), help=about("verdict"))
     study_choice.links(study, "studies")
 
 
@@ -186,16 +183,16 @@ def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:
     pairs = list(dict.fromkeys(zip(scores["id_task"], scores["task"], strict=True)))
     names = {f"{a} to {b}" if a != b else a: (a, b) for a, b in pairs}
     titles = {name: f"{a}, scored on {b}" if a != b else a for name, (a, b) in names.items()}
-    told = study_words.task_titles(task for pair in pairs for task in pair)
+    explained = study_words.task_titles(task for pair in pairs for task in pair)
     name = controls.select(
         "pair", "Task", list(names), next(iter(names)), shown=titles.get, width=width_of(["Task", *titles.values()]),
-        help=told or None,
+        help=explained or None,
     )  # fmt: skip
     id_task, task = names[name]
     points = every_point(scores, id_task, task)
     left, right = st.columns(2)
     with left:
-        show(exhibits.scores(points, id_task, task, own_metric(scores, task), theme()), study.name)
+        show(exhibits.scores(points, id_task, task, task_metric(scores, task), theme()), study.name)
     with right:
         show(exhibits.scores(points, id_task, task, "ece", theme()), study.name)
 

@@ -1,4 +1,4 @@
-"""The tables behind the methods page: points by parameters touched, paired differences from the graft. No widgets."""
+"""Every method of a study as points by the parameters that it touches, and its paired differences from the graft."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from skillviz.analysis.observations import GIVEN
 from skillviz.analysis.tables import label
 from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.recipes import FEW, OTHER_OPTIMIZERS, RECIPES
-from skillviz.studies.subject import place
-from skillviz.ui.study_words import base_names
 
 GRAFT = "graft"
 PLAIN = (GIVEN, *(name for name in RECIPES if name not in OTHER_OPTIMIZERS))  # the method says how
@@ -60,19 +58,6 @@ def joined(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
     return whole.drop_duplicates(known).reset_index(drop=True)
 
 
-def bases(scores: pd.DataFrame) -> list[str]:
-    """The base models of a study, as it names them."""
-    return list(dict.fromkeys(scores["base"])) if len(scores) else []
-
-
-def of_base(scores: pd.DataFrame, base: str) -> pd.DataFrame:
-    """The rows of one base, however each study names it; `base` is then as given."""
-    if scores.empty:
-        return scores
-    same = {name for name in bases(scores) if place(name) == place(base)}
-    return scores[scores["base"].isin(same)].assign(base=base)
-
-
 def points(scores: pd.DataFrame, selection: Selection, task: str) -> pd.DataFrame:
     """One row a method, size and metric on a test set.
 
@@ -91,6 +76,12 @@ def points(scores: pd.DataFrame, selection: Selection, task: str) -> pd.DataFram
     return _as_points(rows, named, rows["variant"].where(named, ""), _graftable(scores))
 
 
+def base_names(bases: Sequence[str]) -> dict[str, str]:
+    """The last part of each base's name, the whole one where several end alike."""
+    last = [PurePath(base).name or base for base in bases]
+    return {base: name if last.count(name) == 1 else base for base, name in zip(bases, last, strict=True)}
+
+
 def every_point(scores: pd.DataFrame, id_task: str, task: str) -> pd.DataFrame:
     """The same of every method and localizer of a study, whatever is selected; `label` names a localizer beside the
     first, and other training data, bases and models than the first."""
@@ -100,12 +91,12 @@ def every_point(scores: pd.DataFrame, id_task: str, task: str) -> pd.DataFrame:
     searches = list(zip(rows["localizer"], rows["search_variant"], strict=True))
     first = next((search for method, search in zip(rows["method"], searches, strict=True) if method == GRAFT), None)
     settings = [label(*pair) for pair in zip(rows["setting"], rows["readout"], strict=True)]
-    shown = base_names(bases(rows))
+    bases = base_names(list(dict.fromkeys(rows["base"])))
     labels = [
         label(
             label(*search) if row["method"] == GRAFT and search != first else "",
             setting if setting != settings[0] else "",
-            shown[row["base"]] if row["base"] != next(iter(shown)) else "",
+            bases[row["base"]] if row["base"] != next(iter(bases)) else "",
             row["variant"] if row["method"] != "pretrained" else "",
         )
         for row, search, setting in zip(rows.to_dict("records"), searches, settings, strict=True)
@@ -189,7 +180,7 @@ def main_size(differences: pd.DataFrame, selection: Selection, main: float | Non
     return max(sizes(differences, selection), key=lambda share: _rank(differences, selection, share, main))
 
 
-def own_metric(scores: pd.DataFrame, task: str) -> str:
+def task_metric(scores: pd.DataFrame, task: str) -> str:
     """F1 where the task has it, else accuracy."""
     metrics = set(scores.loc[(scores["task"] == task) & scores["mean"].notna(), "metric"])
     return "f1" if "f1" in metrics else "accuracy"

@@ -1,0 +1,114 @@
+"""The sentence of the methods page claims what its intervals allow; its command for other data does what it says."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from skillviz.analysis.method_points import Selection
+from skillviz.errors import BadInput
+from skillviz.runs.store import Store
+from skillviz.studies.paper.request import study_of
+from skillviz.studies.paper.scales import DEMO
+from skillviz.studies.spec import ExperimentRequest, StudySpec
+from skillviz.studies.subject import place, subject
+from skillviz.tasks.project import located
+from skillviz.ui.pages.methods import view
+from skillviz.ui.pages.methods.view import OTHER, transfer_command
+
+FILM = {
+    "base": "demo_world/base", "readout": "prompt", "task": "demo_world/tasks/film-sentiment.yaml",
+    "finetuned": "demo_world/pairs/film-sentiment",
+}  # fmt: skip
+MADE = {"finetuned": None, "recipe": "sgd"}
+NEWS = {"task": "demo_world/tasks/news-topic.yaml", "finetuned": "demo_world/pairs/news-topic"}
+
+
+def command(of: str = "film-sentiment", **changed: Any) -> tuple[str, bool]:
+    entry = {name: value for name, value in {**FILM, **changed}.items() if value is not None}
+    return transfer_command(DEMO, subject(StudySpec(name="x", runs=(entry,))), str(entry["base"]), of)
+
+
+def test_the_scales_own_study_needs_no_more_than_the_experiment() -> None:
+    assert command() == ("python -m skillviz reproduce table3 --scale demo", True)
+
+
+def test_a_base_and_readout_of_ones_own_are_named() -> None:
+    line, is_whole = command(base="my/base", readout="head", **MADE)
+    assert is_whole and line.endswith("--scale demo --base my/base --readout head --tasks film-sentiment")
+
+
+def test_a_fine_tuned_model_of_ones_own_is_named(tmp_path: Path) -> None:
+    assert command(finetuned=str(tmp_path))[0].endswith(f"--finetuned {tmp_path} --tasks film-sentiment")
+
+
+def test_a_task_without_other_data_leaves_them_to_be_named(tmp_path: Path) -> None:
+    line, is_whole = command("news-topic", **NEWS)
+    assert not is_whole and line.endswith("--scale demo --tasks news-topic --also OTHER.yaml")
+    file = tmp_path / "my task.yaml"
+    file.write_text("name: mine\n")
+    line, is_whole = command("mine", base="my/base", task=str(file), **MADE)
+    assert not is_whole and shlex.split(line)[-4:] == ["--tasks", str(file), "--also", OTHER]
+
+
+@pytest.mark.parametrize(("base", "task"), [(DEMO.base, "film-sentiment"), ("my/base", "film-sentiment"),
+                                            (DEMO.base, "gadget-sentiment")])  # fmt: skip
+def test_the_command_asks_for_scores_on_other_data(base: str, task: str, tmp_path: Path) -> None:
+    models = {"finetuned": f"demo_world/pairs/{task}"} if base == DEMO.base else MADE
+    line, is_whole = command(task, base=base, task=f"demo_world/tasks/{task}.yaml", **models)
+    _, _, study = study_of(_request(line), Store(tmp_path))
+    assert is_whole and any("restaurant-sentiment" in str(entry.get("others")) for entry in study.runs)
+    assert {place(str(entry["base"])) for entry in study.runs} == {place(base)}
+    assert any(task in str(entry["task"]) for entry in study.runs)
+
+
+def test_with_other_data_in_the_place_of_the_word_the_command_takes_them(tmp_path: Path) -> None:
+    line, _ = command("film-subjectivity", base="my/base", task="demo_world/tasks/film-subjectivity.yaml", **MADE)
+    news, _ = command("news-topic", base="my/base", task=NEWS["task"], **MADE)
+    assert OTHER not in line and OTHER in news
+    with pytest.raises(BadInput, match="which no task asked for can be scored on"):
+        study_of(_request(news.replace(OTHER, FILM["task"])), Store(tmp_path))
+    other = tmp_path / "other.yaml"
+    other.write_text(located(NEWS["task"]).read_text().replace("name: news-topic", "name: other-news"))
+    _, _, study = study_of(_request(news.replace(OTHER, str(other))), Store(tmp_path))
+    assert all(entry["task"] == NEWS["task"] and str(other) in str(entry) for entry in study.runs)
+
+
+def _request(line: str) -> ExperimentRequest:
+    """What a command asks for."""
+    words = shlex.split(line)
+    options = dict(zip(words[5::2], words[6::2], strict=True))
+    lists = {name: (options[f"--{name}"],) for name in ("tasks", "also") if f"--{name}" in options}
+    base, readout = options.get("--base"), options.get("--readout")
+    return ExperimentRequest(words[4], options["--scale"], base, readout=readout, **lists)
+
+
+SELECTION = Selection("film-sentiment", "all", "stagewise")
+
+
+def difference(method: str, metric: str, value: float) -> dict[str, object]:
+    row = {"method": method, "metric": metric, "value": value, "low": value - 0.01, "high": value + 0.01}
+    return {**row, "n": 100, "seeds": 3}
+
+
+def test_the_sentence_claims_only_what_an_interval_allows() -> None:
+    rows = [difference("graft_retrain", "accuracy", 0.02), difference("graft_retrain", "ece", 0.005)]
+    rows += [difference("bitfit", "accuracy", -0.03), difference("bitfit", "ece", 0.04)]
+    summary = view.comparison(pd.DataFrame(rows), SELECTION, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
+    assert "against a graft of **0.1 %** of the parameters, re-training the region **gains** in accuracy" in summary
+    assert "+2.0 points, 95 %: 1.0–3.0" in summary and "shows **no difference in ECE**" in summary
+    assert "- BitFit **loses** in accuracy" in summary and "is **worse calibrated**" in summary
+
+
+def test_another_choice_of_a_region_is_told_and_is_no_other_method() -> None:
+    rows = [("graft_movement", metric, -0.2, -0.22, -0.18, 100, 3) for metric in ("accuracy", "ece")]
+    frame = pd.DataFrame(rows, columns=["method", "metric", "value", "low", "high", "n", "seeds"])
+    summary = view.comparison(frame, SELECTION, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
+    assert "this stays open here" in summary
+    assert "- A graft of the top movement **loses** in accuracy (−20.0 points, 95 %: −22.0 to −18.0); " in summary
+    both = pd.concat([frame, frame.assign(method="bitfit")])
+    assert "stays open" not in view.comparison(both, SELECTION, 0.001, "accuracy")
