@@ -55,7 +55,7 @@ def said(test: AppTest) -> str:
 
 def own(test: AppTest) -> Any:
     """The folded part with the fields of own models."""
-    return next(part for part in test.expander if part.label == study_start.OWN_MODELS)
+    return next(part for part in test.expander if part.label == study_start.MODELS_TITLE)
 
 
 def command(test: AppTest) -> list[str]:
