@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from skillviz.plots.calibration import bin_counts, confidence_histogram, reliability_diagram
+from skillviz.plots.theme import STATES, Style
 from skillviz.show import alt
 from skillviz.show.exhibit import Exhibit, drawn_once
 
@@ -26,17 +29,24 @@ def confidence(bins: pd.DataFrame, theme: str) -> Exhibit:
 
 
 @drawn_once
-def reliability(bins: pd.DataFrame, theme: str) -> Exhibit:
-    """Accuracy against confidence."""
+def reliability(
+    bins: pd.DataFrame,
+    theme: str,
+    name: str = "reliability",
+    title: str = "Whether it is right to be",
+    styles: Mapping[str, Style] | None = None,
+) -> Exhibit:
+    """Accuracy against confidence; `styles` are those of names in the column `state` that are no states."""
+    titles = {state: style.title for state, style in (styles or {}).items()}
     return Exhibit(
-        name="reliability",
-        title="Whether it is right to be",
-        figure=reliability_diagram(bins, theme=theme, height=HEIGHT),
+        name=name,
+        title=title,
+        figure=reliability_diagram(bins, styles=styles or STATES, theme=theme, height=HEIGHT),
         reads="on the diagonal, confidence is accuracy; below it the model is too sure, above it not sure enough. "
         "Large marks are bins with many examples, vertical lines 95 % intervals.",
-        alt=alt.reliability(bins),
+        alt=alt.reliability(bins.assign(state=bins["state"].replace(titles))),
         table=bins,
-        words=("ece",),
+        words=("ece", "confidence"),
     )
 
 

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from skillviz.core import formats
+from skillviz.core.bins import BINS
 from skillviz.core.metrics import metric_row
 from skillviz.plots import compare as plots
-from skillviz.plots.calibration import reliability_diagram
 from skillviz.plots.overlap import overlap_map
 from skillviz.plots.sparsity import by_size, metric_by_size
 from skillviz.plots.theme import Style
-from skillviz.show import alt
+from skillviz.show import alt, calibration, overlap
 from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import better_sides, metric_value
 
@@ -81,47 +80,21 @@ def sizes(
     )
 
 
-@drawn_once
 def reliability(bins: pd.DataFrame, marks: Mapping[str, Style], state: str, theme: str) -> Exhibit:
-    """Accuracy against confidence of every run's model."""
-    return Exhibit(
-        name="compare_reliability",
-        title=f"Reliability of the {STATES[state]}",
-        figure=reliability_diagram(bins, styles=marks, theme=theme, height=HEIGHT),
-        reads="on the diagonal, confidence is accuracy; below it the model is too sure, above it not sure enough. "
-        "Large marks are bins with many examples, vertical lines 95 % intervals. 15 bins of equal width.",
-        alt=alt.reliability(bins.assign(state=bins["state"].map(lambda key: marks[key].title))),
-        table=bins,
-        words=("ece", "confidence"),
-    )
+    """Accuracy against confidence of every run's model, in bins of equal width."""
+    title = f"Reliability of the {STATES[state]}, in {BINS} bins of equal width"
+    return calibration.reliability(bins, theme, "compare_reliability", title, marks)
 
 
 @drawn_once
 def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     """How much every two regions share: `iou` or `overlap`."""
-    titles = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}
-    reads = {
-        "iou": "of all entries that either region has, the percentage that both have: 100 % only for equal regions.",
-        "overlap": "of the entries of the column's region, the percentage that the row's region has too: a small "
-        "region inside a large one has 100 % in its column.",
-    }
     return Exhibit(
         name=f"compare_{kind}",
-        title=titles[kind],
+        title=overlap.TITLES[kind],
         figure=overlap_map(table, kind, theme=theme),
-        reads=f"{reads[kind]} In brackets, what two random regions of these sizes would share.",
-        alt=_shared_alt(table, kind),
+        reads=f"{overlap.READS[kind]}. In brackets, what two random regions of these sizes would share.",
+        alt=overlap.alt(table, kind),
         table=table,
-        words=("iou" if kind == "iou" else "overlap",),
+        words=(kind,),
     )
-
-
-def _shared_alt(table: pd.DataFrame, kind: str) -> str:
-    pairs = table[(table["row"] < table["column"]) if kind == "iou" else (table["row"] != table["column"])]
-    words = [
-        f"{row['row']} and {row['column']} {formats.percent(row['value'])}"
-        if kind == "iou"
-        else f"of {row['column']} in {row['row']} {formats.percent(row['value'])}"
-        for row in pairs.to_dict("records")
-    ]
-    return "Shared entries. " + "; ".join(words) + "."

@@ -19,13 +19,9 @@ from skillviz.plots.sensitivity import SETTINGS, SIZE, by_setting
 from skillviz.plots.theme import localizer_style
 from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.methods import touched_words
+from skillviz.show.overlap import READS, TITLES, alt
 from skillviz.show.sentences import metric_value
 from skillviz.show.table_words import RECIPE_WORDS
-
-SHARED = {
-    "iou": "of all entries that either region has, the percentage that both have",
-    "overlap": "of the entries of the column's region, the percentage that the row's has too",
-}
 
 
 @drawn_once
@@ -52,19 +48,13 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
 def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
     """What regions share: `overlap` or `iou`."""
     rows, axes = _labelled(table[table["kind"] == kind].reset_index(drop=True))
-    names = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}
-    phrases = [
-        f"{row['row']} and {row['column']} {formats.percent(row['value'])}"
-        for row in rows.to_dict("records")
-        if row["row"] != row["column"]
-    ]
     return Exhibit(
         name=f"study_{kind}",
-        title=names[kind],
+        title=TITLES[kind],
         figure=overlap_map(rows, kind, of="region", axes=axes, theme=theme),
-        reads=f"{SHARED[kind]}; {'in the hover' if rows['column'].nunique() > FEW else 'in brackets'}, what random "
+        reads=f"{READS[kind]}; {'in the hover' if rows['column'].nunique() > FEW else 'in brackets'}, what random "
         "regions of these sizes would give. Means over mask seeds.",
-        alt=f"{names[kind]}: {'; '.join(phrases)}.",
+        alt=alt(rows, kind),
         table=rows,
         words=(kind,),
     )

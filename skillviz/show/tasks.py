@@ -7,12 +7,7 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.plots import tasks as plots
 from skillviz.show.exhibit import Exhibit, drawn_once
-
-TITLES = {"overlap": "Shared entries, of one region", "iou": "Shared entries (IoU)"}
-READS = {
-    "overlap": "of the entries of the column's region, the percentage that the row's region has too.",
-    "iou": "of all entries that either region has, the percentage that both have.",
-}
+from skillviz.show.overlap import READS, TITLES, alt
 
 
 def _ends(tasks: int, over: str) -> str:
@@ -26,19 +21,14 @@ def _ends(tasks: int, over: str) -> str:
 def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) -> Exhibit:
     """How much every two tasks' regions share."""
     rows = table[table["kind"] == kind]
-    phrases = [
-        f"{row['row_task']} and {row['column_task']} {formats.percent(row['value'])}"
-        for row in rows.to_dict("records")
-        if (row["row_task"] < row["column_task"] if kind == "iou" else row["row_task"] != row["column_task"])
-    ]
     return Exhibit(
         name=f"tasks_{kind}",
         title=TITLES[kind],
         figure=plots.overlap_of_tasks(table, kind, order=order, theme=theme),
-        reads=f"{READS[kind]} Means over pairs of mask seeds{_ends(len(order), 'seeds')} On the diagonal, "
+        reads=f"{READS[kind]}. Means over pairs of mask seeds{_ends(len(order), 'seeds')} On the diagonal, "
         "two regions of one task found with different seeds: the most that could be expected. The colours end at the "
         "largest share here.",
-        alt=f"{TITLES[kind]}. {'; '.join(phrases)}.",
+        alt=alt(rows, kind, "row_task", "column_task"),
         table=rows.reset_index(drop=True),
         words=("overlap", "iou", "stability"),
     )

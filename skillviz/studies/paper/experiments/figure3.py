@@ -54,8 +54,9 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 def differs(scale: Scale) -> list[SettingRow]:
     """Its readouts."""
-    both = f"{READOUTS[scale.readout].partition(';')[0]} and {READOUTS['head']}"
-    here = both if scale.readout != "head" else "classification head alone"
+    here = "classification head alone"
+    if scale.readout != "head":
+        here = f"{READOUTS[scale.readout]} and {READOUTS['head']}"
     return [SettingRow(READOUT, "prompt and classification head", here)]
 
 

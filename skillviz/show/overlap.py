@@ -1,0 +1,24 @@
+"""What two regions share, in words, wherever a map of it stands: titles, how to read it, and the pairs read out."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.core import formats
+
+TITLES = {"iou": "Shared entries (IoU)", "overlap": "Shared entries, of one region"}
+READS = {
+    "iou": "of all entries that either region has, the percentage that both have",
+    "overlap": "of the entries of the column's region, the percentage that the row's region has too",
+}
+
+
+def alt(rows: pd.DataFrame, kind: str, row: str = "row", column: str = "column") -> str:
+    """Every two regions, named in the columns `row` and `column`: once for IoU, which is symmetric, else both ways."""
+    phrases: dict[object, str] = {}
+    for a, b, value in zip(rows[row], rows[column], rows["value"], strict=True):
+        if a != b and kind == "iou":
+            phrases.setdefault(frozenset((a, b)), f"{a} and {b} {formats.percent(value)}")
+        elif a != b:
+            phrases[a, b] = f"of {b} in {a} {formats.percent(value)}"
+    return f"{TITLES[kind]}. {'; '.join(phrases.values())}."
