@@ -9,65 +9,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core import formats
-from skillviz.core.localizers.table import has_outcome_size
+from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, error_bars, ordered, require
+from skillviz.plots.figure import blank, canvas, error_bars, require
 from skillviz.plots.references import add_references
-from skillviz.plots.theme import LOCALIZERS, Style, localizer_style
+from skillviz.plots.theme import Style, localizer_style
 
-COLUMNS = ("localizer", "seed", "size", "share", "metric", "value", "low", "high")
-POINTS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
-OUTCOME_SIZED = tuple(name for name in LOCALIZERS if has_outcome_size(name))
+COLUMNS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
 SIZE_TITLE = "region size, % of graftable parameters"
 DODGE = 0.02  # decades between neighbouring localizers, so that their intervals can be told apart
-
-
-def by_size(curve: pd.DataFrame, metric: str, per_run: Collection[str] = OUTCOME_SIZED) -> pd.DataFrame:
-    """One row a localizer, settings and size: localizer, settings, size, share, value, low, high, seeds, over.
-
-    `curve` has the columns of curve.parquet (localizer, seed, size, share, metric, value, low, high; dataset
-    and split if they hold one value each); shares and metrics are 0..1. Its `settings`, where it has them, tell
-    searches of one localizer apart; they are words, empty for the usual ones. Rows of size 0 are left out (they are
-    the pre-trained model). `over` says what the interval is over: `seeds` (95 %, Student's t of the seeds'
-    mean) where two or more seeds differ, else `examples` (the rows' own low and high). Localizers in
-    `per_run` keep a row for each run: usually those whose runs each end at another size. Raises ValueError for a
-    frame that mixes data sets or splits.
-    """
-    require(curve, COLUMNS, "curve")
-    rows = curve[(curve["metric"] == metric) & (curve["size"] > 0)]
-    for column in ("dataset", "split"):
-        if column in rows and rows[column].nunique() > 1:
-            raise ValueError(f"curve: choose one {column}; given: {', '.join(sorted(set(rows[column])))}")
-    rows = rows if "settings" in rows else rows.assign(settings="")
-    pooled = []
-    for name, settings in _series(rows):
-        of_series = rows[(rows["localizer"] == name) & (rows["settings"] == settings)]
-        keys = ["size", "seed"] if name in per_run else ["size"]
-        for _, group in of_series.groupby(keys, sort=True):
-            pooled.append({"localizer": name, "settings": settings, **_pooled(group)})
-    return pd.DataFrame(pooled, columns=list(POINTS))
-
-
-def _series(rows: pd.DataFrame) -> list[tuple[str, str]]:
-    """Localizers with their settings: the usual ones in the order of the table, then the others."""
-    pairs = set(zip(rows["localizer"], rows["settings"], strict=True))
-    usual = ordered([name for name, settings in pairs if not settings], LOCALIZERS)
-    return [*((name, "") for name in usual), *sorted(pair for pair in pairs if pair[1])]
-
-
-def _pooled(group: pd.DataFrame) -> dict:
-    """One localizer at one size: the mean over its seeds, with its interval."""
-    seeds = group.groupby("seed")[["value", "low", "high"]].mean()
-    mean, count = float(seeds["value"].mean()), len(seeds)
-    row = {"size": int(group["size"].iloc[0]), "share": float(group["share"].iloc[0])}
-    row |= {"value": mean, "seeds": count, "over": "examples"}
-    # Seeds that agree exactly (a method that draws nothing) are one search told several times.
-    if seeds["value"].nunique() > 1:
-        from scipy.special import stdtrit  # a fifth of a second, which a single seed need not wait for
-
-        half = float(stdtrit(count - 1, 0.975) * seeds["value"].std(ddof=1) / np.sqrt(count))
-        return row | {"low": mean - half, "high": mean + half, "over": "seeds"}
-    return row | {"low": float(seeds["low"].mean()), "high": float(seeds["high"].mean())}
 
 
 def metric_by_size(
@@ -82,11 +32,12 @@ def metric_by_size(
 ) -> go.Figure:
     """The metric against region size on a log axis, one line a localizer, intervals as bars.
 
-    `points` are those of `by_size`. `references` draws level lines with direct labels, values as in the frame (0..1);
+    `points` are those of `analysis.size_curve`. `references` draws level lines with direct labels, values as in the frame (0..1);
     keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in `per_run`
     are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true size.
     `styles` are those of names in the column `localizer` that are no localizers, such as runs.
     """
+    require(points, COLUMNS, "points")
     words = metric_row(metric)
     if points.empty:
         return blank(f"No run has {words.title} by region size yet.", theme, height or 360, SIZE_TITLE, words.axis)

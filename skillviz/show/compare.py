@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from skillviz.analysis.size_curve import by_size
 from skillviz.core.bins import BINS
 from skillviz.core.metrics import metric_row
 from skillviz.plots import compare as plots
 from skillviz.plots.overlap import overlap_map
-from skillviz.plots.sparsity import by_size, metric_by_size
+from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import Style
 from skillviz.show import alt, calibration, overlap
 from skillviz.show.exhibit import Exhibit, drawn_once

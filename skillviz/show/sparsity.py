@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from skillviz.analysis.size_curve import by_size
 from skillviz.core.metrics import metric_row
-from skillviz.plots.sparsity import by_size, metric_by_size
+from skillviz.plots.sparsity import metric_by_size
 from skillviz.runs.record import RunRecord
 from skillviz.show import alt, measures, sentences
 from skillviz.show.exhibit import Exhibit, drawn_once

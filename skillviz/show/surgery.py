@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.size_curve import by_size
 from skillviz.core import formats
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.core.metrics import metric_row, panels
@@ -16,7 +17,6 @@ from skillviz.core.scores import probabilities
 from skillviz.plots.examples import class_probabilities
 from skillviz.plots.overview import state_comparison
 from skillviz.plots.region import cells, density_map
-from skillviz.plots.sparsity import by_size
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.record import Estimate, RunRecord, TaskNote
 from skillviz.runs.tables import logit_columns

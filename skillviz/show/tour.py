@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pandas as pd
 
+from skillviz.analysis.size_curve import by_size
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.plots.calibration import confidence_histogram
 from skillviz.plots.examples import class_probabilities
-from skillviz.plots.sparsity import by_size, metric_by_size
+from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import STATES, localizer_style
 from skillviz.runs.record import Estimate, RunRecord
 from skillviz.show import alt, measures, surgery

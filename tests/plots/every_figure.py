@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
+from skillviz.analysis.size_curve import by_size
 from skillviz.plots import (
     attribution,
     calibration,
@@ -41,7 +42,7 @@ Draw = Callable[..., go.Figure]
 
 
 def _metric_by_size(curve: pd.DataFrame, metric: str = "accuracy", **more: Any) -> go.Figure:
-    return sparsity.metric_by_size(sparsity.by_size(curve, metric), metric, **more)
+    return sparsity.metric_by_size(by_size(curve, metric), metric, **more)
 
 
 # name: (function, the frame's maker, further arguments)

@@ -122,3 +122,10 @@ def scores(states: tuple[str, ...] = ("pretrained", "grafted", "finetuned", "com
         if state in states
     ]
     return pd.DataFrame(rows, columns=["state", "metric", "value", "low", "high"])
+
+
+def rows(values: list[float], name: str = "stagewise", seeds: list[int] | None = None, size: int = 100) -> pd.DataFrame:
+    """A curve of one size: one row a value, each with an interval of 0.1 around it."""
+    table = pd.DataFrame({"value": values, "seed": seeds or range(len(values))})
+    table = table.assign(localizer=name, size=size, share=size / 1e5, dataset="sst2", split="test", metric="accuracy")
+    return table.assign(low=table["value"] - 0.1, high=table["value"] + 0.1)

@@ -1,4 +1,4 @@
-"""Seeds are pooled as said, sizes stay true, labels of level lines stay apart."""
+"""Sizes stay true, labels of level lines stay apart."""
 
 from __future__ import annotations
 
@@ -10,64 +10,18 @@ import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
+from skillviz.analysis.size_curve import by_size
 from skillviz.core.metrics import metric_row
 from skillviz.plots.references import LABEL_PIXELS, LEAST_PLOT
-from skillviz.plots.sparsity import by_size, metric_by_size
+from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import LOCALIZERS, STATES
 from tests.plots import frames
+from tests.plots.frames import rows
 
 
 def drawn(curve: pd.DataFrame, metric: str = "accuracy", **more: Any) -> go.Figure:
     """The figure of a curve's points."""
     return metric_by_size(by_size(curve, metric), metric, **more)
-
-
-def rows(values: list[float], name: str = "stagewise", seeds: list[int] | None = None, size: int = 100) -> pd.DataFrame:
-    """A curve of one size: one row a value, each with an interval of 0.1 around it."""
-    table = pd.DataFrame({"value": values, "seed": seeds or range(len(values))})
-    table = table.assign(localizer=name, size=size, share=size / 1e5, dataset="sst2", split="test", metric="accuracy")
-    return table.assign(low=table["value"] - 0.1, high=table["value"] + 0.1)
-
-
-def test_several_seeds_are_pooled_by_hand() -> None:
-    (row,) = by_size(rows([0.70, 0.80, 0.90]), "accuracy").to_dict("records")
-    # t(2, 0.975) = 4.3027; s = 0.1; half = 4.3027 * 0.1 / sqrt(3)
-    assert row["value"] == pytest.approx(0.8) and row["seeds"] == 3 and row["over"] == "seeds"
-    assert row["high"] - row["value"] == pytest.approx(4.302653 * 0.1 / 3**0.5, rel=1e-6)
-    assert row["high"] - row["value"] != pytest.approx(1.96 * 0.1 / 3**0.5, rel=1e-2)  # the normal's would be caught
-
-
-def test_one_seed_keeps_its_interval_over_examples() -> None:
-    (row,) = by_size(rows([0.7]), "accuracy").to_dict("records")
-    assert (row["low"], row["high"], row["over"]) == (pytest.approx(0.6), pytest.approx(0.8), "examples")
-
-
-def test_seeds_that_agree_exactly_do_not_claim_certainty() -> None:
-    (row,) = by_size(rows([0.7, 0.7, 0.7], "movement"), "accuracy").to_dict("records")
-    assert row["over"] == "examples" and row["high"] - row["low"] == pytest.approx(0.2)
-
-
-def test_two_runs_of_one_seed_count_as_one_seed() -> None:
-    (row,) = by_size(rows([0.70, 0.80, 0.90], seeds=[0, 0, 1]), "accuracy").to_dict("records")
-    assert row["seeds"] == 2 and row["value"] == pytest.approx((0.75 + 0.90) / 2)
-
-
-def test_a_size_of_its_own_is_never_averaged() -> None:
-    curve = pd.concat([rows([0.7], "learned", [0], 90), rows([0.8, 0.9], "learned", [1, 2], 100)])
-    assert list(by_size(curve, "accuracy")["size"]) == [90, 100, 100]
-    assert list(by_size(curve, "accuracy", per_run=())["size"]) == [90, 100]
-
-
-def test_size_zero_is_left_to_the_reference_line() -> None:
-    curve = pd.concat([rows([0.6], size=0), rows([0.7])])
-    assert list(by_size(curve, "accuracy")["size"]) == [100]
-
-
-@pytest.mark.parametrize(("column", "other"), [("split", "validation"), ("dataset", "imdb")])
-def test_mixed_data_are_refused(column: str, other: str) -> None:
-    curve = pd.concat([rows([0.7]), rows([0.7]).assign(**{column: other})])
-    with pytest.raises(ValueError, match=f"choose one {column}; given: "):
-        drawn(curve)
 
 
 def test_one_line_a_localizer_in_its_own_style() -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skillviz.analysis.size_curve import by_size
+from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import ece
-from skillviz.plots.sparsity import OUTCOME_SIZED, by_size
 from skillviz.runs.library import library
 from skillviz.runs.run import Run
 from skillviz.show import measures

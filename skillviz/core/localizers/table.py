@@ -579,6 +579,10 @@ def localizer(name: str) -> Localizer:
     return LOCALIZERS[name]
 
 
+OUTCOME_SIZED = tuple(row.name for row in LOCALIZERS.values() if not row.budgeted)
+"""Localizers whose regions' size is what comes out, not what was asked for."""
+
+
 def rest_of(name: str) -> str:
     """What the graftable entries outside a region of this localizer are: `base`, or `zero` for a control."""
     return LOCALIZERS[name].rest if name in LOCALIZERS else "base"
@@ -586,4 +590,4 @@ def rest_of(name: str) -> str:
 
 def has_outcome_size(name: str) -> bool:
     """Whether the size of this localizer's regions is what comes out, not what was asked for."""
-    return name in LOCALIZERS and not LOCALIZERS[name].budgeted
+    return name in OUTCOME_SIZED

@@ -1,0 +1,58 @@
+"""The curves of runs by region size, seeds put together: one row a line and size."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pandas as pd
+
+from skillviz.analysis.seeds import over_seeds
+from skillviz.core.localizers.table import LOCALIZERS, OUTCOME_SIZED
+
+COLUMNS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
+
+
+def by_size(curve: pd.DataFrame, metric: str, per_run: Collection[str] = OUTCOME_SIZED) -> pd.DataFrame:
+    """One row a localizer, settings and size: localizer, settings, size, share, value, low, high, seeds, over.
+
+    `curve` has the columns of curve.parquet (localizer, seed, size, share, metric, value, low, high; dataset
+    and split if they hold one value each); shares and metrics are 0..1. Its `settings`, where it has them, tell
+    searches of one localizer apart; they are words, empty for the usual ones. Rows of size 0 are left out (they are
+    the pre-trained model). `over` says what the interval is over: `seeds` (95 %, Student's t of the seeds'
+    mean) where two or more seeds differ, else `examples` (the rows' own low and high). Localizers in
+    `per_run` keep a row for each run: usually those whose runs each end at another size. Raises ValueError for a
+    frame that mixes data sets or splits.
+    """
+    rows = curve[(curve["metric"] == metric) & (curve["size"] > 0)]
+    for column in ("dataset", "split"):
+        if column in rows and rows[column].nunique() > 1:
+            raise ValueError(f"curve: choose one {column}; given: {', '.join(sorted(set(rows[column])))}")
+    rows = rows.assign(settings=rows["settings"].fillna("") if "settings" in rows else "")
+    pooled = []
+    for name, settings in _series(rows):
+        of_series = rows[(rows["localizer"] == name) & (rows["settings"] == settings)]
+        keys = ["size", "seed"] if name in per_run else ["size"]
+        for _, group in of_series.groupby(keys, sort=True):
+            pooled.append({"localizer": name, "settings": settings, **_pooled(group)})
+    return pd.DataFrame(pooled, columns=list(COLUMNS))
+
+
+def _series(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """Localizers with their settings: the usual ones in the order of the table, then the others."""
+    pairs = set(zip(rows["localizer"], rows["settings"], strict=True))
+    places = {name: place for place, name in enumerate(LOCALIZERS)}
+    usual = sorted((name for name, settings in pairs if not settings), key=lambda n: (places.get(n, len(places)), n))
+    return [*((name, "") for name in usual), *sorted(pair for pair in pairs if pair[1])]
+
+
+def _pooled(group: pd.DataFrame) -> dict[str, Any]:
+    """One localizer at one size: the mean over its seeds, with its interval."""
+    seeds = group.groupby("seed")[["value", "low", "high"]].mean()
+    row: dict[str, Any] = {"size": int(group["size"].iloc[0]), "share": float(group["share"].iloc[0])}
+    row |= {"value": float(seeds["value"].mean()), "seeds": len(seeds)}
+    # Seeds that agree exactly (a method that draws nothing) are one search told several times.
+    if seeds["value"].nunique() > 1:
+        over = over_seeds(seeds["value"])
+        return row | {"low": over.low, "high": over.high, "over": "seeds"}
+    return row | {"low": float(seeds["low"].mean()), "high": float(seeds["high"].mean()), "over": "examples"}
