@@ -11,9 +11,9 @@ import plotly.graph_objects as go
 from skillviz.core import formats
 from skillviz.core.localizers.table import OUTCOME_SIZED
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, error_bars, require
+from skillviz.plots.figure import blank, canvas, error_bars, ordered, require
 from skillviz.plots.references import add_references
-from skillviz.plots.theme import Style, localizer_style
+from skillviz.plots.theme import LOCALIZERS, Style, localizer_style
 
 COLUMNS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
 SIZE_TITLE = "region size, % of graftable parameters"
@@ -32,8 +32,8 @@ def metric_by_size(
 ) -> go.Figure:
     """The metric against region size on a log axis, one line a localizer, intervals as bars.
 
-    `points` are those of `analysis.size_curve`. `references` draws level lines with direct labels, values as in the frame (0..1);
-    keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in `per_run`
+    `points` are those of `analysis.size_curve`. `references` draws level lines with direct labels, values as in the
+    frame (0..1); keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in `per_run`
     are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true size.
     `styles` are those of names in the column `localizer` that are no localizers, such as runs.
     """
@@ -41,7 +41,9 @@ def metric_by_size(
     words = metric_row(metric)
     if points.empty:
         return blank(f"No run has {words.title} by region size yet.", theme, height or 360, SIZE_TITLE, words.axis)
-    groups = dict(iter(points.groupby(["localizer", "settings"], sort=False)))
+    rank = {name: place for place, name in enumerate(ordered(points["localizer"], LOCALIZERS))}
+    ranked = points.assign(rank=points["localizer"].map(rank)).sort_values(["rank", "settings", "size"])
+    groups = dict(iter(ranked.groupby(["localizer", "settings"], sort=False)))
     figure = canvas(theme, height or 360 + 12 * len(groups), SIZE_TITLE, words.axis)
     lines = [(name, settings) for name, settings in groups if name not in per_run]
     for (name, settings), of_series in groups.items():

@@ -41,16 +41,24 @@ from tests.plots import wise_frames as wise
 Draw = Callable[..., go.Figure]
 
 
-def _metric_by_size(curve: pd.DataFrame, metric: str = "accuracy", **more: Any) -> go.Figure:
-    return sparsity.metric_by_size(by_size(curve, metric), metric, **more)
-
-
 # name: (function, the frame's maker, further arguments)
 FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "state_comparison": (overview.state_comparison, frames.scores, {"references": {"chance": 0.5, "majority": 0.501}}),
-    "metric_by_size": (_metric_by_size, frames.curve, {"references": frames.REFERENCES}),
-    "nll_by_size": (_metric_by_size, frames.curve, {"metric": "nll", "references": {"temperature": 0.36}}),
-    "runs_by_size": (_metric_by_size, several.curve, {"styles": several.STYLES}),
+    "metric_by_size": (
+        sparsity.metric_by_size,
+        lambda: by_size(frames.curve(), "accuracy"),
+        {"references": frames.REFERENCES},
+    ),
+    "nll_by_size": (
+        sparsity.metric_by_size,
+        lambda: by_size(frames.curve(), "nll"),
+        {"metric": "nll", "references": {"temperature": 0.36}},
+    ),
+    "runs_by_size": (
+        sparsity.metric_by_size,
+        lambda: by_size(several.curve(), "accuracy"),
+        {"styles": several.STYLES},
+    ),
     "run_values": (compare.values, several.scores, {"styles": several.STYLES}),
     "run_differences": (compare.differences, several.differences, {"styles": several.STYLES, "baseline": "A"}),
     "runs_reliability": (calibration.reliability_diagram, several.reliability, {"styles": several.STYLES}),
