@@ -33,9 +33,9 @@ def metric_by_size(
     """The metric against region size on a log axis, one line a localizer, intervals as bars.
 
     `points` are those of `analysis.size_curve`. `references` draws level lines with direct labels, values as in the
-    frame (0..1); keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in `per_run`
-    are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true size.
-    `styles` are those of names in the column `localizer` that are no localizers, such as runs.
+    frame (0..1); keys `finetuned`, `pretrained`, `temperature`, `chance`, `majority`, or any words. Localizers in
+    `per_run` are shown as marks without a line. Neighbouring lines are set 0.02 decades apart; the hover has the true
+    size. `styles` are those of names in the column `localizer` that are no localizers, such as runs.
     """
     require(points, COLUMNS, "points")
     words = metric_row(metric)
