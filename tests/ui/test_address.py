@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from streamlit.testing.v1 import AppTest
+
+from skillviz.ui.page_table import PAGES
 
 
 def script() -> None:
@@ -153,3 +156,34 @@ def test_the_run_of_a_page_that_was_left_at_once_is_taken_along() -> None:
     test.run()
     del test.query_params["run"]  # as the menu does
     assert test.run().markdown[0].value == "some-run"
+
+
+TYPED = "/x/$HOUSE_PASSWORD/${HOUSE_PASSWORD}.yaml"
+
+
+@pytest.mark.parametrize(
+    ("page", "query"),
+    [
+        ("launch", {"new.from": "own", "new.source": "file", "new.file": TYPED}),
+        ("launch", {"new.from": "own", "new.base": TYPED, "new.finetuned": TYPED}),
+        ("launch", {"new.from": "own", "new.also": TYPED}),
+        ("transfer", {"also": TYPED}),
+        ("studies", {"new.study": "file", "new.file": TYPED}),
+        ("studies", {"own.base": TYPED, "own.tasks": TYPED, "own.also": TYPED}),
+        ("studies", {"own.base": "org/base", "own.tasks": "cr", "own.finetuned": TYPED}),
+        ("surgery", {"recipe": f'{{"run":"{TYPED}"}}'}),
+        ("compare", {"runs": f"{TYPED},{TYPED}x"}),
+        ("overview", {"run": TYPED}),
+    ],
+)
+def test_no_variable_of_the_environment_is_filled_in_for_an_address(
+    page: str, query: dict[str, str], ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOUSE_PASSWORD", "hunter2")
+    test = AppTest.from_file(str(PAGES[page].path), default_timeout=120)
+    for name, value in query.items():
+        test.query_params[name] = value
+    test.run()
+    shown = "".join(str(element.proto) for element in test.main).replace("\\", "")
+    assert not test.exception and "hunter2" not in shown
+    assert "HOUSE_PASSWORD" in shown, "it stands there as it was typed"

@@ -17,6 +17,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.show.glossary import about
+from skillviz.tasks.project import refuse_variables
 from skillviz.ui import cache, controls, form
 from skillviz.ui.pages.launch.models import Choices
 
@@ -176,6 +177,11 @@ def _other_tasks(choices: Choices) -> None:
         help="Their test sets are asked as each of them asks, without training: how well the skill transfers. They "
         "need the same labels.",
     )  # fmt: skip
+    for name in choices.values["others"]:
+        try:
+            refuse_variables(name)
+        except BadInput as error:
+            choices.refuse(str(error.args[0]))
 
 
 def place(choices: Choices) -> None:
