@@ -13,7 +13,7 @@ from skillviz.jobs.slots import device_for_run, slot_in
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.process import gently, is_alive
 from skillviz.runs.progress import Progress, silent
-from skillviz.runs.record_failure import recorded_failure
+from skillviz.runs.record_failure import record_failure
 
 
 def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued run folder.")]) -> None:
@@ -32,7 +32,7 @@ def work(run: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A queued r
         report(Progress("queue", text=f"{before} before it"))
 
     try:
-        with gently(silent) as report, recorded_failure(folder):
+        with gently(silent) as report, record_failure(folder):
             folder.belongs_to_this_process()
             if folder.is_to_stop:  # cancelled between the start of this process and its naming itself
                 raise KeyboardInterrupt

@@ -123,8 +123,8 @@ def _check_values(pair: ModelPair, graft: Graft) -> None:
         raise PairMismatch("the graft was made for another architecture than this pair; use its own models.")
     views = dict(zip(pair.table.names, pair.flat.views(pair.finetuned), strict=True))
     for name, indices in graft.region.indices.items():
-        own = views[name].reshape(-1).cpu()[torch.from_numpy(np.array(indices))]
-        if not torch.equal(own, graft.values[name].to(own.dtype)):
+        values = views[name].reshape(-1).cpu()[torch.from_numpy(np.array(indices))]
+        if not torch.equal(values, graft.values[name].to(values.dtype)):
             raise PairMismatch(
                 f"the graft's values of '{name}' are not those of this fine-tuned model; give the model that it was "
                 "exported from, or leave --finetuned out."

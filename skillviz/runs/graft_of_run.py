@@ -34,14 +34,14 @@ def graft_of_run(run: Run, base: str | None = None, finetuned: str | None = None
 
 def _check_fingerprints(run: Run, pair: ModelPair) -> None:
     """Raises PairMismatch where a model's weights are not those that the run was made with."""
-    for word, info, recorded in (
+    for word, info, stored in (
         ("base", pair.base_info, run.record.base),
         ("finetuned", pair.finetuned_info, run.record.finetuned),
     ):
-        if recorded is not None and recorded.fingerprint != info.fingerprint:
+        if stored is not None and stored.fingerprint != info.fingerprint:
             raise PairMismatch(
                 f"'{info.id}' is not the {word} model of run {run.id}: its weights have the fingerprint "
-                f"{info.fingerprint[:12]}, the run's {recorded.fingerprint[:12]}; name the right one with --{word}."
+                f"{info.fingerprint[:12]}, the run's {stored.fingerprint[:12]}; name the right one with --{word}."
             )
 
 

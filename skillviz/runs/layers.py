@@ -21,7 +21,14 @@ def movement_summary(base: Tensor, finetuned: Tensor, table: ParameterTable) -> 
 
     Made tensor by tensor, so that no second copy of all d differences is needed.
     """
-    return pd.DataFrame(_rows(base, finetuned, table), columns=list(COLUMNS))
+    rows = []
+    for parameter, start, end in zip(table.parameters, table.offsets[:-1], table.offsets[1:], strict=True):
+        distance = (finetuned[start:end].double() - base[start:end].double()).abs().cpu().numpy()
+        numbers = parameter.kind_numbers(np.arange(parameter.size))
+        for number, kind in enumerate(parameter.kinds):
+            part = distance[numbers == number]
+            rows.append((parameter.name, kind, np.sqrt((part**2).sum()), part.max(), part.mean()))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def layers_table(
@@ -29,12 +36,12 @@ def layers_table(
 ) -> pd.DataFrame:
     """layers.parquet: the region's entries by parameter and kind, beside the movement of all and of them."""
     keys = ["parameter", "kind"]
-    held = pd.DataFrame(_held(region, table, base, finetuned), columns=[*keys, "movement_l2_selected"])
+    selected = pd.DataFrame(_selected(region, table, base, finetuned), columns=[*keys, "movement_l2_selected"])
     whole = composition(region, table).merge(movement, on=keys, how="left", validate="1:1")
-    return whole.merge(held, on=keys, how="left", validate="1:1")
+    return whole.merge(selected, on=keys, how="left", validate="1:1")
 
 
-def _held(region: Region, table: ParameterTable, base: Tensor, finetuned: Tensor) -> Iterator[tuple[object, ...]]:
+def _selected(region: Region, table: ParameterTable, base: Tensor, finetuned: Tensor) -> Iterator[tuple[object, ...]]:
     none = np.empty(0, dtype=np.int64)
     for parameter, start in zip(table.parameters, table.offsets[:-1], strict=True):
         chosen = region.indices.get(parameter.name, none)
@@ -43,13 +50,3 @@ def _held(region: Region, table: ParameterTable, base: Tensor, finetuned: Tensor
         numbers = parameter.kind_numbers(chosen)
         for number, kind in enumerate(parameter.kinds):
             yield parameter.name, kind, float(np.sqrt((distance[numbers == number] ** 2).sum()))
-
-
-def _rows(base: Tensor, finetuned: Tensor, table: ParameterTable) -> Iterator[tuple[object, ...]]:
-    bounds = zip(table.parameters, table.offsets[:-1], table.offsets[1:], strict=True)
-    for parameter, start, end in bounds:
-        distance = (finetuned[start:end].double() - base[start:end].double()).abs().cpu().numpy()
-        numbers = parameter.kind_numbers(np.arange(parameter.size))
-        for number, kind in enumerate(parameter.kinds):
-            part = distance[numbers == number]
-            yield parameter.name, kind, float(np.sqrt((part**2).sum())), float(part.max()), float(part.mean())

@@ -44,9 +44,9 @@ def metric_rows(
     compared = with_own(task.metric)
     resampled = list(dict.fromkeys([*names, *compared]))
     values = [_values(logits, labels, task, resampled) for _, logits in points]
-    *own, end = _drawn([*values, _values(reference, labels, task, compared)], len(labels))
+    *resampled_points, end = _drawn([*values, _values(reference, labels, task, compared)], len(labels))
     rows = []
-    for (common, logits), drawn in zip(points, own, strict=True):
+    for (common, logits), drawn in zip(points, resampled_points, strict=True):
         row = {name: _estimate(*drawn[name]) for name in names}
         row |= metrics(logits, labels, task, [name for name in scored if name not in names])
         for name in compared:

@@ -24,7 +24,7 @@ from skillviz.runs.options import base_region_of, options_of
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import TaskNote
-from skillviz.runs.record_failure import recorded_failure
+from skillviz.runs.record_failure import record_failure
 from skillviz.runs.region_expression import ResolvedExpression, resolved_expression
 from skillviz.runs.run import Run
 from skillviz.runs.scoring import Scoring
@@ -66,7 +66,7 @@ def produce(spec: RunSpec, store: Store, progress: Report | None = None, session
     report(Progress("check", text="checking the pair, the task and the sizes"))
     plan = prepare(spec, session, library(store.root))
     folder = store.create(spec, size=plan.size or 0, task=plan.task.name)
-    with recorded_failure(folder):
+    with record_failure(folder):
         folder.start()
         return _Production(plan, session, folder, report).run()
 
@@ -77,7 +77,7 @@ def carry_on(folder: RunFolder, progress: Report | None = None, session: Session
     Whatever is wrong is written into the folder, also what `produce` would say before there is one.
     """
     session, report = session or Session(), progress or silent
-    with recorded_failure(folder):
+    with record_failure(folder):
         folder.start()
         report(Progress("check", text="checking the pair, the task and the sizes"))
         plan = prepare(folder.record.spec, session, library(folder.path.parent))

@@ -80,10 +80,10 @@ def _version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
-        return _own_version() if name == "skillviz" else "absent"
+        return _declared_version() if name == "skillviz" else "absent"
 
 
-def _own_version() -> str:
+def _declared_version() -> str:
     """The version that pyproject.toml declares, for a checkout that is not installed."""
     path = PROJECT / "pyproject.toml"
     if not path.is_file():

@@ -11,7 +11,7 @@ from skillviz.runs.record import Failure
 
 
 @contextmanager
-def recorded_failure(folder: RunFolder) -> Iterator[None]:
+def record_failure(folder: RunFolder) -> Iterator[None]:
     """Writes why the run in `folder` ended early, once, and lets the error go on."""
     try:
         yield

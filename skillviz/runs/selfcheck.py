@@ -27,12 +27,12 @@ def fingerprint_of(pair: ModelPair) -> str:
     return digest.hexdigest()
 
 
-def size_check(region: Region, order: np.ndarray, asked: int | None) -> Check:
-    """Whether the region has the size asked for (None: it was free) and its order names each entry once."""
-    wanted = len(order) if asked is None else asked
+def size_check(region: Region, order: np.ndarray, requested: int | None) -> Check:
+    """Whether the region has the size asked for (None: an outcome) and its order names each entry once."""
+    wanted = len(order) if requested is None else requested
     passed = region.size == wanted == len(order)
-    said = "its size is an outcome" if asked is None else f"{asked:,} asked for"
-    return Check(name="size", passed=passed, detail=f"{region.size:,} entries; {said}.")
+    target = "its size is an outcome" if requested is None else f"{requested:,} asked for"
+    return Check(name="size", passed=passed, detail=f"{region.size:,} entries; {target}.")
 
 
 def ranking_check(region: Region, ranking: np.ndarray) -> Check:
@@ -61,9 +61,9 @@ def ends_check(pair: ModelPair, encoded: Encoded) -> Check:
     if pair.rest == "zero":
         results.append(not bool(pair.base.any()))
     empty_gives = "the base" if pair.rest == "base" else "zero in every graftable entry (a control)"
-    said = f"the empty region gives {empty_gives}, the full one the fine-tuned model"
+    ends = f"the empty region gives {empty_gives}, the full one the fine-tuned model"
     outside = "" if not pair.outside else "; logits of the full one differ, as embeddings or a head moved too"
-    return Check(name="ends", passed=all(results), detail=f"{said}, bit for bit ({len(few)} examples){outside}.")
+    return Check(name="ends", passed=all(results), detail=f"{ends}, bit for bit ({len(few)} examples){outside}.")
 
 
 def restored_check(before: str, pair: ModelPair) -> Check:

@@ -44,20 +44,20 @@ class OtherEnds:
 
 @dataclass
 class Session:
-    """Caches by what determines each value. One pair is held at a time: models are large."""
+    """Values by name, each with what determines it. One pair is held at a time: models are large."""
 
-    kept: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     pace: float | None = None  # seconds that an example took through the model when the ends were scored
 
     def task(self, spec: RunSpec) -> Task:
         """The spec's task."""
-        return self._keep("task", spec.task, lambda: registry.task(spec.task, "task"))
+        return self._remember("task", spec.task, lambda: registry.task(spec.task, "task"))
 
     def splits(self, spec: RunSpec) -> Splits:
         """The task's examples under the spec's sampling."""
         caps = {"max_train": spec.max_train, "max_validation": spec.max_validation, "max_test": spec.max_test}
         task = self.task(spec)
-        return self._keep(
+        return self._remember(
             "splits", _data_key(spec), lambda: load(task, k_shot=spec.k_shot, seed=spec.data_seed, **caps)
         )
 
@@ -79,12 +79,12 @@ class Session:
                 for name in spec.others
             )
 
-        return self._keep("others", (spec.task, readout, spec.others), make)
+        return self._remember("others", (spec.task, readout, spec.others), make)
 
     def preflight(self, spec: RunSpec) -> Preflight:
         """The checked pair without its weights; raises the first thing that does not fit."""
-        base, finetuned = _members(spec)
-        check = self._keep(
+        base, finetuned = _models(spec)
+        check = self._remember(
             "preflight", _pair_key(spec), lambda: preflight(base, finetuned, self.task(spec), spec.readout)
         )
         check.raise_first()
@@ -92,23 +92,23 @@ class Session:
 
     def pair(self, spec: RunSpec) -> ModelPair:
         """The loaded pair; another one is let go first."""
-        if self.kept.get("pair", (None,))[0] != _pair_key(spec):
-            self.kept = {name: entry for name, entry in self.kept.items() if name in OF_DATA}
-        base, finetuned = _members(spec)
+        if self.values.get("pair", (None,))[0] != _pair_key(spec):
+            self.values = {name: entry for name, entry in self.values.items() if name in OF_DATA}
+        base, finetuned = _models(spec)
         make = partial(load_pair, base, finetuned, readout=spec.readout, device=spec.device, dtype=spec.dtype)
         rest = rest_of(spec.localizer)
-        return self._keep("pair", _pair_key(spec), lambda: make(task=self.task(spec), rest=rest))
+        return self._remember("pair", _pair_key(spec), lambda: make(task=self.task(spec), rest=rest))
 
     def weights(self, spec: RunSpec) -> str:
         """sha256 of the model's weights as they were when the pair was loaded."""
         pair = self.pair(spec)
-        return self._keep("weights", _pair_key(spec), lambda: fingerprint_of(pair))
+        return self._remember("weights", _pair_key(spec), lambda: fingerprint_of(pair))
 
     def encoded(self, spec: RunSpec) -> dict[str, Encoded]:
         """The examples of each split that has any, as token ids."""
         pair, splits, task = self.pair(spec), self.splits(spec), self.task(spec)
         frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
-        return self._keep(
+        return self._remember(
             "encoded",
             (_pair_key(spec), _data_key(spec)),
             lambda: {s: encode(task, f, pair.tokenizer, pair.readout_name) for s, f in frames.items() if len(f)},
@@ -125,7 +125,7 @@ class Session:
             self.pace = (time.perf_counter() - begun) / examples if examples else None
             return logits_of
 
-        return self._keep("ends", (_pair_key(spec), _data_key(spec)), make)
+        return self._remember("ends", (_pair_key(spec), _data_key(spec)), make)
 
     def end_metrics(self, spec: RunSpec, task: TaskNote) -> tuple[float | None, dict[str, dict[str, Metrics]]]:
         """The fine-tuned model's temperature, and the ends' metrics by split and state."""
@@ -138,7 +138,7 @@ class Session:
                 for split, logits in ends.items()
             }
 
-        return self._keep("end_metrics", (_pair_key(spec), _data_key(spec)), make)
+        return self._remember("end_metrics", (_pair_key(spec), _data_key(spec)), make)
 
     def other_ends(self, spec: RunSpec, task: TaskNote) -> dict[str, OtherEnds]:
         """What the two ends do on the other tasks, by name; scored at the temperature of the run's own task."""
@@ -152,24 +152,26 @@ class Session:
             states = with_scaled(logits, temperature)
             return OtherEnds(encoded, logits, {s: metrics(z, encoded.labels, task) for s, z in states.items()})
 
-        return self._keep(
+        return self._remember(
             "other_ends", (_pair_key(spec), _data_key(spec), spec.others), lambda: {o.task.name: one(o) for o in others}
         )
 
     def movement(self, spec: RunSpec) -> pd.DataFrame:
         """How far each part of each tensor moved."""
         pair = self.pair(spec)
-        return self._keep("movement", _pair_key(spec), lambda: movement_summary(pair.base, pair.finetuned, pair.table))
+        return self._remember(
+            "movement", _pair_key(spec), lambda: movement_summary(pair.base, pair.finetuned, pair.table)
+        )
 
-    def _keep(self, name: str, key: Any, make: Any) -> Any:
+    def _remember(self, name: str, key: Any, make: Any) -> Any:
         """The value made for `key`; the one before it is dropped."""
-        if self.kept.get(name, (None,))[0] != key:
-            self.kept.pop(name, None)
-            self.kept[name] = (key, make())
-        return self.kept[name][1]
+        if self.values.get(name, (None,))[0] != key:
+            self.values.pop(name, None)
+            self.values[name] = (key, make())
+        return self.values[name][1]
 
 
-def _members(spec: RunSpec) -> tuple[str, str]:
+def _models(spec: RunSpec) -> tuple[str, str]:
     return expanded(spec.base, "base"), expanded(spec.finetuned, "finetuned")
 
 

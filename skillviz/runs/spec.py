@@ -1,4 +1,4 @@
-"""What a run is asked to do: one frozen record, from which the command and the Python line can be told."""
+"""What a run is to do: one frozen record, which gives the command and the Python line that make it again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Dtype = Literal["float32", "bfloat16"]
 WORDS = {"base", "finetuned", "task", "readout", "localizer", "sizes"}
 FLAGS = {"localizer": "--method", "sizes": "--size"}
 DEFAULT_SIZE = "0.1%"
-UNSAID = ("others",)  # fields that the canonical text leaves out while they are empty: keys of older runs stay
+LEFT_OUT = ("others",)  # fields that the canonical text leaves out while they are empty: keys of older runs stay
 
 
 class RunSpec(BaseModel):
@@ -67,14 +67,14 @@ class RunSpec(BaseModel):
 
     @field_validator("others", mode="before")
     @classmethod
-    def _several(cls, value: Any) -> Any:
+    def _as_tuple(cls, value: Any) -> Any:
         """One task may be given without a list."""
         return (value,) if isinstance(value, str) else value
 
     def json_text(self) -> str:
         """Canonical JSON: sorted keys, no spaces, so that equal specs are equal texts."""
-        said = {name: value for name, value in self.model_dump(mode="json").items() if value or name not in UNSAID}
-        return json.dumps(said, sort_keys=True, separators=(",", ":"))
+        fields = {n: value for n, value in self.model_dump(mode="json").items() if value or n not in LEFT_OUT}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     def key(self) -> str:
         """sha256 of all that determines the result; where the run is stored is not part of a spec."""
@@ -113,12 +113,12 @@ def read_spec(values: dict[str, Any]) -> RunSpec:
     try:
         spec = RunSpec(**values)
     except ValidationError as error:
-        field, said = refused(error)
+        field, reason = refused(error)
         if error.errors()[0]["type"] == "extra_forbidden":
             known = ", ".join(RunSpec.model_fields)
             raise BadInput(f"'{field}' is not a field of a run; known: {known}.") from error
-        raise BadInput(f"'{field or 'the spec'}' of the run cannot be used: {said}.") from error
-    for name in ("seed", "data_seed"):  # asked of what is to be made alone, so that a stored run can always be read
+        raise BadInput(f"'{field or 'the spec'}' of the run cannot be used: {reason}.") from error
+    for name in ("seed", "data_seed"):  # checked for what is to be made alone, so that a stored run can always be read
         if (seed := getattr(spec, name)) > LARGEST_SEED:
             raise BadInput(f"'{name}' of the run cannot be used: it is {seed}, and must be {LARGEST_SEED:,} or less.")
     return spec

@@ -22,10 +22,10 @@ def example_texts(run: Run, split: str) -> pd.DataFrame:
     All splits are read, since only together do they show that they are the run's own: raises BadData where they
     are not, or cannot be had.
     """
-    spec, told = run.spec, run.record.task
+    spec, task = run.spec, run.record.task
     caps = {"max_train": spec.max_train, "max_validation": spec.max_validation, "max_test": spec.max_test}
     splits = load(task_of(run), k_shot=spec.k_shot, seed=spec.data_seed, **caps)
-    if told is None or splits.fingerprint != told.fingerprint:
+    if task is None or splits.fingerprint != task.fingerprint:
         raise BadData(
             f"the data files of the task '{spec.task}' are not those that the run was made with: they have changed "
             "since; bring the old ones back."

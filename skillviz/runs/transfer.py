@@ -68,14 +68,14 @@ def label_mapping(source: Task, other: Task, mapping: LabelMap | None = None) ->
     known = {name.lower(): name for name in source.labels}
     if mapping is None:
         mapping = {name: known.get(name.lower()) for name in other.labels}
-        missing = [name for name, own in mapping.items() if own is None]
+        missing = [name for name, label in mapping.items() if label is None]
         if missing:
             raise BadInput(
                 f"'{missing[0]}' is a label of '{other.name}' that '{source.name}' does not have "
                 f"({', '.join(source.labels)}); say which label each one is."
             )
-    strange = [own for own in mapping.values() if own is not None and own not in source.labels]
-    if set(mapping) != set(other.labels) or strange or all(own is None for own in mapping.values()):
+    strange = [label for label in mapping.values() if label is not None and label not in source.labels]
+    if set(mapping) != set(other.labels) or strange or all(label is None for label in mapping.values()):
         raise BadInput(
             f"a mapping takes each of {', '.join(other.labels)} to one of {', '.join(source.labels)}, or to none."
         )
@@ -122,15 +122,15 @@ def other_examples(
             f"'{source.name}' and {unmapped:,} have a label that is left out."
         )
     frame = frame.assign(label=[places[label] for label in frame["label"]]).reset_index(drop=True)
-    asked_task, remarks = asked_as(source, other, labels, readout)
+    task, remarks = in_its_words(source, other, labels, readout)
     return Other(
-        named or other.name, asked_task, labels, rows, dropped, unmapped, frame, fingerprint({"test": frame}),
+        named or other.name, task, labels, rows, dropped, unmapped, frame, fingerprint({"test": frame}),
         (*notes, *remarks),
     )  # fmt: skip
 
 
-def asked_as(source: Task, other: Task, mapping: LabelMap, readout: str) -> tuple[Task, tuple[str, ...]]:
-    """The other task with the source's labels, asked in its own words; in the source's where it has none, with a note.
+def in_its_words(source: Task, other: Task, mapping: LabelMap, readout: str) -> tuple[Task, tuple[str, ...]]:
+    """The other task with the source's labels, in its own words; in the source's where it has none, with a note.
 
     A label of the source takes the word of the other's label that is mapped to it, the first of several.
     """
@@ -142,11 +142,11 @@ def asked_as(source: Task, other: Task, mapping: LabelMap, readout: str) -> tupl
     }  # fmt: skip
     if kind is None:
         return Task(**plain), ()
-    own_words = getattr(other.template, kind), _words(source, other, mapping, kind)
-    if own_words[0] is None or own_words[1] is None:
+    template, words = getattr(other.template, kind), _words(source, other, mapping, kind)
+    if template is None or words is None:
         note = f"'{other.name}' has no words of its own for the {readout} readout: asked in those of '{source.name}'."
         return source.model_copy(update={"name": other.name}), (note,)
-    return Task(**plain, template=Template(**{kind: own_words[0]}), label_words=LabelWords(**{kind: own_words[1]})), ()
+    return Task(**plain, template=Template(**{kind: template}), label_words=LabelWords(**{kind: words})), ()
 
 
 def _words(source: Task, other: Task, mapping: LabelMap, kind: str) -> tuple[str, ...] | None:

@@ -82,18 +82,13 @@ def on_path(pair: ModelPair, path: str, alpha: float, region: Region) -> Iterato
         raise BadInput(f"alpha must lie in 0..1 (0 = base, 1 = end); got {alpha}.")
     with pair.at("pretrained"):
         if path == FINETUNED_PATH:
-            _whole(pair, alpha)
+            pair.flat.theta.copy_(_between(pair.base, pair.finetuned, alpha))
+            for name, (base, finetuned) in pair.outside.items():  # those outside the graftable ones move too
+                pair.model.get_parameter(name).data.copy_(_between(base, finetuned, alpha))
         else:
             inside = torch.from_numpy(region.flat()).to(pair.flat.device)
             pair.flat.theta[inside] = _between(pair.base[inside], pair.finetuned[inside], alpha)
         yield pair
-
-
-def _whole(pair: ModelPair, alpha: float) -> None:
-    """WiSE-FT moves every parameter, those outside the graftable ones too."""
-    pair.flat.theta.copy_(_between(pair.base, pair.finetuned, alpha))
-    for name, (base, finetuned) in pair.outside.items():
-        pair.model.get_parameter(name).data.copy_(_between(base, finetuned, alpha))
 
 
 def _between(base: Tensor, end: Tensor, alpha: float) -> Tensor:

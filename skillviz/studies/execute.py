@@ -50,7 +50,7 @@ def attempt(make: Callable[[], tuple[str, str]], workshop: Workshop) -> Reply:
     try:
         what, again = make()
     except Exception as error:
-        workshop.session.kept.clear()
+        workshop.session.values.clear()
         trace = "" if isinstance(error, SkillvizError) else "".join(traceback.format_exception(error))
         return Reply(FAILED, time.perf_counter() - begun, failure_of(error), trace=trace)
     return Reply(what, time.perf_counter() - begun if what == FINISHED else 0.0, again=again)

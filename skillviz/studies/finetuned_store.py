@@ -163,7 +163,7 @@ class FineTunedArtifact:
             text = f"loss {step.loss:.3f}"
             workshop.report(Progress("finetune", step.step, step.steps, text, loss=step.loss))
 
-        workshop.session.kept.clear()  # it may be of the model that is made again, and memory is needed
+        workshop.session.values.clear()  # it may be of the model that is made again, and memory is needed
         make(self.spec, workshop.store, device=device, progress=report, command=workshop.command)
 
     def cost(self, clock: Clock, device: str) -> float:

@@ -117,7 +117,7 @@ def test_what_cannot_be_made_is_said_before_any_compute(
     options = {} if expression is None else {"recipe": expression}
     with pytest.raises(error, match=words) as raised:
         produce(spec_of(world, localizer="recipe", options=options), library_of, session=session)
-    assert "pair" not in session.kept, "the models were loaded"
+    assert "pair" not in session.values, "the models were loaded"
     assert sorted(library_of.root.iterdir()) == before
     assert "\n" not in str(raised.value) and str(raised.value).endswith(".")
 
