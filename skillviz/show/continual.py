@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pandas as pd
 
 from skillviz.core.metrics import metric_row
-from skillviz.plots.continual import by_stage
+from skillviz.plots.continual import ALONE, STYLES, by_stage
 from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import metric_value
 
-MODES = {"naive": "naive", "grafting": "within regions", "independent": "a model of its own"}
+MODES = {"independent": ALONE, **{mode: style.title for mode, style in STYLES.items()}}
 
 
 @drawn_once

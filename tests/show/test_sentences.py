@@ -148,10 +148,6 @@ def test_sizes_that_only_one_localizer_has_are_not_a_contest() -> None:
     assert "learned" not in sentences.sparsity(frame, "accuracy", None)
 
 
-def test_nothing_to_compare() -> None:
-    assert "No run" in sentences.sparsity(points([]), "accuracy", None)
-
-
 def test_what_the_intervals_are_over_is_said() -> None:
     frame = points([("a", 1000, 0.8, 0.7, 0.9)])
     assert "over 3 seeds" in sentences.sparsity_reads(frame)

@@ -29,11 +29,6 @@ def test_many_tasks_are_counted() -> None:
     assert "t2" in words.summary(notes, "accuracy") and "on a " not in words.summary(notes, "accuracy")
 
 
-def test_nothing_to_tell_is_said() -> None:
-    assert "its own task alone" in words.summary([], "accuracy")
-    assert "nothing to compare" in words.summary([note()], "nll")
-
-
 def test_what_was_left_out_is_counted() -> None:
     said = words.counted(note(), "sst2")
     assert "120 test examples; 15 left out because they occur in the training data of sst2; 5 left out because" in said

@@ -59,8 +59,3 @@ def test_more_ece_is_worse() -> None:
     told = NONE.copy()
     told.loc[0] = ["continual_naive", "independent", "ece", "a", 0.1, 0.05, 0.15]
     assert "alone: **worse** on a (+10.0 points" in summary(stages((0.1, 0.05, 0.15), "ece"), told, "ece")
-
-
-def test_one_stage_forgets_nothing() -> None:
-    frame = stages((0.0, 0.0, 0.0))
-    assert "nothing can have been forgotten" in summary(frame[frame["stage"] == 1], NONE, "accuracy")

@@ -84,10 +84,3 @@ def test_tasks_without_a_gain_are_named_once_and_never_given_a_number() -> None:
     none = plain(view.union_words(rows[:0], ("a", "b"), ("a", "b")))
     assert none.endswith("brings back, no share can be told. On a and b the multi-task model gains nothing.")
     assert "n/a" not in one + outside + none
-
-
-def test_that_no_task_has_a_gain_is_said() -> None:
-    assert view.without_gain((), False) == ""
-    assert "**No task has a gain**: on a and b the multi-task model does no better" in view.without_gain("ab", True)
-    some = view.without_gain(("a",), False)
-    assert some.startswith("Left out of the gains") and some.endswith(": a.")
