@@ -30,51 +30,53 @@ def test_what_is_asked_first_stands_first_and_what_is_empty_last(tables: dict[st
 
 def test_shares_are_in_percent_and_nats_stay(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"]
-    seen = study_table.shown(scores)
+    shown = study_table.shown(scores)
     is_nll = scores["metric"] == "nll"
     assert is_nll.any() and not is_nll.all()
-    np.testing.assert_allclose(seen["mean"], scores["mean"] * np.where(is_nll, 1, 100))
-    np.testing.assert_allclose(seen["share"], 100 * scores["share"], rtol=0.05)
-    assert (seen["size"].dropna() == scores["size"].dropna().round()).all() and "NLL is in nats" in not_in_percent(
+    np.testing.assert_allclose(shown["mean"], scores["mean"] * np.where(is_nll, 1, 100))
+    np.testing.assert_allclose(shown["share"], 100 * scores["share"], rtol=0.05)
+    assert (shown["size"].dropna() == scores["size"].dropna().round()).all() and "NLL is in nats" in not_in_percent(
         scores
     )
 
 
 def test_a_table_without_a_metric_holds_shares(tables: dict[str, pd.DataFrame]) -> None:
-    seen = study_table.shown(tables["overlap"])
+    shown = study_table.shown(tables["overlap"])
     for column in ("value", "low", "high", "chance"):
-        np.testing.assert_allclose(seen[column], 100 * tables["overlap"][column])
+        np.testing.assert_allclose(shown[column], 100 * tables["overlap"][column])
     assert not_in_percent(tables["overlap"]) == "" and study_table.methods(tables["overlap"]) == []
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_column_of_every_table_is_headed(name: str) -> None:
-    held = study_table.config(name)
-    assert list(held) == [column.name for column in TABLES[name].columns]
-    assert study_table.shown(empty(name)).empty and len(study_table.columns(empty(name))) == len(held)
+    config = study_table.config(name)
+    assert list(config) == [column.name for column in TABLES[name].columns]
+    assert study_table.shown(empty(name)).empty and len(study_table.columns(empty(name))) == len(config)
 
 
 def test_percent_is_said_in_the_head_and_methods_are_explained(tables: dict[str, pd.DataFrame]) -> None:
-    held = study_table.config("recovered")
-    assert held["ece_ft_low"]["label"] == "ECE, fine-tuned, low, %" and held["size"]["label"] == "region size, entries"
-    assert held["value"]["label"] == "graft, %" and held["value_low"]["label"] == "graft, low, %"
+    config = study_table.config("recovered")
+    assert (
+        config["ece_ft_low"]["label"] == "ECE, fine-tuned, low, %" and config["size"]["label"] == "region size, entries"
+    )
+    assert config["value"]["label"] == "graft, %" and config["value_low"]["label"] == "graft, low, %"
     order = study_table.columns(tables["recovered"])
     assert order.index("value_ft") == order.index("value") + 1, "what is compared stands side by side"
-    assert held["ece_less_ft"]["label"] == "ECE less fine-tuned, points"
+    assert config["ece_less_ft"]["label"] == "ECE less fine-tuned, points"
     assert study_table.config("scores")["mean"]["label"] == "mean, %"
     assert study_table.config("differences")["value"]["label"] == "A less B, points"
-    said = study_table.methods(tables["scores"])
-    assert any(line.strip() == "- **graft**: graft of a searched region" for line in said)
+    lines = study_table.methods(tables["scores"])
+    assert any(line.strip() == "- **graft**: graft of a searched region" for line in lines)
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_no_heading_and_no_meaning_is_a_name_of_the_code(name: str) -> None:
-    held = study_table.config(name)
-    heads = [column["label"] for column in held.values()]
+    config = study_table.config(name)
+    heads = [column["label"] for column in config.values()]
     assert not any("_" in head for head in heads) and len(set(heads)) == len(heads)
-    assert not any("METHODS" in column["help"] or "OVER" in column["help"] for column in held.values())
-    told = study_table.columns_in_words(name)
-    assert len(told) == len(held) and all(f"`{column}`" in line for column, line in zip(held, told, strict=True))
+    assert not any("METHODS" in column["help"] or "OVER" in column["help"] for column in config.values())
+    lines = study_table.columns_in_words(name)
+    assert len(lines) == len(config) and all(f"`{column}`" in line for column, line in zip(config, lines, strict=True))
 
 
 def test_cells_have_the_words_of_the_figures(tables: dict[str, pd.DataFrame]) -> None:
@@ -84,13 +86,13 @@ def test_cells_have_the_words_of_the_figures(tables: dict[str, pd.DataFrame]) ->
         recipe=["graft-retrain", "sgd", "sgd"], base="${SKILLVIZ_REAL}/models/minilm-l6", 
         metric=["ece", "nll", "recovered"],
     )  # fmt: skip
-    seen = study_table.shown(scores)
-    assert list(seen["method"]) == ["region re-trained", "fine-tuned", "graft"]
-    assert list(seen["localizer"]) == ["learned, ranked", "", "stagewise"]
-    assert list(seen["search_variant"]) == ["", "", "purified"]
-    assert list(seen["recipe"]) == ["re-training the region", "SGD", "SGD"]
-    assert list(seen["metric"]) == ["ECE", "NLL", "gain recovered"]
-    assert set(seen["base"]) == {"minilm-l6"}
+    shown = study_table.shown(scores)
+    assert list(shown["method"]) == ["region re-trained", "fine-tuned", "graft"]
+    assert list(shown["localizer"]) == ["learned, ranked", "", "stagewise"]
+    assert list(shown["search_variant"]) == ["", "", "purified"]
+    assert list(shown["recipe"]) == ["re-training the region", "SGD", "SGD"]
+    assert list(shown["metric"]) == ["ECE", "NLL", "gain recovered"]
+    assert set(shown["base"]) == {"minilm-l6"}
     gain = study_table.shown(tables["gain"])
     assert gain["region_tasks"].tolist() == tables["gain"]["region"].tolist(), "several tasks as `a + b`"
     assert scores["method"].iloc[0] == "graft_retrain", "the argument is left as it is"
@@ -98,11 +100,11 @@ def test_cells_have_the_words_of_the_figures(tables: dict[str, pd.DataFrame]) ->
 
 def test_sizes_have_two_figures_and_counts_are_whole(tables: dict[str, pd.DataFrame]) -> None:
     scores = tables["scores"].head(4).assign(share=[0.0000999, 0.00586, 0.1234, 1.0], size=[1064.333, 1.0, 2.0, 3.0])
-    seen = study_table.shown(scores)
-    assert list(seen["share"]) == pytest.approx([0.01, 0.59, 12.3, 100]) and seen["size"].iloc[0] == 1064
+    shown = study_table.shown(scores)
+    assert list(shown["share"]) == pytest.approx([0.01, 0.59, 12.3, 100]) and shown["size"].iloc[0] == 1064
 
 
 def test_tasks_are_told_by_the_titles_of_their_files() -> None:
-    said = study_words.task_titles(["cr", "film-sentiment", "unknown", "../cr", "cr"])
-    assert said.count("**cr**: Customer reviews") == 1 and "**film-sentiment**: Films\\: praise or blame." in said
-    assert "unknown" not in said and study_words.task_titles(["unknown"]) == ""
+    titles = study_words.task_titles(["cr", "film-sentiment", "unknown", "../cr", "cr"])
+    assert titles.count("**cr**: Customer reviews") == 1 and "**film-sentiment**: Films\\: praise or blame." in titles
+    assert "unknown" not in titles and study_words.task_titles(["unknown"]) == ""

@@ -121,7 +121,7 @@ def draw_wise_ft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> 
     with left:
         alpha = _alpha_slider(WAY, "Way from the pre-trained to the fine-tuned model")
         points = _chosen_point(demo, grid, {task: None}, FINETUNED, alpha, WAY)
-    exhibit = interpolation.paths(points, [task], demo.task.metric, _levels(demo), theme())
+    exhibit = interpolation.paths(points, [task], demo.task.metric, levels(demo.run, demo.task.metric), theme())
     reads = "0 % is the pre-trained model, 100 % the fine-tuned one. The band is the 95 % interval over sentences."
     with right:
         show(replace(exhibit, reads=reads), demo.run.id)
@@ -145,7 +145,7 @@ def draw_wise_graft(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) 
     shown = pd.concat(lines, ignore_index=True)
     with right:
         show(
-            interpolation.paths(shown, [task, other], demo.task.metric, _levels(demo), theme()),
+            interpolation.paths(shown, [task, other], demo.task.metric, levels(demo.run, demo.task.metric), theme()),
             demo.run.id,
         )
     return questions.elsewhere(demo.other.scores, demo.task.metric, demo.title(other))
@@ -192,11 +192,6 @@ def _live_point(
     return None if answer is None else point_of(answer, dataset, path, size, alpha)[0]
 
 
-def _levels(demo: DemoRun) -> dict[str, float]:
-    """Chance."""
-    return levels(demo.run, demo.task.metric)
-
-
 def ask_graft(demo: DemoRun, expression: Mapping[str, Any], topic: str) -> Grafted | None:
     """The graft of a region on all test examples, in the task's metric; None where no model answers."""
     arguments: dict[str, Any] = {"region": dict(expression), "split": demo.split, "states": ["grafted"]}
@@ -223,11 +218,9 @@ def draw_region(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Q
     sizes = sorted(int(size) for size in stored["size"].unique())
     with left:
         size = _size(demo, sizes)
-        if size in sizes:
-            row, source = _stored_estimates(stored, size), "Stored"
-        else:
-            row, source = _live_estimates(demo, size), "Asked of the models"
-        _recovered(demo, size, row, source)
+        is_stored = size in sizes
+        row = _stored_estimates(stored, size) if is_stored else _live_estimates(demo, size)
+        _recovered(demo, size, row, "Stored" if is_stored else "Asked of the models")
         st.caption(larger_share(demo))
     with right:
         by_chance = _random_curve(demo)
