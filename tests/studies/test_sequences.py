@@ -15,7 +15,7 @@ from skillviz.runs.record import TaskNote
 from skillviz.runs.store import Store
 from skillviz.studies import task_sequence
 from skillviz.studies.paper.experiments import EXPERIMENTS, figure7, figure8, table4
-from skillviz.studies.paper.scales import SCALES
+from skillviz.studies.paper.scales import SCALES, size_text
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec
 from skillviz.tasks.leaks import Unseen
@@ -54,7 +54,7 @@ def test_other_data_are_scored_at_every_size(scale: str) -> None:
     found = planned("figure7", scale)
     assert all(run.others for run in found.runs)
     assert {run.interpolation for run in found.runs} == {True, False}
-    assert {run.sizes[0] for run in found.runs if run.interpolation} == {SCALES[scale].sizes[0]}
+    assert {run.sizes[0] for run in found.runs if run.interpolation} == {size_text(SCALES[scale].sizes[0])}
 
 
 def test_figures_9_and_10_are_made_of_the_runs_of_table_2() -> None:

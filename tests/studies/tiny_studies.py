@@ -24,13 +24,13 @@ def tiny_scale(world: Path) -> Scale:
     few: dict[str, Any] = {"steps": 2, "batch_size": 16}
     return Scale(
         "tiny", "Tiny models", str(world / "base"), "prompt", str(world),
-        tasks=(task,), sizes=("5%", "1%", "20%"), training={"steps": 20, "batch_size": 16, "lr": 0.05},
+        tasks=(task,), sizes=(0.05, 0.01, 0.2), training={"steps": 20, "batch_size": 16, "lr": 0.05},
         roles={"all": (task, other)}, shifts={task: (other,)}, device="cpu", mask_seeds=(0, 1),
         options={
             **{name: few for name in ("stagewise", "learned", "learned-ranked", "lottery")},
             "fisher": {"options": {"examples": 4}},
         },
-        ladder=("1%", "5%", "20%"), curve=("1%", "5%", "20%"), bias_sizes=("1%",),
+        ladder=(0.01, 0.05, 0.2), curve=(0.01, 0.05, 0.2), bias_sizes=(0.01,),
         adamw={"steps": 10, "batch_size": 16, "lr": 1e-3},
     )  # fmt: skip
 

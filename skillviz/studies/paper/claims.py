@@ -15,7 +15,6 @@ import pandas as pd
 from skillviz.studies.paper.scales import SCALES
 
 AGREES, DISAGREES, UNDECIDED, UNTESTED = "agrees", "does not agree", "undecided", "not tested here"
-PER_CENT = 100
 LEAST_SHARE = 1e-12  # in place of 0, that of an empty region, which has no logarithm
 
 
@@ -95,10 +94,7 @@ def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], scale: st
 
 def main_share(scale: str | None) -> float | None:
     """The scale's main region size as a share of the graftable entries."""
-    if scale not in SCALES:
-        return None
-    size = SCALES[scale].sizes[0]
-    return float(size.rstrip("%")) / PER_CENT if size.endswith("%") else None
+    return SCALES[scale].sizes[0] if scale in SCALES else None
 
 
 def beyond(low: float, high: float, limit: float = 0.0, sign: int = 1) -> bool | None:

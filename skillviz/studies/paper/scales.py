@@ -21,13 +21,19 @@ def is_file(task: str) -> bool:
     return task.endswith((".yaml", ".yml")) or "/" in task
 
 
+def size_text(share: float) -> str:
+    """`3%`: the size of a region as a study file has it."""
+    return f"{100 * share:g}%"
+
+
 @dataclass(frozen=True)
 class Scale:
     """What the experiments are built of.
 
     `tasks` are names of files in `folder` or YAML files. `roles` name the tasks that an experiment of a few takes;
-    `shifts` the tasks that a task's models are scored on too. `sizes` are regions, the main one first. `stored` is the
-    folder of ready pairs by task, empty where models are fine-tuned, with the values in `training`.
+    `shifts` the tasks that a task's models are scored on too. `sizes` are those of regions as shares of the
+    graftable entries, the main one first. `stored` is the folder of ready pairs by task, empty where models are
+    fine-tuned, with the values in `training`.
     """
 
     name: str
@@ -36,7 +42,7 @@ class Scale:
     readout: str
     folder: str
     tasks: tuple[str, ...]
-    sizes: tuple[str, ...]
+    sizes: tuple[float, ...]
     training: Mapping[str, Any]
     roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shifts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -48,11 +54,11 @@ class Scale:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Fields of a run by localizer: fewer or smaller steps than the defaults."""
     caps: Mapping[str, int] = field(default_factory=dict)
-    ladder: tuple[str, ...] = ()
+    ladder: tuple[float, ...] = ()
     """Three sizes, small to large, each with runs of its own."""
-    curve: tuple[str, ...] = ()
+    curve: tuple[float, ...] = ()
     """The sizes of a curve; `ladder` is among them."""
-    bias_sizes: tuple[str, ...] = ()
+    bias_sizes: tuple[float, ...] = ()
     """Sizes of a search among the biases."""
     few: Mapping[str, Any] = field(default_factory=dict)
     """Fields of models by recipes that train few entries: an experiment has many of them."""
@@ -71,7 +77,7 @@ class Scale:
     finetuned: str = ""
     """The user's own fine-tuned model, of the one task that is chosen."""
 
-    def main_first(self, sizes: Sequence[str]) -> tuple[str, ...]:
+    def main_first(self, sizes: Sequence[float]) -> tuple[float, ...]:
         """The sizes with the scale's main one first, for one run of several."""
         return (self.sizes[0], *(size for size in sizes if size != self.sizes[0]))
 
@@ -139,21 +145,21 @@ class Scale:
                 f"--seeds {self.seeds}`."
             )
 
-    def search(self, model: Entry, localizer: str, sizes: Sequence[str] | None = None, **changes: Any) -> Entry:
+    def search(self, model: Entry, localizer: str, sizes: Sequence[float] | None = None, **changes: Any) -> Entry:
         """An entry of runs on a model: this localizer at these sizes (the scale's where none are named).
 
         Those whose seed matters with every mask seed, the others with the first; `changes` are further fields of the
         run.
         """
         seeds = list(self.mask_seeds) if LOCALIZERS[localizer].seeded else [0]
-        run = {"localizer": localizer, "sizes": list(sizes or self.sizes), "seed": seeds}
+        run = {"localizer": localizer, "sizes": [size_text(size) for size in sizes or self.sizes], "seed": seeds}
         return {**model, **self.options.get(localizer, {}), **run, **changes}
 
-    def each(self, model: Entry, localizer: str, sizes: Sequence[str], **changes: Any) -> Entry:
+    def each(self, model: Entry, localizer: str, sizes: Sequence[float], **changes: Any) -> Entry:
         """The same with a run of its own for every size, so that all of them have predictions to pair."""
         entry = self.search(model, localizer, sizes, **changes)
-        entry.pop("sizes")
-        return {**entry, "size": list(sizes)}
+        sizes_of_runs = entry.pop("sizes")
+        return {**entry, "size": sizes_of_runs}
 
     def grafts(self, task: str, **training: Any) -> Entry:
         """The scale's default search on a task's SGD model, scored on other data too: what experiments share."""
@@ -231,7 +237,7 @@ DEMO = Scale(
         "film-sentiment", "gadget-sentiment", "film-subjectivity", "news-topic", "question-type",
         "news-inference", "scene-inference", "news-paraphrase", "question-paraphrase",
     ),
-    sizes=("3%", "1%", "10%"),
+    sizes=(0.03, 0.01, 0.1),
     training={"steps": 800, "batch_size": 16, "lr": 0.05},
     few={"steps": 600},
     roles={
@@ -260,9 +266,9 @@ DEMO = Scale(
         "fisher": {"options": {"examples": 256}},
         "lottery": {"batch_size": 64},
     },
-    ladder=("1%", "3%", "10%"),
-    curve=("0.3%", "1%", "3%", "10%"),
-    bias_sizes=("0.3%", "0.1%"),
+    ladder=(0.01, 0.03, 0.1),
+    curve=(0.003, 0.01, 0.03, 0.1),
+    bias_sizes=(0.003, 0.001),
     adamw={"steps": 800, "batch_size": 16, "lr": 1e-3},
     bitfit_rate=12.0,
     lora_rate=5e-3,
@@ -275,7 +281,7 @@ DEMO = Scale(
 SMALL = Scale(
     "small", "Real data, small encoder", "${SKILLVIZ_REAL}/models/minilm-l6", "head", "benchmarks/tasks",
     tasks=("sst2_sentences", "cr", "subj", "ag_news", "qnli", "mnli"),
-    sizes=("0.1%", "0.01%", "1%", "3%", "10%"),
+    sizes=(0.001, 0.0001, 0.01, 0.03, 0.1),
     training={"steps": 3000, "batch_size": 16, "lr": 0.04},
     roles={
         "all": (
@@ -302,9 +308,9 @@ SMALL = Scale(
     },
     head="linear",
     options={"learned": {"batch_size": 128}},
-    ladder=("0.01%", "0.1%", "1%"),
-    curve=("0.003%", "0.01%", "0.03%", "0.1%", "1%"),
-    bias_sizes=("0.03%", "0.01%"),
+    ladder=(0.0001, 0.001, 0.01),
+    curve=(0.00003, 0.0001, 0.0003, 0.001, 0.01),
+    bias_sizes=(0.0003, 0.0001),
     adamw={"steps": 3000, "batch_size": 16, "lr": 1e-4},
     lora_rate=1e-3,
     about_base="MiniLM-L6 (10.6 million graftable parameters)",

@@ -6,14 +6,13 @@ Every phrase is made of what the experiment reads too, so that it is as true of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from skillviz.core.formats import counted, listed
 from skillviz.core.methods import METHODS
 from skillviz.models.finetune.recipes import FEW, RECIPES, RecipeRow
-from skillviz.studies.paper.scales import Scale
+from skillviz.studies.paper.scales import Scale, size_text
 from skillviz.studies.step import name_of
 
 MODEL, READOUT, DATA, TUNING, SEARCH, SIZES = (
@@ -90,12 +89,10 @@ def search_row(scale: Scale, mask_seeds: int) -> SettingRow:
     return SettingRow(SEARCH, "learned mask", "; ".join(["stagewise (ours)", *how, counted(mask_seeds, "mask seed")]))
 
 
-def sizes_row(scale: Scale, here: Sequence[str], paper: str = "") -> SettingRow:
-    """The sizes of regions: from the smallest to the largest share; counts one by one."""
-    shares = [share for size in here if (share := _percent(size)) is not None]
-    ends = dict.fromkeys(f"{share:g}%" for share in (min(shares), max(shares))) if shares else ()
-    parts = [f"{size} parameters" for size in here if _percent(size) is None] + [" to ".join(ends)] * bool(ends)
-    return SettingRow(SIZES, paper or ("0.05% (GPT-2)" if scale.readout == "causal" else "0.01%"), listed(parts, 99))
+def sizes_row(scale: Scale, here: Sequence[float], paper: str = "") -> SettingRow:
+    """The sizes of regions, from the smallest share to the largest."""
+    ends = " to ".join(dict.fromkeys(map(size_text, (min(here), max(here)))))
+    return SettingRow(SIZES, paper or ("0.05% (GPT-2)" if scale.readout == "causal" else "0.01%"), ends)
 
 
 def tasks_row(scale: Scale, paper: str, here: Iterable[str]) -> SettingRow:
@@ -134,13 +131,3 @@ def _pairs(scale: Scale) -> str:
         return "the stored pair of each task"
     names = listed([task_name(scale, task) for task in stored], 99)
     return f"the stored pair of {names}, else {trained(scale)}"
-
-
-def _percent(size: str) -> float | None:
-    """The percentage that a size is, typed as one or as a share (with a point or an exponent); None for a count."""
-    with suppress(ValueError):
-        if size.endswith("%"):
-            return float(size[:-1])
-        if set(size) & set(".eE"):
-            return 100 * float(size)
-    return None

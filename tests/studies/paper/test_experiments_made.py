@@ -51,7 +51,7 @@ def small(world: Path, stored: Path, monkeypatch: pytest.MonkeyPatch) -> Scale:
     monkeypatch.setattr(sensitivity, "RATES", (1e7,))
     monkeypatch.setattr(sensitivity, "MORE_STEPS", (2, 3))
     monkeypatch.setattr(sensitivity, "BATCHES", (8,))
-    monkeypatch.setattr(figure4, "LOTTERY", ("20%", "90%"))
+    monkeypatch.setattr(figure4, "LOTTERY", (0.2, 0.9))
     return tiny_scale(world)
 
 

@@ -14,6 +14,7 @@ from skillviz.studies.observations import of_results
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import less
 from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.scales import size_text
 from skillviz.studies.paper.setting import SettingRow
 
 if TYPE_CHECKING:
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
     from skillviz.studies.results import Results
 
 PAIRS = (("graft", "graft_biases"), ("graft", "graft_lottery"), ("graft_biases", "pretrained"), ("graft_biases", "ft"))
-LOTTERY = ("10%", "30%", "50%", "90%")
-WITHIN = ("0.1%", "0.3%")
-"""Of all graftable entries: biases are about a hundredth of a small model."""
+LOTTERY = (0.1, 0.3, 0.5, 0.9)
 
 
 def entries(scale: Scale) -> list[Entry]:
@@ -33,11 +32,11 @@ def entries(scale: Scale) -> list[Entry]:
     runs = []
     for task in scale.some("one" if scale.name == "demo" else "two", 2):
         model = scale.first(task)
-        within = {"options": {"within": "biases"}, "label": "within biases"}
+        among_biases = {"options": {"within": "biases"}, "label": "within biases"}
         runs += [
             scale.grafts(task),
             scale.search(model, "biases", scale.sizes[:1]),
-            scale.search(model, "learned-ranked", scale.bias_sizes, **within),
+            scale.search(model, "learned-ranked", scale.bias_sizes, **among_biases),
             scale.search(model, "lottery", LOTTERY),
         ]
     return runs
@@ -60,7 +59,11 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 
 def differs(scale: Scale) -> list[SettingRow]:
     """The sizes within the biases, and those of the lottery ticket."""
-    return [SettingRow("Sizes within the biases", "a curve of sizes", listed(scale.bias_sizes, 9))]
+    return [
+        SettingRow(
+            "Sizes within the biases", "a curve of sizes", listed([size_text(size) for size in scale.bias_sizes], 9)
+        )
+    ]
 
 
 FIGURE4 = Experiment(

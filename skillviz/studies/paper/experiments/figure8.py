@@ -23,6 +23,7 @@ from skillviz.studies import task_unions
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.region_comparisons import gains, helps_itself, related_share_more
+from skillviz.studies.paper.scales import size_text
 from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row, trained, tuning_row
 from skillviz.studies.task_unions import BOOTSTRAPS, EXAMPLES, Runs, TaskScores, TaskSessions, TaskUnion
 from skillviz.tasks import registry
@@ -45,7 +46,8 @@ def entries(scale: Scale) -> list[Entry]:
     training = {**scale.training, **({"steps": len(names) * steps} if steps else {})}
     run = {
         **scale.several_tasks(MULTI_TASK, names, training), **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER,
-        "options": {"start_share": 0.0, "candidate_share": 1.0}, "size": scale.sizes[0], "seed": list(scale.mask_seeds),
+        "options": {"start_share": 0.0, "candidate_share": 1.0}, "size": size_text(scale.sizes[0]),
+        "seed": list(scale.mask_seeds),
     }  # fmt: skip
     return [run]
 

@@ -16,6 +16,7 @@ from skillviz.models.finetune.recipes import CONTINUAL, MODES
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import before_the_last, less
 from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.scales import size_text
 from skillviz.studies.paper.setting import SettingRow, search_row, sizes_row, tasks_row, trained, tuning_row
 from skillviz.studies.task_sequence import TaskSequence, sequence_of
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 LOCALIZER = "stagewise"
 METHODS = {**MODES, INDEPENDENT: INDEPENDENT}
-SIZE = {"demo": "10%", "small": "1%"}
+SIZE = {"demo": 0.1, "small": 0.01}
 """Of each task's region. Unions of three of the published 0.01 % would hold too little of a small model's skills."""
 
 
@@ -35,7 +36,7 @@ def entries(scale: Scale) -> list[Entry]:
     names = scale.some("sequence", 3)
     shared = scale.several_tasks(CONTINUAL, names, dict(scale.training))
     region = {
-        **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER, "size": SIZE.get(scale.name, "1%"),
+        **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER, "size": size_text(SIZE.get(scale.name, 0.01)),
         "finetune": shared["finetune"],
     }  # fmt: skip
     both = {**shared, "localizer": "none"}
@@ -107,7 +108,7 @@ def differs(scale: Scale) -> list[SettingRow]:
         tasks_row(scale, "QNLI, AG News, SST-2", scale.some("sequence", 3)),
         tuning_row(scale, trained(scale, "plain SGD on one task after the other")),
         search_row(scale, 1),
-        sizes_row(scale, [SIZE.get(scale.name, "1%")]),
+        sizes_row(scale, [SIZE.get(scale.name, 0.01)]),
     ]
     return rows + ([SettingRow("Heads", "none", "one per task")] if scale.readout == "head" else [])
 
