@@ -1,4 +1,4 @@
-"""Notes in models.json which command makes each fine-tuned model of the stored studies: `python benchmarks/members.py`.
+"""Notes in models.json which command makes each model of the stored studies: `python benchmarks/model_commands.py`.
 
 A model of a study is made by the study's own command; where several studies share one, the one with the fewest steps.
 """
@@ -24,22 +24,22 @@ OF_STUDIES = f"${{{FINETUNED_VARIABLE}}}/"
 
 def commands() -> dict[str, str]:
     """What a spec's `finetuned` says to the command that makes it, for the models of all stored studies."""
-    found: dict[str, tuple[int, str]] = {}
+    shortest: dict[str, tuple[int, str]] = {}
     for study in list_studies(Store(shipped_root())):
         steps, command = plan(study.study), study.record.command
         for spec in steps.runs:
             if command and spec.finetuned.startswith(OF_STUDIES):
-                told = (len(steps.steps), command)
-                found[spec.finetuned] = min(found.get(spec.finetuned, told), told)
-    return {name: command for name, (_, command) in sorted(found.items())}
+                candidate = (len(steps.steps), command)
+                shortest[spec.finetuned] = min(shortest.get(spec.finetuned, candidate), candidate)
+    return {name: command for name, (_, command) in sorted(shortest.items())}
 
 
 def main() -> None:
     """Writes the file: what was noted by hand stays, models of studies are told anew."""
     path = PROJECT / COMMANDS
     noted = json.loads(path.read_text(encoding="utf-8"))
-    kept = {name: command for name, command in noted.items() if not name.startswith(OF_STUDIES)}
-    write_text(path, json.dumps(kept | commands(), indent=1) + "\n")
+    by_hand = {name: command for name, command in noted.items() if not name.startswith(OF_STUDIES)}
+    write_text(path, json.dumps(by_hand | commands(), indent=1) + "\n")
 
 
 if __name__ == "__main__":

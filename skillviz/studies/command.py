@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skillviz.tasks.project import project_root
 
-HERE = {"--runs-dir": 1, "--workers": 1, "--json": 0, "--partial": 0, "--dry-run": 0, "--write-only": 0}
+LOCAL_OPTIONS = {"--runs-dir": 1, "--workers": 1, "--json": 0, "--partial": 0, "--dry-run": 0, "--write-only": 0}
 """Options that do not change what is computed, each with the number of its values."""
 
 
@@ -22,16 +22,16 @@ def shareable(command: str | None) -> str | None:
         words = shlex.split(command)
     except ValueError:
         return " ".join(_plain(word) for word in command.split())
-    kept, skipped = [], 0
+    shown, skipped = [], 0
     for word in words:
         name, equals, _ = word.partition("=")
         if skipped:
             skipped -= 1
-        elif name in HERE:
-            skipped = 0 if equals else HERE[name]
+        elif name in LOCAL_OPTIONS:
+            skipped = 0 if equals else LOCAL_OPTIONS[name]
         else:
-            kept.append(_plain(word))
-    return shlex.join(kept)
+            shown.append(_plain(word))
+    return shlex.join(shown)
 
 
 def _plain(word: str) -> str:

@@ -238,11 +238,11 @@ def _chosen(ready: list[Step], idle: list[Worker], workers: list[Worker]) -> tup
     """Who does what next: a step of the pair that a worker holds, else one of a pair that nobody holds, else one of a
     pair of which two or more wait."""
     for worker in idle:
-        own = next((step for step in ready if step.pair is not None and step.pair == worker.pair), None)
-        if own is not None:
-            return worker, own
-    held = {worker.pair for worker in workers}
-    free = next((step for step in ready if step.pair is None or step.pair not in held), None)
+        same = next((step for step in ready if step.pair is not None and step.pair == worker.pair), None)
+        if same is not None:
+            return worker, same
+    loaded = {worker.pair for worker in workers}
+    free = next((step for step in ready if step.pair is None or step.pair not in loaded), None)
     if free is not None:
         return idle[0], free
     busy = {worker.pair for worker in workers if worker.step is not None}

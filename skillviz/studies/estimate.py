@@ -218,8 +218,8 @@ class _Clock:
 
     def facts(self, spec: RunSpec, device: str) -> Facts | None:
         """What is known of a run; of the base alone where the fine-tuned model has yet to be made."""
-        asked = spec.model_dump(include=set(OF_FACTS))
-        key = *asked.values(), device
+        fields = spec.model_dump(include=set(OF_FACTS))
+        key = *fields.values(), device
         try:
             if key not in _FACTS:
                 base = preflight(spec.base, spec.base, registry.task(spec.task), spec.readout)

@@ -55,7 +55,7 @@ class FineTunedSpec(BaseModel):
 
     @field_validator("tasks", mode="before")
     @classmethod
-    def _several(cls, value: Any) -> Any:
+    def _one_or_more(cls, value: Any) -> Any:
         """One task may be given without a list."""
         return (value,) if isinstance(value, str) else value
 
@@ -80,14 +80,14 @@ class FineTunedSpec(BaseModel):
     def json_text(self) -> str:
         """Canonical JSON without the fields that are empty, so that keys stay as fields are added."""
         fields = type(self).model_fields
-        said = {
+        fields_set = {
             name: value
             for name, value in self.model_dump(mode="json", exclude={"regions"}).items()
             if value != fields[name].get_default()
         }
         if self.regions:
-            said["regions"] = [region.key() for region in self.regions]
-        return json.dumps(said, sort_keys=True, separators=(",", ":"))
+            fields_set["regions"] = [region.key() for region in self.regions]
+        return json.dumps(fields_set, sort_keys=True, separators=(",", ":"))
 
     def key(self) -> str:
         """sha256 of all that determines the model; where it is kept is not part of a spec."""
@@ -95,7 +95,7 @@ class FineTunedSpec(BaseModel):
 
     def name(self) -> str:
         """The name of its folder, such as sst2-sgd-0123456789 or qnli+sst2-continual-0123456789."""
-        tasks = "+".join(slug(_short(task)) for task in self.tasks)
+        tasks = "+".join(slug(_short_name(task)) for task in self.tasks)
         return f"{tasks[:60].rstrip('-+')}-{self.recipe}-{self.key()[:SHORT]}"
 
     def path(self, task: str | None = None, stage: int | None = None) -> str:
@@ -153,7 +153,7 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-._")
 
 
-def _short(task: str) -> str:
+def _short_name(task: str) -> str:
     """What a task is called in a folder's name: its file's stem, or its folder's name where that is `task`."""
     path = Path(task)
     if not _is_file(task):

@@ -117,7 +117,8 @@ class Journal:
         estimate = known.estimated if known is not None and known.estimated is not None else None
         estimated = self.estimated.steps.get(step.key) if estimate is None else estimate
         state = "finished" if at.is_there(step) else "missing"
-        return StepNote(kind=step.kind, title=step.title, state=state, seconds=seconds, estimated=_rounded(estimated))
+        expected = None if estimated is None else round(estimated, 1)
+        return StepNote(kind=step.kind, title=step.title, state=state, seconds=seconds, estimated=expected)
 
     def _record(self, at: Snapshot, old: StudyRecord | None, workers: int, command: str | None) -> StudyRecord:
         study = at.plan.study
@@ -130,7 +131,3 @@ class Journal:
             files=old.files if old is not None else {}, made_of=old.made_of if old is not None else "",
             layout=old.layout if old is not None else LAYOUT,
         )  # fmt: skip
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 1)

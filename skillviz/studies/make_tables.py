@@ -14,10 +14,10 @@ from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import check, notes
 from skillviz.models.finetune.recipes import FEW, RECIPES
-from skillviz.studies.observations import finetuned_labels, of_results, run_variants
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
+from skillviz.studies.study_observations import finetuned_labels, of_results, run_variants
 from skillviz.studies.task_sequence import stages_and_notes
 from skillviz.studies.task_unions import overlap_and_notes
 

@@ -76,7 +76,9 @@ class Plan:
 def plan(study: StudySpec) -> Plan:
     """The plan of a study; raises BadInput with the number of the entry that is wrong."""
     entries = _steps_of(study)
-    steps = _with_bases(_ordered(entries.steps))
+    steps = _ordered(entries.steps)
+    if len({step.spec.base for step in steps}) > 1:  # else steps on several bases read alike
+        steps = [replace(step, title=f"{step.title} on {Path(step.spec.base).name}") for step in steps]
     table = Step(TABLE, TABLE, "make the tables", study.experiment or study.name, tuple(s.key for s in steps), {})
     labels = {key: tuple(of_step) for key, of_step in entries.labels.items()}
     return Plan(study, (*steps, table), {**labels, TABLE: ({},)})
@@ -88,13 +90,6 @@ def fits(entry: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
         name in entry and (entry[name] == value or entry.get(f"{name}_name", ()) == value)
         for name, value in labels.items()
     )
-
-
-def _with_bases(steps: list[Step]) -> list[Step]:
-    """Titles name the base where the study has several, whose steps would else read alike."""
-    if len({step.spec.base for step in steps}) < 2:
-        return steps
-    return [replace(step, title=f"{step.title} on {Path(step.spec.base).name}") for step in steps]
 
 
 def _ordered(steps: list[Step]) -> list[Step]:

@@ -34,7 +34,7 @@ class Results:
 
     plan: Plan
     store: Store
-    kept: Session | None = field(default=None, repr=False)
+    loaded: Session | None = field(default=None, repr=False)
 
     @property
     def study(self) -> StudySpec:
@@ -44,11 +44,11 @@ class Results:
     @property
     def session(self) -> Session:
         """A session for tables that need the models themselves."""
-        if self.kept is None:
+        if self.loaded is None:
             from skillviz.runs.session import Session  # imports torch
 
-            self.kept = Session()
-        return self.kept
+            self.loaded = Session()
+        return self.loaded
 
     def runs(self, **labels: Any) -> list[Run]:
         """The finished runs of the study whose labels are as given; see Step for the labels."""
@@ -71,7 +71,10 @@ class Results:
         folder = folder_of(spec)
         try:
             record: dict[str, Any] = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-            reports = {path.parent.relative_to(folder).as_posix(): _json(path) for path in folder.rglob(FINETUNED)}
+            reports = {
+                path.parent.relative_to(folder).as_posix(): json.loads(path.read_text(encoding="utf-8"))
+                for path in folder.rglob(FINETUNED)
+            }
         except (OSError, ValueError) as error:
             raise StoreError(f"the fine-tuned model {folder.name} cannot be read ({error}); run the study.") from error
         if not recipe_row(spec.recipe).several_tasks:
@@ -92,8 +95,3 @@ class Results:
     def forget(self) -> None:
         """Looks at the store anew when next asked."""
         self.__dict__.pop("_snapshot", None)
-
-
-def _json(path: Any) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content

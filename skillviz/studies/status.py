@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -65,7 +64,10 @@ class Snapshot:
         folder = self.folder
         if folder is None or not folder.record.files or folder.record.key != self.plan.key:
             return False
-        whole = all(_is_whole(folder.path / name, note.size) for name, note in folder.record.files.items())
+        whole = all(
+            (file := folder.path / name).is_file() and file.stat().st_size == note.size
+            for name, note in folder.record.files.items()
+        )
         return whole and folder.record.made_of == self.digest()
 
     def digest(self) -> str:
@@ -124,7 +126,3 @@ def status(study: StudySpec, store: Store) -> pd.DataFrame:
             {**columns, "seconds": snapshot.seconds(step), "error": snapshot.error(step) if state == FAILED else ""}
         )
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
-
-
-def _is_whole(path: Path, size: int) -> bool:
-    return path.is_file() and path.stat().st_size == size

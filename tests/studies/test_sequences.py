@@ -107,7 +107,7 @@ def results(grafting: dict[tuple[int, str], int]) -> Any:
 def no_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
     leaks = {task: Unseen(task, N, frozenset({"test-39"}), {}) for task in ORDER}
     monkeypatch.setattr(task_sequence.registry, "task", lambda path: path)
-    monkeypatch.setattr(task_sequence, "unseen", lambda tasks: leaks)
+    monkeypatch.setattr(task_sequence, "unseen", lambda *_: leaks)
 
 
 STEADY = {(s, t): 3 for s in (1, 2, 3) for t in ORDER[:s]}

@@ -12,10 +12,10 @@ from skillviz.analysis.stability import stability_of_runs
 from skillviz.core.stability import stability
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
-from skillviz.studies.observations import finetuned_labels
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.store import list_studies
+from skillviz.studies.study_observations import finetuned_labels
 from tests.studies.tiny_study import study_of, tasks
 
 SEEDS = {"seed": [0, 1], "data_seed": [0, 1, 2], "k_shot": 4}

@@ -16,9 +16,9 @@ from skillviz.analysis.scores import scores
 from skillviz.runs.store import Store
 from skillviz.studies.engine import run_study
 from skillviz.studies.make_tables import make_tables
-from skillviz.studies.observations import model_fields, of_results, run_variants
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
+from skillviz.studies.study_observations import model_fields, of_results, run_variants
 from skillviz.studies.task_sequence import MANY_SEQUENCES, stages_and_notes
 from tests.studies.tiny_studies import seen
 from tests.studies.tiny_study import REGION, study_of, tasks

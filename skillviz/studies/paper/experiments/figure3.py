@@ -10,11 +10,11 @@ from skillviz.analysis.observations import sentences
 from skillviz.analysis.scores import scores
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
-from skillviz.studies.observations import of_results
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import keeps
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import READOUT, READOUTS, SettingRow
+from skillviz.studies.study_observations import of_results
 
 if TYPE_CHECKING:
     import pandas as pd

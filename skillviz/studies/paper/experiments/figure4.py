@@ -10,12 +10,12 @@ from skillviz.analysis.scores import scores
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
 from skillviz.core.formats import listed
-from skillviz.studies.observations import of_results
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.scales import size_text
 from skillviz.studies.paper.setting import SettingRow
+from skillviz.studies.study_observations import of_results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,11 +8,11 @@ from skillviz.analysis.histogram import histogram
 from skillviz.analysis.observations import sentences
 from skillviz.analysis.scores import scores
 from skillviz.analysis.tables import notes
-from skillviz.studies.observations import of_results
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.region_comparisons import piles_up
 from skillviz.studies.paper.setting import SettingRow, sizes_row
+from skillviz.studies.study_observations import of_results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,11 +15,11 @@ from skillviz.analysis.seeds import over_seeds
 from skillviz.analysis.tables import notes
 from skillviz.core.metrics import with_own
 from skillviz.runs.run import Run
-from skillviz.studies.observations import of_results
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import alike, large_shift, less, small_shift
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, shifts_row, sizes_row
+from skillviz.studies.study_observations import of_results
 
 if TYPE_CHECKING:
     from skillviz.studies.paper.scales import Entry, Scale

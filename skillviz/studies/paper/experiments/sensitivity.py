@@ -9,9 +9,9 @@ from skillviz.analysis.observations import sentences
 from skillviz.analysis.sensitivity import sensitivity
 from skillviz.analysis.tables import notes
 from skillviz.core.formats import counted
-from skillviz.studies.observations import of_results
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SEARCH, SettingRow, sizes_row
+from skillviz.studies.study_observations import of_results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skillviz.studies.observations import of_results
 from skillviz.studies.paper import small_updates
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, few_row, tasks_row
+from skillviz.studies.study_observations import of_results
 
 if TYPE_CHECKING:
     import pandas as pd

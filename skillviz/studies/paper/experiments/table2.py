@@ -13,11 +13,11 @@ from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import notes
 from skillviz.core.formats import listed
-from skillviz.studies.observations import finetuned_labels, of_results
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import keeps, less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.setting import SettingRow, task_name
+from skillviz.studies.study_observations import finetuned_labels, of_results
 
 if TYPE_CHECKING:
     import pandas as pd

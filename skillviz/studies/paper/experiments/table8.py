@@ -12,12 +12,12 @@ from skillviz.analysis.scores import scores
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
 from skillviz.core.localizers.table import FisherOptions
-from skillviz.studies.observations import of_results
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import less
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.region_comparisons import shares_little
 from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row
+from skillviz.studies.study_observations import of_results
 
 if TYPE_CHECKING:
     import pandas as pd

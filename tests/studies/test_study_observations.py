@@ -18,10 +18,10 @@ from skillviz.core.overlap import chance_iou
 from skillviz.runs.store import Store
 from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.make_tables import make_tables
-from skillviz.studies.observations import of_results
 from skillviz.studies.plan import plan
 from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec
+from skillviz.studies.study_observations import of_results
 from tests.fake_run import fake_run
 
 TINY: dict[str, Any] = {"n": {"validation": 20, "test": 60}, "layers": 2, "width": 8, "steps": 2}
