@@ -12,6 +12,7 @@ from docs.results_tables import MAIN_SEARCH, SEARCHED, estimate
 from skillviz.analysis.tables import without_variants
 from skillviz.core import formats
 from skillviz.studies.paper.claims import at_main, beyond, main_share, task_metric
+from skillviz.studies.paper.comparisons import GRAFTS
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.store import StudyFolder
 
@@ -111,7 +112,7 @@ def _needed(studies: Sequence[StudyFolder]) -> pd.DataFrame:
     rows = joined(studies, "recovered")
     if rows.empty:
         return rows
-    rows = rows[rows["localizer"].isin(SEARCHED[:2]) & np.isclose(rows["gain_share"], 0.95)]
+    rows = rows[rows["localizer"].isin(GRAFTS) & np.isclose(rows["gain_share"], 0.95)]
     rows = without_variants(rows, "search_variant")
     return rows.drop_duplicates(["id_task", "setting", "readout", "recipe", "variant", "localizer"])
 

@@ -11,18 +11,20 @@ import pandas as pd
 from skillviz.analysis.tables import label, without_variants
 from skillviz.core.formats import MISSING, count, interval, markdown_table, number, percent, percent_estimate, share
 from skillviz.core.intervals import Interval, seeds_interval, wilson
+from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
 from skillviz.show.table_words import RECIPE_WORDS
 from skillviz.studies.paper.claims import at_main, beyond, main_share, task_metric
+from skillviz.studies.paper.comparisons import GRAFTS
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.region_comparisons import SURE
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.family import family
 
-SEARCHED = ("stagewise", "learned", "learned-ranked", "frank-wolfe", "linearized")
-MAIN_SEARCH = SEARCHED[0]
+SEARCHED = tuple(row.name for row in LOCALIZERS.values() if row.is_search)
+MAIN_SEARCH = GRAFTS[0]
 PLAIN = ("", "sgd", "given", "graft-retrain", "bitfit", "lora")
 """Recipes that a method's name says, or that need no name."""
 KEYS = ["where", "method", "search", "training"]

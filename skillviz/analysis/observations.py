@@ -10,7 +10,7 @@ import numpy as np
 
 from skillviz.analysis.answers import Answers, answers_by_state
 from skillviz.analysis.variants import label_variants, search_label
-from skillviz.core.localizers.table import LOCALIZERS, has_outcome_size
+from skillviz.core.localizers.table import LOCALIZERS, has_outcome_size, rest_of
 from skillviz.core.metrics import COMPARED, with_own
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.runs.metrics import SCALED, positive
@@ -159,7 +159,7 @@ def of_run(run: Run, model: TunedModel | None = None) -> Iterator[Observation]:
     record, spec, model = run.record, run.spec, model or TunedModel()
     assert record.task is not None
     d = float(record.d or 0)
-    lottery = spec.localizer == "lottery"
+    is_control = rest_of(spec.localizer) == "zero"  # its region is no graft, and has no complement
     common: dict[str, Any] = {
         "base": spec.base, "recipe": model.recipe, "setting": setting(spec.k_shot), "id_task": record.task.name,
         "readout": record.readout or "", "model": spec.finetuned, "model_fields": model.fields,
@@ -172,7 +172,7 @@ def of_run(run: Run, model: TunedModel | None = None) -> Iterator[Observation]:
     for task, split, scores, sentences in sets:
         answers = answers_by_state(run.predictions(task), split, run.labels, record.temperature)
         for state, method, size in _states(run, model, d):
-            if state not in scores.states or (lottery and state != "grafted"):
+            if state not in scores.states or (is_control and state != "grafted"):
                 continue
             yield Observation(
                 **common, **size, task=task, split=split, method=method, n=scores.n, sentences=sentences,

@@ -15,7 +15,7 @@ from skillviz.commands.output import command_line, print_finetuned, print_json, 
 from skillviz.commands.region_source import GivenRegion, check_bases, given_region
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
-from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES, default_rates
+from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES, SGD, default_rates
 from skillviz.models.finetune.training_config import BATCH_SIZE, DataSettings, TrainingConfig
 from skillviz.models.frozen_tensors import strip
 from skillviz.runs.library import open_run
@@ -113,7 +113,7 @@ def finetune(
             "twice.",
         ),
     ] = None,
-    recipe: Recipe = "sgd",
+    recipe: Recipe = SGD,
     rank: Rank = None,
     region: RegionOf = None,
     mode: Mode = None,

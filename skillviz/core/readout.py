@@ -16,8 +16,6 @@ from torch import Tensor
 from skillviz.core.batches import Batch
 from skillviz.core.encoded import Encoded
 
-READOUTS = ("prompt", "head", "causal")
-
 # Modules that turn a hidden vector into vocabulary scores, in order: run on the mask's vector alone,
 # not on every position. Other architectures are asked for all positions.
 MASKED_HEADS: dict[str, tuple[str, ...]] = {
@@ -38,7 +36,7 @@ class Readout(Protocol):
 
     @property
     def name(self) -> str:
-        """One of READOUTS."""
+        """prompt, head or causal."""
         ...
 
     def logits(self, model: Any, batch: Batch) -> Tensor:

@@ -281,8 +281,7 @@ def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
 def _scoring(request: PairRequest) -> TaskNote:
     """The metric and labels that the pair's predictions are scored by."""
     task = request.task
-    positive = task.positive if task.metric == "f1" else None
-    return TaskNote(name=task.name, labels=task.labels, metric=task.metric, positive=positive)
+    return TaskNote(name=task.name, labels=task.labels, metric=task.metric, positive=task.f1_class)
 
 
 def transfer(

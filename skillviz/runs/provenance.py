@@ -39,7 +39,7 @@ def task_note(task: Task, splits: Splits, readout: str | None = None) -> TaskNot
         name=task.name,
         labels=task.labels,
         metric=task.metric,
-        positive=task.positive if task.metric == "f1" else None,
+        positive=task.f1_class,
         fingerprint=splits.fingerprint,
         counts={split: len(y) for split, y in labels.items()},
         majority={split: float(np.bincount(y).max() / len(y)) for split, y in labels.items()},

@@ -10,7 +10,6 @@ from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.spec import RunSpec
 
 Status = Literal["queued", "running", "finished", "failed", "cancelled"]
-STATES = ("pretrained", "finetuned", "grafted", "complement")
 SPLITS = ("validation", "test")
 
 

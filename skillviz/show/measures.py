@@ -14,11 +14,11 @@ from skillviz.core.localizers.table import EXPRESSION, rest_of
 from skillviz.core.metrics import METRICS, metric_row, with_own
 from skillviz.core.temperature import scaled
 from skillviz.plots.sparsity import COLUMNS as CURVE_COLUMNS
+from skillviz.runs.metrics import SCALED
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.tables import logit_columns
 from skillviz.show.entries import Entry, setting_words
 
-SCALED = "finetuned_scaled"
 TEMPERATURE = "temperature"  # the name that the figures have for it
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, UnknownTask
-from skillviz.models.finetune.recipes import recipe_row
+from skillviz.models.finetune.recipes import SGD, recipe_row
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig, split_settings
 from skillviz.runs.spec import Readout, RunSpec
 from skillviz.tasks.paper import TASKS
@@ -37,7 +37,7 @@ class FineTunedSpec(BaseModel):
 
     base: str = Field(min_length=1)
     tasks: tuple[str, ...] = Field(min_length=1)
-    recipe: str = "sgd"
+    recipe: str = SGD
     readout: Readout = "head"
     head: Literal["own", "linear"] = "own"
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)

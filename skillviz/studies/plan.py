@@ -14,7 +14,7 @@ from typing import Any
 
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
-from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN
+from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN, SGD
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.runs.library import KEY
 from skillviz.runs.region_expression import read_expression
@@ -26,7 +26,7 @@ from skillviz.studies.step import ARTIFACTS, TABLE, Step, name_of
 
 NONE = "none"  # the localizer of entries that only fine-tune and score
 LORA = "lora"
-ALIKE = ("sgd", RETRAIN, CONTINUAL)  # recipes that train as sgd does, from the same rates
+ALIKE = (SGD, RETRAIN, CONTINUAL)  # recipes that train as sgd does, from the same rates
 SHARED = ("base", "readout", "k_shot", "data_seed", "max_train", "max_validation")  # of an entry and its models
 INHERITED = (*SHARED, "task", "sizes", "seed", "device", "dtype", "autocast", "max_test")  # of an entry and its region
 OF_SCORES = ("k_shot", "data_seed", "max_train", "max_validation", "max_test")
@@ -158,7 +158,7 @@ class _Entry:
         self._check()
         recipe = self.values.get("recipe")
         if recipe is None and "finetune" in self.values:
-            recipe = "sgd"
+            recipe = SGD
         if recipe is None:
             self._study_of(None, str(self.values.get("task", "")), (), {})
         elif recipe == CONTINUAL:
@@ -270,13 +270,13 @@ class _Entry:
         """The model of one task on which a region is looked for: fine-tuned as the entry's own but for the region's
         `finetune`; of another recipe, whose rates are others, as the defaults say, with the entry's seed and head."""
         tuning = self.values.get("finetune") or {}
-        is_alike = "recipe" not in region and self.values.get("recipe", "sgd") in ALIKE
+        is_alike = "recipe" not in region and self.values.get("recipe", SGD) in ALIKE
         inherited = tuning if is_alike else {n: tuning[n] for n in ("seed", "head", "readout") if n in tuning}
         shared = {name: values[name] for name in SHARED if values.get(name) is not None}
         tuned = {**shared, **self.finetune, **inherited, **_fields(region.get("finetune") or {}, "finetune")}
         if isinstance(tuned.get("seed"), list):
             raise BadInput("`region` takes one seed in `finetune`; a list belongs to the entry's own.")
-        optimizer = tuned.pop("optimizer", None) or "sgd"  # of a model of one task that is its recipe
+        optimizer = tuned.pop("optimizer", None) or SGD  # of a model of one task that is its recipe
         return read_finetuned({**tuned, "tasks": (values["task"],), "recipe": region.get("recipe", optimizer)})
 
     def _finetuned(self, recipe: str, tasks: tuple[str, ...], regions: tuple[RunSpec, ...]) -> FineTunedSpec:

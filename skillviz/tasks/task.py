@@ -86,6 +86,11 @@ class Task(_Frozen):
     source: str = ""
     path: Path | None = None
 
+    @property
+    def f1_class(self) -> int | None:
+        """The index of the class that F1 is of; None where the task is not scored by F1."""
+        return self.positive if self.metric == "f1" else None
+
     @model_validator(mode="before")
     @classmethod
     def _positive_by_name(cls, values: Any) -> Any:

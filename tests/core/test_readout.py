@@ -8,7 +8,8 @@ import torch
 
 from skillviz.core.batches import Batches
 from skillviz.core.encoded import Encoded
-from skillviz.core.readout import READOUTS, CausalReadout, PromptReadout, make_readout
+from skillviz.core.readout import CausalReadout, PromptReadout, make_readout
+from skillviz.models.heads import READOUTS
 from tests.core.problems import LABEL_IDS, examples, model_of
 from tests.reference.likelihood import slow_likelihood
 from tests.tiny import tiny_model

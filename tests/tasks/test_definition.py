@@ -13,7 +13,7 @@ from skillviz.runs.migrate import SCHEMA_VERSION
 from skillviz.runs.provenance import task_note
 from skillviz.runs.record import TaskNote
 from skillviz.runs.spec import Readout
-from skillviz.tasks.definition import APART, KINDS, OF_DATA, OTHERS, SAID, definition, same_definition
+from skillviz.tasks.definition import APART, DESCRIPTIVE, KINDS, OF_DATA, OTHERS, definition, same_definition
 from skillviz.tasks.task import Files, LabelWords, Task, Template
 
 BASIC: dict[str, Any] = {
@@ -81,7 +81,7 @@ def test_what_only_names_or_describes_leaves_it(change: dict[str, Any], readout:
 def test_every_field_is_told_of_once() -> None:
     """A new field of a task is part of the definition unless somebody says that it is not."""
     asked = {name for change, _ in CHANGES for name in change}
-    assert asked | OF_DATA | SAID == set(Task.model_fields) and not OF_DATA & SAID
+    assert asked | OF_DATA | DESCRIPTIVE == set(Task.model_fields) and not OF_DATA & DESCRIPTIVE
     assert frozenset.union(APART, *OTHERS.values()) <= asked
 
 

@@ -1,5 +1,6 @@
 """Task files: what they may say, and one sentence for each thing they may not."""
 
+import os
 import re
 from pathlib import Path
 
@@ -7,9 +8,11 @@ import pytest
 import yaml
 
 from skillviz.errors import BadData, BadInput
+from skillviz.live import operations, pair_cache, request
+from skillviz.tasks import registry, user_file
 from skillviz.tasks.registry import task
 from skillviz.tasks.splits import load
-from skillviz.tasks.user_file import data_files, read_task
+from skillviz.tasks.user_file import data_files, read_task, task_stamp
 from tests.tasks.make import ROWS, write_rows, write_task
 from tests.tiny import tiny_task
 
@@ -175,3 +178,26 @@ def test_the_documents_example_is_true(tmp_path: Path) -> None:
     splits = load(found)
     assert list(splits.train["label"]) == list(splits.validation["label"]) == list(splits.test["label"])
     assert found.asked("prompt")[1] == ("terrible", "great") and found.asked("causal")[1] == ("unhappy", "happy")
+
+
+@pytest.mark.parametrize("name", ["task.yaml", "train.jsonl", "test.jsonl"])
+def test_every_file_of_a_task_counts_by_size_and_time(tmp_path: Path, name: str) -> None:
+    path = tiny_task(tmp_path)
+    before = task_stamp(registry.task(path))
+    assert task_stamp(registry.task(path)) == before and len(before) == 4
+    time = (tmp_path / name).stat().st_mtime_ns
+    (tmp_path / name).write_text((tmp_path / name).read_text() + "\n")
+    os.utime(tmp_path / name, ns=(time, time))
+    longer = task_stamp(registry.task(path))
+    assert longer != before, "its size alone"
+    os.utime(tmp_path / name, ns=(time + 1, time + 1))
+    assert task_stamp(registry.task(path)) != longer, "its time alone"
+
+
+def test_data_of_a_hub_are_told_by_name() -> None:
+    assert task_stamp(registry.task("sst2")) == [["sst2"]]
+
+
+def test_the_worker_has_no_rule_of_its_own() -> None:
+    assert all(module.task_stamp is task_stamp for module in (request, pair_cache, operations))
+    assert pair_cache.file_stamp is user_file.file_stamp

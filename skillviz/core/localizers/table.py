@@ -427,6 +427,11 @@ class Localizer:
         return self.nested or not self.budgeted
 
     @property
+    def is_search(self) -> bool:
+        """Whether it looks for a graft step by step with the task's examples: no ranking, control or list of parts."""
+        return self.seeded and not self.nested and self.rest == "base"
+
+    @property
     def is_from_paper(self) -> bool:
         """Whether the paper uses or compares it."""
         return self.source.startswith(PAPER)

@@ -12,10 +12,9 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal
 
+from skillviz.core.localizers.table import PAPER
 from skillviz.core.methods import METHODS
 from skillviz.errors import BadInput
-
-PAPER = "Panigrahi et al. 2023"
 
 K_CAP = 512
 """From 4096-shot on the paper stops at 16 * n * 512 steps, where the training accuracy is 100%."""
@@ -34,7 +33,7 @@ RANKS = (1, 2, 8)
 
 GRIDS = ("none", "quick", "paper")
 
-RETRAIN, MULTI_TASK, CONTINUAL = "graft-retrain", "multi-task", "continual"
+SGD, RETRAIN, MULTI_TASK, CONTINUAL = "sgd", "graft-retrain", "multi-task", "continual"
 
 ONE_TASK = "skillviz.models.finetune.single_task:train"
 ALL_TASKS = "skillviz.models.finetune.multi_task:train"
@@ -119,7 +118,7 @@ _ADAMW: dict[str, Any] = {"optimizer": "AdamW", "rates": _same(2e-5), "grid": AD
 
 _ROWS = (
     RecipeRow(
-        "sgd", "SGD", "plain SGD",
+        SGD, "SGD", "plain SGD",
         "Everything graftable and the head are trained by plain SGD at a constant rate.",
         f"{PAPER}, section 2 and appendix", _BLOCKS, "ft", **_SGD,
     ),

@@ -8,7 +8,7 @@ from typing import Any
 
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
-from skillviz.models.finetune.recipes import RecipeRow, check_use, grid_of, paper_steps, recipe_row
+from skillviz.models.finetune.recipes import SGD, RecipeRow, check_use, grid_of, paper_steps, recipe_row
 from skillviz.tasks.splits import Splits, load
 from skillviz.tasks.task import Task
 
@@ -40,7 +40,7 @@ class TrainingSettings:
     """Train a language-model head too (prompt and causal); a classification head is always trained."""
     head: str = "own"
     """Of HEADS: the classification head of the model's own class, or the paper's bare linear layer."""
-    name: str = "sgd"
+    name: str = SGD
     """Of recipes.RECIPES."""
     optimizer: str = "sgd"
     """sgd or adamw (torch's default betas)."""
@@ -70,7 +70,7 @@ class TrainingConfig:
     search on validation data; `rank` LoRA's. `steps` of a sequence of tasks are those of each.
     """
 
-    recipe: str = "sgd"
+    recipe: str = SGD
     readout: str = "head"
     head: str = "own"
     steps: int | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.errors import BadInput
-from skillviz.models.finetune.recipes import FEW
+from skillviz.models.finetune.recipes import FEW, SGD
 from skillviz.tasks.project import located
 
 Entry = dict[str, Any]
@@ -106,13 +106,13 @@ class Scale:
         """Fields of a run that every entry of a task has: base, task, readout, device, caps."""
         return {"base": self.base, "task": self.file(task), "readout": self.readout, "device": self.device, **self.caps}
 
-    def finetuned_model(self, task: str, recipe: str = "sgd", **training: Any) -> Entry:
+    def finetuned_model(self, task: str, recipe: str = SGD, **training: Any) -> Entry:
         """Fields of a run on a fine-tuned model of one task: the stored pair, or how it is fine-tuned.
 
         `training` are fields of its fine-tuning that differ from the scale's; `readout` may be one of them.
         """
         fields = self.fields(task) | ({"readout": training["readout"]} if "readout" in training else {})
-        if (given := self.pair(task)) and recipe == "sgd" and not training:
+        if (given := self.pair(task)) and recipe == SGD and not training:
             return {**fields, "finetuned": given}
         few = self.few if recipe in FEW else {}
         values: dict[str, Any] = {"seed": list(range(self.seeds)), **self.training, **few, **training}
@@ -125,9 +125,9 @@ class Scale:
         values.pop("readout", None)
         return {**fields, "recipe": recipe, "finetune": values}
 
-    def first(self, task: str, recipe: str = "sgd", **training: Any) -> Entry:
+    def first(self, task: str, recipe: str = SGD, **training: Any) -> Entry:
         """As `finetuned_model`, with the first fine-tuning seed alone."""
-        is_stored = recipe == "sgd" and not training and self._is_stored(task)
+        is_stored = recipe == SGD and not training and self._is_stored(task)
         if is_stored:
             return self.finetuned_model(task)
         return self.finetuned_model(task, recipe, **{"seed": 0, **training})

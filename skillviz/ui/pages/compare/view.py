@@ -13,6 +13,7 @@ from skillviz.analysis.run_differences import differences
 from skillviz.core import formats
 from skillviz.core.metrics import metric_heading, metric_row
 from skillviz.core.region import Region
+from skillviz.runs.metrics import positive
 from skillviz.runs.record import Estimate
 from skillviz.show import compare as exhibits
 from skillviz.show import measures, small_world, text
@@ -57,8 +58,8 @@ def compare(sides: tuple[Side, ...], baseline: Side) -> Comparison:
         regions = {side.key: cache.region(side.run) for side in sides}
     like = [side.key for side in sides if not unlike(side, baseline)]
     task = baseline.record.task
-    positive = 1 if task is None or task.positive is None else task.positive
-    table = differences({key: answers[key] for key in like}, baseline.key, comparison.metrics_of(baseline), positive)
+    metrics, of_f1 = comparison.metrics_of(baseline), 1 if task is None else positive(task)
+    table = differences({key: answers[key] for key in like}, baseline.key, metrics, of_f1)
     fitting = {key: region for key, region in regions.items() if region.shapes == regions[baseline.key].shapes}
     return Comparison(sides, baseline, state, answers, table, fitting)
 

@@ -15,13 +15,13 @@ from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
 from skillviz.plots.paper import HERE, PUBLISHED
+from skillviz.studies.paper.comparisons import GRAFTS
 from skillviz.studies.paper.published_values import SETTINGS, published, stands_for
 from skillviz.studies.subject import rows_of_base
 
 TASK_METRIC = "accuracy or F1"
 NEEDED = -1.0  # in place of a size: on each task the smallest one that recovers 95 % of the gain
 OF_REGIONS = ("graft", "graft_retrain", "graft_fish", "graft_random")
-SEARCHES = ("stagewise", "learned")
 COLUMNS = (
     "task", "here", "method", "metric", "published", "published_sd", "printed", "value", "low", "high", "share",
     "seeds", "n", "difference",
@@ -70,7 +70,7 @@ def needed(tables: Mapping[str, pd.DataFrame]) -> dict[str, float]:
     rows = tables.get("recovered", pd.DataFrame())
     if rows.empty:
         return {}
-    search = next((name for name in SEARCHES if (rows["localizer"] == name).any()), "")
+    search = next((name for name in GRAFTS if (rows["localizer"] == name).any()), "")
     first = without_variants(rows[rows["localizer"] == search], "search_variant").drop_duplicates("id_task")
     return dict(zip(first["id_task"], first["share"].astype(float), strict=True))
 
@@ -191,7 +191,7 @@ def _our_scores(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.
 def _search(rows: pd.DataFrame) -> str:
     """The localizer whose grafts stand beside the paper's: the default one where it is there."""
     names = set(rows.loc[rows["method"] == "graft", "localizer"])
-    return next((name for name in SEARCHES if name in names), next(iter(sorted(names)), ""))
+    return next((name for name in GRAFTS if name in names), next(iter(sorted(names)), ""))
 
 
 def _scored_as(id_task: str, task: str) -> str:
