@@ -43,7 +43,10 @@ def metric_by_size(
         return blank(f"No run has {words.title} by region size yet.", theme, height or 360, SIZE_TITLE, words.axis)
     rank = {name: place for place, name in enumerate(ordered(points["localizer"], LOCALIZERS))}
     ranked = points.assign(rank=points["localizer"].map(rank)).sort_values(["rank", "settings", "size"])
-    groups = dict(iter(ranked.groupby(["localizer", "settings"], sort=False)))
+    groups: dict[tuple[str, str], pd.DataFrame] = {
+        (str(name), str(settings)): rows
+        for (name, settings), rows in ranked.groupby(["localizer", "settings"], sort=False)
+    }
     figure = canvas(theme, height or 360 + 12 * len(groups), SIZE_TITLE, words.axis)
     lines = [(name, settings) for name, settings in groups if name not in per_run]
     for (name, settings), of_series in groups.items():

@@ -87,7 +87,7 @@ def sparsity(points: pd.DataFrame, metric: str) -> str:
     for (localizer, settings), rows in points.groupby(["localizer", "settings"], sort=False):
         first, last = rows.iloc[0], rows.iloc[-1]
         ends = [f"{metric_value(metric, row['value'])} at {formats.share(row['share'])}" for row in (first, last)]
-        words.append(f"{localizer_style(localizer, settings).title} {' and '.join(dict.fromkeys(ends))}")
+        words.append(f"{localizer_style(str(localizer), str(settings)).title} {' and '.join(dict.fromkeys(ends))}")
     return f"{metric_row(metric).title} by region size. " + "; ".join(words) + "."
 
 

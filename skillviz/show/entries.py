@@ -222,8 +222,8 @@ def _distance(share: float, wanted: float) -> float:
 def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
     """What the picker shows for each of these entries."""
     if level == "pair":
-        labels = pair_labels(choices)
-        return [labels[entry.pair] for entry in choices]
+        pairs = pair_labels(choices)
+        return [pairs[entry.pair] for entry in choices]
     if level == "localizer":
         return [localizer_style(entry.localizer).title for entry in choices]
     if level == "size":

@@ -142,7 +142,8 @@ def unusual_settings(entries: Sequence[Entry]) -> list[str]:
     usual: dict[str, dict[str, str]] = {}
     for localizer in {entry.localizer for entry in entries}:
         kinds = [entry.settings for entry in entries if entry.localizer == localizer]
-        usual[localizer] = dict(max(sorted(set(kinds)), key=kinds.count))
+        commonest: tuple[tuple[str, str], ...] = max(sorted(set(kinds)), key=kinds.count)
+        usual[localizer] = dict(commonest)
     hand_sizes = Counter(entry.size for entry in entries if entry.localizer == EXPRESSION)
     words = []
     for entry in entries:

@@ -116,7 +116,8 @@ def _beside_one_task(differences: pd.DataFrame, metric: str, method: str) -> str
     """On which tasks it ends worse or better than a model of that task alone, and on which that stays open."""
     rows = differences[(differences["a"] == method) & (differences["b"] == "independent")]
     rows = rows[rows["metric"] == metric].drop_duplicates("task")
-    words, tasks = metric_row(metric), {"worse": [], "better": [], "undecided": []}
+    words = metric_row(metric)
+    tasks: dict[str, list[str]] = {"worse": [], "better": [], "undecided": []}
     for row in rows.to_dict("records"):
         interval = f"95{formats.SPACE}%: {words.ends(row['low'], row['high'])}"
         difference = f"{text.plain(row['task'])} ({words.change(row['value'])}, {interval})"
