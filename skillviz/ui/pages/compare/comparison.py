@@ -161,7 +161,8 @@ def spec_differences(runs: Sequence[Side], baseline: Side) -> pd.DataFrame:
     for field, texts in differing([_fields(side.run.spec) for side in runs]).items():
         by_run = {side.key: value for side, value in zip(runs, texts, strict=True)}
         cells = {
-            key: (DIFFERS if value != by_run[baseline.key] else "") + _written(value, field, defaults)
+            key: f"{DIFFERS if value != by_run[baseline.key] else ''}{UNSET if value is None else value}"
+            f"{DEFAULT if value == defaults.get(field) and field not in WITHOUT_DEFAULT else ''}"
             for key, value in by_run.items()
         }
         rows.append({"field": field, **cells})
@@ -181,8 +182,3 @@ def _field_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return (", ".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
-
-
-def _written(value: str | None, field: str, defaults: Mapping[str, str | None]) -> str:
-    is_default = value == defaults.get(field) and field not in WITHOUT_DEFAULT
-    return (UNSET if value is None else value) + (DEFAULT if is_default else "")

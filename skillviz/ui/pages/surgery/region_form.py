@@ -41,7 +41,7 @@ ROWS_HELP = (
     "of its module (an input in GPT-2); a bias or a norm is one row, number 0. Empty: all rows."
 )
 JSON_HELP = 'Conditions, `{"run": id, "size": n}`, and lists in `union`, `intersection` and `difference`.'
-EXPRESSION = "recipe"  # the parameter of the address
+IN_ADDRESS = "recipe"  # the expression, in the address
 LINKED = 7000  # characters of an expression, as an address writes them, that still go into it; servers take 8 KB
 CURRENT, PAST, OF_RUN = "surgery.now", "surgery.past", "surgery.of"
 MOST = 50
@@ -331,7 +331,7 @@ def choices_of_run(run: Run) -> RegionChoices:
 
 def current(run: Run) -> RegionChoices:
     """What the address asks for, else what this session has built for the run, else the run's own region."""
-    linked = address.linked(EXPRESSION)
+    linked = address.linked(IN_ADDRESS)
     if linked is None and st.session_state.get(OF_RUN) == run.id:
         return st.session_state[CURRENT]
     if st.session_state.get(OF_RUN) != run.id:
@@ -354,9 +354,9 @@ def remember(choices: RegionChoices, written: str) -> None:
     if not past or past[-1] != written:
         st.session_state[PAST] = [*past, written][-MOST:]
     if is_linked(written):
-        address.keep(EXPRESSION, written)
+        address.keep(IN_ADDRESS, written)
     else:
-        address.remember(EXPRESSION, written)
+        address.remember(IN_ADDRESS, written)
 
 
 def is_linked(written: str) -> bool:
