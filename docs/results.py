@@ -250,10 +250,10 @@ def verdict_line(verdict: Verdict) -> str:
         return f"- **{verdict.outcome}**: {verdict.claim} The study has no row for it."
     counts = f"{verdict.supporting} support it, {verdict.against} speak against it, {verdict.open} leave it open"
     if len(verdict.comparisons) <= SHOWN:
-        shown_ones = "; ".join(f"{one.where} {paper_words.number(one)}" for one in verdict.comparisons)
+        shown_ones = "; ".join(f"{one.where} {paper_words.value_words(one)}" for one in verdict.comparisons)
     else:
         ends = sorted(verdict.comparisons, key=lambda one: one.value)
-        shown_ones = " to ".join(f"{paper_words.number(one)} ({one.where})" for one in (ends[0], ends[-1]))
+        shown_ones = " to ".join(f"{paper_words.value_words(one)} ({one.where})" for one in (ends[0], ends[-1]))
     return f"- **{verdict.outcome}**: {verdict.claim} {counts}: {shown_ones}."
 
 

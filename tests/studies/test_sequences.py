@@ -106,8 +106,8 @@ def results(grafting: dict[tuple[int, str], int]) -> Any:
 @pytest.fixture
 def no_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
     leaks = {task: Unseen(task, N, frozenset({"test-39"}), {}) for task in ORDER}
-    monkeypatch.setattr(task_sequence.registry, "task", lambda path: path)
-    monkeypatch.setattr(task_sequence, "unseen", lambda *_: leaks)
+    monkeypatch.setattr(task_sequence.registry, "task", lambda path, *_: path)
+    monkeypatch.setattr(task_sequence, "unseen", lambda tasks: leaks)
 
 
 STEADY = {(s, t): 3 for s in (1, 2, 3) for t in ORDER[:s]}
