@@ -1,13 +1,15 @@
-"""The table `differences`: two methods on the same examples, paired, with intervals over examples and seeds."""
+"""Differences on the same examples, paired: of a study's methods, over examples and seeds (the table `differences`);
+and of stored runs from one of them, with McNemar's test of equal accuracy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.answers import Answers
 from skillviz.analysis.observations import TEST, Observation, sides
 from skillviz.analysis.seeds import (
     Resampled,
@@ -19,7 +21,8 @@ from skillviz.analysis.seeds import (
     resampled_tests,
 )
 from skillviz.analysis.tables import OVER, check
-from skillviz.core.intervals import percentile_interval
+from skillviz.core.agreement import mcnemar
+from skillviz.core.intervals import paired_differences, percentile_interval
 from skillviz.core.localizers.table import has_outcome_size
 from skillviz.core.metrics import with_own
 from skillviz.models.finetune.recipes import FEW, MULTI_TASK, RECIPES
@@ -50,7 +53,8 @@ def paired(
         matched = list(_matched(left, right))
         for a, b in matched:
             training = _training(a, b, matched)
-            rows += [{**_row(a, b, metric, drawn), **training} for metric in _metrics(a, b)]
+            metrics = [n for n in with_own(a[0].note.metric) if n in a[0].values and n in b[0].values]
+            rows += [{**_row(a, b, metric, drawn), **training} for metric in metrics]
     return check(pd.DataFrame(rows), "differences")
 
 
@@ -60,7 +64,8 @@ def difference(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any
     value = over_seeds(of_a.values()).value - over_seeds(of_b.values()).value
     seeds = max(len(of_a), len(of_b))
     left, right = drawn.of(a, metric), drawn.of(b, metric)
-    if left is not None and right is not None and _same_examples(a, b):
+    examples = {one.answers.examples for one in (*a, *b) if one.answers is not None}
+    if left is not None and right is not None and len(examples) == 1:
         ends = percentile_interval(value, difference_draws(left, right))
         return {"value": value, "low": ends.low, "high": ends.high, "over": PAIRED, "seeds": seeds}
     over = over_seeds(_by_seed(a, b, metric))
@@ -151,9 +156,48 @@ def _comparable(a: Observation, b: Observation) -> bool:
     return same and (a.training == b.training or crossed) and not (complement and a.search != b.search)
 
 
-def _same_examples(a: Side, b: Side) -> bool:
-    return len({one.answers.examples for one in (*a, *b) if one.answers is not None}) == 1
+LESS_BASELINE = ("run", "metric", "value", "low", "high", "n", "p", "only_run_right", "only_baseline_right")
 
 
-def _metrics(a: Side, b: Side) -> list[str]:
-    return [name for name in with_own(a[0].note.metric) if name in a[0].values and name in b[0].values]
+def less_baseline(
+    answers_by_run: Mapping[str, Answers], baseline: str, metrics: Sequence[str], positive: int
+) -> pd.DataFrame:
+    """Each run less the baseline on the examples that both were scored on, with paired intervals.
+
+    run, metric, value, low, high, n; for accuracy also McNemar's exact p and the examples that one of the two
+    alone gets right. Runs that share the same examples with the baseline are resampled together.
+    """
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for key, answers in answers_by_run.items():
+        if key != baseline:
+            shared = np.flatnonzero(np.isin(answers_by_run[baseline].ids, answers.ids))
+            groups.setdefault(tuple(shared), []).append(key)
+    rows = []
+    for place, keys in groups.items():
+        if place:
+            shared_answers = answers_by_run[baseline].take(np.array(place))
+            rows += _less_baseline(answers_by_run, shared_answers, keys, metrics, positive)
+    frame = pd.DataFrame(rows, columns=list(LESS_BASELINE))
+    counts = {name: "Int64" for name in ("n", "only_run_right", "only_baseline_right")}
+    frame = frame.astype({"value": "float64", "low": "float64", "high": "float64", "p": "float64", **counts})
+    return frame.sort_values("run", kind="stable", ignore_index=True)
+
+
+def _less_baseline(
+    answers_by_run: Mapping[str, Answers],
+    baseline: Answers,
+    keys: Sequence[str],
+    metrics: Sequence[str],
+    positive: int,
+) -> list[dict[str, Any]]:
+    """The rows of runs that share exactly these examples with the baseline."""
+    logits = [answers_by_run[key].logits[np.isin(answers_by_run[key].ids, baseline.ids)] for key in keys]
+    intervals = paired_differences(baseline.logits, logits, baseline.labels, metrics, positive=positive)
+    rows = []
+    for key, of_run, by_metric in zip(keys, logits, intervals, strict=True):
+        test = mcnemar(of_run, baseline.logits, baseline.labels)
+        by_accuracy = {"p": test.p, "only_run_right": test.n10, "only_baseline_right": test.n01}
+        for metric, interval in by_metric.items():
+            row = {"run": key, "metric": metric, **interval._asdict(), "n": len(baseline.ids)}
+            rows.append(row | (by_accuracy if metric == "accuracy" else {}))
+    return rows

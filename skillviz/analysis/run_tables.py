@@ -19,7 +19,7 @@ import pandas as pd
 from skillviz.analysis.observations import TEST
 from skillviz.analysis.seeds import SeedDraws, over_seeds, seed_draws
 from skillviz.analysis.variants import Fields, Rivals, label_variants
-from skillviz.core.intervals import SeedsInterval, whole_and_resampled
+from skillviz.core.intervals import whole_and_resampled
 from skillviz.core.metrics import COMPARED, statistic, with_own
 from skillviz.errors import BadInput
 from skillviz.runs.metrics import positive
@@ -98,13 +98,11 @@ def _rows(title: str, group: list[Run], split: str) -> list[dict[str, Any]]:
         metric, place = cast(tuple[str, int], number)
         ends = pooled.get(metric, NONE) if place == 0 else NONE
         row: dict[str, Any] = {**_named(group[0]), "localizer": title, "split": split, "metric": metric}
-        row |= {"size": values["size"].mean(), "share": values["share"].mean(), **_columns(over_seeds(values["value"]))}
+        over = over_seeds(values["value"])
+        row |= {"size": values["size"].mean(), "share": values["share"].mean(), "mean": over.value, "sd": over.sd}
+        row |= {"low": over.low, "high": over.high, "seeds": over.n}
         rows.append(row | {"pooled_low": ends[0], "pooled_high": ends[1]})
     return rows
-
-
-def _columns(over: SeedsInterval) -> dict[str, float]:
-    return {"mean": over.value, "sd": over.sd, "low": over.low, "high": over.high, "seeds": over.n}
 
 
 def _curve(run: Run, split: str) -> pd.DataFrame:
@@ -137,17 +135,14 @@ def _sides(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 def _label(fields: Fields, rivals: Rivals) -> str:
     """The fields of a run in which it differs from others: `bias=5 steps=50`."""
-    return " ".join(f"{name}={_written(fields[name])}" for name in rivals if fields.get(name) is not None)
+    values = {name: fields[name] for name in rivals if fields.get(name) is not None}
+    return " ".join(f"{name}={v if isinstance(v, str) else json.dumps(v)}" for name, v in values.items())
 
 
 def _fields(run: Run) -> dict[str, Any]:
     """What was asked for besides pair, task, seed and sizes, the localizer's options field by field."""
     fields = run.spec.model_dump(mode="json", exclude={"base", "finetuned", "task", "seed", "sizes", "options"})
     return {**fields, **run.spec.options}
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _distinct(runs: list[Run]) -> list[Run]:
@@ -164,8 +159,8 @@ def _compared(run: Run) -> list[str]:
 def _setting(run: Run) -> tuple[str, ...]:
     """What must be equal for two runs to be compared: the pair, the task and its data."""
     record = run.record
-    members = [note.fingerprint if note else "" for note in (record.base, record.finetuned, record.task)]
-    return (run.record.task_name, *members)
+    prints = [note.fingerprint if note else "" for note in (record.base, record.finetuned, record.task)]
+    return (run.record.task_name, *prints)
 
 
 def _named(run: Run) -> dict[str, str]:

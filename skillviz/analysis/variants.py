@@ -12,9 +12,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-Fields = Mapping[str, Any]
-"""What was asked for, by field, as JSON has it; None is the default."""
-Rivals = Mapping[str, Sequence[Any]]
+Name = str | tuple[str, str]
+"""A field's name; of an option of a localizer the pair of both."""
+Fields = Mapping[Any, Any]
+"""What was asked for, by Name, values as JSON has them; None is the default."""
+Rivals = Mapping[Any, Sequence[Any]]
 """The fields in which some records differ, and the values that they have."""
 
 SEQUENCE = ("mode", "stage")
@@ -22,7 +24,7 @@ SEQUENCE = ("mode", "stage")
 MODEL = "model"  # the field that names a fine-tuned model which was there
 
 
-def differing(records: Sequence[Fields]) -> dict[str, list[Any]]:
+def differing(records: Sequence[Fields]) -> dict[Any, list[Any]]:
     """The fields in which the records differ, in the order they first come up, with each record's value; None where a
     record does not have it."""
     names = dict.fromkeys(name for record in records for name in record)
@@ -36,7 +38,7 @@ def label_variants(
     """For each (group, fields) what tells it apart in its group, as `label` puts it; by default as fields of models."""
     groups: dict[Hashable, dict[str, Fields]] = {}
     for group, fields in records:
-        groups.setdefault(group, {})[json.dumps(fields)] = fields
+        groups.setdefault(group, {})[json.dumps(list(fields.items()))] = fields
     rivals = {group: differing(list(every.values())) for group, every in groups.items()}
     return [(label or model_label)(fields, rivals[group]) for group, fields in records]
 
@@ -69,10 +71,10 @@ WORDS: dict[str, Callable[[Any], str]] = {
 """A field's value in words; others have the field's name before it."""
 
 
-def _words(name: str, value: Any, rivals: Sequence[Any]) -> str:
+def _words(name: Name, value: Any, rivals: Sequence[Any]) -> str:
     """The value of a field in words. `rivals` are all that it has: files by their names alone where that tells them
     apart."""
-    before, _, last = name.rpartition(" ")
+    before, last = name if isinstance(name, tuple) else ("", name)
     if value is None:
         words = "all examples" if last == "k_shot" else f"{last} by default"
     elif last in ("tasks", MODEL):

@@ -20,7 +20,7 @@ from skillviz.analysis.observations import (
     search_fields,
     setting,
 )
-from skillviz.analysis.variants import MODEL, SEQUENCE, label_variants, run_label
+from skillviz.analysis.variants import MODEL, SEQUENCE, Name, label_variants, run_label
 from skillviz.errors import SkillvizError
 from skillviz.models.finetune.recipes import MODES
 from skillviz.runs.run import Run
@@ -122,11 +122,11 @@ def finetuned_labels(results: Results) -> Callable[[Run], dict[str, Any]]:
     return labels
 
 
-def _run_fields(results: Results, run: Run) -> dict[str, Any]:
+def _run_fields(results: Results, run: Run) -> dict[Name, Any]:
     """Model and search together; the search's steps and the like under the localizer's name."""
     spec = run.spec
     model = {"recipe": results.entry(run).get("recipe", GIVEN), **model_fields(results, run)}
-    search = {f"{spec.localizer} {name}": value for name, value in search_fields(spec).items()}
+    search = {(spec.localizer, name): value for name, value in search_fields(spec).items()}
     return {"base": spec.base, **model, "readout": spec.readout, **search}
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from skillviz.analysis.answers import Answers
-from skillviz.analysis.run_differences import differences
+from skillviz.analysis.differences import less_baseline
 from skillviz.core.agreement import mcnemar
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.core.region import Region
@@ -98,7 +98,7 @@ def answers_of(sides: tuple[Side, ...], state: str = "grafted") -> dict[str, Ans
 
 def test_differences_are_those_of_the_paired_bootstrap(three: tuple[Side, ...]) -> None:
     answers = answers_of(three)
-    table = differences(answers, "A", ("accuracy", "nll"), 1).set_index(["run", "metric"])
+    table = less_baseline(answers, "A", ("accuracy", "nll"), 1).set_index(["run", "metric"])
     for key in "BC":
         for metric in ("accuracy", "nll"):
             wanted = paired_bootstrap(answers[key].logits, answers["A"].logits, answers["A"].labels, metric)
@@ -116,17 +116,17 @@ def test_only_shared_examples_count_whatever_their_order(three: tuple[Side, ...]
     even = np.arange(0, 120, 2)
     one = answers["B"]
     part = Answers(one.ids[even], one.labels[even], one.logits[even])
-    table = differences({"A": answers["A"], "B": part}, "A", ("accuracy",), 1)
+    table = less_baseline({"A": answers["A"], "B": part}, "A", ("accuracy",), 1)
     base = answers["A"]
     wanted = paired_bootstrap(part.logits, base.logits[even], part.labels, "accuracy")
     assert (table["n"].item(), table["value"].item()) == (60, pytest.approx(wanted.value))
     apart = Answers(np.array(["elsewhere-1"]), one.labels[:1], one.logits[:1])
-    assert differences({"A": base, "B": apart}, "A", ("accuracy",), 1).empty
-    assert differences({"A": base}, "A", ("accuracy",), 1).empty
+    assert less_baseline({"A": base, "B": apart}, "A", ("accuracy",), 1).empty
+    assert less_baseline({"A": base}, "A", ("accuracy",), 1).empty
 
 
 def test_the_finetuned_model_of_one_pair_does_not_differ_from_itself(three: tuple[Side, ...]) -> None:
-    table = differences(answers_of(three, "finetuned"), "A", ("accuracy", "ece"), 1)
+    table = less_baseline(answers_of(three, "finetuned"), "A", ("accuracy", "ece"), 1)
     assert (table[["value", "low", "high"]] == 0).all(axis=None)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.analysis.answers import Answers
-from skillviz.analysis.run_differences import differences
+from skillviz.analysis.differences import less_baseline
 from skillviz.core import formats
 from skillviz.core.metrics import metric_heading, metric_row
 from skillviz.core.region import Region
@@ -59,7 +59,7 @@ def compare(sides: tuple[Side, ...], baseline: Side) -> Comparison:
     like = [side.key for side in sides if not unlike(side, baseline)]
     task = baseline.record.task
     metrics, of_f1 = comparison.metrics_of(baseline), 1 if task is None else positive(task)
-    table = differences({key: answers[key] for key in like}, baseline.key, metrics, of_f1)
+    table = less_baseline({key: answers[key] for key in like}, baseline.key, metrics, of_f1)
     fitting = {key: region for key, region in regions.items() if region.shapes == regions[baseline.key].shapes}
     return Comparison(sides, baseline, state, answers, table, fitting)
 
