@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skillviz.analysis.answers import Answers, answers_by_state
-from skillviz.analysis.variants import label_variants, search_label
+from skillviz.analysis.variants import Fields, label_variants, search_label
 from skillviz.core.localizers.table import LOCALIZERS, has_outcome_size, rest_of
 from skillviz.core.metrics import COMPARED, with_own
 from skillviz.models.finetune.recipes import RECIPES
@@ -29,7 +29,7 @@ class TunedModel:
 
     recipe: str = GIVEN
     touched: float | None = None
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Fields = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Observation:
     variant: str = ""
     search_variant: str = ""
     requested_size: str = ""
-    model_fields: Mapping[str, Any] = field(default_factory=dict)
-    search_fields: Mapping[str, Any] = field(default_factory=dict)
+    model_fields: Fields = field(default_factory=dict)
+    search_fields: Fields = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     answers: Answers | None = field(default=None, repr=False)

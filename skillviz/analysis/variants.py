@@ -12,12 +12,18 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-Name = str | tuple[str, str]
-"""A field's name; of an option of a localizer the pair of both."""
+Name = str | tuple[str, ...]
+"""A field's name; of a field of a part its path, as ("region", "model", "steps")."""
 Fields = Mapping[Any, Any]
 """What was asked for, by Name, values as JSON has them; None is the default."""
 Rivals = Mapping[Any, Sequence[Any]]
 """The fields in which some records differ, and the values that they have."""
+
+
+def path(name: Name) -> tuple[str, ...]:
+    """The name's parts, the field's own last."""
+    return (name,) if isinstance(name, str) else name
+
 
 SEQUENCE = ("mode", "stage")
 """Fields of a sequence's models, which their label always has: a model after another stage is another model."""
@@ -74,7 +80,8 @@ WORDS: dict[str, Callable[[Any], str]] = {
 def _words(name: Name, value: Any, rivals: Sequence[Any]) -> str:
     """The value of a field in words. `rivals` are all that it has: files by their names alone where that tells them
     apart."""
-    before, last = name if isinstance(name, tuple) else ("", name)
+    *parts, last = path(name)
+    before = " ".join(parts)
     if value is None:
         words = "all examples" if last == "k_shot" else f"{last} by default"
     elif last in ("tasks", MODEL):

@@ -20,7 +20,7 @@ from skillviz.analysis.observations import (
     search_fields,
     setting,
 )
-from skillviz.analysis.variants import MODEL, SEQUENCE, Name, label_variants, run_label
+from skillviz.analysis.variants import MODEL, SEQUENCE, Name, label_variants, path, run_label
 from skillviz.errors import SkillvizError
 from skillviz.models.finetune.recipes import MODES
 from skillviz.runs.run import Run
@@ -90,7 +90,7 @@ def _touched(results: Results, of: Run | Score) -> float | None:
     return None if value is None else float(value)
 
 
-def model_fields(results: Results, of: Run | Score) -> dict[str, Any]:
+def model_fields(results: Results, of: Run | Score) -> dict[Name, Any]:
     """What the fine-tuned model of a run or scores was asked to be but for its seeds, by field.
 
     One that was there has its path alone: that it differs from another in a seed is not known.
@@ -130,24 +130,24 @@ def _run_fields(results: Results, run: Run) -> dict[Name, Any]:
     return {"base": spec.base, **model, "readout": spec.readout, **search}
 
 
-def _fields(spec: FineTunedSpec, by_folder: Mapping[str, FineTunedSpec]) -> dict[str, Any]:
+def _fields(spec: FineTunedSpec, by_folder: Mapping[str, FineTunedSpec]) -> dict[Name, Any]:
     """A model's fields; those of its regions too, of several regions each value once. `by_folder` are the study's
     models by the names of their folders."""
-    fields = {name: value for name, value in spec.model_dump(mode="json").items() if name not in IN_COLUMNS}
+    fields: dict[Name, Any] = {n: value for n, value in spec.model_dump(mode="json").items() if n not in IN_COLUMNS}
     regions = [_region_fields(region, by_folder) for region in spec.regions]
     for name in dict.fromkeys(name for region in regions for name in region):
         values = [region.get(name) for region in regions]
-        fields[f"region {name}"] = values[0] if all(value == values[0] for value in values) else values
+        fields["region", *path(name)] = values[0] if all(value == values[0] for value in values) else values
     return fields
 
 
-def _region_fields(spec: RunSpec, by_folder: Mapping[str, FineTunedSpec]) -> dict[str, Any]:
+def _region_fields(spec: RunSpec, by_folder: Mapping[str, FineTunedSpec]) -> dict[Name, Any]:
     """A region's run, and the model that it was looked for on."""
     fields = spec.model_dump(mode="json", exclude=OF_THE_PAIR)
     options = fields.pop("options")
     sizes = ", ".join(fields.pop("sizes"))
     first, *rest = PurePosixPath(spec.finetuned).parts
     model = by_folder.get(rest[0]) if first == f"${{{FINETUNED_VARIABLE}}}" and rest else None
-    tuned = {"recipe": model.recipe, **_fields(model, by_folder)} if model else {MODEL: spec.finetuned}
+    tuned: dict[Name, Any] = {"recipe": model.recipe, **_fields(model, by_folder)} if model else {MODEL: spec.finetuned}
     tuned.pop("tasks", None)
-    return {**fields, "sizes": sizes, **options, **{f"{MODEL} {name}": value for name, value in tuned.items()}}
+    return {**fields, "sizes": sizes, **options, **{(MODEL, *path(name)): value for name, value in tuned.items()}}

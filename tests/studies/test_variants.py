@@ -26,9 +26,16 @@ from tests.studies.tiny_study import REGION, study_of, tasks
 RIGHT = "1111011101"
 
 
-def tuned(method: str = "ft", folder: str = "m", recipe: str = "sgd", right: str = RIGHT, **fields: Any) -> Observation:
-    """A model that was asked to be so."""
-    return seen(method, right=right, model=folder, recipe=recipe, model_fields=fields)
+def tuned(
+    method: str = "ft",
+    folder: str = "m",
+    recipe: str = "sgd",
+    right: str = RIGHT,
+    of_parts: dict[tuple[str, ...], Any] | None = None,
+    **fields: Any,
+) -> Observation:
+    """A model of these fields; `of_parts` are those of its regions."""
+    return seen(method, right=right, model=folder, recipe=recipe, model_fields={**fields, **(of_parts or {})})
 
 
 def test_what_differs_stands_beside_the_recipe_and_seeds_are_averaged() -> None:
@@ -58,12 +65,13 @@ def test_what_does_not_differ_is_not_said() -> None:
         ("tasks", (["a/x.yaml"], ["b/x.yaml"]), {"tasks a/x.yaml", "tasks b/x.yaml"}),
         ("tasks", (["a/x.yaml", "cr"], ["cr", "a/x.yaml"]), {"tasks x+cr", "tasks cr+x"}),
         ("model", ("pairs/one", "pairs/two"), {"one", "two"}),
-        ("region sizes", ("1%", "5%"), {"region 1%", "region 5%"}),
-        ("region model steps", (1, 5), {"region model 1 step", "region model 5 steps"}),
+        (("region", "sizes"), ("1%", "5%"), {"region 1%", "region 5%"}),
+        (("region", "model", "steps"), (1, 5), {"region model 1 step", "region model 5 steps"}),
     ],
 )
-def test_words_tell_every_value_apart(name: str, values: tuple[Any, Any], words: set[str]) -> None:
-    found = once([tuned(folder=str(value), **{name: value}) for value in values])
+def test_words_tell_every_value_apart(name: str | tuple[str, ...], values: tuple[Any, Any], words: set[str]) -> None:
+    parts = [{name if isinstance(name, tuple) else (name,): value} for value in values]
+    found = once([tuned(folder=str(value), of_parts=of) for value, of in zip(values, parts, strict=True)])
     assert {one.variant for one in found} == words
 
 
@@ -72,7 +80,7 @@ def test_stages_of_one_sequence_are_never_averaged() -> None:
     ways: list[dict[str, Any]] = [
         {"mode": "naive", "stage": 1},
         {"mode": "naive", "stage": 2},
-        {"mode": "grafting", "stage": 1, "region sizes": "5%"},
+        {"mode": "grafting", "stage": 1, "of_parts": {("region", "sizes"): "5%"}},
     ]
     found = once([tuned("ft_scaled", str(way), "continual", **way) for way in ways])
     told = {"naive, after stage 1", "naive, after stage 2", "grafting, after stage 1"}
@@ -154,8 +162,8 @@ def test_a_make_up_has_one_row_a_part_seed_and_setting(results: Results) -> None
 def test_a_region_s_run_and_model_are_told_without_their_seeds(results: Results) -> None:
     (score,) = results.scores(recipe="graft-retrain")
     fields = model_fields(results, score)
-    assert fields["region localizer"] == "movement" and fields["region sizes"] == "5%"
-    assert (fields["region model recipe"], fields["region model steps"], fields["steps"]) == ("sgd", 2, 6)
+    assert fields["region", "localizer"] == "movement" and fields["region", "sizes"] == "5%"
+    assert (fields["region", "model", "recipe"], fields["region", "model", "steps"], fields["steps"]) == ("sgd", 2, 6)
     assert not [name for name in fields if "seed" in name]
 
 
