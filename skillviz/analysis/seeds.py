@@ -180,7 +180,8 @@ def on_examples(metric: str, seeds: SeedDraws, n: int) -> SeedsOnExamples:
     if METRICS[metric].interval == "wilson" and len(seeds.values) == 1:
         ends = wilson(round(float(seeds.values[0]) * n), n)
     else:
-        _, *ends = seeds.interval()
+        pooled = seeds.interval()
+        ends = pooled.low, pooled.high
     return SeedsOnExamples(over_seeds(seeds.values, metric), *cut(metric, *ends))
 
 

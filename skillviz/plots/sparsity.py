@@ -52,7 +52,7 @@ def metric_by_size(
     for (name, settings), of_series in groups.items():
         is_line = name not in per_run
         shift = (lines.index((name, settings)) - (len(lines) - 1) / 2) * DODGE if is_line else 0.0
-        style = (styles or {}).get(name) or localizer_style(name, settings)
+        style = (styles or {}).get(str(name)) or localizer_style(str(name), str(settings))
         figure.add_trace(_line(of_series, style, metric, shift, not is_line))
     levels = dict(references or {})
     _axes(figure, points, [v for v in levels.values() if not pd.isna(v)], metric)

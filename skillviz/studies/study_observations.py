@@ -126,7 +126,7 @@ def _run_fields(results: Results, run: Run) -> dict[Name, Any]:
     """Model and search together; the search's steps and the like under the localizer's name."""
     spec = run.spec
     model = {"recipe": results.entry(run).get("recipe", GIVEN), **model_fields(results, run)}
-    search = {(spec.localizer, name): value for name, value in search_fields(spec).items()}
+    search: dict[Name, Any] = {(spec.localizer, name): value for name, value in search_fields(spec).items()}
     return {"base": spec.base, **model, "readout": spec.readout, **search}
 
 
