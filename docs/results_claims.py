@@ -11,7 +11,7 @@ import pandas as pd
 from docs.results_tables import MAIN_SEARCH, SEARCHED, estimate
 from skillviz.analysis.tables import without_variants
 from skillviz.core import formats
-from skillviz.studies.paper.claims import at_main, beyond, main_share, task_metric
+from skillviz.studies.paper.claims import at_main, beyond, main_share, of_task_metric
 from skillviz.studies.paper.comparisons import GRAFTS
 from skillviz.studies.paper.scales import SCALES
 from skillviz.studies.store import StudyFolder
@@ -59,7 +59,7 @@ def _rivals(studies: Sequence[StudyFolder]) -> pd.DataFrame:
     if rows.empty:
         return rows
     rows = rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
-    rows = task_metric(without_variants(rows[rows["localizer"].isin(SEARCHED)], "search_variant"))
+    rows = of_task_metric(without_variants(rows[rows["localizer"].isin(SEARCHED)], "search_variant"))
     rows = rows.assign(readout=_plain_readout(rows), recipe=rows["recipe"].replace("given", "sgd"))
     rows = rows.assign(size_key=rows["share"].map("{:.3g}".format).where(rows["localizer"] != OWN_SIZE, OWN_SIZE))
     return rows.drop_duplicates(["id_task", "setting", "readout", "recipe", "variant", "localizer", "size_key"])

@@ -15,7 +15,7 @@ from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.metrics import metric_row
 from skillviz.plots.methods import method_style
 from skillviz.show.table_words import RECIPE_WORDS
-from skillviz.studies.paper.claims import at_main, beyond, main_share, task_metric
+from skillviz.studies.paper.claims import at_main, beyond, main_share, of_task_metric
 from skillviz.studies.paper.comparisons import GRAFTS
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS
@@ -182,7 +182,7 @@ def differences(tables: Tables, a: str, b: str, main: float | None) -> dict[str,
     rows = without_variants(rows, "readout")
     return {
         (row["task"] if row["id_task"] == row["task"] else f"{row['id_task']} to {row['task']}"): estimate(row)
-        for row in at_main(task_metric(rows), main).to_dict("records")
+        for row in at_main(of_task_metric(rows), main).to_dict("records")
     }
 
 
@@ -288,7 +288,7 @@ def recipes(tables: Tables, main: float | None, row: Experiment | None) -> list[
 
 def stages(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """Accuracy of every task after every stage, by mode."""
-    rows = task_metric(tables["stages"]).sort_values(["mode", "stage"], kind="stable")
+    rows = of_task_metric(tables["stages"]).sort_values(["mode", "stage"], kind="stable")
     tasks = list(dict.fromkeys(rows.sort_values("stage", kind="stable")["stage_task"]))
     in_turn, alone = rows[rows["mode"] != "independent"], rows[rows["mode"] == "independent"]
     keys = ["mode", "stage", "stage_task"]
@@ -388,7 +388,7 @@ def histogram(tables: Tables, main: float | None, row: Experiment | None) -> lis
 
 def sensitivity(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """The searches' constants against size and the task's metric, over mask seeds; numbers of steps as columns."""
-    rows = task_metric(tables["sensitivity"])
+    rows = of_task_metric(tables["sensitivity"])
     steps = sorted(rows["steps"].dropna().unique())
     lines = []
     for key, group in rows.groupby(["task", "localizer", "lr", "bias", "batch_size"], sort=True, dropna=False):

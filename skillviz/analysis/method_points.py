@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.observations import GIVEN
-from skillviz.analysis.tables import label
+from skillviz.analysis.tables import label, task_metric
 from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.recipes import FEW, OTHER_OPTIMIZERS, RECIPES
 
@@ -181,10 +181,9 @@ def main_size(differences: pd.DataFrame, selection: Selection, main: float | Non
     return max(sizes(differences, selection), key=lambda share: _rank(differences, selection, share, main))
 
 
-def task_metric(scores: pd.DataFrame, task: str) -> str:
-    """F1 where the task has it, else accuracy."""
-    metrics = set(scores.loc[(scores["task"] == task) & scores["mean"].notna(), "metric"])
-    return "f1" if "f1" in metrics else "accuracy"
+def scored_metric(scores: pd.DataFrame, task: str) -> str:
+    """The metric of a task's own among those that it was scored by."""
+    return task_metric(scores.loc[(scores["task"] == task) & scores["mean"].notna(), "metric"])
 
 
 def other_tasks(scores: pd.DataFrame, selection: Selection) -> list[str]:

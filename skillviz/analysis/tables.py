@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pandas as pd
 
 from skillviz.runs.tables import Column, Table, typed
@@ -194,6 +196,11 @@ def _typed(values: pd.Series, column: Column, table: str) -> pd.Series:
 def label(*words: str) -> str:
     """`lora, rank 8`: what is named, and what tells it from others; empty words are left out. For people to read."""
     return ", ".join(word for word in words if word)
+
+
+def task_metric(metrics: Iterable[str]) -> str:
+    """A task's own metric among those that its rows have: F1 where it is one of them, else accuracy."""
+    return "f1" if "f1" in set(metrics) else "accuracy"
 
 
 def without_variants(table: pd.DataFrame, *columns: str) -> pd.DataFrame:

@@ -60,7 +60,7 @@ def stability(regions: Sequence[Region], level: float = LEVEL) -> Stability:
 
 
 @dataclass(frozen=True)
-class Resampled:
+class BootstrapRegions:
     """The linearized region of all `examples`, and those of bootstrap samples of them; seconds of each part."""
 
     whole: Region
@@ -80,7 +80,7 @@ def bootstrap_regions(
     resamples: int = 20,
     seed: int = 0,
     options: LinearizedOptions | None = None,
-) -> Resampled:
+) -> BootstrapRegions:
     """The linearized regions of bootstrap samples of the training examples (ours).
 
     One Jacobian answers them all: its rows are counted as often as a resample draws them, and the convex problem is
@@ -96,7 +96,7 @@ def bootstrap_regions(
     table, solved = problem.table, linearization(problem, size, seed=seed, options=chosen)
     whole, prepared = Region.from_flat(solved.order(), table.shapes), perf_counter()
     drawn = [Region.from_flat(solved.order(w), table.shapes) for w in _weights(solved.examples, resamples, seed)]
-    return Resampled(whole, tuple(drawn), solved.examples, (prepared - begun, perf_counter() - prepared))
+    return BootstrapRegions(whole, tuple(drawn), solved.examples, (prepared - begun, perf_counter() - prepared))
 
 
 def _weights(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:

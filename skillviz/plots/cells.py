@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from plotly.colors import get_colorscale
 
@@ -26,6 +27,14 @@ def shades(theme: str) -> Scale:
 def diverging(theme: str) -> Scale:
     """From against (0) over the ground (0.5) to for (1)."""
     return [(0.0, AGAINST), (0.5, GROUND[theme]), (1.0, FOR)]
+
+
+def matrix(
+    table: pd.DataFrame, keys: tuple[str, str], rows: Sequence[str], columns: Sequence[str], values: str
+) -> np.ndarray:
+    """One column of a long table as float64 [row, column], by its two `keys`; NaN where it has no such pair."""
+    square = table.pivot(index=keys[0], columns=keys[1], values=values)
+    return square.reindex(index=rows, columns=columns).to_numpy(float)
 
 
 def printed(figure: go.Figure, z: np.ndarray, words: Sequence[Sequence[str]], scale: Scale, low: float, high: float,

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core import formats
-from skillviz.plots.cells import CIVIDIS, broken, numbers
+from skillviz.plots.cells import CIVIDIS, broken, matrix, numbers
 from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
 from skillviz.plots.theme import DENSITY
 
@@ -49,7 +49,7 @@ def overlap_map(
         return blank(NOTHING, theme, height or 300, x, y)
     many = len(columns) > FEW
     figure = canvas(theme, height or FRAME + (LOW_CELL if many else CELL) * len(names), x, y)
-    value, chance = (_square(shares, names, columns, values) for values in ("value", "chance"))
+    value, chance = (matrix(shares, ("row", "column"), names, columns, of) for of in ("value", "chance"))
     figure.add_trace(
         go.Heatmap(
             z=100 * value,
@@ -76,11 +76,6 @@ def overlap_map(
     figure.update_xaxes(showline=False)
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=OFF)
     return figure
-
-
-def _square(shares: pd.DataFrame, rows: list[str], columns: list[str], values: str) -> np.ndarray:
-    table = shares.pivot(index="row", columns="column", values=values)
-    return table.reindex(index=rows, columns=columns).to_numpy(float)
 
 
 def _cell(value: float, chance: float, many: bool) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core import formats
-from skillviz.plots.cells import CIVIDIS, broken, numbers, shown
+from skillviz.plots.cells import CIVIDIS, broken, matrix, numbers, shown
 from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
 from skillviz.plots.theme import DENSITY, INK, LOCALIZERS, SOFT_INK, STATES, Style
 
@@ -69,7 +69,9 @@ def overlap_of_tasks(
     names = ordered(rows["row_task"].astype(str), order)
     if not names:
         return blank(NO_REGIONS, theme, height or 300, x, y)
-    value, low, high, chance = (_square(rows, names, c) for c in ("value", "low", "high", "chance"))
+    value, low, high, chance = (
+        matrix(rows, ("row_task", "column_task"), names, names, of) for of in ("value", "low", "high", "chance")
+    )
     hover = [
         [_shares_words(kind, a, b, value[i, j], low[i, j], high[i, j], chance[i, j]) for j, b in enumerate(names)]
         for i, a in enumerate(names)
@@ -232,11 +234,6 @@ def _dots(frame: pd.DataFrame, styles: Mapping[str, Style], title: str, theme: s
     )  # fmt: skip
     figure.update_xaxes(showgrid=True)
     return figure
-
-
-def _square(rows: pd.DataFrame, names: list[str], column: str) -> np.ndarray:
-    square = rows.pivot(index="row_task", columns="column_task", values=column)
-    return square.reindex(index=names, columns=names).to_numpy(float)
 
 
 def _cell(value: float, low: float, high: float, bold: bool, many: bool) -> str:

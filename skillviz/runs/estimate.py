@@ -23,7 +23,7 @@ from skillviz.tasks.splits import load, load_test
 # MiniLM-L6 (d = 10.6 million) on two idle cores, SST-2: 134 examples a second forward, 47 forward and backward
 MEASURED_D, TOKENS = 10_646_784, 25.0
 FORWARD, BACKWARD = {"cpu": 134.0, "cuda": 5000.0}, {"cpu": 47.0, "cuda": 1700.0}
-LEAST = {"cpu": 2e-4, "cuda": 5e-5}  # seconds an example takes however small the model
+LEAST_SECONDS = {"cpu": 2e-4, "cuda": 5e-5}  # seconds an example takes however small the model
 BEGIN = {"cpu": 6.0, "cuda": 12.0}  # seconds until a process has torch, and its device
 A_STEP = 4e-9  # seconds a step takes for each graftable entry: ten passes over the vectors
 PROCESS = 5e8  # bytes of a process that has torch
@@ -124,7 +124,7 @@ def _phases(spec: RunSpec, facts: Facts) -> dict[str, float]:
 def example_seconds(speed: Mapping[str, float], facts: Facts) -> float:
     """Seconds an example takes: in proportion to the entries of the blocks and to its tokens."""
     scale = facts.d / MEASURED_D * facts.tokens / TOKENS
-    return scale / speed[facts.device] + LEAST[facts.device]
+    return scale / speed[facts.device] + LEAST_SECONDS[facts.device]
 
 
 def _cost(spec: RunSpec, facts: Facts) -> Cost:

@@ -123,7 +123,7 @@ def test_every_point_names_further_localizers(tables: dict[str, pd.DataFrame]) -
 
 def test_transfer_goes_to_the_tasks_that_were_not_trained_on(tables: dict[str, pd.DataFrame]) -> None:
     assert method_points.other_tasks(tables["scores"], SELECTION) == ["gadget-sentiment", "restaurant-sentiment"]
-    assert method_points.task_metric(tables["scores"], SELECTION.task) == "accuracy"
+    assert method_points.scored_metric(tables["scores"], SELECTION.task) == "accuracy"
 
 
 def test_the_temperature_is_that_of_the_fine_tuned_model(tables: dict[str, pd.DataFrame]) -> None:

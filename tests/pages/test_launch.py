@@ -15,7 +15,7 @@ from skillviz import jobs
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.jobs.backend import LocalBackend
 from skillviz.models import fetch
-from skillviz.runs.estimate import LEAST
+from skillviz.runs.estimate import LEAST_SECONDS
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
@@ -123,7 +123,7 @@ def test_scoring_on_other_tasks_takes_its_time(small: Path, tmp_path: Path) -> N
         return 60 * int(found[1] or 0) + int(found[2] or 0)
 
     alone, capped, both = seconds(), seconds(also=also, max_test=20), seconds(also=also)
-    assert both - alone == pytest.approx((4 + 21) * 4000 * LEAST["cpu"], abs=3) and capped - alone <= 1
+    assert both - alone == pytest.approx((4 + 21) * 4000 * LEAST_SECONDS["cpu"], abs=3) and capped - alone <= 1
     assert "Not counted" in said(opened(**chosen(small, also="sst2")))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.tables import task_metric
 from skillviz.studies.paper.scales import SCALES
 
 AGREES, DISAGREES, UNDECIDED, UNTESTED = "agrees", "does not agree", "undecided", "not tested here"
@@ -126,9 +127,8 @@ def at_main(rows: pd.DataFrame, main: float | None) -> pd.DataFrame:
     return rows[share.isna() | (distance == least)]
 
 
-def task_metric(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of each task's rows those of its own metric: F1 where it has that, else accuracy."""
+def of_task_metric(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of each task's rows those of its own metric."""
     if rows.empty:
         return rows
-    has_f1 = rows["metric"].eq("f1").groupby(rows["task"]).transform("any")
-    return rows[np.where(has_f1, rows["metric"] == "f1", rows["metric"] == "accuracy")]
+    return rows[rows["metric"] == rows.groupby("task")["metric"].transform(task_metric)]

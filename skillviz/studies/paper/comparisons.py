@@ -14,7 +14,7 @@ import pandas as pd
 
 from skillviz.analysis.observations import GIVEN
 from skillviz.analysis.tables import label, without_variants
-from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyond, task_metric, within
+from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyond, of_task_metric, within
 from skillviz.studies.paper.published_values import is_stand_in, stands_for
 from skillviz.tasks.family import family
 
@@ -57,7 +57,7 @@ def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = own_ta
     turned = turned.assign(value=-turned["value"], low=-turned["high"], high=-turned["low"])
     rows = pd.concat([rows[(rows["a"] == a) & (rows["b"] == b)], turned], ignore_index=True)
     rows = rows[np.array([keep(i, t) for i, t in zip(rows["id_task"], rows["task"], strict=True)], dtype=bool)]
-    rows = task_metric(rows) if metric == TASK_METRIC else rows[rows["metric"] == metric]
+    rows = of_task_metric(rows) if metric == TASK_METRIC else rows[rows["metric"] == metric]
     localizer = rows["localizer"]
     rows = rows[localizer.eq(GRAFTS[0]) | ~localizer.isin(GRAFTS)] if localizer.eq(GRAFTS[0]).any() else rows
     return at_main(rows, study.main)
@@ -139,7 +139,7 @@ def curves_meet(study: StudyTables) -> list[Comparison]:
     rows = study.table("differences")
     if rows.empty:
         return []
-    rows = task_metric(
+    rows = of_task_metric(
         rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
     )
     comparisons = []

@@ -16,7 +16,7 @@ from skillviz.studies.paper.claims import (
     at_main,
     beyond,
     main_share,
-    task_metric,
+    of_task_metric,
     within,
 )
 from skillviz.studies.paper.comparisons import large_shift, small_shift
@@ -92,7 +92,7 @@ def test_a_row_the_other_way_round_is_turned() -> None:
 
 def test_f1_stands_for_a_task_that_has_it() -> None:
     rows = [row("mrpc", -0.05), row("mrpc", 0.05, metric="f1"), row("cr", -0.05)]
-    assert list(task_metric(pd.DataFrame(rows))["value"]) == [0.05, -0.05]
+    assert list(of_task_metric(pd.DataFrame(rows))["value"]) == [0.05, -0.05]
 
 
 def test_each_task_is_judged_at_the_size_nearest_to_the_main_one() -> None:

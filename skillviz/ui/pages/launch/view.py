@@ -28,7 +28,7 @@ from skillviz.ui.pages.launch.search import MOST_SEEDS
 STARTED = "jobs"  # in the address: what was started here
 READ = "new.read"  # in the session: tasks of the hub whose data were asked for
 CAPS = {"max_train": "train", "max_validation": "validation", "max_test": "test"}
-LEAST = {"max_train": 128, "max_validation": 100, "max_test": 100}  # examples with which a trial still says something
+LEAST_EXAMPLES = {"max_train": 128, "max_validation": 100, "max_test": 100}  # of a trial that still says something
 PAPER_SHARE = 1e-4
 PAPER_STEPS, PAPER_BATCH, PAPER_SHOTS = 100, 1024, (64, 4096)
 OPENING = (
@@ -185,7 +185,7 @@ def _start(specs: Sequence[RunSpec]) -> None:
 
 def trial_caps(counts: Mapping[str, int]) -> dict[str, int]:
     """A hundredth of each split, but as many examples as a trial needs to say anything."""
-    return {cap: max(least, counts.get(CAPS[cap], 0) // 100) for cap, least in LEAST.items()}
+    return {cap: max(least, counts.get(CAPS[cap], 0) // 100) for cap, least in LEAST_EXAMPLES.items()}
 
 
 def trial_words(counts: Mapping[str, int], caps: Mapping[str, int]) -> str:

@@ -53,7 +53,7 @@ class MethodRows:
     @property
     def metric(self) -> str:
         """The task's own metric."""
-        return method_points.task_metric(self.scores, self.selection.task)
+        return method_points.scored_metric(self.scores, self.selection.task)
 
 
 def choose(study: StudyFolder) -> MethodRows:

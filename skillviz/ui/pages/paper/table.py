@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.tables import without_variants
+from skillviz.analysis.tables import task_metric, without_variants
 from skillviz.core import formats
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
@@ -171,7 +171,7 @@ def _our_scores(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.
     rows = rows[searched & (rows["share"].isna() | _of_size(rows["share"], size))]
     for name in ("setting", "readout"):
         rows = rows[rows[name] == rows[name].iloc[0]] if len(rows) else rows
-    of_task = rows.groupby("task")["metric"].transform(lambda names: "f1" if (names == "f1").any() else "accuracy")
+    of_task = rows.groupby("task")["metric"].transform(task_metric)
     metric = np.where(rows["metric"] == of_task, TASK_METRIC, rows["metric"])
     low = rows["pooled_low"].fillna(rows["low"])
     high = rows["pooled_high"].fillna(rows["high"])

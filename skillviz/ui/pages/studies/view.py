@@ -8,9 +8,9 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from skillviz.analysis.method_points import every_point, task_metric
+from skillviz.analysis.method_points import every_point, scored_metric
 from skillviz.analysis.readable_table import not_in_percent
-from skillviz.analysis.tables import TABLES, label
+from skillviz.analysis.tables import TABLES, label, task_metric
 from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.artifact import LOCALIZE
@@ -161,7 +161,7 @@ def _settings(study: StudyFolder, table: pd.DataFrame) -> None:
     """Size reached and score by the constants of the searches."""
     tasks = list(dict.fromkeys(table["task"]))
     task = controls.select("tried-on", "Task", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
-    metric = "f1" if (table["metric"] == "f1").any() else "accuracy"
+    metric = task_metric(table.loc[table["task"] == task, "metric"])
     for place, shown in zip(st.columns(2), ("size", metric), strict=True):
         with place:
             show(exhibits.settings(table, task, shown, theme()), study.name)
@@ -192,7 +192,7 @@ def _scores(study: StudyFolder, scores: pd.DataFrame) -> None:
     points = every_point(scores, id_task, task)
     left, right = st.columns(2)
     with left:
-        show(exhibits.scores(points, id_task, task, task_metric(scores, task), theme()), study.name)
+        show(exhibits.scores(points, id_task, task, scored_metric(scores, task), theme()), study.name)
     with right:
         show(exhibits.scores(points, id_task, task, "ece", theme()), study.name)
 
