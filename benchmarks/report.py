@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from skillviz.analysis import run_tables
-from skillviz.analysis.run_tables import compare
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.runs.artifact import LOCALIZE
 from skillviz.runs.record import Estimate
@@ -95,13 +94,15 @@ def larger_rows(runs: list[Run]) -> list[str]:
     for run in runs:
         groups.setdefault((run.spec.localizer, run.record.size or 0), []).append(run)
     sizes = sorted(size for name, size in groups if name == "movement")
-    found = []
+    rows = []
     for small, large in zip(sizes, sizes[1:], strict=False):
         if (DEFAULT_LOCALIZER, small) in groups:
-            r = compare(groups[DEFAULT_LOCALIZER, small], groups["movement", large])
+            of = {"default": groups[DEFAULT_LOCALIZER, small], "movement": groups["movement", large]}
+            sides = run_tables.sampled(of, "accuracy").sides
+            r = sides["default"].less(sides["movement"])
             change = f"{percent(r.value)} ({percent(r.low)} to {percent(r.high)})"
-            found.append(f"| {small:,} | movement at {large:,} | {change} |")
-    return found
+            rows.append(f"| {small:,} | movement at {large:,} | {change} |")
+    return rows
 
 
 def constants(rows: list[dict]) -> str:

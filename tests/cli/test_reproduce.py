@@ -91,7 +91,7 @@ def test_a_pair_of_the_user_is_asked_from_end_to_end(
     from skillviz.studies.paper import scales
 
     few = {"stagewise": {"steps": 2, "batch_size": 16}}
-    own = scales.replace(scales.DEMO, options=few, mask_seeds=(0,), ladder=("10%", "20%"))
+    own = scales.replace(scales.DEMO, options=few, mask_seeds=(0,), ladder=(0.1, 0.2))
     monkeypatch.setitem(scales.SCALES, "demo", own)
     taken: list[list[str]] = []
 
