@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from docs.results_tables import MAIN_SEARCH, SEARCHED, estimate
+from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import without_variants
 from skillviz.core import formats
+from skillviz.models.finetune.recipes import SGD
 from skillviz.studies.paper.claims import at_main, beyond, main_share, of_task_metric
 from skillviz.studies.paper.comparisons import GRAFTS
 from skillviz.studies.paper.scales import SCALES
@@ -60,7 +62,7 @@ def _rivals(studies: Sequence[StudyFolder]) -> pd.DataFrame:
         return rows
     rows = rows[(rows["a"] == "graft") & (rows["b"] == "graft_movement") & (rows["id_task"] == rows["task"])]
     rows = of_task_metric(without_variants(rows[rows["localizer"].isin(SEARCHED)], "search_variant"))
-    rows = rows.assign(readout=_plain_readout(rows), recipe=rows["recipe"].replace("given", "sgd"))
+    rows = rows.assign(readout=_plain_readout(rows), recipe=rows["recipe"].replace(PAIR_RECIPE, SGD))
     rows = rows.assign(size_key=rows["share"].map("{:.3g}".format).where(rows["localizer"] != OWN_SIZE, OWN_SIZE))
     return rows.drop_duplicates(["id_task", "setting", "readout", "recipe", "variant", "localizer", "size_key"])
 
@@ -167,7 +169,7 @@ def _movement_brief(studies: Sequence[StudyFolder]) -> str:
     rows = _rivals(studies)
     if rows.empty:
         return ""
-    rows = rows[(rows["localizer"] == MAIN_SEARCH) & rows["setting"].eq("all") & rows["recipe"].eq("sgd")]
+    rows = rows[(rows["localizer"] == MAIN_SEARCH) & rows["setting"].eq("all") & rows["recipe"].eq(SGD)]
     rows = without_variants(rows, "readout", "variant")
     if rows.empty:
         return ""

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import label, without_variants
 from skillviz.core.formats import MISSING, count, interval, markdown_table, number, percent, percent_estimate, share
 from skillviz.core.intervals import Interval, seeds_interval, wilson
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.metrics import metric_row
+from skillviz.models.finetune.recipes import RETRAIN, SGD
 from skillviz.plots.methods import method_style
 from skillviz.show.table_words import RECIPE_WORDS
 from skillviz.studies.paper.claims import at_main, beyond, main_share, of_task_metric
@@ -25,7 +27,7 @@ from skillviz.tasks.family import family
 
 SEARCHED = tuple(row.name for row in LOCALIZERS.values() if row.is_search)
 MAIN_SEARCH = GRAFTS[0]
-PLAIN = ("", "sgd", "given", "graft-retrain", "bitfit", "lora")
+PLAIN = ("", SGD, PAIR_RECIPE, RETRAIN, "bitfit", "lora")
 """Recipes that a method's name says, or that need no name."""
 KEYS = ["where", "method", "search", "training"]
 TUNED = ("ft", "adamw", "adamw_l1")

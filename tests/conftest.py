@@ -71,7 +71,7 @@ def real() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of runs for this test alone, so that nobody's own runs or models are read or written."""
     folder = tmp_path / "runs"
     monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
@@ -80,10 +80,10 @@ def own_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_runs: Path) -> Path:
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user_runs: Path) -> Path:
     """No run anywhere; returns the user's folder."""
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
-    return own_runs
+    return user_runs
 
 
 @pytest.fixture(scope="session")

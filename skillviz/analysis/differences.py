@@ -24,7 +24,7 @@ from skillviz.analysis.tables import OVER, check
 from skillviz.core.agreement import mcnemar
 from skillviz.core.intervals import paired_differences, percentile_interval
 from skillviz.core.localizers.table import has_outcome_size
-from skillviz.core.metrics import with_own
+from skillviz.core.metrics import metric_names
 from skillviz.models.finetune.recipes import FEW, MULTI_TASK, RECIPES
 
 PAIRED, UNPAIRED, SEEDS = OVER
@@ -53,7 +53,7 @@ def paired(
         matched = list(_matched(left, right))
         for a, b in matched:
             training = _training(a, b, matched)
-            metrics = [n for n in with_own(a[0].note.metric) if n in a[0].values and n in b[0].values]
+            metrics = [n for n in metric_names(a[0].note.metric) if n in a[0].values and n in b[0].values]
             rows += [{**_row(a, b, metric, drawn), **training} for metric in metrics]
     return check(pd.DataFrame(rows), "differences")
 

@@ -11,7 +11,7 @@ import numpy as np
 from skillviz.analysis.answers import Answers, answers_by_state
 from skillviz.analysis.variants import Fields, label_variants, search_label
 from skillviz.core.localizers.table import LOCALIZERS, has_outcome_size, rest_of
-from skillviz.core.metrics import COMPARED, with_own
+from skillviz.core.metrics import COMPARED, metric_names
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.runs.metrics import SCALED, positive
 from skillviz.runs.record import Estimate, Scores, TaskNote, TransferNote
@@ -19,7 +19,8 @@ from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 
 TEST = "test"
-GIVEN = "given"
+PAIR_RECIPE = "given"
+"""Stands as the recipe of a run whose fine-tuned model came as a folder."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class TunedModel:
     """What is known of a fine-tuned model: its recipe, the entries that training touched (None: all), and what it was
     asked to be but for its seeds, by field."""
 
-    recipe: str = GIVEN
+    recipe: str = PAIR_RECIPE
     touched: float | None = None
     fields: Fields = field(default_factory=dict)
 
@@ -78,7 +79,7 @@ class Observation:
     @property
     def metrics(self) -> list[str]:
         """The metrics that tables give of it: the task's own first, F1 only where it is that."""
-        first, *others = with_own(self.note.metric, (*COMPARED, "agreement", "recovered"))
+        first, *others = metric_names(self.note.metric, (*COMPARED, "agreement", "recovered"))
         return [first, *(name for name in others if name in self.values)]
 
     @property

@@ -20,7 +20,7 @@ from skillviz.analysis.observations import TEST
 from skillviz.analysis.seeds import SeedDraws, over_seeds, seed_draws
 from skillviz.analysis.variants import Fields, Rivals, label_variants
 from skillviz.core.intervals import whole_and_resampled
-from skillviz.core.metrics import COMPARED, statistic, with_own
+from skillviz.core.metrics import COMPARED, metric_names, statistic
 from skillviz.errors import BadInput
 from skillviz.runs.metrics import positive
 from skillviz.runs.run import Run
@@ -153,7 +153,7 @@ def _distinct(runs: list[Run]) -> list[Run]:
 
 
 def _compared(run: Run) -> list[str]:
-    return with_own(run.record.metric, COMPARED)
+    return metric_names(run.record.metric, COMPARED)
 
 
 def _setting(run: Run) -> tuple[str, ...]:

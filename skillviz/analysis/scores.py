@@ -22,7 +22,7 @@ from skillviz.analysis.seeds import (
 )
 from skillviz.analysis.tables import check
 from skillviz.core.intervals import whole_and_resampled
-from skillviz.core.metrics import statistic, with_own
+from skillviz.core.metrics import metric_names, statistic
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import TaskNote
 
@@ -79,7 +79,7 @@ def score_rows(
     `columns` are those that do not depend on the metric; variants and readout are empty where they are not among them.
     """
     n = len(labels)
-    names = with_own(task.metric)
+    names = metric_names(task.metric)
     of = [[statistic(name, np.asarray(z, np.float64), labels, positive(task)) for z in logits] for name in names]
     drawn = iter(whole_and_resampled([f for row in of for f in row], n))
     common = {"variant": "", "search_variant": "", "readout": "", **columns}

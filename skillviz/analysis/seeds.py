@@ -23,7 +23,7 @@ from skillviz.core.intervals import (
     seeds_interval,
     wilson,
 )
-from skillviz.core.metrics import METRICS, Statistic, metric_row, statistic, with_own
+from skillviz.core.metrics import METRICS, Statistic, metric_names, metric_row, statistic
 
 Unit = tuple[str, int]
 Draws = Mapping[Unit, np.ndarray]
@@ -103,7 +103,7 @@ def _statistics(one: Observation) -> dict[str, Statistic]:
     answers = one.answers
     if answers is None:
         return {}
-    names = with_own(one.note.metric)
+    names = metric_names(one.note.metric)
     statistics = {name: statistic(name, answers.logits, answers.labels, one.positive) for name in names}
     same = answers.agrees
     return statistics if same is None else {**statistics, "agreement": lambda weights: weights @ same / len(same)}

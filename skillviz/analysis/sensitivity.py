@@ -11,7 +11,7 @@ import pandas as pd
 from skillviz.analysis.observations import TEST
 from skillviz.analysis.tables import check
 from skillviz.core.localizers.table import LOCALIZERS
-from skillviz.core.metrics import HEADLINE, with_own
+from skillviz.core.metrics import HEADLINE, metric_names
 from skillviz.runs.run import Run
 
 
@@ -23,7 +23,7 @@ def sensitivity(runs: Sequence[Run]) -> pd.DataFrame:
         if scores is None:
             continue
         metrics = dict(scores.states["grafted"]) | ({"recovered": scores.recovered} if scores.recovered else {})
-        for metric in with_own(run.record.metric, (*HEADLINE, "recovered")):
+        for metric in metric_names(run.record.metric, (*HEADLINE, "recovered")):
             if metric in metrics:
                 rows.append({**_constants(run), "metric": metric, **metrics[metric].model_dump()})
     return check(pd.DataFrame(rows), "sensitivity")

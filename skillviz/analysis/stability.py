@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillviz.analysis.observations import GIVEN
+from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import check
 from skillviz.core.region import Region
 from skillviz.core.stability import stability
@@ -32,7 +32,7 @@ def stability_of_runs(
     rows, bootstrapped = [], set[str]()
     for group in _groups(runs, labels).values():
         first = group[0]
-        model = {"base": first.spec.base, "recipe": str(labels(first).get("recipe", GIVEN))}
+        model = {"base": first.spec.base, "recipe": str(labels(first).get("recipe", PAIR_RECIPE))}
         model["task"] = first.record.task_name
         for source, those in ((MASK, _mask_seeds(group)), (DATA, _data_seeds(group, labels))):
             regions = [run.region() for run in those]

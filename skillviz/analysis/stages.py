@@ -12,7 +12,7 @@ from skillviz.analysis.observations import TEST
 from skillviz.analysis.seeds import on_examples, seed_draws
 from skillviz.analysis.tables import check
 from skillviz.core.intervals import Interval, paired_bootstrap, whole_and_resampled
-from skillviz.core.metrics import statistic, with_own
+from skillviz.core.metrics import metric_names, statistic
 from skillviz.errors import BadData
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import TaskNote
@@ -42,7 +42,7 @@ def stages(by_mode: Mapping[str, Stages], order: Sequence[str], tasks: Mapping[s
         for (stage, name), answers in sorted(by_stage.items()):
             first, task = by_stage.get((order.index(name) + 1, name)), tasks[name]
             place = {"mode": mode, "stage": stage, "stage_task": order[stage - 1], "task": name}
-            for metric in with_own(task.metric, ("accuracy", "ece")):
+            for metric in metric_names(task.metric, ("accuracy", "ece")):
                 change = difference(answers, first, metric, task) if first else Interval(np.nan, np.nan, np.nan)
                 ends = {"change": change.value, "change_low": change.low, "change_high": change.high}
                 values = estimate(answers, metric, task)

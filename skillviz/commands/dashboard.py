@@ -11,19 +11,19 @@ from typing import Annotated
 
 import typer
 
-from skillviz.commands import options as given
+from skillviz.commands import options
 from skillviz.errors import BadInput
 from skillviz.runs.store import ENVIRONMENT, store_root
 from skillviz.tasks.project import PROJECT
 
 
 def dashboard(
-    runs_dir: given.RunsDir = None,
+    runs_dir: options.RunsDir = None,
     port: Annotated[
-        int, typer.Option("--port", min=1, max=65535, rich_help_panel=given.WHERE, help="The port on this machine.")
+        int, typer.Option("--port", min=1, max=65535, rich_help_panel=options.WHERE, help="The port on this machine.")
     ] = 8501,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", rich_help_panel=given.WHERE, help="Open a browser window.")
+        bool, typer.Option("--browser/--no-browser", rich_help_panel=options.WHERE, help="Open a browser window.")
     ] = True,
 ) -> None:
     """Open the dashboard on the stored runs, yours and those that ship; Ctrl-C ends it.

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from skillviz.commands import options as given
+from skillviz.commands import options
 from skillviz.commands.output import print_json, print_rows, progress_bar, say
 from skillviz.core.formats import percent_estimate, seconds
 from skillviz.core.seeds import LARGEST_SEED
@@ -41,7 +41,7 @@ def build(
     ] = Path("cached_runs"),
     seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of everything that is drawn.")] = 0,
     only: Annotated[Stage | None, typer.Option("--only", help="Make this stage anew, and no other.")] = None,
-    as_json: given.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Make the demo world from nothing; started again, it goes on with the first stage that is not finished.
 

@@ -124,8 +124,8 @@ def _stores(runs_dir: Path | None) -> list[Store]:
 def _file(given: str) -> Path | None:
     """The study file that is meant, of a folder the one in it; None where no file is."""
     path = Path(expanded(given))
-    found = path / FILE if path.is_dir() else path
-    return found if found.is_file() else None
+    file = path / FILE if path.is_dir() else path
+    return file if file.is_file() else None
 
 
 def _study_file(store: Store, name: str) -> Path:

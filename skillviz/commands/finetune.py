@@ -12,7 +12,7 @@ import typer
 
 from skillviz.commands import options
 from skillviz.commands.output import command_line, print_finetuned, print_json, progress_bar, say
-from skillviz.commands.region_source import GivenRegion, check_bases, given_region
+from skillviz.commands.region_source import RegionSource, check_bases, region_source
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES, SGD, default_rates
@@ -237,7 +237,7 @@ def finetune(
         })  # fmt: skip
     names = [*([] if region is None else [region]), *(regions or ())]
     config.check(len(task), len(names), mode)
-    choice = Choice(base, task, config, data, [given_region(name, runs_dir) for name in names], device, runs_dir)
+    choice = Choice(base, task, config, data, [region_source(name, runs_dir) for name in names], device, runs_dir)
     if out is None:
         _train_into_cache(choice, as_json)
     else:
@@ -252,7 +252,7 @@ class Choice:
     tasks: Sequence[str]
     config: TrainingConfig
     data: DataSettings
-    regions: Sequence[GivenRegion]
+    regions: Sequence[RegionSource]
     device: str
     runs_dir: Path | None
 
@@ -277,7 +277,7 @@ def _refuse_options_of_a_folder(values: Mapping[str, Any]) -> None:
             raise BadInput(f"{option} goes with --out DIR: the cache holds models as studies make them.")
 
 
-def _run_of(region: GivenRegion, runs_dir: Path | None) -> RunSpec:
+def _run_of(region: RegionSource, runs_dir: Path | None) -> RunSpec:
     if region.named.endswith(".safetensors"):
         raise BadInput(
             f"{region.named} is a file: models in the cache are trained on regions of runs; name a run, or --out."

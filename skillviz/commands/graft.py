@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from skillviz.atomic import write_file
-from skillviz.commands import options as given
+from skillviz.commands import options
 from skillviz.commands.output import note, print_json, say
 from skillviz.commands.runs import RunName
 from skillviz.errors import BadInput
@@ -28,9 +28,9 @@ def export(
     ),
     base: ModelNow = None,
     finetuned: ModelNow = None,
-    runs_dir: given.RunsDir = None,
+    runs_dir: options.RunsDir = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
-    as_json: given.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write a run's region with its fine-tuned values as one small file, which turns the base into the skilled model.
 
@@ -65,20 +65,21 @@ def export(
 
 
 def apply(
-    base: given.Base,
+    base: options.Base,
     graft: Annotated[
-        Path, typer.Option("--graft", metavar="FILE", rich_help_panel=given.MODELS, help="A graft made by export.")
+        Path, typer.Option("--graft", metavar="FILE", rich_help_panel=options.MODELS, help="A graft made by export.")
     ],
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", rich_help_panel=given.WHERE, help="The folder to write to.")
+        Path, typer.Option("--out", metavar="DIR", rich_help_panel=options.WHERE, help="The folder to write to.")
     ],
     force: Annotated[
-        bool, typer.Option("--force", rich_help_panel=given.WHERE, help="Take a base that the graft was not made for.")
+        bool,
+        typer.Option("--force", rich_help_panel=options.WHERE, help="Take a base that the graft was not made for."),
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", rich_help_panel=given.WHERE, help="Replace a folder that is not empty.")
+        bool, typer.Option("--overwrite", rich_help_panel=options.WHERE, help="Replace a folder that is not empty.")
     ] = False,
-    as_json: given.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Put a graft onto its base and write an ordinary folder for `from_pretrained`, exact to the bit.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from skillviz import jobs
-from skillviz.commands import options as given
+from skillviz.commands import options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
 from skillviz.jobs.job import Job, JobProgress
@@ -25,9 +25,9 @@ POLL = 0.5  # seconds between two looks
 
 @app.command("list")
 def list_jobs(
-    runs_dir: given.RunsDir = None,
+    runs_dir: options.RunsDir = None,
     every: Annotated[bool, typer.Option("--all", help="Also the finished ones.")] = False,
-    as_json: given.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List what waits, runs, failed or was cancelled, newest first, with how far it has come; studies under way too."""
     store = Store(store_root(runs_dir))
@@ -45,7 +45,7 @@ def list_jobs(
 
 
 @app.command()
-def watch(run: JobName, runs_dir: given.RunsDir = None, as_json: given.AsJson = False) -> None:
+def watch(run: JobName, runs_dir: options.RunsDir = None, as_json: options.AsJson = False) -> None:
     """Follow a job to its end; Ctrl-C stops the watching, not the job. Exit code 2 where it did not finish."""
     store = Store(store_root(runs_dir))
     with progress_bar("waiting") as advance:
@@ -65,14 +65,14 @@ def watch(run: JobName, runs_dir: given.RunsDir = None, as_json: given.AsJson = 
 
 
 @app.command()
-def cancel(run: JobName, runs_dir: given.RunsDir = None) -> None:
+def cancel(run: JobName, runs_dir: options.RunsDir = None) -> None:
     """End a job within two seconds, or a study within a few; it can be resumed."""
     job = jobs.cancel(Store(store_root(runs_dir)), run)
     say(f"{job.name} is {job.status}{'; what is finished is kept' if job.kind == 'study' else ''}.")
 
 
 @app.command()
-def resume(run: JobName, runs_dir: given.RunsDir = None) -> None:
+def resume(run: JobName, runs_dir: options.RunsDir = None) -> None:
     """Go on with a job that was cancelled, killed or failed, from its last checkpoint; prints its id."""
     say(jobs.resume(Store(store_root(runs_dir)), run).name)
 
@@ -80,7 +80,7 @@ def resume(run: JobName, runs_dir: given.RunsDir = None) -> None:
 @app.command()
 def log(
     run: JobName,
-    runs_dir: given.RunsDir = None,
+    runs_dir: options.RunsDir = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, metavar="N", help="How many, from the end.")] = 50,
 ) -> None:
     """Print the end of a run's or study's log."""

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from skillviz import jobs
-from skillviz.commands import options as given
+from skillviz.commands import options
 from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
 from skillviz.core.seeds import LARGEST_SEED
@@ -53,16 +53,16 @@ def spread(args: list[str], option: str = "--size") -> list[str]:
 
 
 def localize(
-    base: given.Base,
-    finetuned: given.Finetuned,
-    task: given.TaskName,
-    readout: given.ReadoutOption = None,
+    base: options.Base,
+    finetuned: options.Finetuned,
+    task: options.TaskName,
+    readout: options.ReadoutOption = None,
     method: Annotated[
         str,
         typer.Option(
             "--method",
             metavar="NAME",
-            rich_help_panel=given.SEARCH,
+            rich_help_panel=options.SEARCH,
             help=f"The localizer: {', '.join(LOCALIZERS)}. learned is the paper's, and its size is an outcome; recipe "
             "takes what --option recipe=JSON describes.",
         ),
@@ -72,7 +72,7 @@ def localize(
         typer.Option(
             "--size",
             metavar="SIZE ...",
-            rich_help_panel=given.SEARCH,
+            rich_help_panel=options.SEARCH,
             help="Region size: a percentage (0.1%), a count (10646) or a share (0.001). Several may follow; the first "
             f"is the run's main size, the others go to its curve. Default: {DEFAULT_SIZE}.",
             show_default=False,
@@ -80,60 +80,60 @@ def localize(
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", min=1, metavar="N", rich_help_panel=given.SEARCH, help="Steps of the search."),
+        typer.Option("--steps", min=1, metavar="N", rich_help_panel=options.SEARCH, help="Steps of the search."),
     ] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option("--batch-size", min=1, metavar="N", rich_help_panel=given.SEARCH, help="Examples a step."),
+        typer.Option("--batch-size", min=1, metavar="N", rich_help_panel=options.SEARCH, help="Examples a step."),
     ] = None,
     seed: Annotated[
-        int, typer.Option("--seed", min=0, max=LARGEST_SEED, rich_help_panel=given.SEARCH, help="Seed of the search.")
+        int, typer.Option("--seed", min=0, max=LARGEST_SEED, rich_help_panel=options.SEARCH, help="Seed of the search.")
     ] = 0,
     option: Annotated[
         list[str] | None,
         typer.Option(
             "--option",
             metavar="NAME=VALUE",
-            rich_help_panel=given.SEARCH,
+            rich_help_panel=options.SEARCH,
             help="One more option of the localizer; may be repeated.",
         ),
     ] = None,
-    k_shot: given.KShot = None,
-    data_seed: given.DataSeed = 0,
-    max_train: given.MaxTrain = None,
-    max_validation: given.MaxValidation = None,
-    max_test: given.MaxTest = None,
+    k_shot: options.KShot = None,
+    data_seed: options.DataSeed = 0,
+    max_train: options.MaxTrain = None,
+    max_validation: options.MaxValidation = None,
+    max_test: options.MaxTest = None,
     interpolation: Annotated[
         bool,
-        typer.Option("--interpolation", rich_help_panel=given.SEARCH, help="Also score WiSE-FT and WiSE-Graft."),
+        typer.Option("--interpolation", rich_help_panel=options.SEARCH, help="Also score WiSE-FT and WiSE-Graft."),
     ] = False,
     also: Annotated[
         list[str] | None,
         typer.Option(
             "--also",
             metavar="TASK",
-            rich_help_panel=given.SEARCH,
+            rich_help_panel=options.SEARCH,
             help="Score the states on another task's test set too, asked in that task's own words; its labels must "
             "be the same. May be repeated.",
             show_default=False,
         ),
     ] = None,
-    device: given.Device = "auto",
-    dtype: given.Dtype = given.DtypeName.float32,
+    device: options.Device = "auto",
+    dtype: options.Dtype = options.DtypeName.float32,
     autocast: Annotated[
         Autocast | None,
-        typer.Option("--autocast", rich_help_panel=given.WHERE, help="Dtype of activations while searching."),
+        typer.Option("--autocast", rich_help_panel=options.WHERE, help="Dtype of activations while searching."),
     ] = None,
-    runs_dir: given.RunsDir = None,
+    runs_dir: options.RunsDir = None,
     detach: Annotated[
         bool,
         typer.Option(
             "--detach",
-            rich_help_panel=given.WHERE,
+            rich_help_panel=options.WHERE,
             help="Start it as a job of its own, print the run's id and return; `jobs watch RUN` follows it.",
         ),
     ] = False,
-    as_json: given.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Find the region that carries the skill, store the run, and say how well the graft does.
 
@@ -181,16 +181,16 @@ def start_job(spec: RunSpec, store: Store, as_json: bool) -> None:
 
 def read_options(pairs: list[str]) -> dict[str, Any]:
     """The options of `name=value` texts; values are read as JSON where they are JSON. Raises BadInput."""
-    options: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
             raise BadInput(f"'{pair}' is not an option; write --option NAME=VALUE, as --option examples=512.")
         try:
-            options[name.replace("-", "_")] = json.loads(value)
+            values[name.replace("-", "_")] = json.loads(value)
         except ValueError:
-            options[name.replace("-", "_")] = value
-    return options
+            values[name.replace("-", "_")] = value
+    return values
 
 
 def reporter(advance: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skillviz.commands import options as given
+from skillviz.commands import options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import print_json, say
 from skillviz.errors import SkillvizError
@@ -20,14 +20,14 @@ from skillviz.tasks import registry
 
 
 def preflight(
-    base: given.Base,
-    finetuned: given.Finetuned,
+    base: options.Base,
+    finetuned: options.Finetuned,
     task: Annotated[
         str | None,
-        typer.Option("--task", metavar="TASK", rich_help_panel=given.MODELS, help="Check the number of labels too."),
+        typer.Option("--task", metavar="TASK", rich_help_panel=options.MODELS, help="Check the number of labels too."),
     ] = None,
-    readout: given.ReadoutOption = None,
-    as_json: given.AsJson = False,
+    readout: options.ReadoutOption = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Say whether two models make a pair, reading only their configuration and safetensors headers.
 
@@ -58,7 +58,7 @@ def preflight(
         raise typer.Exit(BAD_USE)
 
 
-def expect(base: str, finetuned: str, task: str, readout: given.ReadoutName | None) -> Estimate | None:
+def expect(base: str, finetuned: str, task: str, readout: options.ReadoutName | None) -> Estimate | None:
     """What a localization by default will take on this machine; None where the task's data are not at hand."""
     spec = read_spec({"base": base, "finetuned": finetuned, "task": task, "readout": readout and readout.value})
     with suppress(SkillvizError):

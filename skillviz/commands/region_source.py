@@ -19,7 +19,7 @@ from skillviz.tasks.project import expanded
 
 
 @dataclass(frozen=True)
-class GivenRegion:
+class RegionSource:
     """A region by the name that was typed, the file that it is in, and the id of its run where it is one's."""
 
     named: str
@@ -37,16 +37,16 @@ class GivenRegion:
         return Region.header(self.file)
 
 
-def given_region(named: str, runs_dir: Path | None = None) -> GivenRegion:
+def region_source(named: str, runs_dir: Path | None = None) -> RegionSource:
     """The region of a file, or the main one of a run: its id, a unique beginning, its folder or key:<spec key>."""
     file = Path(expanded(named))
     if file.is_file() or named.endswith(".safetensors"):
-        return GivenRegion(named, file, Region.header(file).get("run_id"))
+        return RegionSource(named, file, Region.header(file).get("run_id"))
     run = open_run(named, runs_dir)
-    return GivenRegion(named, run.path / REGION, run.id)
+    return RegionSource(named, run.path / REGION, run.id)
 
 
-def check_bases(base: str, regions: Sequence[GivenRegion], force: bool = False) -> None:
+def check_bases(base: str, regions: Sequence[RegionSource], force: bool = False) -> None:
     """Raises WrongBase where a region was found on another base, as its file tells; with `force` that is noted.
 
     A region that does not say where it was found is taken as it is.

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from skillviz.atomic import write_file
-from skillviz.commands import options as given
+from skillviz.commands import options
 from skillviz.commands.output import print_json, say
 from skillviz.commands.runs import RunName
 from skillviz.errors import BadInput
@@ -22,9 +22,9 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file to write.")] = Path(
         "report.html"
     ),
-    runs_dir: given.RunsDir = None,
+    runs_dir: options.RunsDir = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", "--force", help="Replace a file that is there.")] = False,
-    as_json: given.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the whole run as one HTML file that needs no network to be read: every figure, table and word explained.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillviz.commands import options as given
+from skillviz.commands import options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.output import note, print_json, print_table, say
 from skillviz.commands.study import run_here
@@ -44,14 +44,14 @@ Scale = Annotated[
 ]
 Base = Annotated[
     str | None,
-    typer.Option("--base", metavar="MODEL", rich_help_panel=given.MODELS, help="Ask it of this base instead."),
+    typer.Option("--base", metavar="MODEL", rich_help_panel=options.MODELS, help="Ask it of this base instead."),
 ]
 Finetuned = Annotated[
     str | None,
     typer.Option(
         "--finetuned",
         metavar="MODEL",
-        rich_help_panel=given.MODELS,
+        rich_help_panel=options.MODELS,
         help="Your own fine-tuned model of the one task named with --tasks; without it one is fine-tuned.",
     ),
 ]
@@ -59,7 +59,7 @@ Tasks = Annotated[
     list[str] | None,
     typer.Option(
         "--tasks", "--task", metavar="TASK",
-        rich_help_panel=given.MODELS,
+        rich_help_panel=options.MODELS,
         help="Tasks of the scale, all, or YAML files; several with commas or given again.",
     ),
 ]  # fmt: skip
@@ -67,7 +67,7 @@ Also = Annotated[
     list[str] | None,
     typer.Option(
         "--also", metavar="TASK",
-        rich_help_panel=given.MODELS,
+        rich_help_panel=options.MODELS,
         help="Score the models on this task too, which has the same labels; may be given again. Tasks of your own that "
         "share their labels are scored on each other anyway.",
     ),
@@ -75,7 +75,7 @@ Also = Annotated[
 Data = Annotated[
     str | None,
     typer.Option(
-        "--data", metavar="DIR", rich_help_panel=given.DATA,
+        "--data", metavar="DIR", rich_help_panel=options.DATA,
         help="Your tasks: a folder with a folder for each, in it a task.yaml; all, or those named with --tasks. Or "
         "other copies of the small scale's data.",
     ),
@@ -91,13 +91,13 @@ Seeds = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=1, metavar="N", rich_help_panel=given.WHERE,
+        "--workers", min=1, metavar="N", rich_help_panel=options.WHERE,
         help="Processes side by side. Default: 2 for the demo world, where there are two cores; else 1.",
     ),
 ]  # fmt: skip
 WriteOnly = Annotated[
     bool,
-    typer.Option("--write-only", rich_help_panel=given.WHERE, help="Write the study file, say how long, and stop."),
+    typer.Option("--write-only", rich_help_panel=options.WHERE, help="Write the study file, say how long, and stop."),
 ]
 
 
@@ -107,14 +107,14 @@ def reproduce(
     base: Base = None,
     finetuned: Finetuned = None,
     tasks: Tasks = None,
-    readout: given.ReadoutOption = None,
+    readout: options.ReadoutOption = None,
     also: Also = None,
     data: Data = None,
     seeds: Seeds = None,
-    runs_dir: given.RunsDir = None,
+    runs_dir: options.RunsDir = None,
     workers: Workers = None,
     write_only: WriteOnly = False,
-    as_json: given.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Ask an experiment of the paper of a pair or base: writes its study file, says how long, runs it, compares.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skillviz.commands import options as given
+from skillviz.commands import options
 from skillviz.commands.output import estimate_text, note, print_json, print_rows, print_scores, say
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
@@ -24,9 +24,9 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beg
 
 @app.command("list")
 def list_runs(
-    runs_dir: given.RunsDir = None,
+    runs_dir: options.RunsDir = None,
     every: Annotated[bool, typer.Option("--all", help="Also queued, running, failed and cancelled ones.")] = False,
-    as_json: given.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the finished runs, newest first: yours, then those that ship."""
     stored = library(runs_dir)
@@ -45,7 +45,7 @@ def list_runs(
 
 
 @app.command()
-def show(run: RunName, runs_dir: given.RunsDir = None, as_json: given.AsJson = False) -> None:
+def show(run: RunName, runs_dir: options.RunsDir = None, as_json: options.AsJson = False) -> None:
     """Show one run: what was asked, what was found, how well it does, and the command that makes it again."""
     stored = open_run(run, runs_dir)
     record = stored.record
@@ -65,7 +65,7 @@ def show(run: RunName, runs_dir: given.RunsDir = None, as_json: given.AsJson = F
 @app.command()
 def verify(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run; without it, all of them.")] = None,
-    runs_dir: given.RunsDir = None,
+    runs_dir: options.RunsDir = None,
 ) -> None:
     """Check every file of a run against the sha256 in its run.json; exit code 2 where one differs."""
     stored = library(runs_dir)
@@ -83,7 +83,7 @@ def verify(
 @app.command()
 def delete(
     run: RunName,
-    runs_dir: given.RunsDir = None,
+    runs_dir: options.RunsDir = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete one of your runs, finished or not. Runs that ship are left alone unless --runs-dir names their folder."""

@@ -9,8 +9,7 @@ import typer
 
 from skillviz.analysis.readable_table import html, latex, markdown, readable
 from skillviz.atomic import write_text
-from skillviz.commands import find_study
-from skillviz.commands import options as given
+from skillviz.commands import find_study, options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.find_study import named, ships
 from skillviz.commands.output import command_line, note, print_json, print_table, progress_bar, say
@@ -65,8 +64,8 @@ def run(
     partial: Annotated[
         bool, typer.Option("--partial", help="Make the tables even where steps failed, of what there is.")
     ] = False,
-    runs_dir: given.RunsDir = None,
-    as_json: given.AsJson = False,
+    runs_dir: options.RunsDir = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Do every step of a study that is not finished yet; start it again and it goes on where it stopped.
 
@@ -152,8 +151,8 @@ def status(
             "many as `study run` takes.",
         ),
     ] = None,
-    runs_dir: given.RunsDir = None,
-    as_json: given.AsJson = False,
+    runs_dir: options.RunsDir = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print every step of a study with its state, the seconds it took or is thought to take, and what is left.
 
@@ -186,12 +185,12 @@ def table(
         str | None,
         typer.Option("--name", metavar="TABLE", help="One of the study's own tables, as scores; made by `study run`."),
     ] = None,
-    runs_dir: given.RunsDir = None,
+    runs_dir: options.RunsDir = None,
     paired: Annotated[
         bool, typer.Option("--differences", help="Each localizer against each other at equal size, paired.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Also write it as CSV.")] = None,
-    as_json: given.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print a table of a study. Without --name: its scores, means over seeds with intervals by model, method and size,
     or its main table where it has none; of a study that is not finished, those of the runs that are.
@@ -220,8 +219,8 @@ def pack(
     no_rankings: Annotated[
         bool, typer.Option("--no-rankings", help="Leave out ranking.safetensors, most of a run's bytes.")
     ] = False,
-    runs_dir: given.RunsDir = None,
-    as_json: given.AsJson = False,
+    runs_dir: options.RunsDir = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Copy a study's finished runs, scores and tables into another folder of runs; fine-tuned models stay."""
     done = packed(*named(study, runs_dir, "tables"), Store(to), rankings=not no_rankings)

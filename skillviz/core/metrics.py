@@ -308,14 +308,14 @@ def metric_heading(name: str) -> str:
     return metric_row(name).heading
 
 
-def with_own(own: str, names: Iterable[str] = HEADLINE) -> list[str]:
+def metric_names(metric: str, names: Iterable[str] = HEADLINE) -> list[str]:
     """The task's own metric first, then the others; F1 is in it only where it is the task's own."""
-    return list(dict.fromkeys((own, *names)))
+    return list(dict.fromkeys((metric, *names)))
 
 
-def panels(own: str) -> list[str]:
+def panels(metric: str) -> list[str]:
     """What stands on a page beside each other: the task's own metric and those of confidence, ECE and NLL."""
-    return with_own(own, (name for name in HEADLINE if not METRICS[name].of_predictions))
+    return metric_names(metric, (name for name in HEADLINE if not METRICS[name].of_predictions))
 
 
 def statistic(metric: str, logits: ArrayLike, labels: ArrayLike, positive: int = 1, bins: int = BINS) -> Statistic:

@@ -381,7 +381,7 @@ def _trained_on(request: PairRequest, among: Sequence[str]) -> frozenset[str]:
     tasks = {task.name: task for task in (registry.task(name, "task") for name in among)}
     tasks[request.task.name] = request.task
     key = ("unseen", *(str(task_stamp(tasks[name])) for name in sorted(tasks)))
-    return request.loaded.remember(key, lambda: unseen(list(tasks.values())))[request.task.name].seen
+    return request.loaded.remember(key, lambda: unseen(list(tasks.values())))[request.task.name].leaked
 
 
 OPERATIONS: dict[str, Callable[..., Answer]] = {

@@ -17,16 +17,16 @@ from skillviz.plots.theme import BAR, INK, Style, kind_style, template
 
 
 def shares_by_layer(
-    layers: pd.DataFrame, *, within: str = "region", theme: str = "light", height: int = 360
+    layers: pd.DataFrame, *, share_of: str = "region", theme: str = "light", height: int = 360
 ) -> go.Figure:
     """Share of the selected entries by layer, one line a module kind (paper, Fig. 9).
 
-    `within="region"`: of all selected entries (all lines together sum to 100 %). `within="kind"`: of the
+    `share_of="region"`: of all selected entries (all lines together sum to 100 %). `share_of="kind"`: of the
     selected entries of that kind (each line sums to 100 %), which shows small kinds too.
     """
-    if within not in ("region", "kind"):
-        raise ValueError(f"within={within!r} is not known; it is 'region' or 'kind'")
-    y = "share of the region, %" if within == "region" else "share of the kind's entries, %"
+    if share_of not in ("region", "kind"):
+        raise ValueError(f"share_of={share_of!r} is not known; it is 'region' or 'kind'")
+    y = "share of the region, %" if share_of == "region" else "share of the kind's entries, %"
     table = cells(layers)
     if table["selected"].sum() == 0:
         return blank(NOTHING, theme, height, LAYER, y)
@@ -36,7 +36,7 @@ def shares_by_layer(
     groups = [(everything, table), *((kind_style(k), table[table["kind"] == k]) for k in kinds_of(table))]
     for style, rows in groups:
         counts = rows["selected"].groupby([layer_name(v) for v in rows["layer"]]).sum().reindex(names, fill_value=0)
-        base = whole if within == "region" else int(counts.sum())
+        base = whole if share_of == "region" else int(counts.sum())
         if base > 0 and counts.sum() > 0:
             figure.add_trace(_layer_line(style, names, counts.to_numpy(), base))
     figure.update_xaxes(type="category", categoryorder="array", categoryarray=names)

@@ -135,12 +135,12 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
     Neighbours that are too near form a group that is centred on its own mean (pool adjacent violators).
     """
     order = sorted(range(len(places)), key=lambda i: (places[i], i))
-    groups: list[tuple[float, int]] = []  # (sum of place - rank * gap, members)
+    groups: list[tuple[float, int]] = []  # (sum of place - rank * gap, places)
     for rank, i in enumerate(order):
         total, count = places[i] - rank * gap, 1
         while groups and groups[-1][0] / groups[-1][1] > total / count:
-            before, members = groups.pop()
-            total, count = total + before, count + members
+            before, size = groups.pop()
+            total, count = total + before, count + size
         groups.append((total, count))
     moved, rank = [0.0] * len(places), 0
     for total, count in groups:

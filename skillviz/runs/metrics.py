@@ -10,7 +10,7 @@ import numpy as np
 
 from skillviz.core.agreement import agreement_interval
 from skillviz.core.intervals import bootstrap, paired_bootstrap, recovered_gain, wilson
-from skillviz.core.metrics import COMPARED, METRICS, SCORED, score, with_own
+from skillviz.core.metrics import COMPARED, METRICS, SCORED, metric_names, score
 from skillviz.core.temperature import fit_temperature, scaled
 from skillviz.runs.record import Estimate, Scores, TaskNote
 
@@ -111,7 +111,7 @@ def _defined(value: float) -> float | None:
 def _differences(states: Logits, other: str, labels: np.ndarray, task: TaskNote) -> dict[str, Estimate]:
     """Paired differences grafted - other, in the task's metric and in all that are compared."""
     pair = states["grafted"], states[other], labels
-    names = with_own(task.metric, COMPARED)
+    names = metric_names(task.metric, COMPARED)
     return {name: estimate(paired_bootstrap(*pair, name, positive=positive(task))) for name in names}
 
 

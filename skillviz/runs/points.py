@@ -14,7 +14,7 @@ import pandas as pd
 
 from skillviz.core.calibration import reliability
 from skillviz.core.intervals import percentile_interval, whole_and_resampled
-from skillviz.core.metrics import METRICS, score, statistic, with_own
+from skillviz.core.metrics import METRICS, metric_names, score, statistic
 from skillviz.core.scores import checked
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.record import Estimate, TaskNote
@@ -41,7 +41,7 @@ def metric_rows(
     """
     scored = score(reference, labels, task.metric, positive(task))
     names = [name for name in scored if METRICS[name].interval == "bootstrap"]
-    compared = with_own(task.metric)
+    compared = metric_names(task.metric)
     resampled = list(dict.fromkeys([*names, *compared]))
     values = [_values(logits, labels, task, resampled) for _, logits in points]
     *resampled_points, end = _drawn([*values, _values(reference, labels, task, compared)], len(labels))

@@ -11,7 +11,7 @@ import pandas as pd
 from skillviz.core.calibration import reliability
 from skillviz.core.intervals import paired_bootstrap
 from skillviz.core.localizers.table import EXPRESSION, rest_of
-from skillviz.core.metrics import METRICS, metric_row, with_own
+from skillviz.core.metrics import METRICS, metric_names, metric_row
 from skillviz.core.temperature import scaled
 from skillviz.plots.sparsity import COLUMNS as CURVE_COLUMNS
 from skillviz.runs.metrics import SCALED
@@ -131,7 +131,7 @@ def pair_curve(entries: Sequence[Entry], curves: Sequence[pd.DataFrame], split: 
 def offered(curve: pd.DataFrame, record: RunRecord) -> list[str]:
     """The metrics that the curve holds, the task's own first."""
     stored = set(curve["metric"]) - {"recovered"}  # it has no level to stand beside
-    return with_own(record.metric, (name for name in METRICS if name in stored))
+    return metric_names(record.metric, (name for name in METRICS if name in stored))
 
 
 def unusual_settings(entries: Sequence[Entry]) -> list[str]:

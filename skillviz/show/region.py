@@ -204,7 +204,7 @@ def by_layer(layers: pd.DataFrame, whole: str, theme: str) -> Exhibit:
     return Exhibit(
         name="by_layer",
         title=f"By layer, of {SHARES_OF[whole]}",
-        figure=shares_by_layer(layers, within=whole, theme=theme),
+        figure=shares_by_layer(layers, share_of=whole, theme=theme),
         reads="one line a module kind, and one for all kinds together. The paper's Figure 9.",
         alt=alt.layers(measures.by_layer(table)),
         table=table,

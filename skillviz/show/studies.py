@@ -120,7 +120,7 @@ def composition_by_layer(table: pd.DataFrame, task: str, localizer: str, variant
     return Exhibit(
         name="study_layers",
         title=f"Where the regions of {task} lie, by layer",
-        figure=shares_by_layer(rows, within="kind", theme=theme),
+        figure=shares_by_layer(rows, share_of="kind", theme=theme),
         reads="each line is one kind of module and adds up to 100 %: in which layers its chosen entries lie. The line "
         "of all kinds is the whole region. All mask seeds together.",
         alt=f"Share of the chosen entries by layer: {', '.join(phrases)}.",

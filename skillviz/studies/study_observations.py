@@ -9,7 +9,7 @@ from typing import Any
 
 from skillviz.analysis.answers import answers_by_state
 from skillviz.analysis.observations import (
-    GIVEN,
+    PAIR_RECIPE,
     Observation,
     TunedModel,
     ends_of,
@@ -70,7 +70,8 @@ def of_score(score: Score, model: TunedModel | None = None) -> Iterator[Observat
 
 def tuned_model(results: Results, of: Run | Score) -> TunedModel:
     """The recipe, the touched entries and the fields of the fine-tuned model of a run or of scores."""
-    return TunedModel(str(results.entry(of).get("recipe") or GIVEN), _touched(results, of), model_fields(results, of))
+    recipe = str(results.entry(of).get("recipe") or PAIR_RECIPE)
+    return TunedModel(recipe, _touched(results, of), model_fields(results, of))
 
 
 def _touched(results: Results, of: Run | Score) -> float | None:
@@ -125,7 +126,7 @@ def finetuned_labels(results: Results) -> Callable[[Run], dict[str, Any]]:
 def _run_fields(results: Results, run: Run) -> dict[Name, Any]:
     """Model and search together; the search's steps and the like under the localizer's name."""
     spec = run.spec
-    model = {"recipe": results.entry(run).get("recipe", GIVEN), **model_fields(results, run)}
+    model = {"recipe": results.entry(run).get("recipe", PAIR_RECIPE), **model_fields(results, run)}
     search: dict[Name, Any] = {(spec.localizer, name): value for name, value in search_fields(spec).items()}
     return {"base": spec.base, **model, "readout": spec.readout, **search}
 

@@ -15,13 +15,14 @@ from typing import Any
 import pandas as pd
 
 from skillviz.errors import BadInput
+from skillviz.models.finetune.recipes import SGD
 from skillviz.studies.finetuned_model import task_name
 from skillviz.studies.paper.scales import DEMO
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, listed, merged
 from skillviz.tasks.project import located
 
-PLAIN = (None, "sgd")  # recipes of what is called the fine-tuned model
+PLAIN = (None, SGD)  # recipes of what is called the fine-tuned model
 CAPS = ("max_train", "max_validation", "max_test")  # of an entry, and of its models where they name none of their own
 
 

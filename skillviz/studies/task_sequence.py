@@ -63,11 +63,13 @@ def sequence_of(scores: Mapping[str, Sequence[Score]], alone: Mapping[str, Run])
     leaks = unseen([registry.task(file, "task") for file in dict.fromkeys(s.spec.task for s in every)])
     tasks = {place_of(score)[1]: score.record.task for score in every}
     by_mode: dict[str, Stages] = {
-        mode: {place_of(s): unseen_answers(s.predictions(), s.record.task, leaks[place_of(s)[1]].seen) for s in of_mode}
+        mode: {
+            place_of(s): unseen_answers(s.predictions(), s.record.task, leaks[place_of(s)[1]].leaked) for s in of_mode
+        }
         for mode, of_mode in scores.items()
     }
     by_mode[INDEPENDENT] = {
-        (number, task): unseen_answers(alone[task].predictions(), tasks[task], leaks[task].seen)
+        (number, task): unseen_answers(alone[task].predictions(), tasks[task], leaks[task].leaked)
         for number, task in enumerate(order, start=1)
         if task in alone
     }

@@ -82,17 +82,17 @@ class World(_Record):
 
     def task(self, name: str) -> TaskEntry:
         """The task of this name; raises BadData."""
-        found = next((entry for entry in self.tasks if entry.name == name), None)
-        if found is None:
+        task = next((entry for entry in self.tasks if entry.name == name), None)
+        if task is None:
             raise BadData(f"the demo world has no task '{name}'; it has {', '.join(t.name for t in self.tasks)}.")
-        return found
+        return task
 
     def pair(self, name: str) -> PairEntry:
         """The pair of this name; raises BadData."""
-        found = next((entry for entry in self.pairs if entry.name == name), None)
-        if found is None:
+        pair = next((entry for entry in self.pairs if entry.name == name), None)
+        if pair is None:
             raise BadData(f"the demo world has no pair '{name}'; it has {', '.join(p.name for p in self.pairs)}.")
-        return found
+        return pair
 
 
 def shipped_world() -> Path:

@@ -61,12 +61,12 @@ def _prompt(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int
         return _tokenized(tokenizer, [rendered(parts, row, tokenizer.mask_token) for row in rows])
 
     filled = _filled(task, parts, texts)
-    found = _arrays(fitted(filled, [limit] * len(filled), tokenized, tokenizer)[1], tokenizer)
-    positions = [np.flatnonzero(ids == tokenizer.mask_token_id) for ids in found["input_ids"]]
+    fields = _arrays(fitted(filled, [limit] * len(filled), tokenized, tokenizer)[1], tokenizer)
+    positions = [np.flatnonzero(ids == tokenizer.mask_token_id) for ids in fields["input_ids"]]
     if any(len(place) != 1 for place in positions):
         raise BadInput(f"the template '{template}' does not give exactly one mask token with this tokenizer.")
     where = np.array([place[0] for place in positions], dtype=np.int64)
-    return found | {"positions": where, "label_ids": label_ids}
+    return fields | {"positions": where, "label_ids": label_ids}
 
 
 def _causal(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
@@ -111,24 +111,24 @@ def _tokenized(tokenizer: Any, *columns: list[str]) -> Mapping[str, Any]:
 def _without_end(inputs: Mapping[str, Any], tokenizer: Any) -> Mapping[str, Any]:
     """The inputs without the special tokens that a tokenizer puts behind a text: the answer goes on there."""
     ends = {tokenizer.eos_token_id, tokenizer.sep_token_id} - {None}
-    kept = []
+    lengths = []
     for ids in inputs["input_ids"]:
         n = len(ids)
         while n > 1 and ids[n - 1] in ends:
             n -= 1
-        kept.append(n)
-    return {name: [row[:n] for row, n in zip(column, kept, strict=True)] for name, column in inputs.items()}
+        lengths.append(n)
+    return {name: [row[:n] for row, n in zip(column, lengths, strict=True)] for name, column in inputs.items()}
 
 
 def _arrays(inputs: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:
     """The inputs as int64 arrays; an input of no token at all becomes one token."""
     only = next((i for i in (tokenizer.bos_token_id, tokenizer.eos_token_id) if i is not None), _pad_id(tokenizer))
     ids = [np.array(row if len(row) else [only], dtype=np.int64) for row in inputs["input_ids"]]
-    found: dict[str, Any] = {"input_ids": ids}
+    fields: dict[str, Any] = {"input_ids": ids}
     if "token_type_ids" in inputs:
         pairs = zip(inputs["token_type_ids"], ids, strict=True)
-        found["token_type_ids"] = [np.array(row if len(row) else [0] * len(i), dtype=np.int64) for row, i in pairs]
-    return found
+        fields["token_type_ids"] = [np.array(row if len(row) else [0] * len(i), dtype=np.int64) for row, i in pairs]
+    return fields
 
 
 def _pad_id(tokenizer: Any) -> int:
@@ -143,4 +143,4 @@ def _harmless(texts: list[str], tokenizer: Any) -> list[str]:
     if not special:
         return texts
     pattern = re.compile("|".join(re.escape(token) for token in sorted(special, key=len, reverse=True)))
-    return [pattern.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text) for text in texts]
+    return [pattern.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text) for text in texts]

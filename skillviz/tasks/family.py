@@ -17,8 +17,8 @@ FAMILIES = {
 
 def family(task: str) -> str:
     """The family of a task by its name; tasks of the demo world end in theirs, others are a family of their own."""
-    found = next((name for name, tasks in FAMILIES.items() if task in tasks), None)
-    return found or task.rpartition("-")[2]
+    name = next((name for name, tasks in FAMILIES.items() if task in tasks), None)
+    return name or task.rpartition("-")[2]
 
 
 def relation(a: str, b: str) -> str:

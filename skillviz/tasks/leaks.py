@@ -19,24 +19,24 @@ OTHER = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True)
 class Unseen:
-    """What is left of a task's test examples: `seen` are the ids left out, `rows` how many there were.
+    """What is left of a task's test examples: `leaked` are the ids left out, `rows` how many there were.
 
     `by` says how many of them each other task's training texts hold; a row that two hold is told for both.
     """
 
     task: str
     rows: int
-    seen: frozenset[str]
+    leaked: frozenset[str]
     by: Mapping[str, int]
 
     @property
     def sentence(self) -> str:
         """What a table says of it; empty where nothing was left out."""
-        if not self.seen:
+        if not self.leaked:
             return ""
         counts = ", ".join(f"{count:,} of {name}" for name, count in self.by.items() if count)
         return (
-            f"{self.task}: {len(self.seen):,} of {self.rows:,} test examples are left out: their text stands in the "
+            f"{self.task}: {len(self.leaked):,} of {self.rows:,} test examples are left out: their text stands in the "
             f"training data of another task ({counts})."
         )
 
@@ -68,8 +68,8 @@ def _unseen(task: Task, training: Mapping[str, frozenset[bytes]]) -> Unseen:
     ids, test = _digests(task, "test")
     by = {name: sum(digest in texts for digest in test) for name, texts in training.items()}
     everyone = frozenset().union(*training.values())
-    seen = frozenset(name for name, digest in zip(ids, test, strict=True) if digest in everyone)
-    return Unseen(task.name, len(ids), seen, by)
+    leaked = frozenset(name for name, digest in zip(ids, test, strict=True) if digest in everyone)
+    return Unseen(task.name, len(ids), leaked, by)
 
 
 def _digests(task: Task, split: str) -> tuple[list[str], list[bytes]]:

@@ -19,10 +19,10 @@ def k_shot_rows(labels: np.ndarray, k: int, seed: int) -> tuple[np.ndarray, np.n
     order = np.random.default_rng([seed, _K_SHOT]).permutation(len(labels))
     train, validation = [], []
     for label in np.unique(labels):
-        members = order[labels[order] == label]
-        first = min(k, max(1, len(members) * 4 // 5))
-        train.append(members[:first])
-        validation.append(members[first : first + k])
+        rows = order[labels[order] == label]
+        first = min(k, max(1, len(rows) * 4 // 5))
+        train.append(rows[:first])
+        validation.append(rows[first : first + k])
     return _joined(train), _joined(validation)
 
 
@@ -37,8 +37,8 @@ def capped(chosen: np.ndarray, most: int | None, seed: int) -> np.ndarray:
     """`chosen` itself, or `most` of them in their order, drawn by the seed."""
     if most is None or len(chosen) <= most:
         return chosen
-    kept = np.random.default_rng([seed, _CAP]).permutation(len(chosen))[:most]
-    return chosen[np.sort(kept)]
+    drawn = np.random.default_rng([seed, _CAP]).permutation(len(chosen))[:most]
+    return chosen[np.sort(drawn)]
 
 
 def sampled(frame: pd.DataFrame, most: int | None, seed: int = 0) -> pd.DataFrame:

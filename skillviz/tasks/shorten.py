@@ -36,7 +36,7 @@ def fitted(
     return texts, inputs
 
 
-def kept_lengths(lengths: Sequence[int], total: int) -> list[int]:
+def cut_lengths(lengths: Sequence[int], total: int) -> list[int]:
     """Lengths of the same texts with the sum `total` at most, cut from the longest first.
 
     What is longer than a common level comes down to it; leftovers go to the first of those.
@@ -48,35 +48,35 @@ def kept_lengths(lengths: Sequence[int], total: int) -> list[int]:
             break
         left -= length
         level = length
-    kept = [min(length, level) for length in lengths]
-    spare = max(0, total) - sum(kept)
+    cut = [min(length, level) for length in lengths]
+    spare = max(0, total) - sum(cut)
     for i, length in enumerate(lengths):
         if spare > 0 and length > level:
-            kept[i], spare = kept[i] + 1, spare - 1
-    return kept
+            cut[i], spare = cut[i] + 1, spare - 1
+    return cut
 
 
 def _shortened(rows: list[list[str]], excess: list[int], tokenizer: Any) -> list[list[str]]:
     """Each row's texts with about `excess` fewer tokens; at least one character fewer in all."""
     flat = [text for row in rows for text in row]
     offsets = iter(_offsets(flat, tokenizer))
-    found = []
+    shortened = []
     for row, more in zip(rows, excess, strict=True):
         spans = [next(offsets) for _ in row]
         lengths = [len(span) for span in spans]
-        kept = kept_lengths(lengths, sum(lengths) - more)
-        cut = [_cut(text, span, keep) for text, span, keep in zip(row, spans, kept, strict=True)]
-        found.append(cut if cut != row else _without_last(row))
-    return found
+        room = cut_lengths(lengths, sum(lengths) - more)
+        cut = [_cut(text, span, keep) for text, span, keep in zip(row, spans, room, strict=True)]
+        shortened.append(cut if cut != row else _without_last(row))
+    return shortened
 
 
 def _offsets(texts: list[str], tokenizer: Any) -> list[list[int]]:
     """Where each token of each text begins, in characters; evenly spread where the tokenizer cannot tell."""
     fast = bool(tokenizer.is_fast)
-    found = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
+    inputs = tokenizer(texts, add_special_tokens=False, return_offsets_mapping=fast, verbose=False)
     if fast:
-        return [[start for start, _ in row] for row in found["offset_mapping"]]
-    counts = [len(ids) for ids in found["input_ids"]]
+        return [[start for start, _ in row] for row in inputs["offset_mapping"]]
+    counts = [len(ids) for ids in inputs["input_ids"]]
     return [[len(text) * i // n for i in range(n)] for text, n in zip(texts, counts, strict=True)]
 
 

@@ -95,7 +95,7 @@ def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
     Values are names or indices of `task.labels`, or keys of `task.classes` where the task has them.
     """
     distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-    found = np.empty(len(distinct), dtype=np.int64)
+    labels = np.empty(len(distinct), dtype=np.int64)
     for i in np.argsort(first):
         value = str(distinct[i])
         number = -1 if value in task.drop else _number(value, task)
@@ -107,8 +107,8 @@ def label_numbers(values: np.ndarray, task: Task, shown: str) -> np.ndarray:
                 f"{shown} has {what} in row {first[i] + 1} (column '{task.label}'); "
                 f"task '{task.name}' allows {allowed}{indices}."
             )
-        found[i] = number
-    return found[inverse]
+        labels[i] = number
+    return labels[inverse]
 
 
 def _number(value: str, task: Task) -> int | None:

@@ -51,10 +51,10 @@ def load(
         chosen, notes = _chosen(task, sources, k_shot, seed)
         frames = {}
         for split, (source, rows) in chosen.items():
-            kept = capped(rows, caps[split], seed)
-            if len(kept) < len(rows):
-                notes.append(f"{split}: {len(kept):,} of {len(rows):,} rows, drawn with seed {seed}.")
-            frames[split] = source.frame(task, kept)
+            drawn = capped(rows, caps[split], seed)
+            if len(drawn) < len(rows):
+                notes.append(f"{split}: {len(drawn):,} of {len(rows):,} rows, drawn with seed {seed}.")
+            frames[split] = source.frame(task, drawn)
     notes += _absent(task, frames["train"])
     return Splits(**frames, notes=tuple(notes), fingerprint=fingerprint(frames))
 
@@ -64,11 +64,11 @@ def load_test(task: Task, *, seed: int = 0, max_test: int | None = None) -> tupl
     _check_counts(None, seed, {"test": max_test})
     with opened(task, ("test",)) as sources:
         source = sources["test"]
-        kept = capped(np.arange(len(source.rows)), max_test, seed)
+        drawn = capped(np.arange(len(source.rows)), max_test, seed)
         notes = _dropped(task, sources)
-        if len(kept) < len(source.rows):
-            notes.append(f"test: {len(kept):,} of {len(source.rows):,} rows, drawn with seed {seed}.")
-        return source.frame(task, kept), tuple(notes)
+        if len(drawn) < len(source.rows):
+            notes.append(f"test: {len(drawn):,} of {len(source.rows):,} rows, drawn with seed {seed}.")
+        return source.frame(task, drawn), tuple(notes)
 
 
 def fingerprint(frames: dict[str, pd.DataFrame]) -> str:
@@ -87,22 +87,22 @@ def _chosen(
     train, test, notes = sources["train"], sources["test"], _dropped(task, sources)
     every = {split: np.arange(len(source.rows)) for split, source in sources.items()}
     if k is not None:
-        rows, held = k_shot_rows(train.labels, k, seed)
-        notes.append(_k_shot_note(task, train.labels[rows], train.labels[held], k, seed))
-        if len(held) == 0:
+        rows, validation_rows = k_shot_rows(train.labels, k, seed)
+        notes.append(_k_shot_note(task, train.labels[rows], train.labels[validation_rows], k, seed))
+        if len(validation_rows) == 0:
             raise BadData(f"task '{task.name}': train has one row a class, so none is left for validation.")
     elif "validation" in sources:
-        rows, held = every["train"], every["validation"]
+        rows, validation_rows = every["train"], every["validation"]
     else:
         if len(train.rows) < 2:
             raise BadData(f"{train.shown} has one row; with no validation split, at least 2 are needed.")
-        rows, held = tenth(len(train.rows), seed)
+        rows, validation_rows = tenth(len(train.rows), seed)
         notes.append(
-            f"validation: {len(held):,} of the {len(train.rows):,} train rows, drawn with seed {seed}, "
+            f"validation: {len(validation_rows):,} of the {len(train.rows):,} train rows, drawn with seed {seed}, "
             "because the task has no validation split."
         )
-    own = sources.get("validation", train)
-    return {"train": (train, rows), "validation": (own, held), "test": (test, every["test"])}, notes
+    source = sources.get("validation", train)
+    return {"train": (train, rows), "validation": (source, validation_rows), "test": (test, every["test"])}, notes
 
 
 def _k_shot_note(task: Task, train: np.ndarray, validation: np.ndarray, k: int, seed: int) -> str:
@@ -125,8 +125,8 @@ def _dropped(task: Task, sources: dict[str, Source]) -> list[str]:
 
 
 def _absent(task: Task, train: pd.DataFrame) -> list[str]:
-    seen = set(train["label"])
-    absent = [f"'{name}'" for number, name in enumerate(task.labels) if number not in seen]
+    present = set(train["label"])
+    absent = [f"'{name}'" for number, name in enumerate(task.labels) if number not in present]
     return [f"train has no row with the label {', '.join(absent)}."] if absent else []
 
 

@@ -1,11 +1,11 @@
 """Templates: literal text with places for the example's texts and, for masked models, one mask.
 
-    {text}            the text of a task with one text column ({a} is the same)
-    {a}, {b}          the first and the second text; a column's own name in braces works too
-    {a-}              without its last character, where that is . ? or !
-    {b~}              with its first letter in lower case
-    <mask>            the tokenizer's own mask token ({mask} and [MASK] are the same)
-    {{ and }}         a brace itself
+{text}            the text of a task with one text column ({a} is the same)
+{a}, {b}          the first and the second text; a column's own name in braces works too
+{a-}              without its last character, where that is . ? or !
+{b~}              with its first letter in lower case
+<mask>            the tokenizer's own mask token ({mask} and [MASK] are the same)
+{{ and }}         a brace itself
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def parse(template: str, columns: Sequence[str]) -> tuple[Part, ...]:
     fields = _fields(columns)
     parts: list[Part] = []
     end = 0
-    for found in _PARTS.finditer(template):
-        _add(parts, template[end : found.start()])
-        word, end = found[0], found.end()
+    for match in _PARTS.finditer(template):
+        _add(parts, template[end : match.start()])
+        word, end = match[0], match.end()
         if word in ("{{", "}}"):
             _add(parts, word[0])
         elif word in MASKS and word[1:-1] not in columns:

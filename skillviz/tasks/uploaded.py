@@ -62,8 +62,8 @@ def rows_of(upload: Upload) -> pd.DataFrame:
         path = Path(folder) / f"upload{suffix}"
         path.write_bytes(upload.content)
         try:
-            found = from_file(path, str(Path(folder) / "copy"))
-            columns = {name: cells(found, name, upload.name) for name in found.column_names}
+            dataset = from_file(path, str(Path(folder) / "copy"))
+            columns = {name: cells(dataset, name, upload.name) for name in dataset.column_names}
         except BadData as error:
             raise BadData(str(error.args[0]).replace(str(path), upload.name)) from error
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
@@ -133,13 +133,13 @@ def set_aside(count: int) -> np.ndarray:
 
 def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
     """File names by split, and where they come from; the uploaded bytes themselves, but for a test set aside."""
-    said = "; ".join(f"{split}: {upload.name}" for split, upload in draft.files.items())
+    sources = "; ".join(f"{split}: {upload.name}" for split, upload in draft.files.items())
     names = {}
     for split, upload in draft.files.items():
         names[split] = f"{split}{Path(upload.name).suffix.lower()}"
         (folder / names[split]).write_bytes(upload.content)
     if "test" in names:
-        return names, f"uploaded ({said})"
+        return names, f"uploaded ({sources})"
     rows = rows_of(draft.files["train"])
     rows = rows[[name for name in (*draft.text, draft.label) if name in rows]]
     if len(rows) < 2:
@@ -149,7 +149,7 @@ def _write_data(draft: Draft, folder: Path) -> tuple[dict[str, str], str]:
     for split, part in {"train": rows[~aside], "test": rows[aside]}.items():
         names[split] = f"{split}.jsonl"
         part.to_json(folder / names[split], orient="records", lines=True, force_ascii=False)
-    return names, f"uploaded ({said}; {aside.sum():,} of its {len(rows):,} rows were set aside as the test)"
+    return names, f"uploaded ({sources}; {aside.sum():,} of its {len(rows):,} rows were set aside as the test)"
 
 
 def _task_file(draft: Draft, data: dict[str, str], source: str) -> dict[str, Any]:

@@ -44,18 +44,18 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """The mapping; a key given twice is an error, not a silent last word."""
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+            if isinstance(key, yaml.ScalarNode) and key.value in keys:
                 raise yaml.constructor.ConstructorError(None, None, f"'{key.value}' is given twice", key.start_mark)
-            seen.add(str(key.value))
+            keys.add(str(key.value))
         return super().construct_mapping(node, deep)
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: kept
+    first: resolvers
     for first, rows in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    if (kept := [row for row in rows if row[0].endswith((":null", ":merge"))])
+    if (resolvers := [row for row in rows if row[0].endswith((":null", ":merge"))])
 }
 
 

@@ -20,17 +20,17 @@ def word_ids(task: Task, parts: Sequence[Part], words: Sequence[str], tokenizer:
     template it gets a space in front, as in the paper.
     """
     before = _before_mask(parts)
-    found: dict[int, str] = {}
+    words_by_id: dict[int, str] = {}
     for label, word in zip(task.labels, words, strict=True):
         ids = _added(before.rstrip(" "), before, word, tokenizer)
         _check_one_token(ids, word, label, tokenizer)
-        if ids[0] in found:
+        if ids[0] in words_by_id:
             raise BadLabelWord(
-                f"the label words '{found[ids[0]]}' and '{word}' are the same token "
+                f"the label words '{words_by_id[ids[0]]}' and '{word}' are the same token "
                 f"'{tokenizer.convert_ids_to_tokens(ids)[0]}' for this tokenizer; choose words that differ."
             )
-        found[ids[0]] = word
-    return np.array(list(found), dtype=np.int64)
+        words_by_id[ids[0]] = word
+    return np.array(list(words_by_id), dtype=np.int64)
 
 
 def answer_ids(prompts: Sequence[str], tail: str, words: Sequence[str], tokenizer: Any) -> list[list[np.ndarray]]:
@@ -41,13 +41,13 @@ def answer_ids(prompts: Sequence[str], tail: str, words: Sequence[str], tokenize
     last word. Each distinct end is tokenised once.
     """
     known: dict[str, list[np.ndarray]] = {}
-    found = []
+    answers = []
     for prompt in prompts:
         end = (tail if tail.strip() else _last_word(prompt)).rstrip(" ")
         if end not in known:
             known[end] = [_answer(end, word, tokenizer) for word in words]
-        found.append(known[end])
-    return found
+        answers.append(known[end])
+    return answers
 
 
 def _answer(end: str, word: str, tokenizer: Any) -> np.ndarray:
@@ -86,8 +86,8 @@ def _before_mask(parts: Sequence[Part]) -> str:
 
 
 def _last_word(prompt: str) -> str:
-    found = re.search(r"\S+\s*$", prompt)
-    return found[0] if found else prompt
+    match = re.search(r"\S+\s*$", prompt)
+    return match[0] if match else prompt
 
 
 def _plain(text: str, tokenizer: Any) -> list[int]:

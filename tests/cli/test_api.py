@@ -33,13 +33,13 @@ def test_importing_costs_no_torch(names):
     assert done.returncode == 0, done.stderr
 
 
-def test_localize_open_evaluate_and_graft(pair, task_file, own_runs):
+def test_localize_open_evaluate_and_graft(pair, task_file, user_runs):
     heard = []
     run = skillviz.localize(
         base=pair[0], finetuned=pair[1], task=task_file, size=["10%", 222], method="stagewise", seed=1, steps=2,
         device="cpu", progress=heard.append,
     )  # fmt: skip
-    assert run.path.parent == own_runs
+    assert run.path.parent == user_runs
     assert {p.phase for p in heard} >= {"check", "load", "search", "evaluate"}
     assert run.region().size == 444 and run.spec.sizes == ("10%", "222")
     assert skillviz.open_run(run.id).headline() == run.headline()
@@ -81,7 +81,7 @@ def test_without_region_or_graft_only_the_ends_are_scored(pair, task_file):
     assert "grafted" not in scored.scores["test"].states and scored.size is None
 
 
-def test_a_run_s_own_command_and_python_make_it_again(pair, task_file, own_runs):
+def test_a_run_s_own_command_and_python_make_it_again(pair, task_file, user_runs):
     run = skillviz.localize(*pair, task_file, size=["1%", 9], method="movement", device="cpu", max_test=8)
     command = shlex.split(run.spec.command())
     assert command[:3] == ["python", "-m", "skillviz"]
@@ -91,7 +91,7 @@ def test_a_run_s_own_command_and_python_make_it_again(pair, task_file, own_runs)
     space: dict[str, object] = {}
     exec(run.spec.python(), space)
     assert space["run"].spec == run.spec  # type: ignore[attr-defined]
-    assert len(list(own_runs.iterdir())) == 3
+    assert len(list(user_runs.iterdir())) == 3
 
 
 def test_an_empty_graft_scores_as_the_pre_trained_model(pair, task_file):

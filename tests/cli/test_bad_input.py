@@ -60,25 +60,25 @@ def edited(task_file: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture(autouse=True)
-def no_run_is_left(own_runs: Path) -> Iterator[None]:
+def no_run_is_left(user_runs: Path) -> Iterator[None]:
     """After each of these, the store lists nothing and holds nothing unreadable."""
     yield
-    store = Store(own_runs)
+    store = Store(user_runs)
     assert not store.list() and not store.unreadable()
 
 
-def test_a_missing_folder(pair, task_file, own_runs):
+def test_a_missing_folder(pair, task_file, user_runs):
     refused(localize(pair[0], "/nowhere/at-all", task_file), "ModelNotFound", "/nowhere/at-all")
-    assert not own_runs.exists()
+    assert not user_runs.exists()
 
 
-def test_a_mismatched_pair(pair, task_file, tmp_path, own_runs):
+def test_a_mismatched_pair(pair, task_file, tmp_path, user_runs):
     wide = tiny_model("bert", "head", hidden_size=32)
     wide.save_pretrained(tmp_path / "wide")
     tiny_tokenizer("bert").save_pretrained(tmp_path / "wide")
     refused(localize(pair[0], tmp_path / "wide", task_file), "PairMismatch")
     refused(localize(pair[0], tiny_pair(tmp_path, "gpt2")[1], task_file), "PairMismatch", "gpt2")
-    assert not own_runs.exists()
+    assert not user_runs.exists()
 
 
 def test_an_unknown_task(pair):
@@ -105,9 +105,9 @@ def test_more_labels_than_the_head_has(pair, tmp_path):
 
 
 @pytest.mark.parametrize("size", ["0", "0%", "4449", "100.1%", "1.5", "-3", "many", "nan"])
-def test_a_size_outside_1_to_d(pair, task_file, own_runs, size):
+def test_a_size_outside_1_to_d(pair, task_file, user_runs, size):
     refused(localize(*pair, task_file, "--size", size), "BadSize", size)
-    assert not own_runs.exists()
+    assert not user_runs.exists()
 
 
 def test_the_second_size_is_checked_too(pair, task_file):
@@ -139,12 +139,12 @@ def test_a_model_of_pickled_weights_only(pair, task_file, tmp_path):
     refused(localize(pair[0], pickled, task_file), "UnsafeWeights", "pytorch_model.bin")
 
 
-def test_cuda_without_cuda(pair, task_file, monkeypatch, own_runs):
+def test_cuda_without_cuda(pair, task_file, monkeypatch, user_runs):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     refused(localize(*pair, task_file, "--device", "cuda"), "NoDevice", "--device cpu")
-    out = own_runs.parent / "out"
+    out = user_runs.parent / "out"
     refused(call("finetune", "--base", pair[0], "--task", task_file, "--device", "cuda", "--out", out), "NoDevice")
-    assert not out.exists() and not own_runs.exists()
+    assert not out.exists() and not user_runs.exists()
 
 
 def test_an_unknown_method_lists_the_known(pair, task_file):
@@ -158,7 +158,7 @@ def test_what_typer_refuses_is_bad_use_too(pair, task_file, words):
 
 
 @pytest.mark.parametrize("writes", [0, 2, 5])
-def test_a_full_disk(pair, task_file, own_runs, monkeypatch, writes):
+def test_a_full_disk(pair, task_file, user_runs, monkeypatch, writes):
     real, seen = atomic.write_file, []
 
     def full(path: Path, write: Callable[[Path], object]) -> None:
@@ -177,7 +177,7 @@ def test_a_full_disk(pair, task_file, own_runs, monkeypatch, writes):
     monkeypatch.setattr("skillviz.runs.folder.write_text", lambda path, text: full(path, lambda p: p.write_text(text)))
     refused(localize(*pair, task_file), "DiskFull", "no space left")
     assert len(seen) > writes
-    assert not list(own_runs.rglob("*.part"))
+    assert not list(user_runs.rglob("*.part"))
 
 
 @pytest.fixture
@@ -230,11 +230,11 @@ def test_a_place_that_cannot_be_written_to(pair, task_file, tmp_path, place):
     assert call("finetune", *words, "--out", tmp_path / place / "model").code == 2
 
 
-def test_ctrl_c_leaves_a_cancelled_run(pair, task_file, own_runs):
+def test_ctrl_c_leaves_a_cancelled_run(pair, task_file, user_runs):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--device", "cpu")
-    process = started("localize", *members, "--size", "50", "--steps", 100_000, "--runs-dir", own_runs)
+    process = started("localize", *members, "--size", "50", "--steps", 100_000, "--runs-dir", user_runs)
     for _ in range(2400):  # a busy machine takes a minute to import torch
-        if any("search" in file.read_text() for file in own_runs.rglob("events.jsonl")):
+        if any("search" in file.read_text() for file in user_runs.rglob("events.jsonl")):
             break
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
@@ -247,7 +247,7 @@ def test_ctrl_c_leaves_a_cancelled_run(pair, task_file, own_runs):
         process.kill()
     assert process.returncode == 130
     assert "Traceback" not in out + err
-    assert [entry.record.status for entry in Store(own_runs).unfinished()] == ["cancelled"]
+    assert [entry.record.status for entry in Store(user_runs).unfinished()] == ["cancelled"]
     listed = call("runs", "list", "--all", "--json")
     assert listed.json["unfinished"][0]["status"] == "cancelled"
 
@@ -302,11 +302,11 @@ def test_other_commands_refuse_in_one_sentence(words, said_word):
         ("learned", "selection=bogus", "validation, train+validation, none"),
     ],
 )
-def test_an_option_out_of_range_is_refused_before_there_is_a_run(pair, task_file, own_runs, method, option, said_word):
+def test_an_option_out_of_range_is_refused_before_there_is_a_run(pair, task_file, user_runs, method, option, said_word):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--size", "5%")
     said = call("localize", *members, "--method", method, "--option", option)
     assert (said.code, said.err.count("\n")) == (2, 1), said.err
-    assert said_word in said.err and not list(own_runs.glob("*"))
+    assert said_word in said.err and not list(user_runs.glob("*"))
 
 
 @pytest.mark.parametrize("command", ["finetune", "apply"])
@@ -322,7 +322,7 @@ def test_the_base_is_not_written_over(pair, task_file, localized, tmp_path, comm
     assert (base / "model.safetensors").read_bytes() == before
 
 
-def test_a_device_is_named_with_its_number(pair, task_file, own_runs):
+def test_a_device_is_named_with_its_number(pair, task_file, user_runs):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--size", "5%")
     for device, word in (("cuda:99", "CUDA"), ("tpu", "allowed: auto, cpu, cuda")):
         said = call("localize", *members, "--device", device)

@@ -21,10 +21,10 @@ def localize(pair: tuple[Path, Path], task: Path, *more: object) -> Said:
     return call("localize", *members, "--method", "recipe", *more)
 
 
-def test_the_command_and_the_python_line_make_the_run_again(pair, task_file, own_runs):
+def test_the_command_and_the_python_line_make_the_run_again(pair, task_file, user_runs):
     said = localize(pair, task_file, "--option", f"recipe={json.dumps(RECIPE)}", "--json")
     assert said.code == 0, said.err
-    store = Store(own_runs)
+    store = Store(user_runs)
     run = store.open(said.json["run_id"])
     assert run.record.size == run.region().size == said.json["size"] == 2 * (16 * 16 + 16 - 4 * 16)
     assert {"pretrained", "finetuned", "grafted", "complement"} <= set(said.json["metrics"])
@@ -54,9 +54,9 @@ def test_the_command_and_the_python_line_make_the_run_again(pair, task_file, own
         (("--detach", "--option", 'recipe={"run": "OTHER"}'), "BadInput", "belongs to another architecture"),
     ],
 )
-def test_what_cannot_be_made_is_one_sentence_and_leaves_no_run(pair, task_file, own_runs, option, kind, words):
-    other = fake_run(Store(own_runs), layers=1, width=8, sizes=("5%",), steps=2, n={"validation": 9, "test": 9})
+def test_what_cannot_be_made_is_one_sentence_and_leaves_no_run(pair, task_file, user_runs, option, kind, words):
+    other = fake_run(Store(user_runs), layers=1, width=8, sizes=("5%",), steps=2, n={"validation": 9, "test": 9})
     said = localize(pair, task_file, *(word.replace("OTHER", other.id[:-2]) for word in option))
     assert (said.code, said.err.count("\n")) == (2, 1), said.err
     assert said.err.startswith(f"{kind}: ") and words in said.err and "Traceback" not in said.err
-    assert [path.name for path in own_runs.iterdir() if not path.name.startswith(".")] == [other.id]
+    assert [path.name for path in user_runs.iterdir() if not path.name.startswith(".")] == [other.id]

@@ -155,7 +155,7 @@ def test_applied_folder_is_not_written_over(chain):
 
 
 @pytest.mark.parametrize(("size", "like"), [("100%", "tuned"), ("1", "base")])
-def test_size_d_and_one_entry_are_the_ends(pair, task_file, own_runs, tmp_path: Path, size, like):
+def test_size_d_and_one_entry_are_the_ends(pair, task_file, user_runs, tmp_path: Path, size, like):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
     run = call("localize", *members, "--method", "movement", "--size", size, "--device", "cpu", "--json").json
     call("export", run["run_id"], "-o", tmp_path / "g.safetensors")
@@ -201,7 +201,7 @@ def test_evaluate_refuses_a_graft_of_another_fine_tuned_model(localized, tmp_pat
     assert refused.code == 2 and refused.err.startswith("PairMismatch")
 
 
-def test_a_lean_run_s_export_says_that_its_scores_were_of_rounded_weights(pair, task_file, own_runs, tmp_path: Path):
+def test_a_lean_run_s_export_says_that_its_scores_were_of_rounded_weights(pair, task_file, user_runs, tmp_path: Path):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--method", "movement", "--size", "5%")
     for dtype, is_said in (("bfloat16", True), ("float32", False)):
         run = call("localize", *members, "--dtype", dtype, "--device", "cpu", "--json").json

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from skillviz.commands.region_source import given_region
+from skillviz.commands.region_source import region_source
 from skillviz.errors import CorruptFile, RunNotFound
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.models.pair import load_pair
@@ -58,19 +58,18 @@ def test_a_run_s_region_is_re_trained(pair, task_file, localized, tmp_path):
     run_id = said.json["run_id"]
     words = ("--task", task_file, "--recipe", "graft-retrain", "--runs-dir", runs)
     told = finetune(pair[0], tmp_path / "a", *words, "--region", run_id)
-    region = given_region(run_id, runs).region
+    region = region_source(run_id, runs).region
     about = {"size": region.size, "d": region.d, "sha256": region.sha256(), "run": run_id}
     assert json.loads((tmp_path / "a" / "finetune.json").read_text())["region"] == about
-    assert told["trained"] == given_region(run_id, runs).region.size
+    assert told["trained"] == region_source(run_id, runs).region.size
     file = runs / run_id / "region.safetensors"
     assert finetune(pair[0], tmp_path / "b", *words, "--region", file)["touched"] == told["touched"]
-    assert (
-        given_region(str(runs / run_id)).region == given_region(str(file)).region == given_region(run_id, runs).region
-    )
+    assert region_source(str(runs / run_id)).region == region
+    assert region_source(str(file)).region == region
     with pytest.raises(RunNotFound):
-        given_region("no-such-run", runs)
+        region_source("no-such-run", runs)
     with pytest.raises(CorruptFile):
-        given_region(str(task_file))
+        region_source(str(task_file))
 
 
 def test_several_tasks_at_once_and_one_after_the_other(pair, task_file, other_task, localized, tmp_path):
@@ -111,7 +110,7 @@ def test_a_region_of_another_base_is_refused_unless_forced(task_file, localized,
 
 
 def test_a_region_that_does_not_say_its_base_is_taken(pair, task_file, localized, tmp_path):
-    region = given_region(localized[1].json["run_id"], localized[0]).region
+    region = region_source(localized[1].json["run_id"], localized[0]).region
     region.save(tmp_path / "plain.safetensors")
     words = ("--task", task_file, "--recipe", "graft-retrain", "--region", tmp_path / "plain.safetensors")
     finetune(pair[0], tmp_path / "m", *words)

@@ -74,28 +74,28 @@ def test_the_table_speaks_of_every_state(localized):
     assert "self-check failed" not in (out + localized[1].err).lower()
 
 
-def test_without_json_stdout_ends_with_where_the_run_lies(pair, task_file, own_runs):
+def test_without_json_stdout_ends_with_where_the_run_lies(pair, task_file, user_runs):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
     said = call("localize", *members, "--size", "9", "--method", "movement", "--device", "cpu")
     assert said.code == 0
-    assert str(own_runs) in said.out.strip().splitlines()[-1]
+    assert str(user_runs) in said.out.strip().splitlines()[-1]
 
 
-def test_options_of_a_localizer_are_read(pair, task_file, own_runs):
+def test_options_of_a_localizer_are_read(pair, task_file, user_runs):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file)
     said = call(
         "localize", *members, "--method", "first-order", "--size", "9", "--option", "examples=7", *QUICK, "--json"
     )
-    assert Store(own_runs).open(said.json["run_id"]).spec.options == {"examples": 7}
+    assert Store(user_runs).open(said.json["run_id"]).spec.options == {"examples": 7}
     wrong = call("localize", *members, "--method", "first-order", "--size", "9", "--option", "exampels=7")
     assert wrong.code == 2 and "exampels" in wrong.err and "examples" in wrong.err
 
 
-def test_other_tasks_are_scored_or_refused(pair, task_file, own_runs, tmp_path):
+def test_other_tasks_are_scored_or_refused(pair, task_file, user_runs, tmp_path):
     members = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--method", "movement", "--size", "9")
     near = other_task(tmp_path / "near", "near")
     said = call("localize", *members, "--also", str(near), *QUICK, "--json")
-    run = Store(own_runs).open(said.json["run_id"])
+    run = Store(user_runs).open(said.json["run_id"])
     assert run.spec.others == (str(near),) and [note.name for note in run.record.transfers] == ["near"]
     strange = other_task(tmp_path / "strange", "strange", labels=["good", "bad"])
     wrong = call("localize", *members, "--also", str(strange))

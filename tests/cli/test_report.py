@@ -16,8 +16,8 @@ from tests.ui.shared_store import SMALL
 
 
 @pytest.fixture
-def run(own_runs: Path) -> Run:
-    return fake_run(Store(own_runs), sizes=("1%",), **SMALL)
+def run(user_runs: Path) -> Run:
+    return fake_run(Store(user_runs), sizes=("1%",), **SMALL)
 
 
 def test_it_writes_the_run_as_one_file(run: Run, tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from tests.tiny import tiny_pair
 
 
 @pytest.fixture
-def store(localized: tuple[Path, object], own_runs: Path) -> tuple[Path, str]:
+def store(localized: tuple[Path, object], user_runs: Path) -> tuple[Path, str]:
     """A store of this test's own with the finished run in it, and the run's id."""
-    shutil.copytree(localized[0], own_runs)
-    return own_runs, Store(own_runs).list()[0].id
+    shutil.copytree(localized[0], user_runs)
+    return user_runs, Store(user_runs).list()[0].id
 
 
 def test_list_says_task_method_size_and_metrics(store):
@@ -32,7 +32,7 @@ def test_list_says_task_method_size_and_metrics(store):
     assert [r["run_id"] for r in said.json["runs"]][0] == store[1]
 
 
-def test_an_empty_store_says_how_to_make_a_run(own_runs, monkeypatch, tmp_path):
+def test_an_empty_store_says_how_to_make_a_run(user_runs, monkeypatch, tmp_path):
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "none")
     said = call("runs", "list")
     assert said.code == 0 and "localize --help" in said.out
@@ -89,7 +89,7 @@ def study_file(tmp_path: Path, pair: tuple[Path, Path], task_file: Path, **field
     return path
 
 
-def test_a_study_goes_on_where_it_stopped(pair, task_file, tmp_path, own_runs):
+def test_a_study_goes_on_where_it_stopped(pair, task_file, tmp_path, user_runs):
     file = study_file(tmp_path, pair, task_file)
     first = call("study", "run", file, "--json")
     assert first.code == 0 and len(first.json["finished"]) == 4, first.err
@@ -105,21 +105,21 @@ def test_a_study_goes_on_where_it_stopped(pair, task_file, tmp_path, own_runs):
     assert call("study", "table", file, "--differences").code == 0
 
 
-def test_a_study_with_a_run_that_fails_makes_the_others(pair, task_file, tmp_path, own_runs):
+def test_a_study_with_a_run_that_fails_makes_the_others(pair, task_file, tmp_path, user_runs):
     runs = [{"localizer": "movement", "size": "10%"}, {"localizer": "recipe", "options": {"recipe": {"layers": []}}}]
     said = call("study", "run", study_file(tmp_path, pair, task_file, runs=runs), "--json")
     assert said.code == 2 and len(said.json["finished"]) == 1 and len(said.json["failed"]) == 1
     assert "a region without entries" in said.err and said.json["steps"]["not_reached"] == 1  # the tables
 
 
-def test_a_study_that_cannot_be_made_says_which_entry_before_anything_is_made(pair, task_file, tmp_path, own_runs):
+def test_a_study_that_cannot_be_made_says_which_entry_before_anything_is_made(pair, task_file, tmp_path, user_runs):
     runs = [{"localizer": "movement", "size": "10%"}, {"localizer": "movement", "size": "999999999"}]
     said = call("study", "run", study_file(tmp_path, pair, task_file, runs=runs), "--json")
     assert (said.code, said.err.count("\n")) == (2, 1) and "BadSize" in said.err and "entry 2" in said.err
-    assert not own_runs.exists()
+    assert not user_runs.exists()
 
 
-def test_a_study_without_runs_yet_says_so(pair, task_file, tmp_path, own_runs):
+def test_a_study_without_runs_yet_says_so(pair, task_file, tmp_path, user_runs):
     said = call("study", "table", study_file(tmp_path, pair, task_file))
     assert said.code == 2 and "study run" in said.err
 

@@ -51,14 +51,14 @@ def test_a_name_stands_for_the_study_in_the_users_own_store(made: Store, monkeyp
     assert f"It is in {made.root / 'studies' / 'tiny-one'}, with the tables scores" in said.out
 
 
-def test_a_study_that_ships_is_told_as_it_lies_there(shipped: Path, own_runs: Path) -> None:
+def test_a_study_that_ships_is_told_as_it_lies_there(shipped: Path, user_runs: Path) -> None:
     said = call("study", "status", "tiny-one", "--json")
     assert said.code == 0 and said.json["states"] == {"finished": 2, "not here": 1}
     assert [step["state"] for step in said.json["steps"]] == ["not here", "finished", "finished"]
     assert f"It ships with skillviz in {shipped / 'studies' / 'tiny-one'}, with the tables scores" in said.out
-    assert f"to make it anew in {own_runs}: 3 of 3 steps left" in said.out
+    assert f"to make it anew in {user_runs}: 3 of 3 steps left" in said.out
     assert said.json["workers"] == 1 and "side by side" not in said.json["left"], "at the demo's scale, of own models"
-    assert not own_runs.exists()
+    assert not user_runs.exists()
 
 
 def test_tables_that_ship_stand_though_their_runs_bear_other_names(
@@ -74,26 +74,26 @@ def test_tables_that_ship_stand_though_their_runs_bear_other_names(
     assert own.json["states"] == {"finished": 2, "missing": 1} and own.json["left"].startswith("1 of 3 steps left")
 
 
-def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Path, own_runs: Path) -> None:
+def test_the_tables_that_ship_are_printed_and_packed(shipped: Path, tmp_path: Path, user_runs: Path) -> None:
     said = call("study", "table", "tiny-one", "--name", "scores")
     assert said.code == 0 and "that ships" in said.err and said.out.startswith("base\trecipe\tvariant\tsetting\t")
     stored = list_studies(Store(shipped))[0].table("scores")
     assert len(said.out.splitlines()) == 1 + len(stored)
     assert call("study", "table", "tiny-one").out == said.out  # its scores, where no other is named
     assert call("study", "pack", "tiny-one", "--to", tmp_path / "to", "--json").json["runs"] == 1
-    assert not own_runs.exists()
+    assert not user_runs.exists()
 
 
-def test_a_study_that_ships_is_run_in_the_users_own_store(shipped: Path, own_runs: Path) -> None:
+def test_a_study_that_ships_is_run_in_the_users_own_store(shipped: Path, user_runs: Path) -> None:
     before = sorted(path for path in shipped.rglob("*"))
     dry = call("study", "run", "tiny-one", "--dry-run", "--json")
-    assert dry.json["workers"] == 1 and dry.json["left"].startswith("3 of 3 steps left") and not own_runs.exists()
+    assert dry.json["workers"] == 1 and dry.json["left"].startswith("3 of 3 steps left") and not user_runs.exists()
     said = call("study", "run", "tiny-one", "--workers", "1", "--json")
     assert said.code == 0 and said.json["steps"]["finished"] == 3, said.err
-    assert said.json["path"] == str(own_runs / "studies" / "tiny-one")
+    assert said.json["path"] == str(user_runs / "studies" / "tiny-one")
     assert sorted(path for path in shipped.rglob("*")) == before
     after = call("study", "status", "tiny-one", "--json")
-    assert after.json["states"] == {"finished": 3} and after.json["store"] == str(own_runs)
+    assert after.json["states"] == {"finished": 3} and after.json["store"] == str(user_runs)
 
 
 def test_a_file_counts_for_what_ships_only_where_it_is_the_very_same(shipped: Path, tmp_path: Path) -> None:

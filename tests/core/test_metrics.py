@@ -50,8 +50,8 @@ def test_bad_scores_are_refused() -> None:
 
 def test_a_tasks_own_metric_comes_first_and_f1_only_there() -> None:
     assert metrics.HEADLINE[:3] == ("accuracy", "ece", "nll")
-    assert metrics.with_own("accuracy") == list(metrics.HEADLINE)
-    assert metrics.with_own("f1") == ["f1", *metrics.HEADLINE]
+    assert metrics.metric_names("accuracy") == list(metrics.HEADLINE)
+    assert metrics.metric_names("f1") == ["f1", *metrics.HEADLINE]
     assert metrics.panels("f1")[:3] == ["f1", "ece", "nll"] and "accuracy" not in metrics.panels("f1")
     assert all(METRICS[name].help.endswith(".") for name in metrics.SCORED)  # the glossary explains each
     assert set(metrics.HEADLINE) <= set(metrics.COMPARED) <= set(metrics.SCORED)

@@ -14,9 +14,9 @@ __all__ = ["ids", "made"]
 
 @pytest.fixture
 def own_copy(
-    made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_runs: Path
+    made: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user_runs: Path
 ) -> Path:
     """A copy of the runs that a test may change, as the user's folder; nothing ships."""
-    shutil.copytree(made[0], own_runs)
+    shutil.copytree(made[0], user_runs)
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: tmp_path / "nothing")
-    return own_runs
+    return user_runs

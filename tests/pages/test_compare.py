@@ -105,9 +105,9 @@ def test_finetuned_models_can_be_looked_at_where_pairs_differ(ids: dict[str, str
     assert "Compare the" not in [c.label for c in compared(ids, "stagewise0", "movement").segmented_control]
 
 
-def test_regions_of_unlike_models_and_tiny_other_data_are_explained(own_runs: Path, monkeypatch) -> None:
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: own_runs)
-    store = Store(own_runs)
+def test_regions_of_unlike_models_and_tiny_other_data_are_explained(user_runs: Path, monkeypatch) -> None:
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
+    store = Store(user_runs)
     one = fake_run(store, sizes=("1%",), **SMALL)
     other = fake_run(store, sizes=("1%",), base="demo/big", **{**SMALL, "width": 24, "n": {"validation": 8, "test": 9}})
     test = opened("compare", runs=f"{one.id},{other.id}")
@@ -117,16 +117,16 @@ def test_regions_of_unlike_models_and_tiny_other_data_are_explained(own_runs: Pa
     assert "compared on the 9 of A's 120 examples" in infos
 
 
-def test_equal_specs_have_no_table_of_differences(own_runs: Path, monkeypatch) -> None:
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: own_runs)
-    runs = [fake_run(Store(own_runs), sizes=("1%",), **SMALL) for _ in range(2)]
+def test_equal_specs_have_no_table_of_differences(user_runs: Path, monkeypatch) -> None:
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
+    runs = [fake_run(Store(user_runs), sizes=("1%",), **SMALL) for _ in range(2)]
     test = opened("compare", runs=",".join(run.id for run in runs))
     assert not test.exception and not [table for table in test.dataframe if "field" in table.value]
 
 
-def test_more_than_six_runs_are_cut_and_it_is_said(own_runs: Path, monkeypatch) -> None:
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: own_runs)
-    runs = [fake_run(Store(own_runs), seed=seed, sizes=("1%",), **SMALL) for seed in range(7)]
+def test_more_than_six_runs_are_cut_and_it_is_said(user_runs: Path, monkeypatch) -> None:
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
+    runs = [fake_run(Store(user_runs), seed=seed, sizes=("1%",), **SMALL) for seed in range(7)]
     test = opened("compare", runs=",".join(run.id for run in runs))
     assert not test.exception and "the first 6 are shown" in test.warning[0].value
     assert len(test.query_params["runs"].split(",")) == 6

@@ -204,11 +204,11 @@ def test_the_readouts_are_those_of_the_pair_and_label_words_are_judged_before(sm
     assert "label word 'unheardof'" in said(test) and button(test, "Start").disabled
 
 
-def test_start_queues_a_job_for_each_seed_and_once_only(small: Path, paper: list[str], own_runs: Path) -> None:
+def test_start_queues_a_job_for_each_seed_and_once_only(small: Path, paper: list[str], user_runs: Path) -> None:
     test = opened(**chosen(small, seeds="0,1"))
     button(test, "Start 2 jobs").click().run()
     assert len(paper) == 2 and test.query_params["jobs"] == ",".join(paper)
-    found = {job.run_id: job for job in jobs.list(Store(own_runs))}
+    found = {job.run_id: job for job in jobs.list(Store(user_runs))}
     assert [found[i].spec.seed for i in paper] == [0, 1] and [found[i].position for i in paper] == [0, 1]
     text = said(test)
     assert "## Jobs" in text and "Waits for **cpu**: 1 job is before it." in text
@@ -258,13 +258,13 @@ def test_every_field_explains_itself(small: Path, source: str, method: str) -> N
     assert len(fields(test)) > 12 and [field.label for field in fields(test) if not field.help] == []
 
 
-def test_layers_are_typed_and_what_cannot_be_read_is_refused(small: Path, own_runs: Path, paper: list[str]) -> None:
+def test_layers_are_typed_and_what_cannot_be_read_is_refused(small: Path, user_runs: Path, paper: list[str]) -> None:
     test = opened(**chosen(small, method="layers"))
     box(test, "Layers").input("nought").run()
     assert "Layers: 'nought' cannot be read." in said(test) and button(test, "Start").disabled
     box(test, "Layers").input("1, 0").run()
     button(test, "Start").click().run()
-    (spec,) = [job.spec for job in jobs.list(Store(own_runs))]
+    (spec,) = [job.spec for job in jobs.list(Store(user_runs))]
     assert (spec.localizer, spec.options) == ("layers", {"layers": "0,1"})
 
 
@@ -324,7 +324,7 @@ def uploading(small: Path) -> AppTest:
     return test
 
 
-def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, own_runs: Path, paper: list[str]) -> None:
+def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, user_runs: Path, paper: list[str]) -> None:
     test = uploading
     classes = {f"{what} {label}" for what in ("Class", "Word for") for label in "01"}  # a caption above them explains
     assert {field.label for field in fields(test) if not field.help} <= classes
@@ -336,7 +336,7 @@ def test_an_upload_becomes_a_task_and_is_chosen(uploading: AppTest, own_runs: Pa
     box(test, "Class 0").input("bad").run()
     box(test, "Class 1").input("good").run()
     button(test, "Check and keep").click().run()
-    path = own_runs / "tasks" / "my-reviews" / "task.yaml"
+    path = user_runs / "tasks" / "my-reviews" / "task.yaml"
     assert path.is_file() and f"is kept in {path}: 9 train, 1 validation and 2 test examples" in said(test)
     assert test.query_params["new.file"] == str(path) and test.query_params["new.source"] == "file"
     assert "Classes: bad and good." in said(test) and not button(test, "Start").disabled
@@ -358,7 +358,7 @@ def test_a_text_column_that_is_taken_out_is_asked_for_again(uploading: AppTest) 
     assert "Choose a text column" not in said(uploading) and "as it is asked" in said(uploading)
 
 
-def test_nothing_that_was_typed_is_lost_where_an_upload_cannot_be_kept(uploading: AppTest, own_runs: Path) -> None:
+def test_nothing_that_was_typed_is_lost_where_an_upload_cannot_be_kept(uploading: AppTest, user_runs: Path) -> None:
     test = uploading
     box(test, "Name of the task").input("a/b").run()
     box(test, "Word for 0").input("bad").run()
@@ -368,10 +368,10 @@ def test_nothing_that_was_typed_is_lost_where_an_upload_cannot_be_kept(uploading
     button(test, "Check and keep").click().run()
     assert "label words" in said(test), "one class has a word, the other none"
     assert (box(test, "Name of the task").value, box(test, "Word for 0").value) == ("ab", "bad")
-    assert not (own_runs / "tasks" / "ab").exists()
+    assert not (user_runs / "tasks" / "ab").exists()
     box(test, "Word for 1").input("good").run()
     button(test, "Check and keep").click().run()
-    assert (own_runs / "tasks" / "ab" / "task.yaml").is_file()
+    assert (user_runs / "tasks" / "ab" / "task.yaml").is_file()
 
 
 @pytest.mark.parametrize(
@@ -388,19 +388,19 @@ def test_a_file_that_is_no_data_is_said_in_its_place(small: Path, name: str, con
     assert problem in said(test) and not test.exception
 
 
-def running(own_runs: Path, small: Path, paper: list[str]) -> RunFolder:
+def running(user_runs: Path, small: Path, paper: list[str]) -> RunFolder:
     """A job that this very process makes."""
     spec = view.read_spec(
         {"base": str(small / "models" / "base"), "finetuned": str(small / "models" / "finetuned"), "sizes": ("5%",),
          "task": str(small / "task" / "task.yaml"), "device": "cpu"}
     )  # fmt: skip
-    folder = RunFolder(jobs.start(spec, Store(own_runs)).path)
+    folder = RunFolder(jobs.start(spec, Store(user_runs)).path)
     folder.start()
     return folder
 
 
-def test_the_jobs_of_the_address_are_shown_as_they_are(small: Path, own_runs: Path, paper: list[str]) -> None:
-    folder = running(own_runs, small, paper)
+def test_the_jobs_of_the_address_are_shown_as_they_are(small: Path, user_runs: Path, paper: list[str]) -> None:
+    folder = running(user_runs, small, paper)
     told = {"phase": "search", "search": 1, "searches": 1, "target": 222, "total": 50, "loss": 0.5, "left": 9.0}
     for step in range(1, 4):
         folder.event(**told, step=step, size=222, added=3, removed=1)
@@ -413,9 +413,9 @@ def test_the_jobs_of_the_address_are_shown_as_they_are(small: Path, own_runs: Pa
     assert "**Out of memory.** no room" in said(test) and "What to do: Choose bfloat16" in said(test)
     assert {b.label for b in test.button} >= {"Resume", "Hide"}
     button(test, "Resume").click().run()
-    assert jobs.status(Store(own_runs), folder.id).status == "queued" and paper[-1] == folder.id
+    assert jobs.status(Store(user_runs), folder.id).status == "queued" and paper[-1] == folder.id
     button(test, "Cancel").click().run()
-    assert jobs.status(Store(own_runs), folder.id).status == "cancelled" and "last checkpoint" in said(test)
+    assert jobs.status(Store(user_runs), folder.id).status == "cancelled" and "last checkpoint" in said(test)
     button(test, "Hide").click().run()
     assert "## Jobs" not in said(test)
 
@@ -426,10 +426,10 @@ def links(test: AppTest) -> dict[str, str]:
 
 
 def test_a_region_by_hand_that_failed_goes_on_in_surgery_and_not_as_another_search(
-    small: Path, own_runs: Path, paper: list[str]
+    small: Path, user_runs: Path, paper: list[str]
 ) -> None:
     pair = {"base": "demo/tiny-base", "finetuned": "demo/tiny-sst2", "task": "sst2"}
-    store = Store(own_runs)
+    store = Store(user_runs)
     folder = store.create(RunSpec(**pair, localizer="recipe", options={"recipe": {"layers": [0]}}))
     folder.start()
     folder.fail(jobs.job.Failure(kind="out of memory", message="no room", hint="less"))

@@ -225,9 +225,9 @@ def test_saving_without_weights_is_refused_in_a_sentence(ids: dict[str, str], ma
     assert "job" not in test.query_params and sorted(made[0].iterdir()) == before
 
 
-def test_an_unknown_architecture_is_built_from_tensor_names(own_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: own_runs)
-    run = fake_run(Store(own_runs), layers=2, width=8, sizes=("5%",), steps=2, n={"validation": 20, "test": 30})
+def test_an_unknown_architecture_is_built_from_tensor_names(user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs)
+    run = fake_run(Store(user_runs), layers=2, width=8, sizes=("5%",), steps=2, n={"validation": 20, "test": 30})
     path = run.path / "run.json"
     record = json.loads(path.read_text())
     record["architecture"] |= {"model_type": "strange", "known": False}
@@ -242,11 +242,11 @@ def test_an_unknown_architecture_is_built_from_tensor_names(own_runs: Path, monk
 
 
 @pytest.fixture
-def alive(lived: Path, own_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def alive(lived: Path, user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A copy of the run of a real tiny pair, whose models are at hand."""
-    shutil.copytree(lived / "runs", own_runs)
-    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: own_runs / "none")
-    return Store(own_runs).list()[0]
+    shutil.copytree(lived / "runs", user_runs)
+    monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: user_runs / "none")
+    return Store(user_runs).list()[0]
 
 
 def accuracy(run: Run, state: str) -> str:
@@ -273,8 +273,8 @@ def test_the_graft_is_scored_live_beside_the_runs_own(alive: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_region_is_saved_as_a_run_by_a_job(alive: Run, own_runs: Path) -> None:
-    store = Store(own_runs)
+def test_a_region_is_saved_as_a_run_by_a_job(alive: Run, user_runs: Path) -> None:
+    store = Store(user_runs)
     difference = {"difference": [{"run": alive.id}, {"layers": [0]}]}
     test = opened(run=alive.id, recipe=json.dumps(difference))
     test.text_input(key="surgery.note").input("without the first layer").run()

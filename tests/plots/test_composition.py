@@ -18,7 +18,7 @@ def test_lines_within_the_region_sum_to_all_kinds() -> None:
 
 
 def test_lines_within_a_kind_each_sum_to_all() -> None:
-    for trace in shares_by_layer(frames.layers(), within="kind").data:
+    for trace in shares_by_layer(frames.layers(), share_of="kind").data:
         assert sum(trace.y) == pytest.approx(100), trace.name
 
 
@@ -26,8 +26,8 @@ def test_shares_by_layer_by_hand() -> None:
     lines = {t.name: list(t.y) for t in shares_by_layer(small()).data}
     assert lines["query"] == pytest.approx([40, 20]) and lines["MLP in"] == pytest.approx([0, 20])
     assert lines["biases"] == pytest.approx([20, 0]) and lines["all kinds"] == pytest.approx([60, 40])
-    within = {t.name: list(t.y) for t in shares_by_layer(small(), within="kind").data}
-    assert within["query"] == pytest.approx([200 / 3, 100 / 3])
+    shares = {t.name: list(t.y) for t in shares_by_layer(small(), share_of="kind").data}
+    assert shares["query"] == pytest.approx([200 / 3, 100 / 3])
 
 
 def test_a_kind_without_entries_has_no_line() -> None:
@@ -36,8 +36,8 @@ def test_a_kind_without_entries_has_no_line() -> None:
 
 
 def test_an_unknown_whole_is_named() -> None:
-    with pytest.raises(ValueError, match="within='layer' is not known"):
-        shares_by_layer(small(), within="layer")
+    with pytest.raises(ValueError, match="share_of='layer' is not known"):
+        shares_by_layer(small(), share_of="layer")
 
 
 def test_bars_beside_the_even_spread() -> None:

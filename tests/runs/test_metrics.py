@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skillviz.core.intervals import wilson
-from skillviz.core.metrics import COMPARED, with_own
+from skillviz.core.metrics import COMPARED, metric_names
 from skillviz.runs.metrics import (
     SCALED,
     curve_rows,
@@ -63,7 +63,7 @@ def test_f1_is_there_for_two_labels_only() -> None:
 def test_differences_are_grafted_less_finetuned() -> None:
     logits, labels = data()
     found = scores(logits, labels, F1, temperature_of(logits, labels))
-    assert list(found.differences) == with_own("f1", COMPARED)
+    assert list(found.differences) == metric_names("f1", COMPARED)
     for name, difference in found.differences.items():
         expected = found.states["grafted"][name].value - found.states["finetuned"][name].value
         assert difference.value == pytest.approx(expected)

@@ -63,7 +63,7 @@ def file(done: Done, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "study.yaml"
 
 
-def test_a_dry_run_tells_steps_and_minutes_and_writes_nothing(tiny: Path, tmp_path: Path, own_runs: Path) -> None:
+def test_a_dry_run_tells_steps_and_minutes_and_writes_nothing(tiny: Path, tmp_path: Path, user_runs: Path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(few(tiny).yaml_text())
     before = sorted(tmp_path.rglob("*"))
@@ -166,13 +166,13 @@ def test_tables_of_a_file_that_has_changed_say_so(file: Path, done: Done, tmp_pa
     assert "as it was before" in said.err and "as it was before" not in same.err
 
 
-def test_a_wrong_study_ends_with_one_sentence(tiny: Path, tmp_path: Path, own_runs: Path) -> None:
+def test_a_wrong_study_ends_with_one_sentence(tiny: Path, tmp_path: Path, user_runs: Path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(study_of(tiny, {"task": tasks(tiny)[0], "recipe": "sdg"}).yaml_text())
     for command in ("run", "status", "table"):
         said = call("study", command, path)
         assert (said.code, said.err.count("\n")) == (2, 1) and "entry 1" in said.err and "'sdg'" in said.err
-    assert not own_runs.exists()
+    assert not user_runs.exists()
 
 
 def test_a_study_is_packed_without_rankings(file: Path, done: Done, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ TASKS = Path(__file__).resolve().parents[2] / "benchmarks" / "tasks"
 
 def leaked_rows(source: Task, other: Task) -> list[int]:
     """Line numbers of the other task's test examples that stand in the source's training data."""
-    return sorted(int(name.rpartition("-")[2]) for name in unseen([source, other])[other.name].seen)
+    return sorted(int(name.rpartition("-")[2]) for name in unseen([source, other])[other.name].leaked)
 
 
 def task(folder: Path, name: str, train: list[str], test: list[str]) -> Task:
@@ -59,16 +59,16 @@ def test_pairs_are_compared_text_by_text() -> None:
 
 def test_what_others_trained_on_is_found_and_counted(three: list[Task]) -> None:
     found = unseen(three)
-    assert found["a"].seen == frozenset() and found["a"].sentence == ""
-    assert found["b"].seen == {"test-0", "test-2"}
+    assert found["a"].leaked == frozenset() and found["a"].sentence == ""
+    assert found["b"].leaked == {"test-0", "test-2"}
     assert dict(found["b"].by) == {"a": 2, "c": 1}, "a row that two tasks hold counts for both"
-    assert found["c"].seen == {"test-0"}
+    assert found["c"].leaked == {"test-0"}
     assert "b: 2 of 4 test examples are left out" in found["b"].sentence and "2 of a, 1 of c" in found["b"].sentence
     assert leaked_rows(three[0], three[1]) == [0, 2] and leaked_rows(three[1], three[0]) == []
 
 
 def test_a_tasks_own_training_data_are_no_leak(three: list[Task]) -> None:
-    assert unseen(three[:1])["a"].seen == frozenset()
+    assert unseen(three[:1])["a"].leaked == frozenset()
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillviz.errors import BadInput
-from skillviz.tasks.shorten import fitted, kept_lengths
+from skillviz.tasks.shorten import cut_lengths, fitted
 from tests.tasks.tokenizers import tokenizer
 
 
@@ -21,14 +21,14 @@ def slow_kept(lengths: list[int], total: int) -> list[int]:
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(-5, 80))
 def test_kept_lengths_are_those_of_the_slow_twin(lengths: list[int], total: int) -> None:
-    assert kept_lengths(lengths, total) == slow_kept(lengths, total)
+    assert cut_lengths(lengths, total) == slow_kept(lengths, total)
 
 
 @pytest.mark.parametrize(
     ("lengths", "total", "kept"), [([10, 3], 8, [5, 3]), ([10, 9], 9, [5, 4]), ([2, 2], 9, [2, 2]), ([4, 4], 0, [0, 0])]
 )
 def test_kept_lengths_by_hand(lengths: list[int], total: int, kept: list[int]) -> None:
-    assert kept_lengths(lengths, total) == kept
+    assert cut_lengths(lengths, total) == kept
 
 
 def run(rows: list[list[str]], limit: int, kind: str = "wordpiece"):

@@ -22,7 +22,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
 
 
 @pytest.fixture
-def ids(made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch, own_runs: Path) -> dict[str, str]:
+def ids(made: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch, user_runs: Path) -> dict[str, str]:
     """The runs are there, and nothing ships; returns their ids by short name."""
     root, found = made
     monkeypatch.setenv("SKILLVIZ_RUNS", str(root))

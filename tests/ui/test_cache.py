@@ -23,11 +23,11 @@ from tests.tiny import tiny_task
 
 
 @pytest.fixture
-def user_runs(made: tuple[Path, dict[str, str]], own_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def user_runs(made: tuple[Path, dict[str, str]], user_runs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the runs as the user's folder, the originals as those that ship."""
-    shutil.copytree(made[0], own_runs)
+    shutil.copytree(made[0], user_runs)
     monkeypatch.setattr("skillviz.runs.library.shipped_root", lambda: made[0])
-    return own_runs
+    return user_runs
 
 
 def test_a_table_is_read_once(ids: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

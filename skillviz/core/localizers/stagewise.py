@@ -28,45 +28,45 @@ def stagewise(
     begun = perf_counter()
     candidates = Candidates.of(problem, options.candidate_share, size)
     score = torch.zeros(len(candidates), device=problem.flat.device)
-    member = torch.zeros(len(candidates), dtype=torch.bool, device=problem.flat.device)
-    member[candidates.movers(max(1, round(options.start_share * size)))] = True
+    selected = torch.zeros(len(candidates), dtype=torch.bool, device=problem.flat.device)
+    selected[candidates.movers(max(1, round(options.start_share * size)))] = True
     most = max(1, round(options.switch_share * size))
     if resume:
         score.copy_(resume["score"])
-        member.copy_(resume["member"])
+        selected.copy_(resume["member"])
     behind = done(resume)
     draws = islice(problem.draws(options.batch_size, seed), behind, None)
     with problem.at_base_afterwards():
         for step in range(behind + 1, options.steps + 1):
-            problem.set_region(candidates.index[member])
+            problem.set_region(candidates.index[selected])
             loss = problem.train.backward(next(draws))
             score += candidates.gain(problem)
             last = step == options.steps
-            added, removed = _switch(score, member, size, most, last)
+            added, removed = _switch(score, selected, size, most, last)
             seconds = perf_counter() - begun
-            state = partial(_state, step, score, member)
-            yield Step(step, loss, int(member.sum()), added, removed, seconds, options.steps, state)
-    members = member.nonzero().squeeze(1)
-    order = members[top(score[members], len(members))]
+            state = partial(_state, step, score, selected)
+            yield Step(step, loss, int(selected.sum()), added, removed, seconds, options.steps, state)
+    chosen = selected.nonzero().squeeze(1)
+    order = chosen[top(score[chosen], len(chosen))]
     return Selection(candidates.index[order].cpu().numpy())
 
 
-def _state(step: int, score: Tensor, member: Tensor) -> State:
-    return {"step": number(step), "score": score, "member": member}
+def _state(step: int, score: Tensor, selected: Tensor) -> State:
+    return {"step": number(step), "score": score, "member": selected}
 
 
-def _switch(score: Tensor, member: Tensor, size: int, most: int, last: bool) -> tuple[int, int]:
-    """Entries switched on and off in `member`, which is changed in place; the last step ends at `size`."""
-    before = int(member.sum())
-    bad = torch.where(member & (score < 0), -score, float("-inf"))
+def _switch(score: Tensor, selected: Tensor, size: int, most: int, last: bool) -> tuple[int, int]:
+    """Entries switched on and off in `selected`, which is changed in place; the last step ends at `size`."""
+    before = int(selected.sum())
+    bad = torch.where(selected & (score < 0), -score, float("-inf"))
     spare = len(score) - size if last else most  # what goes out at the end needs someone to come in
     out = top(bad, min(most, spare, int((bad > 0).sum())))
     room = size - before + len(out)
-    outside = torch.where(member, float("-inf"), score)
+    outside = torch.where(selected, float("-inf"), score)
     wanted = room if last else min(room, most + len(out))
     into = top(outside, min(wanted, len(score) - before))
     if not last:
         into = into[score[into] > 0]
-    member[out] = False
-    member[into] = True
+    selected[out] = False
+    selected[into] = True
     return len(into), len(out)

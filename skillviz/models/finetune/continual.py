@@ -14,6 +14,7 @@ import torch
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.models.finetune.grid import Attempt
+from skillviz.models.finetune.recipes import SGD
 from skillviz.models.finetune.region_lock import RegionLock, check_region, union
 from skillviz.models.finetune.run import Finetuned, FineTuning
 from skillviz.models.finetune.trainable_model import TrainableModel, open_shared
@@ -126,7 +127,7 @@ class TaskSequence:
             "stage": stage,
             "learned_in_stage": number,
             "tasks": [data.task.name for data in self.data],
-            "optimizer": self.request.config.optimizer or "sgd",
+            "optimizer": self.request.config.optimizer or SGD,
             **({"regions": [trained.record() for trained in self.request.regions[:stage]]} if self.regions else {}),
         }
 

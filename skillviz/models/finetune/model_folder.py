@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.core.formats import markdown_table
+from skillviz.core.metrics import COMPARED, METRICS
 from skillviz.models.applied import write_files
-from skillviz.models.finetune.recipes import recipe_row
+from skillviz.models.finetune.recipes import SGD, recipe_row
 from skillviz.models.finetune.trainable_model import TrainableModel
 from skillviz.models.finetune.training_config import TrainingSettings
 
@@ -110,7 +111,7 @@ def _read_by(settings: TrainingSettings) -> str:
 
 
 def _optimizer(settings: TrainingSettings) -> str:
-    if settings.optimizer == "sgd":
+    if settings.optimizer == SGD:
         return f"plain SGD, constant rate {settings.lr:g}"
     warm = f" after a warm-up over {100 * settings.warmup:g} % of the steps" if settings.warmup else ""
     penalty = f", {settings.l1:g} times the l1 norm of the movement added to the loss" if settings.l1 else ""
@@ -139,7 +140,9 @@ def _facts(report: Report) -> list[tuple[str, ...]]:
 
 
 def _metric_names(report: Report) -> list[str]:
-    return [name for name in next(iter(report.scores.values())) if name not in ("ece_equal_mass", "confidence")]
+    """Of the stored scores those that studies compare, and those that rest on the predictions alone."""
+    names = next(iter(report.scores.values()))
+    return [name for name in names if name in COMPARED or METRICS[name].of_predictions]
 
 
 def _score_rows(report: Report) -> list[tuple[str, ...]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from skillviz.models.finetune.grid import Attempt, search
+from skillviz.models.finetune.recipes import SGD
 from skillviz.models.finetune.run import Finetuned, FineTuning
 from skillviz.models.finetune.trainable_model import open_shared, trained_together
 from skillviz.models.finetune.training import OnStep, Trainer, best_of, descend, run_steps, scores
@@ -57,7 +58,7 @@ def train(request: FineTuning, folder: Path) -> Finetuned:
 
     result = search(points, attempt, request.on_step)
     best = result.best
-    others = {"tasks": names, "optimizer": request.config.optimizer or "sgd", "mean_validation": best.value}
+    others = {"tasks": names, "optimizer": request.config.optimizer or SGD, "mean_validation": best.value}
     note = f"One body was trained on {len(names)} tasks: {', '.join(names)}; a classification head is the task's own."
     reports = {
         task_data.task.name: request.write(

@@ -42,7 +42,7 @@ class TrainingSettings:
     """Of HEADS: the classification head of the model's own class, or the paper's bare linear layer."""
     name: str = SGD
     """Of recipes.RECIPES."""
-    optimizer: str = "sgd"
+    optimizer: str = SGD
     """sgd or adamw (torch's default betas)."""
     schedule: str = "constant"
     """constant, or linear: after the warm-up (a share of the steps) down to 0 at the end."""

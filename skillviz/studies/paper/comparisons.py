@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.observations import GIVEN
+from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import label, without_variants
+from skillviz.models.finetune.recipes import SGD
 from skillviz.studies.paper.claims import Comparison, StudyTables, at_main, beyond, of_task_metric, within
 from skillviz.studies.paper.published_values import is_stand_in, stands_for
 from skillviz.tasks.family import family
@@ -173,7 +174,7 @@ def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
 
 def _alias(recipe: str) -> tuple[str, ...]:
     """A stored pair was tuned with plain SGD."""
-    return ("sgd", GIVEN) if recipe == "sgd" else (recipe,)
+    return (SGD, PAIR_RECIPE) if recipe == SGD else (recipe,)
 
 
 def _ends(row: pd.Series) -> pd.Series:

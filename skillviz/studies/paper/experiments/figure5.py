@@ -9,6 +9,7 @@ from skillviz.analysis.observations import sentences
 from skillviz.analysis.scores import scores
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.tables import notes
+from skillviz.models.finetune.recipes import SGD
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import recovers_less
 from skillviz.studies.paper.experiment import Experiment
@@ -64,7 +65,7 @@ FIGURE5 = Experiment(
     tables=tables,
     makes=("scores", "differences", "note"),
     claims=(
-        Claim("Regions of models tuned with AdamW give back less of the gain.", recovers_less("adamw", "sgd")),
+        Claim("Regions of models tuned with AdamW give back less of the gain.", recovers_less("adamw", SGD)),
         Claim("An l1 penalty on the movement brings that back.", recovers_less("adamw", "adamw-l1")),
     ),
     differs=differs,

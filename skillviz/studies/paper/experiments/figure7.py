@@ -13,7 +13,7 @@ from skillviz.analysis.observations import sentences
 from skillviz.analysis.scores import scores
 from skillviz.analysis.seeds import over_seeds
 from skillviz.analysis.tables import notes
-from skillviz.core.metrics import with_own
+from skillviz.core.metrics import metric_names
 from skillviz.runs.run import Run
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import alike, large_shift, less, small_shift
@@ -63,7 +63,7 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     for run in runs:
         grid = run.interpolation()
         grid = grid[(grid["size"].isna()) | (grid["size"] == run.record.size)]
-        grid = grid[grid["metric"].isin(with_own(run.record.metric))]
+        grid = grid[grid["metric"].isin(metric_names(run.record.metric))]
         for row in grid.to_dict("records"):
             key = (row["path"], round(float(row["alpha"]), 6), run.record.task_name, row["dataset"], row["metric"])
             groups.setdefault(key, []).append(row)

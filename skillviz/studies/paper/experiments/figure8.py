@@ -76,7 +76,7 @@ def _from_models(results: Results, runs: Runs, regions: Mapping[str, Mapping[int
     scored = {}
     for task, by_seed in runs.items():
         spec = next(iter(by_seed.values())).spec
-        scored[task] = task_unions.scored(results.session, spec, unions, left[task].seen, results.store.root)
+        scored[task] = task_unions.scored(results.session, spec, unions, left[task].leaked, results.store.root)
     return {
         "gain": pd.DataFrame(gain_rows(scored, unions)),
         "scores": pd.DataFrame(_scores(scored, unions, runs)),

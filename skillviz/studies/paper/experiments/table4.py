@@ -11,8 +11,8 @@ import pandas as pd
 from skillviz.analysis.scores import score_rows
 from skillviz.analysis.stages import GRAFTING, INDEPENDENT, NAIVE, difference, unseen_answers
 from skillviz.analysis.tables import OVER, check, notes
-from skillviz.core.metrics import with_own
-from skillviz.models.finetune.recipes import CONTINUAL, MODES
+from skillviz.core.metrics import metric_names
+from skillviz.models.finetune.recipes import CONTINUAL, MODES, SGD
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import before_the_last, less
 from skillviz.studies.paper.experiment import Experiment
@@ -63,7 +63,7 @@ def _scores(sequence: TaskSequence, alone: Mapping[str, Run]) -> list[dict[str, 
         run, note = alone.get(task), sequence.tasks[task]
         by_method = {METHODS[mode]: sequence.last(mode, task) for mode in sequence.by_mode}
         if run is not None:
-            leaked = sequence.leaks[task].seen
+            leaked = sequence.leaks[task].leaked
             by_method["pretrained"] = unseen_answers(run.predictions(), note, leaked, "pretrained")
             by_method["graft"] = unseen_answers(run.predictions(), note, leaked, "grafted")
         for method, answers in by_method.items():
@@ -72,7 +72,7 @@ def _scores(sequence: TaskSequence, alone: Mapping[str, Run]) -> list[dict[str, 
             size = float(run.record.size or 0) if run and method == "graft" else np.nan
             share = float(run.record.share or 0) if run and method == "graft" else np.nan
             columns = {
-                "base": run.spec.base if run else "", "recipe": CONTINUAL if "continual" in method else "sgd",
+                "base": run.spec.base if run else "", "recipe": CONTINUAL if "continual" in method else SGD,
                 "setting": "all", "id_task": task, "task": task, "split": "test", "method": method,
                 "localizer": run.spec.localizer if run and method == "graft" else "", "size": size, "share": share,
                 "touched": size,
@@ -89,7 +89,7 @@ def _differences(sequence: TaskSequence) -> list[dict[str, Any]]:
             one, two = sequence.last(a, name), sequence.last(b, name)
             if one is None or two is None:
                 continue
-            for metric in with_own(task.metric, ("accuracy", "ece")):
+            for metric in metric_names(task.metric, ("accuracy", "ece")):
                 rows.append(
                     {
                         "id_task": name, "task": name, "setting": "all", "readout": "", "recipe": CONTINUAL,

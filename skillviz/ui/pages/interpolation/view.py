@@ -12,7 +12,7 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.core.interpolate import PATHS
-from skillviz.core.metrics import metric_heading, with_own
+from skillviz.core.metrics import metric_heading, metric_names
 from skillviz.plots.interpolation import path_style
 from skillviz.runs.run import RANKING, Run
 from skillviz.show import interpolation as words
@@ -80,7 +80,7 @@ def controls_of(run: Run, grid: Grid) -> Choice:
 
 def metrics(run: Run) -> list[str]:
     """The metrics that are shown, the task's own first."""
-    return with_own(run.record.metric)
+    return metric_names(run.record.metric)
 
 
 def _outside(run: Run) -> tuple[str | None, str | None]:
