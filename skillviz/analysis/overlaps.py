@@ -34,7 +34,8 @@ def overlap(regions: Regions) -> pd.DataFrame:
     shares = {kind: _shares(regions, kind) for kind in KINDS}
     rows = []
     for kind, (a, b) in itertools.product(KINDS, itertools.product(regions, repeat=2)):
-        estimate = _estimate(_within(shares[kind][a, a]) if a == b else _between(shares[kind][a, b]), kind)
+        left = _over_tasks([shares[kind][a, a]], True) if a == b else _between(shares[kind][a, b])
+        estimate = _estimate(left, kind)
         is_itself = a == b and len(regions[a]) == 1
         rows.append(
             {
@@ -118,11 +119,6 @@ def _between(shares: np.ndarray) -> Left:
     others = [np.delete(shares, j, 1).mean() if shares.shape[1] > 1 else np.nan for j in range(shares.shape[1])]
     without = tuple(np.array(values) for values in (groups, others) if len(values) > 1)
     return Left(float(shares.mean()), without or (np.array([np.nan]),))
-
-
-def _within(shares: np.ndarray) -> Left:
-    """Of one task's regions, [seed, seed] but for a region with itself: each is left out with all its pairs."""
-    return _over_tasks([shares], True)
 
 
 def _over_tasks(shares: Sequence[np.ndarray], is_same: bool, has_common: bool = True) -> Left:

@@ -264,7 +264,9 @@ def _fact(name: str, cell: str, table: str) -> str:
 def _cells(name: str, frame: pd.DataFrame) -> list[str]:
     """The texts of a column."""
     if name == "metric":
-        return [_metric(str(metric), {"a", "b"} <= set(frame.columns)) for metric in frame["metric"]]
+        is_difference = {"a", "b"} <= set(frame.columns)
+        rows = [metric_row(str(metric)) for metric in frame["metric"]]
+        return [f"{r.title}, {r.difference_unit}" if is_difference and r.unit == "%" else r.axis for r in rows]
     interval = _interval(name, frame)
     if interval is None and not _is_of_metric(name, frame):
         return [_cell(value, kind(name)) for value in frame[name]]
@@ -273,11 +275,6 @@ def _cells(name: str, frame: pd.DataFrame) -> list[str]:
     low, high = interval or (nothing, nothing)
     estimates = zip(frame[name], low, high, metrics, strict=True)
     return ["" if pd.isna(value) else metric_row(metric).cell(value, *ends) for value, *ends, metric in estimates]
-
-
-def _metric(name: str, is_difference: bool) -> str:
-    row = metric_row(name)
-    return f"{row.title}, {row.difference_unit}" if is_difference and row.unit == "%" else row.axis
 
 
 def _cell(value: Any, unit: Kind) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -90,15 +91,9 @@ def _pairs(observations: Sequence[Observation]) -> list[list[Observation]]:
     for one in observations:
         if one.method in GRAFTS:
             grafts.setdefault((*_model(one), *one.search), []).append(one)
-    return [
-        [*group, *(o for o in observations if o.method not in (*GRAFTS, "complement") and _fits(o, group[0]))]
-        for group in grafts.values()
-    ]
-
-
-def _fits(one: Observation, graft: Observation) -> bool:
-    names = ("base", "recipe", "variant", "setting", "id_task", "readout")
-    return all(getattr(one, name) == getattr(graft, name) for name in names)
+    model = attrgetter("base", "recipe", "variant", "setting", "id_task", "readout")
+    others = [one for one in observations if one.method not in (*GRAFTS, "complement")]
+    return [[*group, *(one for one in others if model(one) == model(group[0]))] for group in grafts.values()]
 
 
 def _gains(group: Sequence[Observation], split: str) -> list[tuple[float, Side, float]]:

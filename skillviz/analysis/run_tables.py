@@ -128,9 +128,11 @@ def _sides(runs: Sequence[Run]) -> dict[str, list[Run]]:
     variants = list(grouped(runs, lambda run: json.dumps(_fields(run), sort_keys=True)).values())
     names = [group[0].spec.localizer for group in variants]
     labels = label_variants([(n, _fields(group[0])) for n, group in zip(names, variants, strict=True)], _label)
-    return {
-        f"{name} {label}".rstrip(): _distinct(group) for name, label, group in zip(names, labels, variants, strict=True)
-    }
+    sides = {}
+    for name, label, group in zip(names, labels, variants, strict=True):
+        repeated = grouped(group, lambda run: (run.spec.seed, run.spec.sizes)).values()
+        sides[f"{name} {label}".rstrip()] = [same[0] for same in repeated]
+    return sides
 
 
 def _label(fields: Fields, rivals: Rivals) -> str:
@@ -143,13 +145,6 @@ def _fields(run: Run) -> dict[str, Any]:
     """What was asked for besides pair, task, seed and sizes, the localizer's options field by field."""
     fields = run.spec.model_dump(mode="json", exclude={"base", "finetuned", "task", "seed", "sizes", "options"})
     return {**fields, **run.spec.options}
-
-
-def _distinct(runs: list[Run]) -> list[Run]:
-    first: dict[tuple[Any, ...], Run] = {}
-    for run in runs:
-        first.setdefault((run.spec.seed, run.spec.sizes), run)
-    return list(first.values())
 
 
 def _compared(run: Run) -> list[str]:

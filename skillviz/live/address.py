@@ -56,7 +56,14 @@ class Address:
         """Makes the folder, or checks that it is this user's own and closed to others; raises LiveError."""
         for folder in (self.folder.parent, self.folder):
             folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-            _check(folder)
+            status = folder.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+                raise LiveError(
+                    f"{folder} is not a folder of yours, so no worker can listen there; "
+                    f"name another place in ${ENVIRONMENT}."
+                )
+            if stat.S_IMODE(status.st_mode) != PRIVATE:
+                folder.chmod(PRIVATE)
 
     def publish(self, token: str) -> None:
         """Puts the token of a worker that listens into its file, whole."""
@@ -88,13 +95,3 @@ def _root() -> Path:
     if runtime.is_dir() and os.access(runtime, os.W_OK):
         return runtime / "skillviz"
     return Path(tempfile.gettempdir()) / f"skillviz-{os.getuid()}"
-
-
-def _check(folder: Path) -> None:
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise LiveError(
-            f"{folder} is not a folder of yours, so no worker can listen there; name another place in ${ENVIRONMENT}."
-        )
-    if stat.S_IMODE(status.st_mode) != PRIVATE:
-        folder.chmod(PRIVATE)

@@ -44,7 +44,9 @@ def metric_rows(
     compared = metric_names(task.metric)
     resampled = list(dict.fromkeys([*names, *compared]))
     values = [_values(logits, labels, task, resampled) for _, logits in points]
-    *resampled_points, end = _drawn([*values, _values(reference, labels, task, compared)], len(labels))
+    values.append(_values(reference, labels, task, compared))
+    draws_in_turn = iter(whole_and_resampled([of for point in values for of in point.values()], len(labels)))
+    *resampled_points, end = [{name: next(draws_in_turn) for name in point} for point in values]
     rows = []
     for (common, logits), drawn in zip(points, resampled_points, strict=True):
         row = {name: _estimate(*drawn[name]) for name in names}
@@ -71,12 +73,6 @@ def bin_rows(points: Sequence[Point], labels: np.ndarray) -> pd.DataFrame:
 
 def _values(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Sequence[str]) -> dict[str, Any]:
     return {name: statistic(name, *checked(logits, labels), positive(task)) for name in names}
-
-
-def _drawn(of: Sequence[Mapping[str, Any]], n: int) -> list[dict[str, tuple[float, np.ndarray]]]:
-    """Each point's metrics: the value on all examples, and on the shared resamples [resample]."""
-    flat = iter(whole_and_resampled([function for one in of for function in one.values()], n))
-    return [{name: next(flat) for name in one} for one in of]
 
 
 def _estimate(value: float, draws: np.ndarray) -> Estimate:

@@ -80,12 +80,9 @@ def _version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
-        return _declared_version() if name == "skillviz" else "absent"
-
-
-def _declared_version() -> str:
-    """The version that pyproject.toml declares, for a checkout that is not installed."""
-    path = PROJECT / "pyproject.toml"
-    if not path.is_file():
+        if name != "skillviz":
+            return "absent"
+    declared = PROJECT / "pyproject.toml"  # of a checkout that is not installed
+    if not declared.is_file():
         return "unknown"
-    return str(tomllib.loads(path.read_text(encoding="utf-8"))["project"]["version"])
+    return str(tomllib.loads(declared.read_text(encoding="utf-8"))["project"]["version"])

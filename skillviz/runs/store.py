@@ -95,7 +95,10 @@ class Store:
             return entry
         if isinstance(entry, Unfinished):
             raise RunNotFound(f"run {path.name} is {entry.record.status}, not finished; make it again.")
-        _raise_for(path)
+        try:
+            read_record(path)  # where this fails its error is raised: NewerSchema stays NewerSchema
+        except NewerSchema as error:
+            raise NewerSchema(f"run {path.name}: {error.args[0]}") from error
         raise CorruptRun(f"run {path.name} cannot be opened: {entry.reason}")
 
     def look(self, run_id: str) -> Run | Unfinished | Unreadable:
@@ -168,7 +171,9 @@ class Store:
 
     def _scan(self) -> Sequence[Run | Unfinished | Unreadable]:
         entries = [_entry(path) for path in self.folders()]
-        return sorted(entries, key=lambda e: (_created(e), e.path.name), reverse=True)
+        return sorted(
+            entries, key=lambda e: ("" if isinstance(e, Unreadable) else e.record.created, e.path.name), reverse=True
+        )
 
     def _free_id(self, name: str) -> str:
         while True:
@@ -217,7 +222,11 @@ def _slug(text: str) -> str:
 def _entry(path: Path) -> Run | Unfinished | Unreadable:
     """What a folder with a run.json is, judged by what run.json vouches for."""
     try:
-        record = _as_it_is(path, read_record(path))
+        record = read_record(path)
+        if record.status in OPEN and not _has_somebody(path, record):
+            record = read_record(path)  # it may have ended between the two looks
+            if record.status in OPEN:
+                record = record.model_copy(update={"status": "failed", "error": KILLED})
     except StoreError as error:
         return Unreadable(path, str(error.args[0]))
     if record.run_id != path.name:
@@ -228,13 +237,6 @@ def _entry(path: Path) -> Run | Unfinished | Unreadable:
         if not (path / name).is_file() or (path / name).stat().st_size != note.size:
             return Unreadable(path, f"{name} is missing or not {note.size:,} bytes long.")
     return Run(path, record)
-
-
-def _as_it_is(path: Path, record: RunRecord) -> RunRecord:
-    if record.status in OPEN and not _has_somebody(path, record):
-        again = read_record(path)  # it may have ended between the two looks
-        return again.model_copy(update={"status": "failed", "error": KILLED}) if again.status in OPEN else again
-    return record
 
 
 def _has_somebody(path: Path, record: RunRecord) -> bool:
@@ -254,10 +256,6 @@ def is_awaited(path: Path) -> bool:
     return record.status in OPEN and _has_somebody(path, record)
 
 
-def _created(entry: Run | Unfinished | Unreadable) -> str:
-    return "" if isinstance(entry, Unreadable) else entry.record.created
-
-
 def _problems(run: Run) -> Iterator[str]:
     for name, note in run.record.files.items():
         path = run.path / name
@@ -270,11 +268,3 @@ def _problems(run: Run) -> Iterator[str]:
     for path in artifacts(run.path):
         if path.name not in run.record.files:
             yield f"{path.name} is not a file of this run."
-
-
-def _raise_for(path: Path) -> None:
-    """Raises the error of a record that cannot be read, as it is (NewerSchema stays NewerSchema)."""
-    try:
-        read_record(path)
-    except NewerSchema as error:
-        raise NewerSchema(f"run {path.name}: {error.args[0]}") from error

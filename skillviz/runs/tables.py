@@ -140,7 +140,8 @@ def check(frame: pd.DataFrame, name: str, labels: Sequence[str] = ()) -> pd.Data
     Raises ValueError where a column is missing, unknown or holds what its dtype cannot.
     """
     table = TABLES[name]
-    wanted = _columns(table, labels or _labels(frame, table))
+    stored = [str(n).removeprefix(LOGIT) for n in frame.columns if str(n).startswith(LOGIT)]
+    wanted = _columns(table, labels or stored)
     names = [c.name for c in wanted]
     missing = [n for n in names if n not in frame.columns]
     unknown = [str(n) for n in frame.columns if n not in names]
@@ -166,11 +167,6 @@ def _columns(table: Table, labels: Sequence[str]) -> tuple[Column, ...]:
         return table.columns
     logits = (Column(n, "float32", "nats", "the class's score") for n in logit_columns(labels))
     return (*table.columns, *logits)
-
-
-def _labels(frame: pd.DataFrame, table: Table) -> list[str]:
-    names = [str(n).removeprefix(LOGIT) for n in frame.columns if str(n).startswith(LOGIT)]
-    return names if table.logits else []
 
 
 def typed(values: pd.Series, column: Column, table: str) -> pd.Series:

@@ -149,7 +149,8 @@ def read_study(path: Path | str) -> StudySpec:
     try:
         return StudySpec(**content)
     except (ValidationError, TypeError) as error:
-        raise BadInput(f"the study file {path} must have a name and a list of runs: {_first(error)}.") from error
+        reason = "'{}': {}".format(*refused(error)) if isinstance(error, ValidationError) else str(error)
+        raise BadInput(f"the study file {path} must have a name and a list of runs: {reason}.") from error
 
 
 def _request_of_command(experiment: Any, scale: Any, command: Any) -> dict[str, Any]:
@@ -233,10 +234,3 @@ def _is_endless(content: Any) -> bool:
         count += 1
         waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return bool(waiting)
-
-
-def _first(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return str(error)
-    field, reason = refused(error)
-    return f"'{field}': {reason}"

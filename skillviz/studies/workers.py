@@ -128,9 +128,11 @@ def main(connection: Connection, setup: Setup) -> None:
     os.environ.update(setup.environment)
     os.environ["OMP_NUM_THREADS"] = str(setup.threads)
     threading.Thread(target=_die_with_parent, daemon=True).start()
+    import torch  # heavy: not before it is needed
+
     from skillviz.runs.session import Session  # imports torch
 
-    _few_threads(setup.threads)
+    torch.set_num_threads(setup.threads)
     steps = plan(StudySpec(**setup.study)).by_key
     workshop = Workshop(Store(setup.root), Session(), setup.command)
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
@@ -140,12 +142,6 @@ def main(connection: Connection, setup: Setup) -> None:
                 reply = attempt(partial(ensure, steps[key], stored, workshop), workshop)
             connection.send(reply)
     gc.freeze()  # the process ends: to go through all that torch has made once more takes two seconds
-
-
-def _few_threads(count: int) -> None:
-    import torch  # heavy: not before it is needed
-
-    torch.set_num_threads(count)
 
 
 def _die_with_parent() -> None:

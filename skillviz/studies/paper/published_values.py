@@ -116,7 +116,8 @@ def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataF
     pooled = ours["pooled_low"].notna()
     ends = {end: ours[f"pooled_{end}"].where(pooled, ours[end]) for end in ("low", "high")}
     scores = ours.assign(**ends)[list(SHOWN[:-2])].reset_index(drop=True)
-    rows = [row for name in names if name.startswith("table") for row in _largest(published(name)).to_dict("records")]
+    of_paper = [_main_setting_first(published(name)) for name in names if name.startswith("table")]
+    rows = [row for table in of_paper for row in table.to_dict("records")]
     rank = f"rank={RECIPES['lora'].rank}"  # the default here
     rows = [row for row in rows if row["method"] != "lora" or row["config"] == rank]
     values = [(*(row[key] for key in KEYS), float(row["value"]), float(row["std"])) for row in rows]
@@ -126,7 +127,7 @@ def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataF
     return keyed.merge(named, how="left", on=["key_id", "key_task", "method", "metric"])[list(SHOWN)]
 
 
-def _largest(table: pd.DataFrame) -> pd.DataFrame:
+def _main_setting_first(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of the paper's main setting before any other; averages are left out."""
     rows = table[table["kind"] == "row"]
     return pd.concat([rows[rows["setting"] == MAIN_SETTING], rows[rows["setting"] != MAIN_SETTING]])
