@@ -29,9 +29,7 @@ def diverging(theme: str) -> Scale:
     return [(0.0, AGAINST), (0.5, GROUND[theme]), (1.0, FOR)]
 
 
-def matrix(
-    table: pd.DataFrame, keys: tuple[str, str], rows: Sequence[str], columns: Sequence[str], values: str
-) -> np.ndarray:
+def matrix(table: pd.DataFrame, keys: tuple[str, str], rows: list[str], columns: list[str], values: str) -> np.ndarray:
     """One column of a long table as float64 [row, column], by its two `keys`; NaN where it has no such pair."""
     square = table.pivot(index=keys[0], columns=keys[1], values=values)
     return square.reindex(index=rows, columns=columns).to_numpy(float)
