@@ -10,8 +10,8 @@ from pathlib import Path
 from skillviz.jobs.job import Event, Job, JobProgress, Kind
 from skillviz.jobs.kinds import TAIL, RunJob, StudyJob, end_of
 from skillviz.runs.folder import EVENTS, LOG, WORK
-from skillviz.runs.run import read_record
-from skillviz.runs.store import Store, Unreadable
+from skillviz.runs.run import Run, read_record
+from skillviz.runs.store import Store, Unfinished, Unreadable
 from skillviz.studies.store import FILE, FOLDER
 
 PIECE = 1 << 20  # bytes of events that are read at a time
@@ -25,9 +25,10 @@ def listed(store: Store, finished: bool = False, kind: Kind | None = None) -> Se
     studies = [StudyJob.of(path) for path in _study_folders(store)] if kind != "run" else []
     jobs: list[Job] = [job for job in studies if finished or job.status != "finished"]
     if kind != "study":
-        entries = [*store.unfinished(), *(store.list() if finished else ())]
+        entries: list[Run | Unfinished] = [*store.unfinished(), *(store.list() if finished else ())]
         runs = [RunJob.of(store.root, entry.path, entry.record) for entry in entries]
-        jobs += sorted(runs, key=lambda job: (job.record.created, job.name), reverse=True)
+        runs.sort(key=lambda job: (job.record.created, job.name), reverse=True)
+        jobs += runs
     return jobs
 
 
