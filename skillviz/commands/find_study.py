@@ -23,7 +23,7 @@ from skillviz.studies.results import Results
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.status import FINISHED, MISSING, Snapshot, status
 from skillviz.studies.step import TABLE, Step
-from skillviz.studies.store import FILE, FOLDER, StudyFolder, open_study, study_path
+from skillviz.studies.store import FILE, FOLDER, open_study, study_path
 from skillviz.tasks.project import expanded
 
 Wanted = Literal["own", "begun", "tables"]
@@ -104,7 +104,7 @@ def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> 
     paired differences of each two localizers. Raises BadInput where there is none.
     """
     folder = open_study(study_path(store.root, study))
-    is_whole = folder is not None and _is_whole(folder, study)
+    is_whole = folder is not None and bool(folder.tables()) and folder.record.key == plan(study).key
     if name is None and study.experiment is None and (is_paired or not is_whole):
         if not is_whole:
             note("Not all steps are finished: a table of the runs that are, each model by itself.")
@@ -113,7 +113,9 @@ def table(study: StudySpec, store: Store, name: str | None, is_paired: bool) -> 
         raise BadInput(f"the study '{study.name}' has no tables in {store.root} yet; make them with `study run`.")
     if folder.record.key != plan(study).key:
         note(f"The tables of '{study.name}' are of the file as it was before; `study run` makes them anew.")
-    return folder.table(name or (DIFFERENCES if is_paired else _main(folder)))
+    if is_paired or name:
+        return folder.table(name or DIFFERENCES)
+    return folder.table(SCORES if SCORES in folder.tables() else folder.tables()[0])  # the main one is made first
 
 
 def _stores(runs_dir: Path | None) -> list[Store]:
@@ -158,14 +160,6 @@ def _unknown(given: str, stores: Sequence[Store]) -> str:
     return (
         f"'{given}' is neither a stored study nor a study file; stored: {names}. A YAML file of your own will do too."
     )
-
-
-def _is_whole(folder: StudyFolder, study: StudySpec) -> bool:
-    return bool(folder.tables()) and folder.record.key == plan(study).key
-
-
-def _main(folder: StudyFolder) -> str:
-    return SCORES if SCORES in folder.tables() else folder.tables()[0]  # an experiment makes its main table first
 
 
 def _state(at: Snapshot, step: Step, state: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -231,10 +231,13 @@ def finetune(
     )  # fmt: skip
     data = DataSettings(k_shot, data_seed, max_train, max_validation, max_test, test)
     if out is None:
-        _refuse_options_of_a_folder({
+        of_folders = {
             "--train-embeddings": train_embeddings, "--train-head": train_head, "--without-frozen": without_frozen,
             "--test": test, "--overwrite": overwrite, "--max-test": max_test, "--force": force,
-        })  # fmt: skip
+        }  # fmt: skip
+        for option, value in of_folders.items():
+            if value:
+                raise BadInput(f"{option} goes with --out DIR: the cache holds models as studies make them.")
     names = [*([] if region is None else [region]), *(regions or ())]
     config.check(len(task), len(names), mode)
     choice = Choice(base, task, config, data, [region_source(name, runs_dir) for name in names], device, runs_dir)
@@ -269,12 +272,6 @@ class Choice:
         values |= {name: None for name, value in defaults.items() if values[name] == value}
         regions = tuple(_run_of(region, self.runs_dir) for region in self.regions)
         return read_finetuned({**values, "base": self.base, "tasks": tuple(self.tasks), "regions": regions})
-
-
-def _refuse_options_of_a_folder(values: Mapping[str, Any]) -> None:
-    for option, value in values.items():
-        if value:
-            raise BadInput(f"{option} goes with --out DIR: the cache holds models as studies make them.")
 
 
 def _run_of(region: RegionSource, runs_dir: Path | None) -> RunSpec:

@@ -136,7 +136,8 @@ def reproduce(
     outcome = None if write_only else _run(study, store, count)
     tables = {} if outcome is None else _tables(row, study, store)
     if as_json:
-        print_json({"name": study.name, "file": str(path), **_counts(outcome), "rows": _records(tables)})
+        rows = {n: frame.astype(object).where(frame.notna(), None).to_dict("records") for n, frame in tables.items()}
+        print_json({"name": study.name, "file": str(path), **_counts(outcome), "rows": rows})
     if outcome is not None and not outcome.is_whole:
         raise typer.Exit(BAD_USE)
 
@@ -175,7 +176,3 @@ def _counts(outcome: Outcome | None) -> dict[str, Any]:
         return {}
     counts = {name: len(getattr(outcome, name)) for name in ("finished", "skipped", "failed", "not_reached")}
     return {**counts, "seconds": outcome.seconds}
-
-
-def _records(tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
-    return {n: frame.astype(object).where(frame.notna(), None).to_dict("records") for n, frame in tables.items()}

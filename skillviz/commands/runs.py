@@ -13,7 +13,6 @@ from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.errors import CorruptRun
 from skillviz.runs.library import Library, library, open_run
-from skillviz.runs.record import RunRecord
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, store_root
 from skillviz.tasks.project import expanded
@@ -35,13 +34,17 @@ def list_runs(
     if not runs:
         say(f"No run yet in {store_root(runs_dir)}; `python -m skillviz localize --help` says how to make one.")
     if every:
-        print_rows("unfinished", ["run", "status", "why"], [_why(entry.record) for entry in others])
+        records = [entry.record for entry in others]
+        reasons = [f"{r.error.message} {r.error.hint}" if r.error else "" for r in records]
+        rows = [[r.run_id, r.status, reason] for r, reason in zip(records, reasons, strict=True)]
+        print_rows("unfinished", ["run", "status", "why"], rows)
     elif others:
         note(f"{len(others)} more not finished (queued, running, failed or cancelled); --all lists them.")
     for broken in stored.unreadable():
         note(f"{broken.path}: {broken.reason}")
     if as_json:
-        print_json({"runs": [run.headline() for run in runs], "unfinished": _unfinished(stored) if every else []})
+        unfinished = [{"run_id": entry.id, "status": entry.record.status} for entry in others if every]
+        print_json({"runs": [run.headline() for run in runs], "unfinished": unfinished})
 
 
 @app.command()
@@ -108,14 +111,6 @@ def _row(run: Run) -> list[str]:
     ]
     size, share = formats.count(record.size), formats.share(record.share)
     return [run.id, record.task_name, record.spec.localizer, size, share, *values]
-
-
-def _why(record: RunRecord) -> list[str]:
-    return [record.run_id, record.status, f"{record.error.message} {record.error.hint}" if record.error else ""]
-
-
-def _unfinished(stored: Library) -> list[dict[str, str]]:
-    return [{"run_id": entry.id, "status": entry.record.status} for entry in stored.unfinished()]
 
 
 def _problems(stored: Library, name: str) -> list[str]:

@@ -47,9 +47,6 @@ def refused(error: ValidationError) -> tuple[str, str]:
         rule = f"must be {FORMS.get(context['pattern'], 'of the form ' + context['pattern'])}"
     else:
         rule = words.format(**context) if words else re.sub(r"^\w+ should ", "must ", first["msg"])
-    return field, f"it is {_quoted(first['input'])}, and {rule}"
-
-
-def _quoted(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    value = repr(first["input"])
+    quoted = value if len(value) <= LONGEST else f"{value[: LONGEST - 3]}..."
+    return field, f"it is {quoted}, and {rule}"
