@@ -88,7 +88,7 @@ def words_problem(task: Task, readout: str, folder: Path) -> str:
     try:
         if readout == "head":
             return ""
-        template, words = task.asked(readout)
+        template, words = task.wording(readout)
         if readout == "prompt" and (folder / TOKENIZER_FILE).is_file():
             word_ids(task, parse(template, task.text), words, _LightTokenizer(folder / TOKENIZER_FILE))
     except BadInput as error:

@@ -67,7 +67,7 @@ def prompt_of(run: Run) -> tuple[dict[str, Any], list[str]]:
         task = registry.task(run.spec.task, "task")
         if run.record.task and not same_definition(run.record.task.definition, definition(task)):
             raise BadInput(f"the definition of the task '{task.name}' has changed since the run was made.")
-        template, label_words = task.asked(readout)
+        template, label_words = task.wording(readout)
     except SkillvizError as error:
         return {}, [f"The graft file does not hold its prompt: {error}"]
     return {"template": template, "label_words": list(label_words)}, []

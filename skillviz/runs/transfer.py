@@ -45,7 +45,7 @@ class Other:
     def note(self, readout: str, labels: np.ndarray, scores: Scores) -> TransferNote:
         """What run.json holds of it; `labels` are those of the examples that were scored."""
         kind = KINDS.get(readout)
-        template, words = self.task.asked(readout) if kind else ("", ())
+        template, words = self.task.wording(readout) if kind else ("", ())
         return TransferNote(
             name=self.task.name, named=self.named, mapping=dict(self.mapping), rows=self.rows, dropped=self.dropped,
             unmapped=self.unmapped, notes=self.notes, fingerprint=self.fingerprint, template=template, words=words,

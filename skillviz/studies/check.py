@@ -96,7 +96,7 @@ def _refuse_unasked(base: str, task: Task, readout: str) -> None:
     if not supported(info.model_type, readout):
         raise BadInput(f"the base '{base}' ({info.model_type}) has no {readout} readout; choose another one.")
     if readout != "head":
-        task.asked(readout)
+        task.wording(readout)
         if lost := missing_head(info, readout):
             raise BadInput(
                 f"the base '{base}' has no '{lost[0]}', which the {readout} readout needs; choose readout: head, or a "

@@ -51,7 +51,7 @@ def _head(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) 
 
 def _prompt(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
     """The masked template filled, with the mask's position and the label words' ids."""
-    template, words = task.asked("prompt")
+    template, words = task.wording("prompt")
     if tokenizer.mask_token is None:
         raise BadInput("this tokenizer has no mask token, so its model has no prompt readout; use causal or head.")
     parts = parse(template, task.text)
@@ -71,7 +71,7 @@ def _prompt(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int
 
 def _causal(task: Task, texts: list[tuple[str, ...]], tokenizer: Any, limit: int) -> dict[str, Any]:
     """The causal template filled, and every label's answer behind it."""
-    template, words = task.asked("causal")
+    template, words = task.wording("causal")
     parts = parse(template, task.text)
     tail = parts[-1] if isinstance(parts[-1], str) else ""
 

@@ -145,7 +145,7 @@ class Task(_Frozen):
         """Longest input in tokens for a readout."""
         return self.max_length_causal or self.max_length if readout == "causal" else self.max_length
 
-    def asked(self, readout: str) -> tuple[str, tuple[str, ...]]:
+    def wording(self, readout: str) -> tuple[str, tuple[str, ...]]:
         """Template and label words of the `prompt` or `causal` readout; raises BadInput where absent."""
         kind = "masked" if readout == "prompt" else "causal"
         template, words = getattr(self.template, kind), getattr(self.label_words, kind)

@@ -31,7 +31,7 @@ def test_it_says_what_the_loaded_tokenizer_says(
     changed = task.model_copy(update={"label_words": LabelWords(masked=words)})
     tokenizer = tiny_tokenizer(family)
     tokenizer.save_pretrained(tmp_path)
-    template, _ = changed.asked("prompt")
+    template, _ = changed.wording("prompt")
     try:
         word_ids(changed, parse(template, changed.text), words, tokenizer)
         said = ""

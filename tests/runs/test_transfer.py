@@ -33,28 +33,28 @@ def test_labels_go_together_by_name_whatever_their_order_and_case() -> None:
 def test_the_words_are_the_other_tasks_in_the_order_of_the_sources_labels() -> None:
     other = task("other", "good", "bad", words=("lovely", "awful"), max_length=64)
     asked, notes = in_its_words(SOURCE, other, label_mapping(SOURCE, other), "prompt")
-    assert asked.labels == ("bad", "good") and asked.asked("prompt") == ("{text} other <mask>.", ("awful", "lovely"))
+    assert asked.labels == ("bad", "good") and asked.wording("prompt") == ("{text} other <mask>.", ("awful", "lovely"))
     assert asked.max_length == 64 and asked.name == "other" and notes == ()
 
 
 def test_of_several_labels_mapped_to_one_the_first_gives_the_word_but_the_namesake_wins() -> None:
     other = task("other", "awful", "poor", "bad", "fine", words=("w1", "w2", "w3", "w4"))
     first = {"awful": "bad", "poor": "bad", "bad": None, "fine": "good"}
-    assert in_its_words(SOURCE, other, first, "prompt")[0].asked("prompt")[1] == ("w1", "w4")
+    assert in_its_words(SOURCE, other, first, "prompt")[0].wording("prompt")[1] == ("w1", "w4")
     namesake = {**first, "bad": "bad"}
-    assert in_its_words(SOURCE, other, namesake, "prompt")[0].asked("prompt")[1] == ("w3", "w4")
+    assert in_its_words(SOURCE, other, namesake, "prompt")[0].wording("prompt")[1] == ("w3", "w4")
     lone = {"awful": "bad", "poor": None, "bad": None, "fine": None}
-    assert in_its_words(SOURCE, other, lone, "prompt")[0].asked("prompt")[1] == ("w1", "great"), "its own where none is"
+    assert in_its_words(SOURCE, other, lone, "prompt")[0].wording("prompt")[1] == ("w1", "great")
 
 
 def test_without_words_of_its_own_it_is_asked_in_the_sources_and_says_so() -> None:
     other = task("other", "good", "bad", asks="causal")
     asked, notes = in_its_words(SOURCE, other, label_mapping(SOURCE, other), "prompt")
-    assert asked.asked("prompt") == SOURCE.asked("prompt") and asked.name == "other"
+    assert asked.wording("prompt") == SOURCE.wording("prompt") and asked.name == "other"
     assert len(notes) == 1 and "in those of 'source'" in notes[0]
     clash = task("other", "good", "bad", words=("terrible", "dull"))
     lone = in_its_words(SOURCE, clash, {"good": "good", "bad": None}, "prompt")
-    assert lone[0].asked("prompt") == SOURCE.asked("prompt") and lone[1], "one word for both labels asks nothing"
+    assert lone[0].wording("prompt") == SOURCE.wording("prompt") and lone[1], "one word for both labels asks nothing"
 
 
 def test_the_head_needs_no_words() -> None:

@@ -24,7 +24,7 @@ def test_every_row_has_all_fields_for_all_readouts(row: Task) -> None:
     assert isinstance(row.data, Hub) and row.data.train and row.data.test != row.data.train
     assert row.title and "not verified" in row.source
     for readout in ("prompt", "causal"):
-        template, words = row.asked(readout)
+        template, words = row.wording(readout)
         assert len(words) == len(set(words)) == len(row.labels)
         assert {place.field for place in places(parse(template, row.text))} == set(range(len(row.text)))
     assert set(row.classes.values()) == set(row.labels)

@@ -93,7 +93,7 @@ def test_a_task_is_written_with_its_bytes_beside_it(tmp_path: Path) -> None:
     assert (path.parent / "train.csv").read_bytes() == csv()
     task = registry.task(path)
     assert (task.labels, task.metric, task.positive) == (("bad", "good"), "f1", 1)
-    assert task.asked("prompt") == ("{text} It was <mask>.", ("terrible", "great"))
+    assert task.wording("prompt") == ("{text} It was <mask>.", ("terrible", "great"))
     assert load(task).fingerprint == splits.fingerprint and len(splits.test) == 6
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
 

@@ -32,7 +32,7 @@ def test_only_four_keys_are_needed(tmp_path: Path) -> None:
     found = task(write_task(tmp_path, template=None, label_words=None, label=None))
     assert found.label == "label" and found.template.masked is None
     with pytest.raises(BadInput, match="has no masked template, which the prompt readout needs"):
-        found.asked("prompt")
+        found.wording("prompt")
 
 
 def test_one_template_text_is_masked_where_it_has_a_mask(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_the_documents_example_is_true(tmp_path: Path) -> None:
     found = task(tmp_path / "reviews.yaml")
     splits = load(found)
     assert list(splits.train["label"]) == list(splits.validation["label"]) == list(splits.test["label"])
-    assert found.asked("prompt")[1] == ("terrible", "great") and found.asked("causal")[1] == ("unhappy", "happy")
+    assert found.wording("prompt")[1] == ("terrible", "great") and found.wording("causal")[1] == ("unhappy", "happy")
 
 
 @pytest.mark.parametrize("name", ["task.yaml", "train.jsonl", "test.jsonl"])
