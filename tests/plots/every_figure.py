@@ -70,7 +70,7 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "density_map": (region.density_map, frames.layers, {"chosen": (3, "value")}),
     "density_map_24": (region.density_map, lambda: frames.layers(24), {}),
     "shares_by_layer": (composition.shares_by_layer, frames.layers, {}),
-    "shares_within_kind": (composition.shares_by_layer, frames.layers, {"within": "kind"}),
+    "shares_within_kind": (composition.shares_by_layer, frames.layers, {"share_of": "kind"}),
     "shares_by_kind": (composition.shares_by_kind, frames.layers, {}),
     "movement_by_layer": (composition.movement_by_layer, lambda: frames.layers(12), {}),
     "tensor_dots": (tensor.tensor_map, lambda: frames.entries(400), {"rows": 384, "cols": 384}),
