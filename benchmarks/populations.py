@@ -1,0 +1,212 @@
+"""Populations whose calibration error is known: stored predictions, and synthetic ones scaled to a wanted error.
+
+A population is a table of atoms, drawn with replacement: the confidence of each of one or two models, and the chance
+that each is right. Confidences are Beta between 1 / classes and 1, or those of stored predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit, logit, ndtri
+
+from skillviz.core.bins import BINS, bin_numbers, equal_mass_edges, equal_width_edges
+from skillviz.core.calibration_error import Binned
+from skillviz.core.scores import confidence, correct, probabilities
+
+ROOT = Path(__file__).resolve().parents[1]
+ATOMS = 4000
+CELLS = 400_000  # examples drawn at a time
+
+
+class Side(NamedTuple):
+    """One model on every atom: its confidence and the chance that it is right, [atom]."""
+
+    sure: np.ndarray
+    chance: np.ndarray
+
+
+@dataclass(frozen=True)
+class Population:
+    """Atoms of one model, or of two; `shared` is the correlation of the two outcomes' normal scores."""
+
+    name: str
+    sides: tuple[Side, ...]
+    shared: float = 1.0
+
+    def edges(self, binning: str) -> np.ndarray:
+        """The population's own edges: equal width, or quantiles of all its models' confidences."""
+        pooled = np.concatenate([side.sure for side in self.sides])
+        return equal_width_edges(BINS) if binning == "width" else equal_mass_edges(pooled, BINS)
+
+    def errors(self, binning: str, norm: str) -> list[float]:
+        """The true binned calibration error of each model, a share."""
+        edges = self.edges(binning)
+        return [_error(side.sure, side.chance, edges, norm) for side in self.sides]
+
+    def samples(self, n: int, repetitions: int, binning: str, seed: int) -> Iterator[tuple[list[Binned], np.ndarray]]:
+        """Blocks of samples of n: each model's sums by bin [sample, bin], and products of two [sample, bin, bin]."""
+        random, block = np.random.default_rng(seed), max(1, CELLS // n)
+        scores = [ndtri(np.clip(side.chance, 0.0, 1.0)) for side in self.sides]
+        for start in range(0, repetitions, block):
+            rows = min(block, repetitions - start)
+            drawn = random.integers(0, len(self.sides[0].sure), (rows, n))
+            luck = random.standard_normal((rows, n))
+            sure = [side.sure[drawn] for side in self.sides]
+            right = [luck <= scores[0][drawn]]
+            if len(self.sides) == 2:
+                own = random.standard_normal((rows, n)) if self.shared < 1 else 0.0
+                right.append(self.shared * luck + np.sqrt(1 - self.shared**2) * own <= scores[1][drawn])
+            numbers = _numbers(sure, binning)
+            binned = [_sums(*one) for one in zip(numbers, sure, right, strict=True)]
+            products = np.zeros((rows, 0, 0))
+            if len(self.sides) == 2:
+                cell = numbers[0] * BINS + numbers[1] + np.arange(rows)[:, None] * BINS**2
+                gaps = (sure[0] - right[0]) * (sure[1] - right[1])
+                products = np.bincount(cell.ravel(), weights=gaps.ravel(), minlength=rows * BINS**2)
+                products = products.reshape(rows, BINS, BINS)
+            yield binned, products
+
+
+def _numbers(sure: list[np.ndarray], binning: str) -> list[np.ndarray]:
+    """The bin of every example of every sample, [sample, n] each; equal-mass edges are those of each sample."""
+    if binning == "width":
+        edges = equal_width_edges(BINS)
+        return [bin_numbers(one.ravel(), edges).reshape(one.shape) for one in sure]
+    pooled = np.concatenate(sure, axis=1)
+    edges = [equal_mass_edges(row, BINS) for row in pooled]
+    return [np.stack([bin_numbers(row, edge) for row, edge in zip(one, edges, strict=True)]) for one in sure]
+
+
+def _sums(number: np.ndarray, sure: np.ndarray, right: np.ndarray) -> Binned:
+    rows = len(number)
+    cell = (number + np.arange(rows)[:, None] * BINS).ravel()
+
+    def total(weights: np.ndarray | None) -> np.ndarray:
+        flat = None if weights is None else weights.ravel()
+        return np.bincount(cell, weights=flat, minlength=rows * BINS).reshape(rows, BINS).astype(np.float64)
+
+    return Binned(total(None), total(sure), total(right), total(sure**2), total((sure - right) ** 2))
+
+
+def _error(sure: np.ndarray, chance: np.ndarray, edges: np.ndarray, norm: str = "l1") -> float:
+    number = bin_numbers(sure, edges)
+    gaps = np.bincount(number, weights=sure - chance, minlength=BINS) / len(sure)
+    if norm == "l1":
+        return float(np.abs(gaps).sum())
+    share = np.bincount(number, minlength=BINS) / len(sure)
+    return float(np.sqrt((gaps[share > 0] ** 2 / share[share > 0]).sum()))
+
+
+SHAPES = {"flat": (1, 1), "low": (1.2, 3), "high": (3, 0.7), "sharp": (12, 0.25), "middle": (4, 4)}
+"""Beta parameters of the confidence between 1 / classes and 1; `sharp` has most of its mass above 0.99."""
+
+Warp = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
+
+
+def _bin(sure: np.ndarray) -> np.ndarray:
+    return bin_numbers(sure, equal_width_edges(BINS))
+
+
+WARPS: dict[str, Warp] = {
+    "overconfident": lambda c, x, t: c - t * x**0.3 * np.minimum(1, 4 * x + 0.2),
+    "underconfident": lambda c, x, t: c + (1 - c) * (1 - np.exp(-3 * t)),
+    "shifted": lambda c, x, t: c - t,
+    "mixed sign": lambda c, x, t: c - t * np.where(x > np.median(x), 1, -1),
+    "alternating": lambda c, x, t: c - t * np.where(_bin(c) % 2 == 0, 1, -1),
+    "one bad bin": lambda c, x, t: c - t * (_bin(c) == np.argmax(np.bincount(_bin(c)))),
+    "temperature": lambda c, x, t: expit(logit(c) / (1 + t)),
+    "wave": lambda c, x, t: c - t * np.sin(9 * x),
+}
+"""The chance of being right of confidence c, x of the way from 1 / classes to 1, at strength t."""
+
+
+def confidences(shape: str, classes: int, scores: np.ndarray, seed: int) -> np.ndarray:
+    """Confidences [atom] of this shape in the order of the normal scores: Beta, or of a stored run."""
+    random = np.random.default_rng(seed)
+    if shape in SHAPES:
+        x = random.beta(*SHAPES[shape], len(scores))
+        sure = np.clip(1 / classes + (1 - 1 / classes) * x, 1 / classes, 1 - 1e-6)
+    else:
+        sure = random.choice(np.clip(stored_side(shape, "finetuned").sure, 1 / classes, 1 - 1e-6), len(scores))
+    return np.sort(sure)[np.argsort(np.argsort(scores))]
+
+
+def scaled(sure: np.ndarray, warp: Warp, classes: int, error: float, edges: np.ndarray) -> np.ndarray | None:
+    """The chances [atom] at the strength that gives this l1 error; None where no strength does."""
+    x = (sure - 1 / classes) / (1 - 1 / classes)
+
+    def chance(strength: float) -> np.ndarray:
+        return np.clip(warp(sure, np.clip(x, 0, 1), strength), 0.0, 1.0)
+
+    if error == 0:
+        return sure
+    low, high = 0.0, 8.0
+    if _error(sure, chance(high), edges) < error:
+        return None
+    for _ in range(45):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _error(sure, chance(middle), edges) < error else (low, middle)
+    return chance(high) if abs(_error(sure, chance(high), edges) - error) < 1e-4 else None
+
+
+def single(shape: str, warp: str, classes: int, error: float, binning: str, warps: dict[str, Warp] = WARPS) -> Population | None:
+    """One synthetic model of this l1 error."""
+    sure = confidences(shape, classes, np.arange(ATOMS), 0)
+    name = f"{shape}, {warp if error else 'calibrated'}"
+    empty = Population(name, (Side(sure, sure),))
+    chance = scaled(sure, warps[warp], classes, error, empty.edges(binning))
+    return None if chance is None else Population(name, (Side(sure, chance),))
+
+
+def pair(
+    shapes: tuple[str, str], kinds: tuple[str, str], classes: int, errors: tuple[float, float], binning: str,
+    alike: float, shared: float, warps: dict[str, Warp] = WARPS,
+) -> Population | None:  # fmt: skip
+    """Two synthetic models of these l1 errors; `alike` correlates their confidences, `shared` their outcomes."""
+    random = np.random.default_rng(0)
+    first = random.standard_normal(ATOMS)
+    second = alike * first + np.sqrt(1 - alike**2) * random.standard_normal(ATOMS)
+    sures = [confidences(s, classes, z, i) for i, (s, z) in enumerate(zip(shapes, (first, second), strict=True))]
+    name = "; ".join(
+        f"{s}, {k if e else 'calibrated'}" for s, k, e in zip(shapes, kinds, errors, strict=True)
+    ) + f"; alike {alike}"
+    empty = Population(name, tuple(Side(sure, sure) for sure in sures), shared)
+    edges = empty.edges(binning)
+    chances = [scaled(s, warps[k], classes, e, edges) for s, k, e in zip(sures, kinds, errors, strict=True)]
+    sides = tuple(Side(s, c) for s, c in zip(sures, chances, strict=True) if c is not None)
+    return Population(name, sides, shared) if len(sides) == 2 else None
+
+
+@lru_cache
+def _stored(run: str) -> pd.DataFrame:
+    folders = sorted((ROOT / "cached_runs").glob(f"{run}*/predictions.parquet"))
+    table = pd.read_parquet(folders[0])
+    return table[(table["split"] == "test") & (table["dataset"] == table["dataset"].iloc[0])]
+
+
+def stored_side(run: str, state: str) -> Side:
+    """The test predictions of a stored run in one state, as a population: each is right or wrong for certain."""
+    table = _stored(run)
+    rows = table[table["state"] == state].sort_values("example_id")
+    logits = rows[[name for name in rows.columns if name.startswith("logit_")]].to_numpy(np.float64)
+    logits = logits[:, ~np.isnan(logits).all(axis=0)]
+    labels = rows["label"].to_numpy()
+    return Side(confidence(probabilities(logits)), correct(logits, labels).astype(np.float64))
+
+
+def stored(run: str, states: tuple[str, ...]) -> Population:
+    """The stored predictions of a run in one or two states, as a population."""
+    return Population(f"{run}, {' less '.join(states)}", tuple(stored_side(run, state) for state in states))
+
+
+def classes_of(run: str) -> int:
+    """The number of classes of a stored run."""
+    table = _stored(run)
+    return sum(name.startswith("logit_") and bool(table[name].notna().any()) for name in table.columns)

@@ -1,0 +1,421 @@
+"""Calibration error with an interval that covers: one model, the paired difference of two, and a test of calibration.
+
+The plug-in error (Eq. 6 of the paper) is biased upwards: the gap of every bin is |signal + noise|, so a perfectly
+calibrated model shows an error of several points on a few hundred examples, and a bootstrap adds the noise once more.
+The interval here inverts a test instead. For a candidate error, each bin is given the gap that fits the data best;
+under these gaps the plug-in is a sum of folded normals of known mean and variance; the ends are the candidates at
+which the observed plug-in lies `Z` standard deviations from that mean, and `debiased` the one at which it equals it.
+
+Sources: test inversion with the nuisance at its constrained estimate (Chuang and Lai 2000, hybrid resampling); the
+shrinkage towards the candidate is the non-negative garrote (Breiman 1995); the noise of a bin is Wilson's (1927),
+taken at the candidate. In l2 `debiased` takes the noise of each bin off its square, as Kumar, Liang and Ma (2019)
+do. The difference joins two intervals by MOVER (Zou and Donner 2008). That they go together, and the constants, is ours: `python -m benchmarks
+coverage` measures them, docs/statistics.md says what came out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skillviz.core.bins import BINS, bin_numbers, checked_bins, equal_mass_edges, equal_width_edges
+from skillviz.core.scores import Floats, checked, confidence, correct, probabilities
+from skillviz.errors import BadData, BadInput
+
+Norm = Literal["l1", "l2"]
+Binning = Literal["width", "mass"]
+LEVEL = 0.95
+Z = {"l1": (2.1, 2.1), "l2": (2.4, 2.1)}
+"""Standard deviations to the lower and the upper end. A normal estimate has 1.96; more is needed for what the gaps of
+single bins hide, and downwards in l2 for the skew of a sum of squares (both measured)."""
+OVERALL = (2.3, 1.9)
+"""The same for the gap of the sample as a whole."""
+PAIRED = {"l1": 0.95, "l2": 0.97}
+"""A difference reaches this much of its two parts joined, and"""
+FLOOR = 1.15
+"""each part at least this much of Z standard deviations downwards, also where an error is cut at 0 (both measured)."""
+SLOPE = 2.0
+"""How soon a bin's sign counts as known in the correlation of two errors: its weight is 2 Phi(SLOPE |gap| / s) - 1."""
+RARE = 3
+"""Bins in which a calibrated model expects fewer errors than this have them counted exactly, not as normal."""
+STEPS = 14
+FEWEST = 10
+CELLS = 4_000_000  # simulated labels held at a time
+
+
+@dataclass(frozen=True)
+class CalibrationError:
+    """The binned calibration error of one model, or a difference a - b of two; shares, so 0.01 is one point.
+
+    `value` is the plug-in that papers publish. `debiased`, `low` and `high` are about the error of the population in
+    the same norm: the plug-in is too large by the noise of its bins, so it may lie above `high`.
+    """
+
+    value: float
+    debiased: float
+    low: float
+    high: float
+    norm: Norm
+    binning: Binning
+    bins: int
+    n: int
+
+
+@dataclass(frozen=True)
+class CalibrationTest:
+    """Whether the labels could have been drawn from the model's own confidences.
+
+    `statistic` is the plug-in error, a share; `p_value` that of the Monte Carlo test, whose size is exact: a
+    calibrated model is rejected at `p_value <= 0.05` in 5 of 100 cases.
+    """
+
+    statistic: float
+    p_value: float
+    draws: int
+
+
+class Binned(NamedTuple):
+    """What a sample says bin by bin, each [..., bin]: count, and sums of confidence, hits, squared confidence, squared gap."""
+
+    count: Floats
+    confidence: Floats
+    hits: Floats
+    squares: Floats
+    gaps: Floats
+
+
+class Ends(NamedTuple):
+    """`value`, `debiased`, `low` and `high` of several samples, each [...]."""
+
+    value: Floats
+    debiased: Floats
+    low: Floats
+    high: Floats
+
+
+def calibration_error(
+    logits: ArrayLike, labels: ArrayLike, bins: int = BINS, norm: Norm = "l1", binning: Binning = "width"
+) -> CalibrationError:
+    """The calibration error of logits [n, label], with a 95 % interval for the population's; shares.
+
+    `norm` "l1" is the paper's ECE, the mean over examples of |confidence - accuracy| of their bin; "l2" is the root
+    of the mean square. `binning` "mass" has bins of about equal count; their edges are the sample's quantiles.
+    Raises BadData for fewer than 10 examples, logits that are not finite and labels that are no class.
+    """
+    _check(norm, binning, bins)
+    sure, right = _outcomes(logits, labels)
+    edges = _edges(binning, bins, sure)
+    ends = error_interval(binned(sure, right, edges), norm)
+    return _answer(_plug_in(sure, right, edges, norm), ends, norm, binning, bins, len(sure))
+
+
+def calibration_difference(
+    logits_a: ArrayLike,
+    logits_b: ArrayLike,
+    labels: ArrayLike,
+    bins: int = BINS,
+    norm: Norm = "l1",
+    binning: Binning = "width",
+) -> CalibrationError:
+    """The calibration error of a less that of b on the same examples, with a 95 % interval; shares.
+
+    Below 0, a is better calibrated. The edges of "mass" are quantiles of the pooled confidences of both models. The
+    same predictions twice differ by exactly 0. Raises as `calibration_error`.
+    """
+    _check(norm, binning, bins)
+    (sure_a, right_a), (sure_b, right_b) = _outcomes(logits_a, labels), _outcomes(logits_b, labels)
+    edges = _edges(binning, bins, np.concatenate([sure_a, sure_b]))
+    a, b = binned(sure_a, right_a, edges), binned(sure_b, right_b, edges)
+    if np.array_equal(sure_a, sure_b) and np.array_equal(right_a, right_b):
+        return CalibrationError(0.0, 0.0, 0.0, 0.0, norm, binning, int(bins), len(sure_a))
+    cell = bin_numbers(sure_a, edges) * bins + bin_numbers(sure_b, edges)
+    products = np.bincount(cell, weights=(sure_a - right_a) * (sure_b - right_b), minlength=bins * bins)
+    ends = difference_interval(a, b, products.reshape(bins, bins).astype(np.float64), norm)
+    value = _plug_in(sure_a, right_a, edges, norm) - _plug_in(sure_b, right_b, edges, norm)
+    return _answer(value, ends, norm, binning, bins, len(sure_a))
+
+
+def calibration_test(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    bins: int = BINS,
+    norm: Norm = "l1",
+    binning: Binning = "width",
+    draws: int = 999,
+    seed: int = 0,
+) -> CalibrationTest:
+    """Whether the model can be told from a calibrated one: labels are drawn from its own confidences `draws` times.
+
+    The p-value counts the observed sample among the draws (Davison and Hinkley 1997, section 4.2), which makes the
+    size exact for any n, bins and norm. Raises as `calibration_error`.
+    """
+    _check(norm, binning, bins)
+    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 19:
+        raise BadInput(f"a test at the 5 % level needs a whole number of draws, at least 19; got {draws!r}.")
+    sure, right = _outcomes(logits, labels)
+    edges = _edges(binning, bins, sure)
+    number, n = bin_numbers(sure, edges), len(sure)
+    observed = binned(sure, right, edges)
+    used = np.maximum(observed.count, 1.0)
+
+    def statistic(gaps: Floats) -> Floats:
+        totals = np.abs(gaps).sum(-1) if norm == "l1" else np.sqrt((gaps**2 / used).sum(-1) * n)
+        return np.asarray(totals / n)
+
+    value = float(statistic(observed.confidence - observed.hits))
+    generator, larger = np.random.default_rng(seed), 0
+    for start in range(0, draws, max(1, CELLS // n)):
+        rows = min(max(1, CELLS // n), draws - start)
+        drawn = generator.random((rows, n)) < sure
+        cell = (number + np.arange(rows)[:, None] * bins)[drawn]
+        hits = np.bincount(cell, minlength=rows * bins).reshape(rows, bins)
+        # a draw that equals the observed sample counts as at least as large, whatever the rounding of its sum
+        larger += int((statistic(observed.confidence - hits) >= value * (1 - 1e-12)).sum())
+    return CalibrationTest(value, (1 + larger) / (1 + draws), draws)
+
+
+def binned(sure: Floats, right: NDArray[np.bool_], edges: Floats) -> Binned:
+    """The sums of a sample with confidences and outcomes [n], bin by bin."""
+    number, bins = bin_numbers(sure, edges), len(edges) - 1
+
+    def total(weights: Floats | NDArray[np.bool_] | None) -> Floats:
+        return np.bincount(number, weights=weights, minlength=bins).astype(np.float64)
+
+    return Binned(total(None), total(sure), total(right), total(sure**2), total((sure - right) ** 2))
+
+
+def error_interval(sample: Binned, norm: Norm = "l1") -> Ends:
+    """The error of each sample with its interval; the leading axes of `sample` are samples of equal size."""
+    solved = _Solved(sample, norm)
+    debiased = np.clip(solved.debiased, 0.0, 1.0)
+    high = np.clip(solved.high, debiased, 1.0)
+    return Ends(solved.value, debiased, np.minimum(solved.low, debiased), high)
+
+
+def difference_interval(a: Binned, b: Binned, products: Floats, norm: Norm = "l1") -> Ends:
+    """The difference a - b of each pair of samples with its interval.
+
+    `products` [..., bin of a, bin of b] are sums over examples of (confidence - right) of a times that of b.
+    """
+    one, other = _Solved(a, norm), _Solved(b, norm)
+    together = np.einsum("...i,...ij,...j->...", one.weights, products, other.weights) / one.n
+    covariance = (together - one.weighted * other.weighted) / one.n
+    scale = one.sd * other.sd
+    rho = np.clip(np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0), -1.0, 1.0)
+    middle, most = one.debiased - other.debiased, _most(a, b, products, norm)
+    low = middle - PAIRED[norm] * _joined(one.reach_down, other.reach_up, rho)
+    high = middle + PAIRED[norm] * _joined(one.reach_up, other.reach_down, rho)
+    return Ends(one.value - other.value, *(np.clip(end, -most, most) for end in (middle, low, high)))
+
+
+def _most(a: Binned, b: Binned, products: Floats, norm: Norm) -> Floats:
+    """How far two errors can be apart at all, where nearly every example is predicted alike.
+
+    In l1 two norms differ by at most the norm of the difference of their gaps; that one is taken three standard
+    deviations and four examples too large. In l2 the bins of two models have weights of their own: 1.
+    """
+    n = a.count.sum(-1)
+    if norm == "l2":
+        return np.ones_like(n)
+    difference = (a.confidence - a.hits - b.confidence + b.hits) / n[..., None]
+    both = np.diagonal(products, axis1=-2, axis2=-1)
+    variance = np.maximum((a.gaps + b.gaps - 2 * both).sum(-1) / n - (difference**2).sum(-1), 0.0) / n
+    return np.minimum(np.abs(difference).sum(-1) + 3 * np.sqrt(variance) + 4 / n, 1.0)
+
+
+def _joined(first: Floats, second: Floats, rho: Floats) -> Floats:
+    """How far the difference of two estimates reaches, from how far each does (Zou and Donner 2008)."""
+    return np.sqrt(np.maximum(first**2 + second**2 - 2 * rho * first * second, 0.0))
+
+
+class _Solved:
+    """The test inversion of one model on each sample; `debiased` is not cut at 0 here."""
+
+    def __init__(self, sample: Binned, norm: Norm) -> None:
+        count = sample.count
+        self.norm = norm
+        self.n = n = float(count.sum(-1).flat[0])
+        self.share = share = count / n
+        self.sure = sure = np.where(count > 0, _over(sample.confidence, count), 0.5)
+        spread = np.maximum(_over(sample.squares, count) - sure**2, 0.0) * (count > 0)
+        gap = (sample.confidence - sample.hits) / n
+        self.gap = size = np.abs(gap)
+        sign = np.where(gap >= 0, 1.0, -1.0)
+
+        # Wilson's interval of each bin's accuracy: the variance towards 0, and away from it by the longer way
+        low, high = _wilson(sample.hits, count)
+        least, most = (sure - high) * share, (sure - low) * share
+        towards = np.where(sign > 0, gap - least, most - gap)
+        away = np.maximum(np.abs(least), np.abs(most)) - size
+        extra = (_over(size**2, share) + spread * share) / n  # the shares and confidences of bins are random too
+        down, up = ((np.where(count > 0, way, 0.0) / 1.96) ** 2 + extra for way in (towards, away))
+        self._spread, self._count = spread, count
+        variances = np.stack([down, (down + up) / 2, up])
+        signs = np.stack([sign, sign, np.where(np.abs(most) >= np.abs(least), 1.0, -1.0)])
+        self.value = self._norm(size)
+        self.low, self.debiased, self.high = self._invert(variances, signs, np.array([Z[norm][0], 0.0, -Z[norm][1]]))
+        if norm == "l1":
+            self._as_one_bin(np.abs(gap.sum(-1)), *np.sqrt(variances[[0, 2]].sum(-1)))
+        self._slopes(sign, variances[1])
+
+    def _as_one_bin(self, overall: Floats, sd_down: Floats, sd_up: Floats) -> None:
+        """Raises all three to what the sample says as one wide bin.
+
+        |mean confidence - accuracy| is at most the error, and where its sign is plain it has no bias: gaps that all
+        have one sign are known better together than bin by bin.
+        """
+        self.debiased = np.where(overall > 2 * sd_down, np.maximum(self.debiased, overall), self.debiased)
+        self.low = np.maximum(self.low, overall - OVERALL[0] * sd_down)
+        self.high = np.maximum(self.high, overall + OVERALL[1] * sd_up)
+
+    def _norm(self, gaps: Floats) -> Floats:
+        """The norm of gaps times shares, [..., bin]."""
+        return gaps.sum(-1) if self.norm == "l1" else np.sqrt(_over(gaps**2, self.share).sum(-1))
+
+    def _invert(self, variances: Floats, signs: Floats, targets: Floats) -> Floats:
+        """The candidate error at which the plug-in lies at each target, [3, ...], by bisection along the path."""
+        targets = targets.reshape(3, *[1] * self.value.ndim)
+        total = np.sqrt(np.maximum(variances.sum(-1, keepdims=True), 1e-300))
+        shortest = -np.max(_over(self.gap, np.sqrt(variances)), -1) * (1 + 1e-9) - 1e-9  # every gap is 0
+        longest = np.full(shortest.shape, 6.0)
+        at_zero, mean = self._deviation(np.zeros_like(variances), signs)
+        below, above = shortest, longest
+        over, under = at_zero - targets, np.full(shortest.shape, -np.inf)
+        for _ in range(STEPS):
+            middle = (below + above) / 2
+            left = self._deviation(self._gaps(middle, variances, total), signs)[0] - targets
+            below, over = np.where(left > 0, middle, below), np.where(left > 0, left, over)
+            above, under = np.where(left > 0, above, middle), np.where(left > 0, under, left)
+        part = np.where(np.isfinite(under), over / np.maximum(over - under, 1e-300), 1.0)  # the last step is linear
+        found = self._norm(self._gaps(below + np.clip(part, 0.0, 1.0) * (above - below), variances, total))
+        cut = np.where(targets == 0, np.minimum(self._root(self._statistic - mean), 0.0), 0.0)
+        return np.where(at_zero <= targets, cut, found)
+
+    def _gaps(self, step: Floats, variances: Floats, total: Floats) -> Floats:
+        """The gaps times shares at a step of the path: shrunk below 0, unchanged at 0, grown above 0."""
+        t = step[..., None]
+        shrunk = self.gap - _over(t**2 * variances, np.broadcast_to(self.gap, variances.shape))
+        return np.where(t < 0, np.maximum(shrunk, 0.0), self.gap + np.maximum(t, 0.0) * variances / total)
+
+    @property
+    def _statistic(self) -> Floats:
+        """The sum whose distribution is known: the plug-in, squared in l2."""
+        return self.value if self.norm == "l1" else self.value**2
+
+    def _root(self, statistic: Floats) -> Floats:
+        return statistic if self.norm == "l1" else np.sign(statistic) * np.sqrt(np.abs(statistic))
+
+    def _deviation(self, gaps: Floats, signs: Floats) -> tuple[Floats, Floats]:
+        """By how many standard deviations the statistic exceeds its mean under these gaps, and that mean."""
+        slope = _over(gaps, np.broadcast_to(self.share, gaps.shape))
+        accuracy = np.clip(self.sure - signs * slope, 0.0, 1.0)
+        chance = accuracy * (1 - accuracy)
+        noise = np.maximum(chance, self._spread) * self.share / self.n
+        if self.norm == "l1":
+            mean = gaps + 2 * self._fold(gaps, noise, accuracy, signs)
+            variance = np.maximum(gaps**2 + noise - mean**2, 0.0).sum(-1)
+            between = _over(gaps**2, np.broadcast_to(self.share, gaps.shape)).sum(-1) - gaps.sum(-1) ** 2
+            mean = mean.sum(-1)
+        else:
+            weight = np.broadcast_to(_over(np.ones_like(self.share), self.share), gaps.shape)
+            mean = (weight * (gaps**2 + noise)).sum(-1)
+            skew = -signs * (1 - 2 * accuracy) * chance * self.share / self.n**2
+            tail = (1 - 6 * chance) * chance * self.share / self.n**3
+            each = 2 * noise**2 + 4 * gaps**2 * noise + 4 * gaps * skew + tail
+            variance = np.maximum(weight**2 * each, 0.0).sum(-1)
+            between = (self.share * slope**4).sum(-1) - (self.share * slope**2).sum(-1) ** 2
+        sd = np.sqrt(np.maximum(variance + np.maximum(between, 0.0) / self.n, 1e-300))
+        return (self._statistic - mean) / sd, mean
+
+    def _fold(self, gaps: Floats, noise: Floats, accuracy: Floats, signs: Floats) -> Floats:
+        """E of the part of a noisy gap beyond 0: half of what folding adds to its mean, [..., bin]."""
+        sd = np.sqrt(noise)
+        x = np.minimum(np.divide(gaps, sd, out=np.full_like(gaps, 40.0), where=sd > 0), 40.0)
+        density, tail = _normal(x)
+        fold = sd * (density - x * tail)
+        expected = np.broadcast_to(self._count * (1 - self.sure), gaps.shape)
+        rare = np.nonzero((expected < RARE) & (np.broadcast_to(self._count, gaps.shape) > 0))
+        # errors ~ binomial: E (expected - errors)+ has few terms; with the other sign, E (errors - expected)+
+        k, count = expected[rare], np.broadcast_to(self._count, gaps.shape)[rare]
+        wrong = np.minimum(1 - accuracy[rare], 1 - 1e-12)
+        chance = np.exp(count * np.log1p(-wrong))
+        total = k * chance
+        for errors in range(1, RARE):
+            chance = chance * (wrong / (1 - wrong)) * np.maximum(count - errors + 1, 0.0) / errors
+            total = total + np.maximum(k - errors, 0.0) * chance
+        fold[rare] = np.maximum(total / self.n - np.where(signs[rare] > 0, 0.0, gaps[rare]), 0.0)
+        return fold
+
+    def _slopes(self, sign: Floats, variance: Floats) -> None:
+        """How the error follows each bin's gap, its standard deviation, and how far the interval reaches."""
+        x = np.minimum(_over(self.gap, np.sqrt(variance)), 40.0)
+        known = 1 - 2 * _normal(SLOPE * x)[1]
+        size = self.gap if self.norm == "l1" else _over(self.gap, self.share)
+        full = np.ones_like(size) if self.norm == "l1" else _over(size, np.broadcast_to(self.value[..., None], size.shape))
+        self.weights = sign * known * full
+        self.weighted = (self.weights * sign * self.gap).sum(-1)
+        self.sd = np.sqrt((full**2 * variance).sum(-1))
+        self.reach_down = np.maximum(self.debiased - self.low, FLOOR * Z[self.norm][0] * self.sd)  # also where the error is cut at 0
+        self.reach_up = np.maximum(self.high - self.debiased, 0.0)
+
+
+def _normal(x: Floats) -> tuple[Floats, Floats]:
+    """Density of the standard normal at x >= 0 and the probability beyond it, to 1e-7.
+
+    Abramowitz and Stegun (1964), 26.2.17: numpy has no error function.
+    """
+    density = np.exp(-x * x / 2) / 2.5066282746310002
+    t = 1 / (1 + 0.2316419 * x)
+    polynomial = 0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429)))
+    return density, density * t * polynomial
+
+
+def _wilson(hits: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Ends of Wilson's 95 % interval, unlike `intervals.wilson` defined for an empty bin too (0 to 1)."""
+    z2, size = 1.96**2, np.maximum(count, 1e-9)
+    share = hits / size
+    center = (share + z2 / (2 * size)) / (1 + z2 / size)
+    half = 1.96 * np.sqrt(share * (1 - share) / size + z2 / (4 * size**2)) / (1 + z2 / size)
+    return center - half, center + half
+
+
+def _over(a: Floats, b: Floats) -> Floats:
+    """a / b, and 0 where b is 0."""
+    return np.divide(a, b, out=np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b))), where=b > 0)
+
+
+def _edges(binning: Binning, bins: int, sure: Floats) -> Floats:
+    return equal_mass_edges(sure, bins) if binning == "mass" else equal_width_edges(bins)
+
+
+def _outcomes(logits: ArrayLike, labels: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
+    """Confidence and whether the prediction is right, [n] each."""
+    z, y = checked(logits, labels)
+    if len(y) < FEWEST:
+        raise BadData(f"an interval of calibration needs at least {FEWEST} examples; got {len(y)}.")
+    return confidence(probabilities(z)), correct(z, y)
+
+
+def _check(norm: str, binning: str, bins: int) -> None:
+    checked_bins(bins)
+    if norm not in get_args(Norm):
+        raise BadInput(f"'{norm}' is not a norm; known: {', '.join(get_args(Norm))}.")
+    if binning not in get_args(Binning):
+        raise BadInput(f"'{binning}' is not a binning; known: {', '.join(get_args(Binning))}.")
+
+
+def _plug_in(sure: Floats, right: NDArray[np.bool_], edges: Floats, norm: Norm) -> float:
+    """The error of the sample itself; in l1 `metrics.ece` to the last bit."""
+    number, bins = bin_numbers(sure, edges), len(edges) - 1
+    gaps = np.bincount(number, weights=sure - right, minlength=bins)
+    if norm == "l1":
+        return float(np.abs(gaps).sum() / len(sure))
+    return float(np.sqrt(_over(gaps**2, np.bincount(number, minlength=bins).astype(np.float64)).sum() / len(sure)))
+
+
+def _answer(value: float, ends: Ends, norm: Norm, binning: Binning, bins: int, n: int) -> CalibrationError:
+    debiased, low, high = (float(end) for end in (ends.debiased, ends.low, ends.high))
+    return CalibrationError(value, debiased, low, high, norm, binning, int(bins), n)
