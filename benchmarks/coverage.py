@@ -20,7 +20,7 @@ import pandas as pd
 
 from benchmarks.populations import Population, classes_of, pair, single, stored
 from skillviz.core.calibration_error import difference_interval, error_interval
-from skillviz.core.intervals import bootstrap
+
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

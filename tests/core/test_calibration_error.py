@@ -40,7 +40,8 @@ def test_the_plug_in_is_the_ece_to_the_last_bit(drawn: tuple) -> None:
     logits, labels = np.concatenate([drawn[0]] * 10), np.concatenate([drawn[1]] * 10)
     for bins in (1, 4, 15):
         assert calibration_error(logits, labels, bins).value == ece(logits, labels, bins)
-        assert calibration_error(logits, labels, bins, binning="mass").value == ece(logits, labels, bins, equal_mass=True)
+        found = calibration_error(logits, labels, bins, binning="mass")
+        assert found.value == ece(logits, labels, bins, equal_mass=True)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
@@ -86,7 +87,8 @@ def test_a_perfect_and_a_hopeless_model() -> None:
     assert (found.value, found.debiased, found.low) == (0, 0, 0)
     assert found.high == pytest.approx(2.1**2 / (300 + 2.1**2), rel=1e-2), "no error in 300, as Wilson's"
     wrong = calibration_error(logits, labels + 1)
-    assert wrong.value == 1 and wrong.debiased == pytest.approx(1) and wrong.high == pytest.approx(1) and wrong.low > 0.97
+    assert wrong.value == 1 and wrong.low > 0.97
+    assert (wrong.debiased, wrong.high) == pytest.approx((1, 1))
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
@@ -128,10 +130,11 @@ def test_it_does_not_depend_on_the_order_of_examples_or_classes() -> None:
     logits, labels = model(200, 3, 2.0)
     order = np.random.default_rng(0).permutation(200)
     wanted = calibration_error(logits, labels)
-    found = calibration_error(logits[order], labels[order])
-    turned = calibration_error(logits[:, ::-1], 2 - labels)
-    for other in (found, turned):
-        assert (other.debiased, other.low, other.high) == pytest.approx((wanted.debiased, wanted.low, wanted.high), rel=1e-6)
+    for other in (
+        calibration_error(logits[order], labels[order]), calibration_error(logits[:, ::-1], 2 - labels)
+    ):  # fmt: skip
+        for end in ("debiased", "low", "high"):
+            assert getattr(other, end) == pytest.approx(getattr(wanted, end), rel=1e-6)
 
 
 def test_samples_are_solved_together_as_alone() -> None:
@@ -141,7 +144,8 @@ def test_samples_are_solved_together_as_alone() -> None:
         parts.append(binned(confidence(probabilities(logits)), correct(logits, labels), equal_width_edges(15)))
     together = error_interval(Binned(*(np.stack(column) for column in zip(*parts, strict=True))))
     for i, part in enumerate(parts):
-        assert [float(end[i]) for end in together] == pytest.approx([float(end) for end in error_interval(part)], rel=1e-9)
+        alone = [float(end) for end in error_interval(part)]
+        assert [float(end[i]) for end in together] == pytest.approx(alone, rel=1e-9)
 
 
 def coverage(heat: float, repetitions: int = 300, n: int = 300) -> tuple[float, float, float]:
@@ -155,7 +159,8 @@ def coverage(heat: float, repetitions: int = 300, n: int = 300) -> tuple[float, 
     right = random.random(drawn.shape) < chance[drawn]
     found = [error_interval(binned(sure[d], r, equal_width_edges(15))) for d, r in zip(drawn, right, strict=True)]
     holds = np.mean([e.low <= true + 1e-12 and true <= e.high for e in found])
-    return float(holds), float(np.mean([e.debiased for e in found]) - true), float(np.mean([e.value for e in found]) - true)
+    debiased, value = (np.mean([getattr(e, name) for e in found]) for name in ("debiased", "value"))
+    return float(holds), float(debiased - true), float(value - true)
 
 
 @pytest.mark.parametrize("heat", [0.0, 0.03, 0.12])

@@ -91,7 +91,8 @@ def candidate(bins, variances, signs, target):
     def gaps(step):
         if step >= 0:
             return [one.gap + step * v / total for one, v in zip(bins, variances, strict=True)]
-        return [max(b.gap - step * step * v / b.gap, 0.0) if b.gap else 0.0 for b, v in zip(bins, variances, strict=True)]
+        pairs = zip(bins, variances, strict=True)
+        return [max(one.gap - step * step * v / one.gap, 0.0) if one.gap else 0.0 for one, v in pairs]
 
     if deviation(bins, [0.0] * len(bins), signs, value) <= target:
         return 0.0
@@ -114,6 +115,11 @@ def l1_interval(confidences, rights, edges):
     low = candidate(bins, down, sign, Z)
     debiased = candidate(bins, [(a + b) / 2 for a, b in zip(down, up, strict=True)], sign, 0.0)
     high = candidate(bins, up, up_sign, -Z)
+    overall = abs(math.fsum(one.sign * one.gap for one in bins))
+    sd_down, sd_up = math.sqrt(math.fsum(down)), math.sqrt(math.fsum(up))
+    if overall > 2 * sd_down:
+        debiased = max(debiased, overall)
+    low, high = max(low, overall - 2.3 * sd_down), max(high, overall + 1.9 * sd_up)
     return debiased, min(low, debiased), min(max(high, debiased), 1.0)
 
 
