@@ -1,10 +1,10 @@
 """How often a 95 % interval of calibration holds the truth: simulation on populations whose error is known.
 
-    python -m benchmarks coverage [--repetitions 1000] [--unseen]
+    python -m benchmarks coverage [--repetitions 1000] [--grid development|unseen|both] [--tables]
 
-Each row of results/coverage.csv is a cell: one population, sample size, binning and norm. The tables of
-docs/statistics.md are made from that file. `--unseen` runs the second grid, of populations that nobody looked at
-while the interval was made (benchmarks/unseen_populations.py).
+Each row of results/coverage.csv and results/coverage_unseen.csv is a cell: one population, sample size, binning and
+norm. A run that was cut resumes. The tables of docs/statistics.md are made from these files. The second grid is of
+populations that nobody looked at while the interval was made (benchmarks/unseen_populations.py).
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.populations import Population, classes_of, pair, single, stored
-from skillviz.core.calibration_error import difference_interval, error_interval
-
+from benchmarks.populations import WARPS, Population, Side, classes_of, pair, single, stored, stored_side
+from skillviz.core.calibration_error import (
+    calibration_difference,
+    calibration_error,
+    calibration_test,
+    difference_interval,
+    error_interval,
+)
+from skillviz.core.intervals import bootstrap, paired_bootstrap
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -51,9 +57,8 @@ class Case:
 
 
 def development() -> Iterator[Case]:
-    """The first grid: every error x size x classes x binning, over rotating shapes and kinds, and stored predictions."""
-    turn = 0
-    kinds = ["overconfident", "mixed sign", "one bad bin", "underconfident", "shifted", "alternating", "temperature", "wave"]
+    """The first grid: every error x classes x binning, over rotating shapes and kinds, and stored predictions."""
+    turn, kinds = 0, list(WARPS)
     for classes, binning, error in itertools.product(CLASSES, ("width", "mass"), ERRORS):
         shapes = ["flat", "high", "low", "sharp", "middle", LIKE[classes]]
         for _ in range(1 if error == 0 else 2):
@@ -102,7 +107,8 @@ def measured(case: Case, n: int, repetitions: int, seed: int) -> Iterator[dict[s
         shown = asdict(case) | {"population": case.population.name, "n": n, "norm": norm}
         yield shown | {
             "true": round(100 * true, 4), "repetitions": len(value), "coverage": round(float(holds.mean()), 5),
-            "above": round(float((low > true + 1e-12).mean()), 5), "width": round(100 * float(np.median(high - low)), 4),
+            "above": round(float((low > true + 1e-12).mean()), 5),
+            "width": round(100 * float(np.median(high - low)), 4),
             "bias": round(100 * float((value - true).mean()), 4),
             "bias_debiased": round(100 * float((debiased - true).mean()), 4),
             "rmse": round(100 * float(np.sqrt(((value - true) ** 2).mean())), 4),
@@ -124,3 +130,168 @@ def run(cases: list[Case], repetitions: int, out: Path) -> pd.DataFrame:
             pd.DataFrame(rows).to_csv(out, index=False)
     pd.DataFrame(rows).to_csv(out, index=False)
     return pd.DataFrame(rows)
+
+
+def against_percentiles(repetitions: int) -> pd.DataFrame:
+    """Coverage and width of this interval and of the percentile bootstrap, on stored SST-2 predictions."""
+    tuned, graft = (stored_side(STORED[0], state) for state in ("finetuned", "grafted"))
+    calibrated = Side(graft.sure, graft.sure)
+    mild = Side(graft.sure, graft.sure - 0.01)
+    rows = []
+    for name, sides in (
+        ("error", (tuned,)), ("error", (graft,)), ("error", (mild,)), ("error", (calibrated,)),
+        ("difference", (graft, tuned)), ("difference", (mild, tuned)), ("difference", (calibrated, calibrated)),
+    ):  # fmt: skip
+        population = Population(name, sides)
+        errors = population.errors("width", "l1")
+        true = errors[0] - errors[1] if len(sides) == 2 else errors[0]
+        for n in SIZES[:3]:
+            random, found = np.random.default_rng(n), []
+            for _ in range(repetitions):
+                drawn, luck = random.integers(0, len(tuned.sure), n), random.random((2, n))
+                right = [u <= side.chance[drawn] for u, side in zip(luck, sides, strict=False)]
+                models = [_logits(side.sure[drawn], r) for side, r in zip(sides, right, strict=True)]
+                labels = np.zeros(n, dtype=int)
+                if len(sides) == 1:
+                    ours = calibration_error(models[0], labels)
+                    theirs = bootstrap(models[0], labels, "ece", resamples=300)
+                else:
+                    ours = calibration_difference(*models, labels)
+                    theirs = paired_bootstrap(*models, labels, "ece", resamples=300)
+                found.append([ours.low, ours.high, theirs.low, theirs.high])
+            low, high, percentile_low, percentile_high = np.array(found).T
+            rows.append({
+                "quantity": name, "true": round(100 * true, 2), "n": n, "repetitions": repetitions,
+                "coverage": _share(low, true, high), "percentiles": _share(percentile_low, true, percentile_high),
+                "width": round(100 * float(np.median(high - low)), 2),
+                "width_percentiles": round(100 * float(np.median(percentile_high - percentile_low)), 2),
+            })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _logits(sure: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Two-class logits of these confidences, whose prediction is class 0 where it is right: the label is always 0."""
+    margin = np.log(sure) - np.log1p(-np.minimum(sure, 1 - 1e-12))
+    return np.stack([np.where(right, margin, 0.0), np.where(right, 0.0, margin)], axis=1)
+
+
+def _share(low: np.ndarray, true: float, high: np.ndarray) -> float:
+    return float(((low <= true + 1e-12) & (true <= high + 1e-12)).mean())
+
+
+def size_of_test(repetitions: int) -> pd.DataFrame:
+    """How often the test of calibration rejects at 5 %: calibrated models, and some that are not."""
+    graft = stored_side(STORED[0], "grafted")
+    rows = []
+    for shift, n in itertools.product((0.0, 0.02, 0.05), (300, 1821)):
+        random = np.random.default_rng(n)
+        rejected = []
+        for seed in range(repetitions):
+            drawn = random.integers(0, len(graft.sure), n)
+            sure = graft.sure[drawn]
+            logits = _logits(sure, random.random(n) < sure - shift)
+            test = calibration_test(logits, np.zeros(n, dtype=int), draws=199, seed=seed)
+            rejected.append(test.p_value <= 0.05)
+        rows.append({"error": 100 * shift, "n": n, "repetitions": repetitions, "rejected": float(np.mean(rejected))})
+    return pd.DataFrame(rows)
+
+
+def summary(rows: pd.DataFrame) -> list[str]:
+    """One line for each quantity, norm and binning: how many cells, and their coverage."""
+    lines = [
+        "| quantity | norm | bins | cells | lowest coverage | 5% of cells below | median | median width, points |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for (quantity, norm, binning), cells in rows.groupby(["quantity", "norm", "binning"]):
+        coverage = cells["coverage"]
+        lines.append(
+            f"| {quantity} | {norm} | equal {binning} | {len(cells):,} | {_percent(coverage.min())} | "
+            f"{_percent(coverage.quantile(0.05))} | {_percent(coverage.median())} | {cells['width'].median():.1f} |"
+        )
+    return lines
+
+
+def by_error(rows: pd.DataFrame, quantity: str) -> list[str]:
+    """Lowest coverage and median width in l1, by true error (or difference) and sample size."""
+    cells = rows[(rows["quantity"] == quantity) & (rows["norm"] == "l1") & rows["wanted"].notna()]
+    sizes = sorted(cells["n"].unique())
+    lines = [
+        f"| true {quantity}, points | " + " | ".join(f"n = {n:,}" for n in sizes) + " |",
+        "| --- |" + " --- |" * len(sizes),
+    ]
+    for wanted, group in cells.groupby("wanted", sort=False):
+        parts = [group[group["n"] == n] for n in sizes]
+        shown = [f"{_percent(p['coverage'].min())}, {p['width'].median():.1f}" if len(p) else "" for p in parts]
+        lines.append(f"| {100 * wanted:.1f} | " + " | ".join(shown) + " |")
+    return lines
+
+
+def worst(rows: pd.DataFrame, count: int = 6) -> list[str]:
+    """The cells of the lowest coverage in l1."""
+    lines = ["| quantity | population | classes | bins | n | true, points | coverage |", "|" + " --- |" * 7]
+    for _, cell in rows[rows["norm"] == "l1"].nsmallest(count, "coverage").iterrows():
+        name = str(cell["population"]).replace("-minilm-l6-stagewise-10646-s0", "")
+        lines.append(
+            f"| {cell['quantity']} | {name} | {cell['classes']} | equal {cell['binning']} | {cell['n']:,} | "
+            f"{cell['true']:.1f} | {_percent(cell['coverage'])} |"
+        )
+    return lines
+
+
+def bias(rows: pd.DataFrame) -> list[str]:
+    """Mean bias and error of the plug-in and of `debiased` in l1, single models, by true error."""
+    cells = rows[(rows["quantity"] == "error") & (rows["norm"] == "l1") & rows["wanted"].notna()]
+    lines = [
+        "| true error, points | bias of the plug-in | of `debiased` | root mean square error of the plug-in "
+        "| of `debiased` |",
+        "|" + " --- |" * 5,
+    ]
+    for wanted, group in cells.groupby("wanted"):
+        means = group[["bias", "bias_debiased", "rmse", "rmse_debiased"]].mean()
+        lines.append(f"| {100 * wanted:.1f} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |")
+    return lines
+
+
+def tables() -> dict[str, list[str]]:
+    """What stands between the marks of docs/statistics.md, by the name of the mark."""
+    rows = pd.read_csv(RESULTS / "coverage.csv")
+    found = {
+        "development": summary(rows), "errors": by_error(rows, "error"), "differences": by_error(rows, "difference"),
+        "worst": worst(rows), "bias": bias(rows),
+    }  # fmt: skip
+    if (unseen := RESULTS / "coverage_unseen.csv").is_file():
+        second = pd.read_csv(unseen)
+        found |= {"unseen": summary(second), "unseen worst": worst(second)}
+    if (other := RESULTS / "coverage_percentiles.csv").is_file():
+        lines = [
+            "| quantity | true, points | n | coverage, percentile bootstrap | coverage, this interval "
+            "| width, percentile bootstrap | width, this interval |",
+            "|" + " --- |" * 7,
+        ]
+        for _, row in pd.read_csv(other).iterrows():
+            lines.append(
+                f"| {row['quantity']} | {row['true']:.1f} | {row['n']:,} | {_percent(row['percentiles'])} | "
+                f"{_percent(row['coverage'])} | {row['width_percentiles']:.1f} | {row['width']:.1f} |"
+            )
+        found["percentiles"] = lines
+    if (test := RESULTS / "coverage_test.csv").is_file():
+        lines = ["| true error, points | n | rejected at 5% |", "|" + " --- |" * 3]
+        for _, row in pd.read_csv(test).iterrows():
+            lines.append(f"| {row['error']:.0f} | {row['n']:,.0f} | {_percent(row['rejected'])} |")
+        found["test"] = lines
+    return found
+
+
+def written(page: Path = PAGE) -> None:
+    """Writes every table between its marks in the page; a mark without results keeps what it has."""
+    text = page.read_text(encoding="utf-8")
+    for name, lines in tables().items():
+        begin, end = f"<!-- {name}: written by python -m benchmarks coverage -->", f"<!-- end of {name} -->"
+        before, mark, rest = text.partition(begin)
+        if mark:
+            text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.partition(end)[2]}"
+    page.write_text(text, encoding="utf-8")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"

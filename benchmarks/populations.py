@@ -156,7 +156,9 @@ def scaled(sure: np.ndarray, warp: Warp, classes: int, error: float, edges: np.n
     return chance(high) if abs(_error(sure, chance(high), edges) - error) < 1e-4 else None
 
 
-def single(shape: str, warp: str, classes: int, error: float, binning: str, warps: dict[str, Warp] = WARPS) -> Population | None:
+def single(
+    shape: str, warp: str, classes: int, error: float, binning: str, warps: dict[str, Warp] = WARPS
+) -> Population | None:
     """One synthetic model of this l1 error."""
     sure = confidences(shape, classes, np.arange(ATOMS), 0)
     name = f"{shape}, {warp if error else 'calibrated'}"
@@ -174,9 +176,10 @@ def pair(
     first = random.standard_normal(ATOMS)
     second = alike * first + np.sqrt(1 - alike**2) * random.standard_normal(ATOMS)
     sures = [confidences(s, classes, z, i) for i, (s, z) in enumerate(zip(shapes, (first, second), strict=True))]
-    name = "; ".join(
-        f"{s}, {k if e else 'calibrated'}" for s, k, e in zip(shapes, kinds, errors, strict=True)
-    ) + f"; alike {alike}"
+    name = (
+        "; ".join(f"{s}, {k if e else 'calibrated'}" for s, k, e in zip(shapes, kinds, errors, strict=True))
+        + f"; alike {alike}"
+    )
     empty = Population(name, tuple(Side(sure, sure) for sure in sures), shared)
     edges = empty.edges(binning)
     chances = [scaled(s, warps[k], classes, e, edges) for s, k, e in zip(sures, kinds, errors, strict=True)]

@@ -1,0 +1,83 @@
+"""The interval of a mean over few seeds on one test set: both the seeds and the examples are samples.
+
+The variance of the mean has two parts: the spread of the seeds, known from few values, and the sampling of examples,
+known well. Student's t of the seeds alone ignores the examples; a bootstrap over both has too few seeds to draw from.
+Welch and Satterthwaite (1946) give the sum of both variances a number of degrees of freedom; with two to four seeds
+that number is too large where the seeds' part is uncertain, so it is taken towards the seeds' own (ours, measured).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skillviz.core.intervals import LEVEL, SeedsInterval
+from skillviz.core.scores import Floats
+from skillviz.errors import BadData, BadInput
+
+TOWARDS_SEEDS = 0.375
+"""Part of the Welch-Satterthwaite degrees of freedom beyond seeds - 1 that is used; for two seeds none is."""
+
+
+def seeds_and_examples(values: ArrayLike, examples_sd: float, level: float = LEVEL) -> SeedsInterval:
+    """The mean over seeds with its interval over seeds and examples.
+
+    `values` [seed] is one value a seed: a metric, or a paired difference on the same seed. `examples_sd` is the
+    standard deviation of their mean over resampled examples, the seeds as they are. The unit is that of the values.
+    A single seed has the interval over examples alone. Raises BadData for no values or one that is not finite.
+    """
+    x = _checked(values)
+    if not np.isfinite(examples_sd) or examples_sd < 0:
+        raise BadData(f"the standard deviation over examples must be a number from 0 up; got {examples_sd}.")
+    mean, half = float(x.mean()), _half(x, examples_sd, level)
+    return SeedsInterval(mean, mean - half, mean + half, _sd(x), len(x))
+
+
+def mean_of_intervals(values: ArrayLike, lows: ArrayLike, highs: ArrayLike) -> SeedsInterval:
+    """The mean over seeds of an estimate with a 95 % interval over examples of its own, such as a calibration error.
+
+    All three are [seed]. The examples' part reaches as far as the intervals do on average, as if all seeds erred
+    alike on them, so the mean's interval is at least as wide; ends may be uneven. A single seed keeps its interval.
+    """
+    x, low, high = _checked(values), _checked(lows), _checked(highs)
+    if not len(x) == len(low) == len(high):
+        raise BadInput(f"every seed needs a value and both ends; got {len(x)}, {len(low)} and {len(high)}.")
+    mean, normal = float(x.mean()), _quantile(math.inf, LEVEL)
+    down, up = (_half(x, float(reach.mean()) / normal, LEVEL) for reach in (x - low, high - x))
+    return SeedsInterval(mean, mean - down, mean + up, _sd(x), len(x))
+
+
+def _half(x: Floats, examples_sd: float, level: float) -> float:
+    """How far the interval of the mean of x [seed] reaches."""
+    n, normal = len(x), _quantile(math.inf, level)
+    seeds, examples = (float(x.var(ddof=1)) / n if n > 1 else 0.0), examples_sd**2
+    if seeds == 0:
+        return normal * examples_sd
+    if n == 2:
+        return math.hypot(_quantile(1, level) * math.sqrt(seeds), normal * examples_sd)
+    freedom = (seeds + examples) ** 2 / (seeds**2 / (n - 1))
+    freedom = n - 1 + TOWARDS_SEEDS * (freedom - (n - 1))
+    return _quantile(freedom, level) * math.sqrt(seeds + examples)
+
+
+def _sd(x: Floats) -> float:
+    return float(x.std(ddof=1)) if len(x) > 1 else float("nan")
+
+
+def _checked(values: ArrayLike) -> Floats:
+    x = np.asarray(values, dtype=np.float64).ravel()
+    if not len(x) or not np.isfinite(x).all():
+        raise BadData("an interval over seeds needs at least one value, and every value finite.")
+    return x
+
+
+def _quantile(freedom: float, level: float) -> float:
+    """Student's t quantile of a two-sided interval; the normal one for infinite degrees of freedom."""
+    if not 0 < level < 1:
+        raise BadInput(f"the level of an interval must lie between 0 and 1, as 0.95; got {level}.")
+    from scipy.special import ndtri, stdtrit  # a fifth of a second, which `import skillviz` need not wait for
+
+    share = 0.5 + level / 2
+    return float(ndtri(share) if math.isinf(freedom) else stdtrit(freedom, share))

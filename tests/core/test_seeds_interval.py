@@ -1,0 +1,69 @@
+"""The interval over few seeds and one test set: exact ends, coverage, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm, t
+
+from skillviz.core.intervals import seeds_interval
+from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
+from skillviz.errors import BadData, BadInput
+
+
+def test_its_ends_are_those_of_its_parts() -> None:
+    values = [0.8, 0.82, 0.87]
+    alone = seeds_interval(values)
+    assert seeds_and_examples(values, 0.0)[:5] == pytest.approx(alone), "no examples' part: Student's t"
+    same = seeds_and_examples([0.8] * 3, 0.01)
+    assert (same.low, same.high) == pytest.approx((0.8 - norm.ppf(0.975) * 0.01, 0.8 + norm.ppf(0.975) * 0.01))
+    one = seeds_and_examples([0.8], 0.01)
+    assert (one.value, one.high) == pytest.approx((0.8, same.high)) and one.n == 1 and math.isnan(one.sd)
+    two = seeds_and_examples([0.8, 0.9], 0.02)
+    assert two.high - two.value == pytest.approx(math.hypot(t.ppf(0.975, 1) * 0.05, norm.ppf(0.975) * 0.02))
+
+
+def test_it_is_the_formula() -> None:
+    values, sd = [0.1, 0.4, 0.3, 0.2], 0.05
+    seeds = np.var(values, ddof=1) / 4
+    freedom = (seeds + sd**2) ** 2 / (seeds**2 / 3)
+    half = t.ppf(0.975, 3 + 0.375 * (freedom - 3)) * math.sqrt(seeds + sd**2)
+    found = seeds_and_examples(values, sd)
+    assert (found.low, found.high) == pytest.approx((0.25 - half, 0.25 + half))
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 3.0, 30.0])
+def test_it_covers(seeds: int, spread: float) -> None:
+    """Normal seeds and examples; half of the examples' noise is each seed's own. 4,000 draws: 0.4 % of error."""
+    random, own = np.random.default_rng(3), 0.5 * seeds
+    luck = (
+        random.normal(size=(4000, seeds)) * math.sqrt(spread * seeds + own) + random.normal(size=(4000, 1)) * 0.5**0.5
+    )
+    holds = np.mean(
+        [abs(found.value) <= found.high - found.value for found in (seeds_and_examples(x, 1.0) for x in luck)]
+    )
+    assert 0.935 <= holds <= 0.995
+    plain = np.mean([abs(x.mean()) <= 1.96 for x in luck])
+    assert spread < 1 or plain < 0.9, "without the seeds' part it would not"
+
+
+def test_intervals_of_single_seeds_join() -> None:
+    values = np.array([0.02, 0.03, 0.04])
+    found = mean_of_intervals(values, values - [0.02, 0.02, 0.02], values + [0.03, 0.04, 0.05])
+    down, up = (seeds_and_examples(values, reach / norm.ppf(0.975)) for reach in (0.02, 0.04))
+    assert (found.value, found.low, found.high) == pytest.approx((0.03, down.low, up.high))
+    assert found.low < 0.01 and found.high > 0.07, "at least as wide as the seeds' own"
+    assert mean_of_intervals([0.02], [0.0], [0.05])[:3] == pytest.approx((0.02, 0.0, 0.05))
+
+
+def test_what_cannot_be_used_is_refused() -> None:
+    for bad, sd in (([], 0.1), ([0.1, float("nan")], 0.1), ([0.1], -1.0), ([0.1], float("nan"))):
+        with pytest.raises(BadData):
+            seeds_and_examples(bad, sd)
+    with pytest.raises(BadInput, match="0.95; got 95"):
+        seeds_and_examples([0.1, 0.2], 0.1, level=95)
+    with pytest.raises(BadInput, match="both ends"):
+        mean_of_intervals([0.1], [0.0], [0.2, 0.3])
