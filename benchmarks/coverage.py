@@ -199,13 +199,15 @@ def size_of_test(repetitions: int) -> pd.DataFrame:
 def summary(rows: pd.DataFrame) -> list[str]:
     """One line for each quantity, norm and binning: how many cells, and their coverage."""
     lines = [
-        "| quantity | norm | bins | cells | lowest coverage | 5% of cells below | median | median width, points |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| quantity | norm | bins | cells | under 93% | lowest coverage | 5% of cells below | median "
+        "| median width, points |",
+        "|" + " --- |" * 9,
     ]
     for (quantity, norm, binning), cells in rows.groupby(["quantity", "norm", "binning"]):
         coverage = cells["coverage"]
         lines.append(
-            f"| {quantity} | {norm} | equal {binning} | {len(cells):,} | {_percent(coverage.min())} | "
+            f"| {quantity} | {norm} | equal {binning} | {len(cells):,} | {(coverage < 0.93).sum()} | "
+            f"{_percent(coverage.min())} | "
             f"{_percent(coverage.quantile(0.05))} | {_percent(coverage.median())} | {cells['width'].median():.1f} |"
         )
     return lines
@@ -222,7 +224,7 @@ def by_error(rows: pd.DataFrame, quantity: str) -> list[str]:
     for wanted, group in cells.groupby("wanted", sort=False):
         parts = [group[group["n"] == n] for n in sizes]
         shown = [f"{_percent(p['coverage'].min())}, {p['width'].median():.1f}" if len(p) else "" for p in parts]
-        lines.append(f"| {100 * wanted:.1f} | " + " | ".join(shown) + " |")
+        lines.append(f"| {100 * wanted + 0.0:.1f} | " + " | ".join(shown) + " |")
     return lines
 
 
