@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.populations import WARPS, Population, Side, classes_of, pair, single, stored, stored_side
+from benchmarks.populations import Population, Side, classes_of, pair, single, stored, stored_side
 from skillviz.core.calibration_error import (
     calibration_difference,
     calibration_error,
@@ -58,7 +58,10 @@ class Case:
 
 def development() -> Iterator[Case]:
     """The first grid: every error x classes x binning, over rotating shapes and kinds, and stored predictions."""
-    turn, kinds = 0, list(WARPS)
+    turn = 0
+    kinds = [
+        "overconfident", "mixed sign", "one bad bin", "underconfident", "shifted", "alternating", "temperature", "wave",
+    ]  # fmt: skip
     for classes, binning, error in itertools.product(CLASSES, ("width", "mass"), ERRORS):
         shapes = ["flat", "high", "low", "sharp", "middle", LIKE[classes]]
         for _ in range(1 if error == 0 else 2):

@@ -62,3 +62,18 @@ def test_the_page_holds_every_table() -> None:
         assert "\n".join(lines) in text, (
             f"{name} is not what the results say; run python -m benchmarks coverage --tables"
         )
+
+
+@pytest.mark.slow
+def test_the_command_would_make_the_stored_grid_again() -> None:
+    """The same cells, and the same coverage in those of one case."""
+    rows = pd.read_csv(coverage.RESULTS / "coverage.csv")
+    cases = list(coverage.development())
+    keys = ["population", "binning", "classes", "quantity"]
+    assert {tuple(row) for row in rows[keys].itertuples(index=False)} == {
+        (case.population.name, case.binning, case.classes, case.quantity) for case in cases
+    }
+    for found in coverage.measured(cases[0], 300, 1000, 0):
+        stored = rows[(rows["n"] == 300) & (rows["norm"] == found["norm"])].iloc[0]
+        assert stored["population"] == found["population"]
+        assert stored["coverage"] == pytest.approx(found["coverage"], abs=2e-3)

@@ -27,7 +27,6 @@ from skillviz.errors import BadData, BadInput
 
 Norm = Literal["l1", "l2"]
 Binning = Literal["width", "mass"]
-LEVEL = 0.95
 Z = {"l1": (2.1, 2.1), "l2": (2.4, 2.1)}
 """Standard deviations to the lower and the upper end. A normal estimate has 1.96; more is needed for what the gaps of
 single bins hide, and downwards in l2 for the skew of a sum of squares (both measured)."""
@@ -42,6 +41,7 @@ SLOPE = 2.0
 RARE = 3
 """Bins in which a calibrated model expects fewer errors than this have them counted exactly, not as normal."""
 STEPS = 14
+"""Of the bisection; one linear step follows, which leaves less than a thousandth of the interval's width."""
 FEWEST = 10
 CELLS = 4_000_000  # simulated labels held at a time
 
