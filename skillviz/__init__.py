@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         open_run,
         task,
     )
+    from skillviz.core.calibration_error import calibration_difference, calibration_error, calibration_test
 
 __version__ = "0.1.0"
 
@@ -45,6 +46,9 @@ __all__ = [
     "Run",
     "Task",
     "__version__",
+    "calibration_difference",
+    "calibration_error",
+    "calibration_test",
     "complement",
     "evaluate",
     "finetune",
@@ -56,6 +60,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "calibration_difference": "skillviz.core.calibration_error",
+    "calibration_error": "skillviz.core.calibration_error",
+    "calibration_test": "skillviz.core.calibration_error",
     "Region": "skillviz.core.region",
     "Run": "skillviz.runs.run",
     "Task": "skillviz.tasks.task",

@@ -23,7 +23,8 @@ NAMED = (
     *(
         f"skillviz.core.{name}"
         for name in (
-            "parameters", "region", "region_expression", "composition", "encoded", "calibration", "temperature",
+            "parameters", "region", "region_expression", "composition", "encoded", "calibration", "calibration_error",
+            "seeds_interval", "temperature",
             "scores", "agreement", "overlap", "intervals", "interpolate",
         )
     ),
