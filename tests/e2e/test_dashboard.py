@@ -141,7 +141,7 @@ def test_table_and_downloads(made: Made, address: str, visit: Visit) -> None:
         page.get_by_role("button", name="Table (CSV)").click()
     assert found.value.suggested_filename == f"{ids['stagewise0']}-sparsity.csv"
     text = Path(found.value.path()).read_text()
-    assert text.startswith("localizer,size,share,value") and "stagewise" in text
+    assert text.startswith("localizer,settings,size,share,value") and "stagewise" in text
     assert page.locator("[aria-label*='by region size'], [alt*='by region size']").count() > 0
 
 
