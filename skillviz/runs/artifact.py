@@ -150,7 +150,7 @@ class RunArtifact:
     @property
     def regions(self) -> Sequence[str]:
         """The keys of the runs that a region made by hand names."""
-        return keys_in(self.spec.options.get("recipe")) if self.spec.localizer == EXPRESSION else ()
+        return keys_in(self.spec.options.get(EXPRESSION)) if self.spec.localizer == EXPRESSION else ()
 
     @property
     def pair(self) -> tuple[Any, ...]:
@@ -284,7 +284,7 @@ def _reopened(path: Path) -> RunFolder | None:
 
 def _has_same_regions(run: Run, store: Store) -> bool:
     """Whether the runs that a region by hand names by key still have the regions that it was made of."""
-    keys = keys_in(run.spec.options.get("recipe"))
+    keys = keys_in(run.spec.options.get(EXPRESSION))
     if not keys:
         return True
     runs = library(store.root)

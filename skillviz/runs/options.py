@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from skillviz.core.localizers.table import Localizer
+from skillviz.core.localizers.table import EXPRESSION, Localizer
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.region_expression import ResolvedExpression
@@ -33,7 +33,7 @@ def options_of(
         values.pop("base", None)
         values |= {"base_indices": tuple(base_region.flat().tolist())}
     if resolved is not None:
-        values |= {"recipe": resolved.expression, "stored": resolved.stored}
+        values |= {EXPRESSION: resolved.expression, "stored": resolved.stored}
     unused = [name for name in common if name not in known]
     notes = (
         (f"The localizer {row.name} has no {' and no '.join(unused)}; the value given is not used.",) if unused else ()

@@ -227,7 +227,7 @@ class _Production:
         return {
             "run_id": self.folder.id, "localizer": spec.localizer, "seed": spec.seed, "task": self.plan.task.name,
             "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in models.items()},
-            **({"recipe": resolved.expression, "made_of": resolved.sources} if resolved else {}),
+            **({EXPRESSION: resolved.expression, "made_of": resolved.sources} if resolved else {}),
             **({"rest": self.pair.rest} if self.pair.rest != "base" else {}),
         }  # fmt: skip
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.localizers.table import EXPRESSION, LOCALIZERS
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import CONTINUAL, MODES, MULTI_TASK, RETRAIN, SGD
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
@@ -293,9 +293,9 @@ class _Entry:
     def _options(self, values: dict[str, Any], task: str) -> Any:
         """The localizer's options; in a region expression, runs described by fields become keys."""
         options = values.get("options", {})
-        if values.get("localizer") != "recipe" or not isinstance(options, dict) or "recipe" not in options:
+        if values.get("localizer") != EXPRESSION or not isinstance(options, dict) or EXPRESSION not in options:
             return options
-        return {**options, "recipe": self._named(read_expression(options["recipe"]), task)}
+        return {**options, EXPRESSION: self._named(read_expression(options[EXPRESSION]), task)}
 
     def _named(self, expression: Any, task: str) -> Any:
         """An expression with `{"run": {fields}}` replaced by the key of that run, which is then a step of the study."""
