@@ -1,0 +1,15 @@
+"""Slow twin of the stratified sample's counts: one place after the other, by exact fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+
+def slow_counts(labels: list[int], count: int) -> dict[int, int]:
+    """Rows of each class among `count`: whole shares first, then the largest remainders."""
+    shares = {label: Fraction(count * labels.count(label), len(labels)) for label in sorted(set(labels))}
+    counts = {label: int(share) for label, share in shares.items()}
+    while sum(counts.values()) < count:
+        best = max(shares, key=lambda label: (shares[label] - counts[label], -label))
+        counts[best] += 1
+    return counts
