@@ -68,15 +68,16 @@ class Problem:
         finally:
             self.reset()
 
-    def draws(self, batch_size: int, seed: int) -> Iterator[np.ndarray]:
-        """Rows of the training examples for one step after the other, without end.
+    def draws(self, batch_size: int, seed: int, rows: np.ndarray | None = None) -> Iterator[np.ndarray]:
+        """Rows of the training examples for one step after the other, without end; of `rows` alone, if given.
 
         Each epoch is a fresh permutation; a batch never holds an example twice; with `batch_size` of
         at least n, every step takes all examples.
         """
         rng = np.random.default_rng(seed)
-        size = min(batch_size, self.train.n)
+        rows = np.arange(self.train.n) if rows is None else rows
+        size = min(batch_size, len(rows))
         while True:
-            order = rng.permutation(self.train.n)
-            for start in range(0, self.train.n - size + 1, size):
+            order = rng.permutation(rows)
+            for start in range(0, len(rows) - size + 1, size):
                 yield order[start : start + size]

@@ -55,6 +55,52 @@ def slow_stagewise(
     return sorted(members, key=lambda i: (-score[i], i))
 
 
+def slow_judged(
+    base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], held: np.ndarray, size: int,
+    candidates: list[int], start: int, rate: float, judged: int,
+) -> tuple[list[int], object]:  # fmt: skip
+    """The judged region, best first, and what was chosen: a step, "movement" or "vote"."""
+    tau = tuned.astype(F) - base.astype(F)
+    by_movement = [candidates[j] for j in slow_top([abs(float(tau[i])) for i in candidates], len(candidates))]
+    members, score = set(by_movement[:start]), {i: F(0) for i in candidates}
+    votes, norms, full_at = {i: 0 for i in candidates}, [], 0
+
+    def grafted(region: set[int]) -> np.ndarray:
+        theta = base.copy()
+        for i in region:
+            theta[i] = tuned[i]
+        return theta
+
+    looked_at: list[tuple[object, set[int]]] = [("movement", set(by_movement[:size]))]
+    for step, rows in enumerate(draws, start=1):
+        gains = slow_gains(gradient(grafted(members), rows)[1], tau)
+        norms.append(sum(float(gains[i]) ** 2 for i in candidates) ** 0.5)
+        for i in candidates:
+            score[i] = F(score[i] + F(gains[i] * F(min(1.0, float(np.median(norms)) / norms[-1]))))
+        last = step == len(draws)
+        if not full_at and len(members) >= size:
+            full_at = step
+        past = (step - full_at) / max(1, len(draws) - full_at) if full_at else 0.0
+        most = max(1, round(size * rate * (1 - 0.95 * past)))
+        leaving = sorted((i for i in members if score[i] < 0), key=lambda i: (score[i], i))
+        leaving = leaving[: min(most, len(candidates) - size) if last else most]
+        room = size - len(members) + len(leaving)
+        outside = sorted((i for i in candidates if i not in members), key=lambda i: (-score[i], i))
+        coming = outside[: room if last else min(room, most + len(leaving))]
+        if not last:
+            coming = [i for i in coming if score[i] > 0]
+        members = (members - set(leaving)) | set(coming)
+        if step > len(draws) - judged:
+            filled = set(sorted(candidates, key=lambda i: (i not in members, -score[i], i))[:size])
+            looked_at.append((step, filled))
+            for i in filled:
+                votes[i] += 1
+    looked_at.append(("vote", set(sorted(candidates, key=lambda i: (-votes[i], -score[i], i))[:size])))
+    losses = [gradient(grafted(region), held)[0] for _, region in looked_at]
+    chosen, region = looked_at[int(np.argmin(losses))]
+    return sorted(region, key=lambda i: (-score[i], i)), chosen
+
+
 def slow_frank_wolfe(
     base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], size: int,
     candidates: list[int], settle_steps: int,

@@ -42,7 +42,7 @@ def stagewise(
             loss = problem.train.backward(next(draws))
             score += candidates.gain(problem)
             last = step == options.steps
-            added, removed = _switch(score, selected, size, most, last)
+            added, removed = switch(score, selected, size, most, last)
             seconds = perf_counter() - begun
             state = partial(_state, step, score, selected)
             yield Step(step, loss, int(selected.sum()), added, removed, seconds, options.steps, state)
@@ -55,7 +55,7 @@ def _state(step: int, score: Tensor, selected: Tensor) -> State:
     return {"step": number(step), "score": score, "member": selected}
 
 
-def _switch(score: Tensor, selected: Tensor, size: int, most: int, last: bool) -> tuple[int, int]:
+def switch(score: Tensor, selected: Tensor, size: int, most: int, last: bool) -> tuple[int, int]:
     """Entries switched on and off in `selected`, which is changed in place; the last step ends at `size`."""
     before = int(selected.sum())
     bad = torch.where(selected & (score < 0), -score, float("-inf"))

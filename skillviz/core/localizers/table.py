@@ -189,6 +189,25 @@ class StagewiseOptions:
 
 
 @dataclass(frozen=True)
+class JudgedOptions:
+    """`examples` training examples (at most a quarter) are held out of the gradients; the last `judged` regions are
+    compared on them. At most size / (`grow_share` * `steps`) entries are switched on, and as many off, in a step."""
+
+    steps: int = _steps(50)
+    batch_size: int = _batch_size(128)
+    start_share: float = option(
+        0.1, "Start (share of the size)", "How much of the region is top movement before the first step.", high=1.0
+    )
+    grow_share: float = option(
+        1.0, "Growing (share of the steps)",
+        "In so many steps a region could grow from nothing; fewer make each step larger.", high=1.0,
+    )  # fmt: skip
+    judged: int = option(8, "Regions judged", "The regions of this many last steps are compared on held examples.")
+    examples: int = option(512, "Held examples", "Training examples to compare regions on; at most a quarter of them.")
+    candidate_share: float = _candidate_share(0.1)
+
+
+@dataclass(frozen=True)
 class FrankWolfeOptions:
     """The step towards the vertex is 2 / (t + 3) at t = 0, 1, ...; entries settle in the last `settle_share`."""
 
@@ -364,6 +383,12 @@ def _stepwise(vectors: float) -> Callable[[Any, Workload], Cost]:
     return cost
 
 
+def _judged_cost(o: JudgedOptions, work: Workload) -> Cost:
+    regions = min(o.judged, o.steps) + 2  # top movement and the vote too
+    forward = regions * (min(o.examples, work.train // 4) or work.train)
+    return Cost(backward=o.steps * min(o.batch_size, work.train), forward=forward, steps=o.steps, vectors=0.7)
+
+
 def _held(vectors: float) -> Callable[[Any, Workload], Cost]:
     return lambda o, work: Cost(vectors=vectors)
 
@@ -478,6 +503,14 @@ LOCALIZERS: dict[str, Localizer] = {
             OURS, "skillviz.core.localizers.stagewise:stagewise", StagewiseOptions,
             budgeted=True, nested=False, seeded=True, cost=_stepwise(0.5),
             color="#1D5FD1", marker="square", dash="solid",
+        ),
+        Localizer(
+            "stagewise-judged", "stagewise, judged",
+            "Grows the region as stagewise does, calms down at the end, and keeps the region that does best on held "
+            "training examples; top movement if none does better.",
+            OURS, "skillviz.core.localizers.judged:stagewise_judged", JudgedOptions,
+            budgeted=True, nested=False, seeded=True, cost=_judged_cost,
+            color="#00A0A0", marker="square-cross", dash="12px,3px",
         ),
         Localizer(
             "frank-wolfe", "Frank-Wolfe",
