@@ -74,6 +74,7 @@ def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str]
             for a, b in itertools.permutations(samples, 2):
                 ends = samples[a].less(samples[b])._asdict()
                 seeds = {"seeds_a": len(sides[a]), "seeds_b": len(sides[b])}
+                del ends["debiased"]
                 rows.append({**common, "split": split, "metric": metric, "a": a, "b": b, **ends, "n": n, **seeds})
     return pd.DataFrame(rows, columns=list(DIFFERENCES)).astype(DIFFERENCES)
 
@@ -90,8 +91,7 @@ def _rows(title: str, group: list[Run], split: str) -> list[dict[str, Any]]:
     """The rows of runs that differ in their seed only."""
     pooled = {}
     for metric in _compared(group[0]):
-        _, low, high = sampled({title: group}, metric, split).sides[title].interval()
-        pooled[metric] = (low, high)
+        pooled[metric] = sampled({title: group}, metric, split).sides[title].interval()[1:3]
     rows = []
     curves = pd.concat([_curve(run, split) for run in group]).groupby(["metric", "place"], sort=False)
     for number, values in curves:

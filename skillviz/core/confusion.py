@@ -51,8 +51,8 @@ def _rows(state: str, c: int, counts: Integers, drawn: Floats) -> list[dict[str,
         {"metric": name, "value": right / of if of else float("nan"), **_ends(*wilson(right, of))}
         for name, of in (("precision", predicted), ("recall", n))
     ]
-    _, low, high = percentile_interval(f1, drawn)
-    low, high = (low, high) if high > low else (float("nan"), float("nan"))
+    ends = percentile_interval(f1, drawn)
+    low, high = (ends.low, ends.high) if ends.high > ends.low else (float("nan"), float("nan"))
     return [{**common, **row} for row in (*shares, {"metric": "f1", "value": f1, **_ends(low, high)})]
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillviz.core.bins import BINS
-from skillviz.core.metrics import Statistic, statistic
+from skillviz.core.calibration_error import FEWEST, Binning, calibration_difference, calibration_error
+from skillviz.core.metrics import METRICS, Statistic, statistic
 from skillviz.core.scores import Floats, checked
 from skillviz.errors import BadData, BadInput
 
@@ -25,11 +26,15 @@ MOST_RESAMPLES = 1_000_000
 
 
 class Interval(NamedTuple):
-    """An estimate with the ends of its interval; low <= value <= high."""
+    """An estimate with the ends of its interval; low <= value <= high.
+
+    Of a calibration error low <= debiased <= high, and the plug-in `value` may lie outside; NaN for other metrics.
+    """
 
     value: float
     low: float
     high: float
+    debiased: float = float("nan")
 
 
 class SeedsInterval(NamedTuple):
@@ -143,21 +148,60 @@ def paired_differences(
     bins: int = BINS,
     level: float = LEVEL,
 ) -> list[dict[str, Interval]]:
-    """For each of the others, metric by metric, what `paired_bootstrap` of it and the baseline gives.
+    """For each of the others, metric by metric, what `metric_difference` of it and the baseline gives.
 
     All are scored on the same resamples, which are drawn once for all of them.
     """
     models = [checked(z, labels) for z in (baseline, *others)]
-    of = [[statistic(metric, *model, positive, bins) for metric in metrics] for model in models]
+    drawn = [metric for metric in metrics if METRICS[metric].interval != "calibration"]
+    of = [[statistic(metric, *model, positive, bins) for metric in drawn] for model in models]
     flat = iter(whole_and_resampled([f for row in of for f in row], len(np.asarray(labels)), resamples, seed))
-    first, *rows = [{metric: next(flat) for metric in metrics} for _ in models]
+    first, *rows = [{metric: next(flat) for metric in drawn} for _ in models]
+
+    def difference(other: ArrayLike, row: dict[str, tuple[float, Floats]], metric: str) -> Interval:
+        if metric not in row:
+            return metric_difference(other, baseline, labels, metric, positive, bins)
+        (value, draws), (base, base_draws) = row[metric], first[metric]
+        return percentile_interval(value - base, draws - base_draws, level)
+
     return [
-        {
-            metric: percentile_interval(value - first[metric][0], draws - first[metric][1], level)
-            for metric, (value, draws) in row.items()
-        }
-        for row in rows
+        {metric: difference(other, row, metric) for metric in metrics} for other, row in zip(others, rows, strict=True)
     ]
+
+
+def metric_interval(logits: ArrayLike, labels: ArrayLike, metric: str, positive: int = 1, bins: int = BINS) -> Interval:
+    """A metric of one model with the 95 % interval that its row of the table names; NaN ends where there is none.
+
+    Calibration is in l1 everywhere, the norm of the ECE; fewer than 10 examples have no interval.
+    """
+    kind, n = METRICS[metric].interval, len(np.asarray(labels))
+    if kind == "bootstrap":
+        return bootstrap(logits, labels, metric, positive=positive, bins=bins)
+    value = float(statistic(metric, logits, labels, positive, bins)(np.ones((1, n)))[0])
+    if kind == "wilson":
+        return Interval(value, *wilson(round(value * n), n))
+    if kind == "none" or n < FEWEST:
+        return Interval(value, float("nan"), float("nan"))
+    error = calibration_error(logits, labels, bins, binning=_binning(metric))
+    return Interval(error.value, error.low, error.high, error.debiased)
+
+
+def metric_difference(
+    logits_a: ArrayLike, logits_b: ArrayLike, labels: ArrayLike, metric: str, positive: int = 1, bins: int = BINS
+) -> Interval:
+    """The difference a - b of a metric on the same examples, with its paired 95 % interval; NaN ends as above."""
+    n = len(np.asarray(labels))
+    if METRICS[metric].interval != "calibration":
+        return paired_bootstrap(logits_a, logits_b, labels, metric, positive=positive, bins=bins)
+    if n < FEWEST:
+        a, b = (metric_interval(z, labels, metric, bins=bins).value for z in (logits_a, logits_b))
+        return Interval(a - b, float("nan"), float("nan"))
+    less = calibration_difference(logits_a, logits_b, labels, bins, binning=_binning(metric))
+    return Interval(less.value, less.low, less.high, less.debiased)
+
+
+def _binning(metric: str) -> Binning:
+    return "mass" if metric == "ece_equal_mass" else "width"
 
 
 def relative_gain(grafted: ArrayLike, pretrained: ArrayLike, finetuned: ArrayLike) -> Floats:

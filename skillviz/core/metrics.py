@@ -151,7 +151,7 @@ class Metric:
     lowest: float = 0.0
     highest: float = 1.0
     better: Literal["higher", "lower", ""] = "higher"
-    interval: Literal["wilson", "bootstrap", "none"] = "bootstrap"
+    interval: Literal["wilson", "bootstrap", "calibration", "none"] = "bootstrap"
     kernel: Kernel | None = None
     rank: Literal["headline", "compared", "scored"] = "scored"
     of_predictions: bool = False
@@ -240,12 +240,13 @@ _ROWS = (
         help="The harmonic mean of precision and recall of the positive class.",
     ),
     Metric(
-        "ece", "ECE", better="lower", kernel=CalibrationError(), rank="headline",
+        "ece", "ECE", better="lower", interval="calibration", kernel=CalibrationError(), rank="headline",
         help="Expected calibration error: the mean distance between confidence and accuracy over bins of confidence "
         "(15 of equal width unless said otherwise). 0 % is perfect. It says nothing about accuracy.",
     ),
     Metric(
-        "ece_equal_mass", "equal-mass ECE", better="lower", kernel=CalibrationError(equal_mass=True),
+        "ece_equal_mass", "equal-mass ECE", better="lower", interval="calibration",
+        kernel=CalibrationError(equal_mass=True),
         help="Expected calibration error with bins that hold about as many examples each.",
     ),
     Metric(

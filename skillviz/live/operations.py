@@ -370,7 +370,7 @@ def union(request: PairRequest, region: Expression, among: Sequence[str] = (), s
         "task": request.task.name, "metric": note.metric, "size": chosen.size, "share": chosen.share, "n": len(rows),
         "left_out": len(encoded.ids) - len(rows),
         "scores": {state: estimate(one, note.metric, note) for state, one in answers.items()},
-        "gain": gain._asdict() if np.isfinite(gain.value) else None,
+        "gain": {"value": gain.value, "low": gain.low, "high": gain.high} if np.isfinite(gain.value) else None,
     }  # fmt: skip
 
 

@@ -98,10 +98,10 @@ def positive(task: TaskNote) -> int:
     return 1 if task.positive is None else task.positive
 
 
-def estimate(interval: tuple[float, float, float]) -> Estimate:
+def estimate(interval: tuple[float, ...]) -> Estimate:
     """An interval as it is stored: not defined is None, never NaN."""
-    value, low, high = (_defined(x) for x in interval)
-    return Estimate(value=value, low=low, high=high)
+    value, low, high, *debiased = (_defined(x) for x in interval)
+    return Estimate(value=value, low=low, high=high, debiased=debiased[0] if debiased else None)
 
 
 def _defined(value: float) -> float | None:

@@ -25,6 +25,7 @@ class Estimate(Frozen):
     value: float | None
     low: float | None = None
     high: float | None = None
+    debiased: float | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Failure(Frozen):

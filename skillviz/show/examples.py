@@ -141,7 +141,7 @@ def disagreement(grafted: np.ndarray, finetuned: np.ndarray, labels: np.ndarray,
 
     Logits [n, label] and labels [n].
     """
-    same, low, high = agreement_interval(grafted, finetuned)
+    same, low, high = agreement_interval(grafted, finetuned)[:3]
     test, n = mcnemar(grafted, finetuned, labels), len(labels)
     differing = round(n * (1 - same))
     counts = f"**{formats.count(differing)} of {formats.count(n)}**"

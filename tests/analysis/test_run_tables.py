@@ -99,7 +99,7 @@ def test_each_pair_at_equal_size_and_its_mirror(runs: list[Run]) -> None:
 def test_a_run_against_itself_differs_by_exactly_nothing(runs: list[Run]) -> None:
     one = of(runs, "movement", "1%")
     sides = sampled({"a": one, "b": one}, "accuracy").sides
-    assert sides["a"].less(sides["b"]) == (0, 0, 0)
+    assert sides["a"].less(sides["b"])[:3] == (0, 0, 0)
 
 
 def test_pairing_narrows_the_interval() -> None:

@@ -57,7 +57,7 @@ def test_intervals_are_wilsons_and_the_bootstraps() -> None:
     assert (row["low"], row["high"]) == wilson(row["right"], row["predicted"])
     for state, logits in (("grafted", z), ("finetuned", other)):
         own = bootstrap(logits, y, "f1", resamples=200, positive=2)
-        assert found.loc[(state, 2, "f1"), ["value", "low", "high"]].tolist() == pytest.approx(list(own), rel=1e-12)
+        assert found.loc[(state, 2, "f1"), ["value", "low", "high"]].tolist() == pytest.approx(own[:3], rel=1e-12)
 
 
 def test_by_hand() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillviz.core import intervals, metrics, scores
+from skillviz.core.calibration_error import calibration_difference, calibration_error
 from skillviz.errors import BadInput
 from tests.core.drawn_predictions import PROPERTY, logits_of, predictions
 from tests.reference import calibration as slow
@@ -57,12 +58,12 @@ def test_bootstrap_and_paired_bootstrap_equal_slow_ones(metric: str) -> None:
     twin = TWINS[metric]
     slow_a, slow_b = (slow_intervals.resampled(twin, weights, z, labels) for z in (a, b))
     alone = slow_intervals.interval(twin(a, labels), slow_a)
-    assert intervals.bootstrap(a, labels, metric, 40, seed=5) == pytest.approx(alone, rel=1e-9, abs=1e-12)
+    assert intervals.bootstrap(a, labels, metric, 40, seed=5)[:3] == pytest.approx(alone, rel=1e-9, abs=1e-12)
     differences = [x - y for x, y in zip(slow_a, slow_b, strict=True)]
     pair = slow_intervals.interval(twin(a, labels) - twin(b, labels), differences)
-    fast = intervals.paired_bootstrap(a, b, labels, metric, 40, seed=5)
+    fast = intervals.paired_bootstrap(a, b, labels, metric, 40, seed=5)[:3]
     assert fast == pytest.approx(pair, rel=1e-9, abs=1e-12)
-    turned = intervals.paired_bootstrap(b, a, labels, metric, 40, seed=5)
+    turned = intervals.paired_bootstrap(b, a, labels, metric, 40, seed=5)[:3]
     assert turned != pytest.approx(pair, rel=1e-2)  # a dropped sign
     assert turned == pytest.approx((-pair[0], -pair[2], -pair[1]), rel=1e-9, abs=1e-12)
 
@@ -74,11 +75,39 @@ def test_many_differences_to_one_baseline_are_those_of_each_pair() -> None:
     found = intervals.paired_differences(a, [b, c, a], labels, metrics, 60, seed=3)
     for other, row in zip((b, c, a), found, strict=True):
         assert list(row) == list(metrics)
-        for metric in metrics:
+        for metric in ("accuracy", "nll"):
             alone = intervals.paired_bootstrap(other, a, labels, metric, 60, seed=3)
-            assert row[metric] == pytest.approx(alone, rel=1e-9, abs=1e-12)
-    assert found[2]["nll"] == (0.0, 0.0, 0.0) and found[0]["nll"] != found[1]["nll"]
+            assert row[metric][:3] == pytest.approx(alone[:3], rel=1e-9, abs=1e-12)
+        assert row["ece"] == intervals.metric_difference(other, a, labels, "ece")
+    assert found[2]["nll"][:3] == (0.0, 0.0, 0.0) and found[0]["nll"] != found[1]["nll"]
+    assert found[2]["ece"] == (0.0, 0.0, 0.0, 0.0)
     assert intervals.paired_differences(a, [], labels, metrics) == []
+
+
+@pytest.mark.parametrize("metric", metrics.SCORED)
+def test_each_metric_has_the_interval_that_its_row_names(metric: str) -> None:
+    weak, strong, labels = some(120)
+    found, kind = intervals.metric_interval(weak, labels, metric), metrics.METRICS[metric].interval
+    less = intervals.metric_difference(weak, strong, labels, metric)
+    assert found.value == pytest.approx(metrics.score(weak, labels)[metric], abs=1e-12)
+    if metric != "ece_equal_mass":  # the bins of a difference are those of both models together
+        assert less.value == pytest.approx(found.value - metrics.score(strong, labels)[metric], abs=1e-12)
+    if kind == "calibration":
+        binning = "mass" if metric == "ece_equal_mass" else "width"
+        error = calibration_error(weak, labels, norm="l1", binning=binning)
+        assert found == (error.value, error.low, error.high, error.debiased)
+        difference = calibration_difference(weak, strong, labels, binning=binning)
+        assert less == (difference.value, difference.low, difference.high, difference.debiased)
+        assert found.low <= found.debiased <= found.high and less.low <= less.debiased <= less.high
+        few = intervals.metric_interval(weak[:9], labels[:9], metric)
+        assert np.isfinite(few.value) and np.isnan(few[1:]).all()
+        assert np.isnan(intervals.metric_difference(weak[:9], strong[:9], labels[:9], metric)[1:]).all()
+    else:
+        assert np.isnan(found.debiased) and np.isnan(less.debiased)
+        wanted = intervals.bootstrap(weak, labels, metric)
+        ends = {"wilson": intervals.wilson(found.value * 120, 120), "none": (np.nan, np.nan)}.get(kind, wanted[1:3])
+        assert found[1:3] == pytest.approx(ends, nan_ok=True)
+        assert less[:3] == intervals.paired_bootstrap(weak, strong, labels, metric)[:3]
 
 
 def test_resamples_depend_on_the_seed_alone_not_on_the_blocks() -> None:
@@ -99,7 +128,7 @@ def test_every_example_is_drawn_equally_often() -> None:
 def test_a_model_against_itself_differs_by_exactly_nothing() -> None:
     a, _, labels = some()
     for metric in metrics.SCORED:
-        assert intervals.paired_bootstrap(a, a, labels, metric, 50) == (0.0, 0.0, 0.0)
+        assert intervals.paired_bootstrap(a, a, labels, metric, 50)[:3] == (0.0, 0.0, 0.0)
 
 
 def test_pairing_narrows_the_interval() -> None:
@@ -121,7 +150,7 @@ def test_the_bootstrap_of_an_accuracy_is_close_to_wilson() -> None:
 @PROPERTY
 @given(predictions(classes=2), st.sampled_from(metrics.SCORED))
 def test_an_interval_holds_its_estimate(drawn: tuple, metric: str) -> None:
-    value, low, high = intervals.bootstrap(*drawn, metric, resamples=20)
+    value, low, high = intervals.bootstrap(*drawn, metric, resamples=20)[:3]
     assert low <= value <= high or math.isnan(value)
 
 
@@ -160,8 +189,8 @@ def test_the_interval_of_a_gain_is_paired() -> None:
 
 def test_recovered_gain() -> None:
     weak, strong, labels = some(300)
-    assert intervals.recovered_gain(weak, weak, strong, labels) == (0.0, 0.0, 0.0)
-    assert intervals.recovered_gain(strong, weak, strong, labels) == (1.0, 1.0, 1.0)
+    assert intervals.recovered_gain(weak, weak, strong, labels)[:3] == (0.0, 0.0, 0.0)
+    assert intervals.recovered_gain(strong, weak, strong, labels)[:3] == (1.0, 1.0, 1.0)
     between = intervals.recovered_gain(weak + strong, weak, strong, labels, resamples=200)
     expected = intervals.relative_gain(*(scores.accuracy(z, labels) for z in (weak + strong, weak, strong)))
     assert between.value == pytest.approx(expected, rel=1e-12) and between.low < between.value < between.high

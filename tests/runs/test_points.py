@@ -37,7 +37,7 @@ def test_every_metric_is_that_of_the_model_alone(labels: int, metric: str) -> No
         for name in compared:
             wanted = paired_bootstrap(logits, points[-1][1], y, name, positive=0 if metric == "f1" else 1)
             row = found[f"{name}_difference"]
-            assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted, abs=1e-12)
+            assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3], abs=1e-12)
 
 
 def test_bins_add_up_to_all_examples_and_to_the_calibration_error() -> None:

@@ -13,6 +13,7 @@ from skillviz.analysis.overlaps import isolation, overlap
 from skillviz.analysis.scores import score_rows
 from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import notes
+from skillviz.core.intervals import Interval
 from skillviz.core.localizers.table import LinearizedOptions
 from skillviz.core.region import Region
 from skillviz.core.stability import bootstrap_regions
@@ -112,12 +113,16 @@ def gain_rows(scored: Mapping[str, TaskScores], unions: Sequence[TaskUnion]) -> 
     return [
         {
             "region": one.label, "region_tasks": one.tasks, "task": task, "purified": one.purified,
-            **task_unions.mean_relative_gain(of_task, of_task.grafts[one.label, one.purified])._asdict(),
+            **_estimate(task_unions.mean_relative_gain(of_task, of_task.grafts[one.label, one.purified])),
             "n": len(of_task.labels), "seeds": len(one.regions),
         }
         for one in unions
         for task, of_task in scored.items()
     ]  # fmt: skip
+
+
+def _estimate(gain: Interval) -> dict[str, float]:
+    return {"value": gain.value, "low": gain.low, "high": gain.high}
 
 
 def _unions(

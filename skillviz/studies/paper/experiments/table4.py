@@ -90,12 +90,13 @@ def _differences(sequence: TaskSequence) -> list[dict[str, Any]]:
             if one is None or two is None:
                 continue
             for metric in metric_names(task.metric, ("accuracy", "ece")):
+                less = difference(one, two, metric, task)
                 rows.append(
                     {
                         "id_task": name, "task": name, "setting": "all", "readout": "", "recipe": CONTINUAL,
                         "variant": "", "recipe_b": "", "variant_b": "", "localizer": "", "search_variant": "",
                         "size": np.nan, "share": np.nan, "a": METHODS[a], "b": METHODS[b], "metric": metric,
-                        **difference(one, two, metric, task)._asdict(), "over": OVER[0], "n": len(one.labels),
+                        "value": less.value, "low": less.low, "high": less.high, "over": OVER[0], "n": len(one.labels),
                         "seeds": 1,
                     }
                 )  # fmt: skip
