@@ -22,6 +22,7 @@ from skillviz.analysis.answers import Answers
 from skillviz.analysis.stages import estimate
 from skillviz.core.encoded import Encoded
 from skillviz.core.region import Region
+from skillviz.core.region_parts import grafts_of, parts_of
 from skillviz.errors import BadData, BadInput
 from skillviz.live.request import PairRequest, Worker
 from skillviz.models import attribution
@@ -29,6 +30,7 @@ from skillviz.models.conductance import conductance
 from skillviz.models.pair import STATES
 from skillviz.models.predict import predict
 from skillviz.runs.metrics import scores
+from skillviz.runs.part_scores import DRAWS
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
 from skillviz.runs.transfer import LabelMap, Other, other_examples, training_texts
@@ -219,6 +221,42 @@ def evaluate_region(
     }
 
 
+def region_part(
+    request: PairRequest,
+    grouping: str,
+    layer: int | None,
+    kind: str,
+    head: int | None = None,
+    split: str = "test",
+    sample: int | None = None,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Answer:
+    """Class scores of the grafts that tell what one part of the run's region does (`core.region_parts.grafts_of`).
+
+    `logits` float32 [condition, n, label] in the order of `conditions` and their `draws`. Raises BadInput for a part
+    that has no entries in the region.
+    """
+    pair, region, place = request.pair, request.region(None), (layer, kind, head)
+    part = next((one for one in parts_of(region, pair.table, grouping) if one.place == place), None)
+    if part is None:
+        raise BadInput(f"the region has no entries in layer {layer}, {kind or f'head {head}'}; choose another part.")
+    encoded = request.examples(split, sample)
+    objective, conditions, logits = pair.objective(encoded), [], []
+    for condition, draw, entries in grafts_of(region, pair.table, part, draws, seed):
+        with pair.at("grafted", Region.from_flat(entries, pair.table.shapes)):
+            logits.append(objective.logits())
+        conditions.append((condition, draw))
+    return {
+        "example_ids": encoded.ids,
+        "labels": encoded.labels,
+        "size": part.size,
+        "conditions": [condition for condition, _ in conditions],
+        "draws": [draw for _, draw in conditions],
+        "logits": np.stack(logits),
+    }
+
+
 def wise(
     request: PairRequest,
     path: str,
@@ -392,6 +430,7 @@ OPERATIONS: dict[str, Callable[..., Answer]] = {
     "wise": wise,
     "wise_grid": wise_grid,
     "evaluate_region": evaluate_region,
+    "region_part": region_part,
     "transfer": transfer,
     "union": union,
 }

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, CorruptRun
 from skillviz.runs import tables
@@ -52,6 +53,13 @@ def _record(folder: Path, inode: int, changed: int, size: int) -> RunRecord:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise CorruptRun(f"{RECORD} in {folder}: '{place}': {first['msg']}.") from error
+
+
+def parameter_table(record: RunRecord, region: Region) -> ParameterTable:
+    """The graftable parameters of a run's pair, as its record and region tell them without its models."""
+    built = record.architecture
+    heads = {"num_attention_heads": built.heads} if built and built.heads else {}
+    return graftable(built.model_type if built else "", region.shapes, heads)
 
 
 class Run:

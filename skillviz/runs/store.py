@@ -22,6 +22,7 @@ from skillviz.tasks.project import expanded, project_root
 
 ENVIRONMENT = "SKILLVIZ_RUNS"
 NOTES = ".notes"
+PARTS = "parts"  # scores of the parts of runs' regions, a folder a run
 KILLED = Failure(
     kind="killed",
     message="The process that made this run is gone.",
@@ -123,7 +124,7 @@ class Store:
         return list(_problems(run))
 
     def delete(self, run_id: str) -> None:
-        """Removes the run of exactly this id, finished or not, and its note. Never leaves half a run.
+        """Removes the run of exactly this id, finished or not, with its note and part scores. Never leaves half a run.
 
         Raises RunNotFound where the root holds no such run folder, StoreError while it is running.
         """
@@ -135,6 +136,8 @@ class Store:
         with written(self.root):
             remove_folder(path)
             self._note_path(run_id).unlink(missing_ok=True)
+            if (self.root / PARTS / run_id).is_dir():
+                remove_folder(self.root / PARTS / run_id)
 
     def note(self, run_id: str) -> str:
         """The user's note on a run; empty where there is none."""

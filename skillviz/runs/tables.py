@@ -125,7 +125,22 @@ INTERPOLATION_BINS = Table(
         Column("confidence", "float64", "", "their mean confidence; missing in an empty bin", nullable=True),
     ),
 )
-TABLES = {t.name: t for t in (PREDICTIONS, CURVE, HISTORY, LAYERS, INTERPOLATION, INTERPOLATION_BINS)}
+PARTS = Table(
+    "parts",
+    (
+        Column("layer", "Int64", "", "block of the part, counted from 0; missing outside the blocks", nullable=True),
+        Column("kind", "str", "", "module kind of the part, bias for all biases; empty for a head"),
+        Column("head", "Int64", "", "attention head, counted from 0; missing for a cell of the map", nullable=True),
+        Column("size", "int64", "entries", "entries of the part; those of what is grafted, for pretrained and grafted"),
+        Column("condition", "str", "", "alone, without; pretrained or grafted (the whole region)"),
+        Column("draw", "int64", "", "0 for the part itself, from 1 on a random control in its place"),
+        Column("example_id", "str", "", "<split>-<row in the source file>"),
+        Column("label", "int64", "class number", "the true class, counted from 0"),
+    ),
+    logits=True,
+)
+"""What each part of a region does: stored beside the runs of a store, not in a run's folder (runs.part_scores)."""
+TABLES = {t.name: t for t in (PREDICTIONS, CURVE, HISTORY, LAYERS, INTERPOLATION, INTERPOLATION_BINS, PARTS)}
 
 
 def empty(name: str, labels: Sequence[str] = ()) -> pd.DataFrame:

@@ -9,21 +9,20 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.architectures import FAMILIES, QUERY, UNKNOWN
-from skillviz.core.parameters import Parameter, ParameterTable, graftable
+from skillviz.core.attention_heads import head_axis, head_count
+from skillviz.core.parameters import Parameter
 from skillviz.core.region import Region
+from skillviz.core.region_parts import BIAS
 from skillviz.plots.composition import movement_by_layer, shares_by_kind, shares_by_layer
 from skillviz.plots.region import cells, density_map
 from skillviz.plots.tensor import head_counts, tensor_map, top_lines
 from skillviz.plots.theme import kind_style
 from skillviz.runs.record import RunRecord
+from skillviz.runs.run import parameter_table
 from skillviz.show import alt, measures, sentences
 from skillviz.show.exhibit import Exhibit, drawn_once
 
-BIAS = "bias"
 OUTSIDE = -1
-HEADED = {"query": "row", "key": "row", "value": "row", "attention output": "column"}
-SWAPPED = {"row": "column", "column": "row"}
 SHARES_OF = {"region": "the whole region", "kind": "each kind's own entries"}
 LINES = {"row": "Fullest rows", "column": "Fullest columns", "head": "Attention heads"}
 HEIGHT = 380
@@ -83,18 +82,15 @@ def tensor_names(rows: pd.DataFrame) -> list[str]:
 
 def part(region: Region, record: RunRecord, parameter: str, kind: str) -> Part:
     """The selected entries of one parameter, or of its part of this kind where it holds several."""
-    model_type, heads = (a.model_type, a.heads) if (a := record.architecture) else ("", None)
-    table = graftable(model_type, region.shapes, {"num_attention_heads": heads} if heads else {})
+    table = parameter_table(record, region)
     whole = next(p for p in table.parameters if p.name == parameter)
     flat = region.indices.get(parameter, np.empty(0, dtype=np.int64))
     rows, cols = whole.rows, whole.cols
     row, col = flat // max(cols, 1), flat % max(cols, 1)
     if whole.fused is not None:
         rows, cols, row, col = _fused_part(whole, flat, kind)
-    axis = HEADED.get(kind)
-    if axis and FAMILIES.get(model_type, UNKNOWN).fused_axis == 1:  # GPT-2 stores its weights transposed
-        axis = SWAPPED[axis]
-    heads = _head_count(table, rows if axis == "row" else cols) if axis and not whole.is_bias else 0
+    axis = head_axis(table.model_type, kind)
+    heads = head_count(table, rows if axis == "row" else cols) if axis and not whole.is_bias else 0
     entries = pd.DataFrame({"row": row.astype(np.int64), "col": col.astype(np.int64)})
     return Part(parameter, kind, entries, rows, cols, heads, axis or "row")
 
@@ -127,15 +123,6 @@ def _fused_part(whole: Parameter, flat: np.ndarray, kind: str) -> tuple[int, int
     if len(shape) == 1:
         return 1, shape[0], np.zeros(len(places[0]), dtype=np.int64), places[0]
     return shape[0], shape[1], places[0], places[1]
-
-
-def _head_count(table: ParameterTable, length: int) -> int:
-    """How many heads the axis holds: with grouped queries, key and value have fewer than the query."""
-    if not table.heads:
-        return 0
-    query = next((p for p in table.parameters if p.kind == QUERY and not p.is_bias), None)
-    width = query.rows // table.heads if query is not None else length // table.heads
-    return length // width if width and length % width == 0 else 0
 
 
 @drawn_once

@@ -11,11 +11,11 @@ import pandas as pd
 from skillviz.core import formats
 from skillviz.core.composition import composition_of_parts
 from skillviz.core.overlap import chance_overlap
-from skillviz.core.parameters import ParameterTable, graftable
+from skillviz.core.parameters import ParameterTable
 from skillviz.core.region import Region
 from skillviz.core.region_expression import parts
 from skillviz.plots.theme import localizer_style
-from skillviz.runs.run import Run
+from skillviz.runs.run import Run, parameter_table
 from skillviz.show.entries import Entry
 from skillviz.ui import cache
 
@@ -55,9 +55,7 @@ class HandRegion:
 
 def table_of(run: Run) -> ParameterTable:
     """The graftable parameters of a run's pair, as its region tells them."""
-    built, region = run.record.architecture, cache.region(run)
-    heads = {"num_attention_heads": built.heads, "n_heads": built.heads, "n_head": built.heads} if built else {}
-    return graftable(built.model_type if built else "", region.shapes, heads)
+    return parameter_table(run.record, cache.region(run))
 
 
 def hand_region_of(run: Run, expression: Mapping[str, Any], table: ParameterTable) -> HandRegion:

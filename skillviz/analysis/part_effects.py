@@ -1,0 +1,74 @@
+"""What each part of a region does: the change in a metric when it alone is grafted, and when it alone is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.core.intervals import percentile_interval, whole_and_resampled
+from skillviz.core.metrics import statistic
+from skillviz.core.region_parts import ALONE, WITHOUT
+from skillviz.core.seeds_interval import seeds_and_examples
+from skillviz.runs.metrics import positive
+from skillviz.runs.part_scores import ENDS
+from skillviz.runs.record import TaskNote
+from skillviz.runs.tables import logit_columns
+
+REFERENCE = dict(zip((ALONE, WITHOUT), ENDS, strict=True))
+"""What a graft is compared with: the base where the part is alone, the whole graft where it is left out."""
+COLUMNS = (
+    "layer", "kind", "head", "size", "condition", "n", "value", "low", "high",
+    "control", "excess", "excess_low", "excess_high", "draws",
+)  # fmt: skip
+PLACE = ["layer", "kind", "head", "size", "condition"]
+
+
+def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.DataFrame:
+    """One row a part and condition, from the table PARTS of `runs.part_scores`.
+
+    `value` is the metric of the graft less that of REFERENCE on the same examples, with its paired bootstrap interval.
+    `control` is the mean of the same over the random controls, and `excess` is value - control with an interval over
+    the draws and the examples; missing where no control could be drawn.
+    """
+    groups = list(predictions.groupby([*PLACE, "draw"], dropna=False, sort=False))
+    if not groups:
+        return pd.DataFrame(columns=list(COLUMNS))
+    first = groups[0][1]
+    labels, examples = first["label"].to_numpy(), first["example_id"].tolist()
+    if any(rows["example_id"].tolist() != examples for _, rows in groups):
+        raise ValueError("the parts were not scored on the same examples in the same order")
+    scored = [rows[logit_columns(task.labels)].to_numpy(np.float64) for _, rows in groups]
+    drawn = whole_and_resampled([statistic(metric, z, labels, positive(task)) for z in scored], len(labels))
+    keys = [tuple(None if pd.isna(value) else value for value in key) for key, _ in groups]
+    known = dict(zip(keys, drawn, strict=True))
+    ends = {key[4]: values for key, values in known.items() if key[4] in ENDS}
+    rows = []
+    for key, (value, resampled) in known.items():
+        *place, condition, draw = key
+        if condition not in REFERENCE or draw:
+            continue
+        end, end_resampled = ends[REFERENCE[condition]]
+        controls = [values for other, values in known.items() if other[:5] == key[:5] and other[5]]
+        interval = percentile_interval(value - end, resampled - end_resampled)
+        rows.append(
+            {**dict(zip(PLACE, (*place, condition), strict=True)), "n": len(labels), **interval._asdict(),
+             "control": _mean([control - end for control, _ in controls]), "draws": len(controls),
+             **_excess(value, resampled, controls)}
+        )  # fmt: skip
+    frame = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
+    return frame.astype({"layer": "Int64", "head": "Int64"})
+
+
+def _excess(value: float, resampled: np.ndarray, controls: list[tuple[float, np.ndarray]]) -> dict[str, Any]:
+    """The part less its controls, with an interval over draws and examples together."""
+    if not controls:
+        return {"excess": np.nan, "excess_low": np.nan, "excess_high": np.nan}
+    mean = np.mean([draws for _, draws in controls], axis=0)
+    interval = seeds_and_examples([value - control for control, _ in controls], float((resampled - mean).std(ddof=1)))
+    return {"excess": interval.value, "excess_low": interval.low, "excess_high": interval.high}
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")

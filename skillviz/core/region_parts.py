@@ -1,0 +1,171 @@
+"""A region's parts: the cells of its map of layers and modules, its attention heads, and random controls of a part.
+
+A control has as many entries as the part. Of `other_entries` they lie in the same tensors, as many in each, but
+outside the region: is it these entries, or this place? Of `rest_of_region` they are others of the region, wherever
+they lie: does the part matter more than its size?
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skillviz.core.architectures import ATTENTION_OUTPUT, KEY, KINDS, QUERY, VALUE
+from skillviz.core.attention_heads import head_numbers
+from skillviz.core.parameters import Parameter, ParameterTable
+from skillviz.core.region import Region
+from skillviz.errors import BadInput
+
+CELLS, HEADS = "cells", "heads"
+ALONE, WITHOUT = "alone", "without"
+BIAS = "bias"
+"""The column of the map that holds the biases of all modules."""
+
+Place = tuple[int | None, str, int | None]
+
+
+@dataclass(frozen=True)
+class RegionPart:
+    """Some entries of a region: those of one layer (None outside the blocks) and module kind, or of one head.
+
+    `kind` is one of KINDS or BIAS, empty for a head; `head` is counted from 0, None for a cell. `entries` are
+    global flat indices, sorted, int64.
+    """
+
+    layer: int | None
+    kind: str
+    head: int | None
+    entries: np.ndarray = field(compare=False)
+
+    @property
+    def place(self) -> Place:
+        """Layer, kind and head."""
+        return self.layer, self.kind, self.head
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return len(self.entries)
+
+
+def parts_of(region: Region, table: ParameterTable, grouping: str) -> list[RegionPart]:
+    """The parts of a grouping that have entries, by layer.
+
+    CELLS divide the region: every entry is in one of them. HEADS hold a head's rows of query, key and value with
+    their biases, and its columns of the attention output; what is of no head is in none of them. With grouped
+    queries, a key and value head belongs to every head that uses it. Raises BadInput where the model's number of
+    heads is not known.
+    """
+    if grouping not in GROUPINGS:
+        raise BadInput(f"'{grouping}' is not a way to divide a region; known: {', '.join(GROUPINGS)}.")
+    if dict(region.shapes) != table.shapes:
+        raise BadInput("the region was made for another architecture: its parameters are not this model's.")
+    places_of = GROUPINGS[grouping]
+    entries: dict[Place, list[np.ndarray]] = defaultdict(list)
+    for parameter, offset in zip(table.parameters, table.offsets[:-1], strict=True):
+        flat = region.indices.get(parameter.name)
+        if flat is not None:
+            for place, is_there in places_of(table, parameter, flat):
+                entries[place].append(flat[is_there] + offset)
+    parts = [RegionPart(*place, np.concatenate(pieces)) for place, pieces in entries.items()]
+    return sorted((part for part in parts if part.size), key=_order)
+
+
+def other_entries(
+    region: Region, table: ParameterTable, part: RegionPart, generator: np.random.Generator
+) -> np.ndarray | None:
+    """As many random entries of the part's own cell or head outside the region, as many in each tensor as it has.
+
+    Global flat indices, sorted; None where a tensor has too few entries outside the region.
+    """
+    places_of, drawn = GROUPINGS[CELLS if part.head is None else HEADS], []
+    for number, parameter in enumerate(table.parameters):
+        first, last = table.offsets[number], table.offsets[number + 1]
+        count = int(np.searchsorted(part.entries, last) - np.searchsorted(part.entries, first))
+        if not count:
+            continue
+        every = np.arange(parameter.size)
+        inside = next(there for place, there in places_of(table, parameter, every) if place == part.place)
+        free = np.setdiff1d(every[inside], region.indices[parameter.name], assume_unique=True)
+        if len(free) < count:
+            return None
+        drawn.append(generator.choice(free, count, replace=False, shuffle=False) + first)
+    return np.sort(np.concatenate(drawn))
+
+
+def rest_of_region(region: Region, part: RegionPart, generator: np.random.Generator) -> np.ndarray | None:
+    """As many random entries of the region that are not in the part, as global flat indices, sorted.
+
+    None where the part is more than half of the region.
+    """
+    rest = np.setdiff1d(region.flat(), part.entries, assume_unique=True)
+    if len(rest) < part.size:
+        return None
+    return np.sort(generator.choice(rest, part.size, replace=False, shuffle=False))
+
+
+def grafts_of(
+    region: Region, table: ParameterTable, part: RegionPart, draws: int, seed: int
+) -> Iterator[tuple[str, int, np.ndarray]]:
+    """What is grafted to learn what a part does: condition, draw and global flat indices, sorted.
+
+    ALONE is the part and nothing else of the region, WITHOUT the region and nothing of the part. Draw 0 is the part
+    itself; 1 to `draws` put a random control in its place: of `other_entries` alone, of `rest_of_region` without.
+    A control that cannot be drawn is left out. The draws depend on seed and place alone.
+    """
+    whole = region.flat()
+    yield ALONE, 0, part.entries
+    yield WITHOUT, 0, np.setdiff1d(whole, part.entries, assume_unique=True)
+    layer, _, head = part.place
+    place = [-1 if number is None else number for number in (layer, head)]
+    for draw in range(1, draws + 1):
+        key = [seed, place[0] + 1, _KIND_ORDER.index(part.kind), place[1] + 1, draw]
+        generator = np.random.default_rng(key)
+        elsewhere, rest = other_entries(region, table, part, generator), rest_of_region(region, part, generator)
+        if elsewhere is not None:
+            yield ALONE, draw, elsewhere
+        if rest is not None:
+            yield WITHOUT, draw, np.setdiff1d(whole, rest, assume_unique=True)
+
+
+Places = Iterator[tuple[Place, np.ndarray]]
+
+
+def _cells(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Places:
+    """The cells that these entries of a tensor are in, each with which of them are."""
+    if parameter.is_bias:
+        yield (parameter.layer, BIAS, None), np.ones(len(flat), dtype=bool)
+        return
+    numbers = parameter.kind_numbers(flat)
+    for number, kind in enumerate(parameter.kinds):
+        yield (parameter.layer, kind, None), numbers == number
+
+
+def _heads(table: ParameterTable, parameter: Parameter, flat: np.ndarray) -> Places:
+    """The heads that these entries of a tensor are in."""
+    if not table.heads:
+        raise BadInput(
+            f"the number of attention heads of this '{table.model_type}' model is not known; divide the region by "
+            f"{CELLS} instead."
+        )
+    if not {QUERY, KEY, VALUE, ATTENTION_OUTPUT} & set(parameter.kinds):
+        return
+    numbers = head_numbers(table, parameter, flat)
+    last = np.array([parameter.size - 1])
+    own = int(head_numbers(table, parameter, last)[0]) + 1  # heads of this tensor: fewer with grouped queries
+    for head in range(table.heads if own else 0):
+        yield (parameter.layer, "", head), numbers == head * own // table.heads
+
+
+GROUPINGS: dict[str, Callable[[ParameterTable, Parameter, np.ndarray], Places]] = {CELLS: _cells, HEADS: _heads}
+
+
+_KIND_ORDER = (*KINDS, BIAS, "")
+
+
+def _order(part: RegionPart) -> tuple[float, int, int]:
+    layer, kind, head = part.place
+    return float("inf") if layer is None else layer, _KIND_ORDER.index(kind), -1 if head is None else head

@@ -1,0 +1,158 @@
+"""What each part of a run's region does, as it is stored: predictions of the grafts of every part, beside the runs.
+
+A finished run is never changed, so the scores of its parts lie in a folder of the store's own, `parts/<run id>/`.
+All of it can be read without torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import ValidationError
+
+from skillviz import __version__
+from skillviz.atomic import folder_lock, sha256, whole_folder
+from skillviz.core.region_parts import ALONE, WITHOUT, RegionPart
+from skillviz.errors import CorruptRun
+from skillviz.runs import tables
+from skillviz.runs.folder import now
+from skillviz.runs.library import Library
+from skillviz.runs.record import FileNote, Frozen
+from skillviz.runs.run import REGION, Run
+from skillviz.runs.store import PARTS, Store, written
+
+RECORD = "parts.json"
+PARTS_VERSION = 1
+DRAWS = 3
+"""Random controls of each part and condition: their spread needs more than one."""
+ENDS = ("pretrained", "grafted")
+
+
+class PartsRecord(Frozen):
+    """parts.json: which run's region was divided how, and on which examples its parts were scored."""
+
+    schema_version: int = PARTS_VERSION
+    run_id: str
+    region_sha256: str
+    grouping: str
+    split: str
+    n: int
+    draws: int
+    seed: int
+    parts: int
+    created: str
+    version: str = __version__
+    seconds: float = 0.0
+    files: dict[str, FileNote]
+
+
+@dataclass(frozen=True)
+class PartScores:
+    """Stored scores of a region's parts, read from their folder without torch."""
+
+    path: Path
+    record: PartsRecord
+
+    def predictions(self) -> pd.DataFrame:
+        """The table PARTS: one row an example, condition and draw of each part."""
+        file = tables.PARTS.file
+        try:
+            return tables.check(pd.read_parquet(self.path / file), "parts")
+        except (OSError, ValueError, KeyError) as error:
+            raise CorruptRun(f"{file} in {self.path} cannot be read ({error}).") from error
+
+
+def passes(parts: int, draws: int) -> int:
+    """Forward passes over the sample: the two ends, and each part alone and left out, with its controls."""
+    return len(ENDS) + parts * len((ALONE, WITHOUT)) * (1 + draws)
+
+
+def part_rows(
+    part: RegionPart,
+    conditions: Sequence[tuple[str, int]],
+    logits: np.ndarray,
+    ids: Sequence[str],
+    labels: np.ndarray,
+    names: Sequence[str],
+) -> pd.DataFrame:
+    """Rows of the table PARTS for one part: logits [condition, n, label] by condition and draw."""
+    return _rows(part.layer, part.kind, part.head, part.size, conditions, logits, ids, labels, names)
+
+
+def end_rows(
+    logits: Mapping[str, np.ndarray], size: int, ids: Sequence[str], labels: np.ndarray, names: Sequence[str]
+) -> pd.DataFrame:
+    """The same for what the parts are compared with: the base alone, and the graft of the whole region."""
+    conditions, values = [(state, 0) for state in ENDS], np.stack([logits[state] for state in ENDS])
+    frame = _rows(None, "", None, size, conditions, values, ids, labels, names)
+    return frame.assign(size=np.where(frame["condition"] == ENDS[0], 0, frame["size"]))
+
+
+def _rows(
+    layer: int | None,
+    kind: str,
+    head: int | None,
+    size: int,
+    conditions: Sequence[tuple[str, int]],
+    logits: np.ndarray,
+    ids: Sequence[str],
+    labels: np.ndarray,
+    names: Sequence[str],
+) -> pd.DataFrame:
+    frames = []
+    for (condition, draw), values in zip(conditions, logits, strict=True):
+        columns: dict[str, Any] = {
+            "layer": pd.array([layer] * len(ids), dtype="Int64"), "kind": kind,
+            "head": pd.array([head] * len(ids), dtype="Int64"), "size": size, "condition": condition, "draw": draw,
+            "example_id": list(ids), "label": labels,
+        }  # fmt: skip
+        frames.append(pd.DataFrame(columns | dict(zip(tables.logit_columns(names), values.T, strict=True))))
+    return pd.concat(frames, ignore_index=True)
+
+
+def store_parts(
+    store: Store, run: Run, frame: pd.DataFrame, *, grouping: str, split: str, draws: int, seed: int, seconds: float
+) -> PartScores:
+    """Stores the scores of a run's parts in the store, in place of those of the same grouping that were there."""
+    target = store.root / PARTS / run.id / grouping
+    checked = tables.check(frame, "parts")
+    own = checked[checked["condition"].isin((ALONE, WITHOUT))]
+    with written(store.root):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with folder_lock(target), whole_folder(target, replace=True) as draft:
+            path = draft / tables.PARTS.file
+            checked.to_parquet(path, index=False, **tables.encoding(checked))
+            record = PartsRecord(
+                run_id=run.id, region_sha256=run.record.files[REGION].sha256, grouping=grouping, split=split,
+                n=checked["example_id"].nunique(), draws=draws, seed=seed,
+                parts=len(own[["layer", "kind", "head"]].drop_duplicates()), created=now(), seconds=round(seconds, 3),
+                files={path.name: FileNote(sha256=sha256(path), size=path.stat().st_size)},
+            )  # fmt: skip
+            text = json.dumps(record.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
+            (draft / RECORD).write_text(text, encoding="utf-8")
+    return PartScores(target, record)
+
+
+def stored_parts(library: Library, run: Run, grouping: str) -> PartScores | None:
+    """The scores of a run's parts, the user's own first; None where there are none of its region that are whole."""
+    for store in library.stores:
+        scores = _read(store.root / PARTS / run.id / grouping)
+        region = run.record.files.get(REGION)
+        if scores is not None and region is not None and scores.record.region_sha256 == region.sha256:
+            return scores
+    return None
+
+
+def _read(path: Path) -> PartScores | None:
+    try:
+        record = PartsRecord(**json.loads((path / RECORD).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, ValidationError):
+        return None
+    whole = all((path / n).is_file() and (path / n).stat().st_size == note.size for n, note in record.files.items())
+    return PartScores(path, record) if whole and record.schema_version == PARTS_VERSION else None
