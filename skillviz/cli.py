@@ -20,6 +20,7 @@ from skillviz.commands import (
     graft,
     jobs,
     localize,
+    parts,
     preflight,
     report,
     reproduce,
@@ -80,6 +81,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
     (GRAFT, graft.apply, None),
     (LOOK, dashboard.dashboard, None),
     (LOOK, report.report, None),
+    (LOOK, parts.parts, None),
 )
 """Panel of the help, command, and its class where it reads its arguments in a way of its own."""
 

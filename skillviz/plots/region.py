@@ -83,7 +83,7 @@ def density_map(
     unseen = {"symbol": "square", "size": size, "color": "rgba(0,0,0,0)"}
     figure.add_trace(_squares(filled, "cells with selected entries", coloured, theme))
     figure.add_trace(_squares(empty, "cells without", unseen, theme))
-    figure.add_trace(_outlines(empty, theme))
+    figure.add_trace(outlines(empty, theme))
     _map_axes(figure, names, kinds)
     _colour_scale(figure, filled)
     if chosen is not None:
@@ -91,8 +91,8 @@ def density_map(
     return figure
 
 
-def _outlines(empty: pd.DataFrame, theme: str) -> go.Scatter:
-    """The edges of the cells that hold no selected entry, as one broken line."""
+def outlines(empty: pd.DataFrame, theme: str) -> go.Scatter:
+    """The edges of the cells at x and y, which hold no selected entry, as one broken line."""
     across, down = np.array([-0.45, 0.45, 0.45, -0.45, -0.45, np.nan]), np.array([-0.4, -0.4, 0.4, 0.4, -0.4, np.nan])
     return go.Scatter(
         x=(empty["x"].to_numpy(float)[:, None] + across).ravel(),

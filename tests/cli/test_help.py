@@ -29,6 +29,7 @@ NAMED = {
     "study run": "runs-dir workers dry-run partial json",
     "study status": "runs-dir workers json",
     "study table": "runs-dir name differences out json",
+    "parts": "by sample draws seed again runs-dir json",
     "study pack": "to no-rankings runs-dir json",
 }
 

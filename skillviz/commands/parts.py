@@ -1,0 +1,142 @@
+"""`parts`: what each part of a stored run's region does, scored once and stored beside the run."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from skillviz.analysis.part_effects import part_effects
+from skillviz.commands import options
+from skillviz.commands.output import print_json, print_rows, progress_bar, say
+from skillviz.commands.runs import RunName
+from skillviz.core.formats import rough_seconds
+from skillviz.core.metrics import metric_names, metric_row
+from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
+from skillviz.core.seeds import LARGEST_SEED
+from skillviz.live.part_scores import PartScoring
+from skillviz.runs.library import library, open_run
+from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, stored_parts
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store, shipped_root, store_root
+from skillviz.show import part_effects as shown
+
+SAMPLE = 500
+BESIDE = "nll"
+"""Reported beside the task's own metric: it sees a change that turns no prediction."""
+
+
+class Grouping(StrEnum):
+    """How the region is divided."""
+
+    cells = CELLS
+    heads = HEADS
+
+
+def parts(
+    run: RunName,
+    by: Annotated[
+        Grouping, typer.Option("--by", help="Divide the region by layer and module, or by attention head.")
+    ] = Grouping.cells,
+    sample: Annotated[
+        int, typer.Option("--sample", min=1, metavar="N", help="Score on at most N test examples, drawn by class.")
+    ] = SAMPLE,
+    draws: Annotated[
+        int, typer.Option("--draws", min=0, max=100, metavar="K", help="Random controls of each part.")
+    ] = DRAWS,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of the random controls.")] = 0,
+    again: Annotated[bool, typer.Option("--again", help="Score anew what is stored already.")] = False,
+    runs_dir: options.RunsDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Score each part of a run's region alone and left out, beside random controls of equal size.
+
+    The scores are stored beside the run, which stays as it is; the page Region shows them. The number of forward
+    passes and the time are printed first. An interrupted command goes on where it stopped.
+
+    [bold]Example[/bold]
+
+      python -m skillviz parts sst2-roberta --by heads --sample 200
+    """
+    stored = open_run(run, runs_dir)
+    grouping, asked = by.value, {"n": sample, "draws": draws, "seed": seed}
+    known = None if again else stored_parts(library(runs_dir), stored, grouping)
+    scores = known if known is not None and _answers(known, asked, stored) else None
+    if scores is None:
+        plan = PartScoring(stored, stored.region(), grouping, sample=sample, draws=draws, seed=seed)
+        scores = _scored(plan, _store_of(stored, runs_dir))
+    report(stored, scores)
+    if as_json:
+        frame = part_effects(scores.predictions(), stored.record.task, stored.record.metric)
+        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        print_json({**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), "effects": rows})
+
+
+def report(run: Run, scores: PartScores) -> None:
+    """Print what each part does, in the task's metric and in NLL, the strongest first."""
+    record = scores.record
+    assert run.record.task is not None
+    predictions = scores.predictions()
+    for metric in metric_names(run.record.metric, (BESIDE,)):
+        words, effects = metric_row(metric), part_effects(predictions, run.record.task, metric)
+        for condition, title in shown.CONDITIONS.items():
+            rows = [
+                [
+                    row["name"], f"{row['size']:,}", words.cell(row["value"], row["low"], row["high"]),
+                    words.cell(row["control"], None, None),
+                    words.cell(row["excess"], row["excess_low"], row["excess_high"]),
+                ]
+                for row in shown.strongest(effects, condition).to_dict("records")
+            ]  # fmt: skip
+            change = f"{words.title}, {shown.DIFFERENCES[condition]}"
+            columns = ["part", "entries", f"{change}, {words.difference_unit}", "control", "part − control"]
+            print_rows(f"{title}, n = {record.n:,} (95 % intervals)", columns, rows)
+            say(shown.finding(effects, condition, metric, record.grouping).replace("**", ""))
+    say(
+        f"Control: as many random entries as the part has, mean of {record.draws} draws. Alone: "
+        f"{shown.CONTROLS[ALONE]}. Left out: {shown.CONTROLS[WITHOUT]}. Stored in {scores.path}"
+    )
+
+
+def _answers(scores: PartScores, asked: dict[str, int], run: Run) -> bool:
+    """Whether stored scores are those that are asked for."""
+    total = run.record.task.counts.get(scores.record.split, 0) if run.record.task else 0
+    same = asked["draws"], asked["seed"]
+    return (scores.record.draws, scores.record.seed) == same and scores.record.n == min(asked["n"], total)
+
+
+def _store_of(run: Run, runs_dir: Path | None) -> Store:
+    """Where the scores go: the user's store, or that of a run elsewhere."""
+    user = store_root(runs_dir)
+    known = {user.resolve(), shipped_root().resolve()}
+    return Store(user if run.path.parent.resolve() in known else run.path.parent)
+
+
+def _scored(plan: PartScoring, store: Store) -> PartScores:
+    """Scores the parts in this process, after saying what it costs."""
+    say(
+        f"{plan.passes:,} forward passes over at most {plan.sample:,} examples: {len(plan.parts)} {plan.grouping}, "
+        f"each alone and left out, with {plan.draws} random controls."
+    )
+    from skillviz.live.operations import answer  # imports torch
+    from skillviz.live.request import Worker
+
+    worker, begun = Worker(store.root), [0.0]
+
+    def ask(operation: str, **arguments: Any) -> dict[str, Any]:
+        return answer(worker, operation, {"pair": {"run": plan.run.id}, **arguments})
+
+    ask("open")
+    begun[0] = time.monotonic()
+    with progress_bar("scoring parts", plan.passes) as advance:
+
+        def heard(done: int) -> None:
+            if done == len(ENDS):
+                each = (time.monotonic() - begun[0]) / done
+                say(f"About {rough_seconds(each * (plan.passes - done))}.")
+            advance(done)
+
+        return plan.stored(ask, store, heard)

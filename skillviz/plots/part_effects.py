@@ -1,0 +1,77 @@
+"""The map of a region's parts, coloured by what each of them does to a metric."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from skillviz.core.metrics import metric_row
+from skillviz.plots.cells import diverging, printed
+from skillviz.plots.figure import blank, canvas, ordered, require
+from skillviz.plots.region import LAYER, SHORT, layer_name, layer_names, outlines
+from skillviz.plots.theme import MODULE_KINDS, kind_style
+
+COLUMNS = ("layer", "kind", "head", "size", "value", "low", "high")
+HEAD = "head (first = 0)"
+CELL, LEAST = 34, 120  # pixels of a row, and of axes
+
+
+def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", height: int | None = None) -> go.Figure:
+    """Layer by module kind, or by attention head: each part's change of the metric, in print and in colour.
+
+    Ochre is better and blue worse, on one scale about zero. A number in bold has an interval that excludes zero;
+    parts without entries in the region are empty.
+    """
+    require(effects, COLUMNS, "effects")
+    words = metric_row(metric)
+    is_heads = effects["head"].notna().any()
+    if effects.empty:
+        return blank("No part of this region has been scored yet.", theme, height or 320, "module kind", LAYER)
+    layers = layer_names(effects)
+    columns = (
+        [str(head) for head in range(int(effects["head"].max()) + 1)]
+        if is_heads
+        else ordered(effects["kind"], MODULE_KINDS)
+    )
+    z = np.full((len(layers), len(columns)), np.nan)
+    texts = np.full(z.shape, "", dtype=object)
+    hover = np.full(z.shape, "", dtype=object)
+    better = -1.0 if words.better == "lower" else 1.0
+    for row in effects.to_dict("records"):
+        name = str(int(row["head"])) if is_heads else str(row["kind"])
+        place = layers.index(layer_name(row["layer"])), columns.index(name)
+        value = words.scale * row["value"]
+        text = _number(value, words.digits)
+        is_apart = words.verdict(row["low"], row["high"]) != "undecided"
+        z[place], texts[place] = better * value, f"<b>{text}</b>" if is_apart else text
+        hover[place] = (
+            f"<b>layer {layer_name(row['layer'])}, {_title(row)}</b><br>{words.change(row['value'])}<br>"
+            f"{words.interval_text(row['low'], row['high'])}<br>{row['size']:,} entries"
+        )
+    limit = float(np.nanmax(np.abs(z))) or 1.0
+    tall = height or LEAST + (CELL if len(layers) <= 12 else 24) * len(layers)
+    figure = canvas(theme, tall, HEAD if is_heads else "module kind", LAYER)
+    printed(figure, z, texts.tolist(), diverging(theme), -limit, limit, size=12, hover=hover.tolist(), gap=2)
+    down, across = np.nonzero(np.isnan(z))
+    figure.add_trace(outlines(pd.DataFrame({"x": across, "y": down}), theme))
+    names = columns if is_heads else [SHORT.get(name, name) for name in columns]
+    figure.update_xaxes(
+        tickvals=list(range(len(columns))), ticktext=names, range=[-0.5, len(columns) - 0.5], showline=False,
+        autotickangles=[0, 60, 90],
+    )  # fmt: skip
+    figure.update_yaxes(
+        tickvals=list(range(len(layers))), ticktext=layers, range=[len(layers) - 0.5, -0.5], showgrid=False
+    )
+    figure.update_layout(showlegend=False)
+    return figure
+
+
+def _number(value: float, digits: int) -> str:
+    """`+2.1`, `−0.3`, `0.0`."""
+    text = f"{abs(value):.{digits}f}"
+    return text if not float(text) else f"{'+' if value > 0 else '−'}{text}"
+
+
+def _title(row: dict) -> str:
+    return kind_style(row["kind"]).title if row["kind"] else f"head {int(row['head'])}"

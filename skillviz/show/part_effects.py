@@ -1,0 +1,98 @@
+"""What each part of a region does: its map, the strongest parts beside their random controls, and the finding."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.core import formats
+from skillviz.core.metrics import metric_row
+from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
+from skillviz.plots.forest import forest
+from skillviz.plots.part_effects import effect_map
+from skillviz.plots.region import layer_name
+from skillviz.plots.theme import kind_style
+from skillviz.show.exhibit import Exhibit, drawn_once
+
+CONDITIONS = {ALONE: "Grafted alone", WITHOUT: "Left out"}
+DIFFERENCES = {ALONE: "part alone − pre-trained", WITHOUT: "region without the part − region"}
+CONTROLS = {
+    ALONE: "other entries of the same tensors, outside the region",
+    WITHOUT: "other entries of the region, drawn anywhere in it",
+}
+NOUNS = {CELLS: "cell", HEADS: "head"}
+MOST_ROWS = 12
+
+
+def part_name(layer: float | None, kind: str, head: float | None) -> str:
+    """`layer 3, value`, `layer 3, head 5`."""
+    number = layer_name(layer)
+    place = "outside the blocks" if number == "none" else f"layer {number}"
+    return f"{place}, {kind_style(kind).title if kind else f'head {int(head or 0)}'}"
+
+
+def strongest(effects: pd.DataFrame, condition: str) -> pd.DataFrame:
+    """The rows of one condition with a `name`, those that change most first."""
+    rows = effects[effects["condition"] == condition]
+    rows = rows.assign(
+        name=[part_name(*place) for place in zip(rows["layer"], rows["kind"], rows["head"], strict=True)]
+    )
+    return rows.loc[rows["value"].abs().sort_values(ascending=False, kind="stable").index]
+
+
+def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -> str:
+    """The part that changes most, how many parts stand out, and how many of them chance alone would give."""
+    rows, words = strongest(effects, condition), metric_row(metric)
+    best, noun = rows.iloc[0], NOUNS[grouping]
+    verdicts = [words.verdict(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]
+    ends = words.ends(best["low"], best["high"])
+    first = (
+        f"Alone, **{best['name']}** changes {words.title} most"
+        if condition == ALONE
+        else f"Without **{best['name']}** {words.title} changes most"
+    )
+    return (
+        f"{first}: **{words.change(best['value'])}** ({ends}). Of {formats.counted(len(rows), noun)}, "
+        f"{sum(v == 'better' for v in verdicts)} make it better and {sum(v == 'worse' for v in verdicts)} worse."
+    )
+
+
+@drawn_once
+def part_map(effects: pd.DataFrame, condition: str, metric: str, grouping: str, theme: str) -> Exhibit:
+    """The map of layers and modules, or heads, with each part's change of the metric."""
+    rows, words = strongest(effects, condition), metric_row(metric)
+    noun = NOUNS[grouping]
+    told = ", ".join(
+        f"{name} {words.change(value)}" for name, value in zip(rows["name"][:3], rows["value"][:3], strict=True)
+    )
+    return Exhibit(
+        name="parts",
+        title=f"What each {noun} does: {CONDITIONS[condition].lower()}",
+        figure=effect_map(rows, metric, theme=theme),
+        reads=f"each number is {words.title} of {DIFFERENCES[condition]}, in {words.difference_unit}. Ochre is better, "
+        f"blue is worse. Bold numbers have a 95 % interval that excludes zero. Empty squares hold no entry.",
+        alt=f"Change of {words.title} by {noun}, {CONDITIONS[condition].lower()}; largest: {told}.",
+        table=rows.drop(columns="name"),
+        words=("graft",),
+    )
+
+
+@drawn_once
+def strongest_parts(effects: pd.DataFrame, condition: str, metric: str, grouping: str, theme: str) -> Exhibit:
+    """The parts that change most, with intervals, each beside its random control of equal size."""
+    rows, words = strongest(effects, condition).head(MOST_ROWS), metric_row(metric)
+    beaten = [words.verdict(a, b) != "undecided" for a, b in zip(rows["excess_low"], rows["excess_high"], strict=True)]
+    draws = int(rows["draws"].max()) if len(rows) else 0
+    return Exhibit(
+        name="strongest_parts",
+        title=f"The strongest {NOUNS[grouping]}s and a random control of equal size",
+        figure=forest(
+            rows, metric, DIFFERENCES[condition], "part", control="random control" if draws else "", theme=theme
+        ),
+        reads=f"the line is the 95 % interval over {int(rows['n'].max())} examples, paired. The open mark is a random "
+        f"control: {CONTROLS[condition]}, as many as the part has, mean of {formats.counted(draws, 'draw')}. "
+        "There is none where too few entries are left to draw from.",
+        alt=f"{len(rows)} parts; {sum(beaten)} of them differ from their random control.",
+        table=rows,
+        words=("paired",),
+        finding=f"{sum(beaten)} of these {len(rows)} differ from their random control.",
+    )

@@ -1,0 +1,39 @@
+"""`parts`: what it costs is said first, scores are stored beside the run, and asked for again they are read."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from skillviz.runs.store import PARTS, Store
+from tests.cli.calls import call
+
+
+@pytest.fixture
+def store(localized: tuple[Path, object], user_runs: Path) -> tuple[Path, str]:
+    """A store of this test's own with the finished run in it, and the run's id."""
+    shutil.copytree(localized[0], user_runs)
+    return user_runs, Store(user_runs).list()[0].id
+
+
+@pytest.mark.parametrize("by", ["cells", "heads"])
+def test_parts_are_scored_and_stored_beside_the_run(store: tuple[Path, str], by: str) -> None:
+    root, run = store
+    said = call("parts", run, "--by", by, "--sample", "8", "--draws", "1", "--json")
+    assert said.code == 0, said.err
+    assert "forward passes over at most 8 examples" in said.out and "About " in said.out
+    assert said.json["n"] == 8 and said.json["parts"] > 1 and said.json["grouping"] == by
+    assert len(said.json["effects"]) == 2 * said.json["parts"]
+    assert (root / PARTS / run / by / "parts.parquet").is_file()
+    assert Store(root).verify(run) == []
+    again = call("parts", run, "--by", by, "--sample", "8", "--draws", "1", "--json")
+    assert "forward passes" not in again.out and again.json["effects"] == said.json["effects"]
+    other = call("parts", run, "--by", by, "--sample", "9", "--draws", "1", "--json")
+    assert other.json["n"] == 9
+
+
+def test_a_wrong_division_is_named(store: tuple[Path, str]) -> None:
+    said = call("parts", store[1], "--by", "rows")
+    assert said.code == 2 and "'cells', 'heads'" in said.err
