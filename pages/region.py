@@ -8,7 +8,7 @@ from skillviz.show import region as exhibits
 from skillviz.show.glossary import about
 from skillviz.ui import controls, page
 from skillviz.ui.chart import show, theme
-from skillviz.ui.pages.region import tensor_cards
+from skillviz.ui.pages.region import part_cards, tensor_cards
 
 run = page.begin("region")
 layers = page.table(run, "layers")
@@ -30,3 +30,4 @@ with left:
 with right:
     show(exhibits.by_kind(layers, theme()), run.id)
 show(exhibits.movement(layers, theme()), run.id)
+part_cards.parts(run)

@@ -52,7 +52,17 @@ def effect_map(effects: pd.DataFrame, metric: str, *, theme: str = "light", heig
     limit = float(np.nanmax(np.abs(z))) or 1.0
     tall = height or LEAST + (CELL if len(layers) <= 12 else 24) * len(layers)
     figure = canvas(theme, tall, HEAD if is_heads else "module kind", LAYER)
-    printed(figure, z, texts.tolist(), diverging(theme), -limit, limit, size=12, hover=hover.tolist(), gap=2)
+    printed(
+        figure,
+        z,
+        texts.tolist(),
+        diverging(theme),
+        -limit,
+        limit,
+        size=12 if words.digits < 3 else 10,
+        hover=hover.tolist(),
+        gap=2,
+    )
     down, across = np.nonzero(np.isnan(z))
     figure.add_trace(outlines(pd.DataFrame({"x": across, "y": down}), theme))
     names = columns if is_heads else [SHORT.get(name, name) for name in columns]

@@ -22,6 +22,10 @@ GLOSSARY = {
     "region": "The set of single parameter entries (weights, not whole matrices) whose fine-tuned values are copied.",
     "graft": "The pre-trained model with the fine-tuned values copied in at the region and nowhere else; nothing is "
     "trained again. In symbols: θ = θ_pre + γ·(θ_ft − θ_pre), γ being 1 inside the region and 0 outside.",
+    "parts": "A part is a cell of the map or an attention head. Its entries are grafted alone, or left out of the "
+    "region, and a random control of equal size stands beside it. For a part alone, the control has other entries of "
+    "the same tensors: do these entries matter, or just this place? For a part left out, it has other entries of the "
+    "region: does the part matter more than its size?",
     "complement": "The fine-tuned model with the region put back to its pre-trained values: what is left of the "
     "skill when the region is taken out.",
     "localizer": "A method that chooses a region. Budgeted ones return exactly the size asked for; the size of the "

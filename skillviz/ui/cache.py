@@ -31,6 +31,7 @@ from skillviz.models.local_models import LocalModels, find_models, roots
 from skillviz.models.preflight import Preflight
 from skillviz.runs.estimate import Facts, facts_of
 from skillviz.runs.library import library
+from skillviz.runs.part_scores import PartScores
 from skillviz.runs.record import RunRecord
 from skillviz.runs.run import RECORD as RUN_FILE
 from skillviz.runs.run import Run
@@ -215,6 +216,12 @@ def predictions(run: Run, dataset: str | None = None) -> pd.DataFrame:
 def region(run: Run) -> Region:
     """The run's main region."""
     return run.region()
+
+
+@remembered(copied, lambda scores: (str(scores.path), scores.record.created), max_entries=4)
+def part_predictions(scores: PartScores) -> pd.DataFrame:
+    """The predictions of the grafts of a region's parts."""
+    return scores.predictions()
 
 
 def texts(run: Run, split: str) -> pd.DataFrame:

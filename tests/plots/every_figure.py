@@ -18,6 +18,7 @@ from skillviz.plots import (
     composition,
     continual,
     examples,
+    forest,
     history,
     interpolation,
     interpolation_paths,
@@ -25,6 +26,7 @@ from skillviz.plots import (
     overlap,
     overview,
     paper,
+    part_effects,
     region,
     sensitivity,
     sparsity,
@@ -97,6 +99,20 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "token_layers": (attribution.token_layers, single.flow, {}),
     "token_layers_12": (attribution.token_layers, lambda: single.flow(12), {"limit": 3.0}),
     "layer_parts": (attribution.layer_parts, single.parts, {}),
+}
+FIGURES |= {
+    "effect_map": (part_effects.effect_map, frames.effects, {"metric": "accuracy"}),
+    "effect_map_of_heads": (part_effects.effect_map, lambda: frames.effects(heads=4), {"metric": "nll"}),
+    "forest": (
+        forest.forest,
+        lambda: frames.comparisons(9),
+        {"metric": "accuracy", "difference": "graft − fine-tuned", "kind": "slice"},
+    ),
+    "forest_with_controls": (
+        forest.forest,
+        lambda: frames.comparisons(4),
+        {"metric": "nll", "difference": "part alone − pre-trained", "kind": "part", "control": "random control"},
+    ),
 }
 SIDES = {"inside": wise.INSIDE, "outside": wise.OUTSIDE}
 FIGURES |= {

@@ -129,3 +129,24 @@ def rows(values: list[float], name: str = "stagewise", seeds: list[int] | None =
     table = pd.DataFrame({"value": values, "seed": seeds or range(len(values))})
     table = table.assign(localizer=name, size=size, share=size / 1e5, dataset="sst2", split="test", metric="accuracy")
     return table.assign(low=table["value"] - 0.1, high=table["value"] + 0.1)
+
+
+def effects(layers: int = 4, heads: int = 0) -> pd.DataFrame:
+    """What each cell of a small map does, or each of `heads` attention heads a layer; one cell is missing."""
+    generator = np.random.default_rng(7)
+    kinds = ("query", "value", "MLP in", "bias")
+    places = [(n, "", h) for n in range(layers) for h in range(heads)] or [
+        (n, k, None) for n in range(layers) for k in kinds
+    ]
+    frame = pd.DataFrame(places[1:], columns=["layer", "kind", "head"]).astype({"layer": "Int64", "head": "Int64"})
+    value = generator.normal(0, 0.05, len(frame))
+    return frame.assign(size=100, value=value, low=value - 0.05, high=value + 0.05)
+
+
+def comparisons(rows: int) -> pd.DataFrame:
+    """Differences of slices or parts, with a control."""
+    generator = np.random.default_rng(8)
+    value = np.sort(generator.normal(0, 0.05, rows))
+    names = [f"layer {n}, value" for n in range(rows)]
+    ends = {"low": value - 0.04, "high": value + 0.05, "control": value / 3}
+    return pd.DataFrame({"name": names, "value": value, **ends, "n": 40, "order": range(rows)})

@@ -31,6 +31,8 @@ CATEGORIES = {
     "region of",
     "entries of region of",
     "also in region of",
+    "part",
+    "slice",
 }
 
 

@@ -1,0 +1,126 @@
+"""What each part of the region does: scored live on request and kept beside the run, then a map and its controls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from skillviz.analysis.part_effects import part_effects
+from skillviz.core import formats
+from skillviz.core.metrics import metric_heading, metric_names
+from skillviz.core.region_parts import ALONE, CELLS, HEADS
+from skillviz.errors import BadInput
+from skillviz.live.part_scores import PartScoring
+from skillviz.runs.estimate import FORWARD, Facts, example_seconds
+from skillviz.runs.library import library
+from skillviz.runs.part_scores import PartScores, stored_parts
+from skillviz.runs.run import Run
+from skillviz.show import part_effects as exhibits
+from skillviz.show.entries import headline_split
+from skillviz.show.glossary import about
+from skillviz.ui import cache, controls, live, page
+from skillviz.ui.chart import show, theme
+
+GROUPINGS = {CELLS: "layer and module", HEADS: "attention head"}
+SAMPLES = (100, 200, 500, 1000)
+USUAL = 200
+BESIDE = "nll"  # sees a change that turns no prediction
+LONGEST = 3600.0  # seconds that a part may take: a large model on a CPU
+
+
+class _NoAnswerError(Exception):
+    """The worker gave none, and the page has said why."""
+
+
+def parts(run: Run) -> None:
+    """The section: its scores where they are stored, else what they cost and the button that computes them."""
+    st.markdown("## What each part does", help=about("parts", "paired"))
+    if run.record.task is None:
+        return
+    with st.container(horizontal=True):
+        grouping = controls.segments("parts", "Divide by", tuple(GROUPINGS), CELLS, shown=GROUPINGS.get)
+    with page.explained():
+        scores = stored_parts(library(), run, grouping)
+    if scores is None:
+        scores = _compute(run, grouping)
+    if scores is not None:
+        _effects(run, scores)
+
+
+def _effects(run: Run, scores: PartScores) -> None:
+    """The finding, the map and the strongest parts, for one condition and metric."""
+    record, task = scores.record, run.record.task
+    assert task is not None
+    with st.container(horizontal=True):
+        condition = controls.segments(
+            "condition", "Each part is", tuple(exhibits.CONDITIONS), ALONE,
+            shown=lambda name: exhibits.CONDITIONS[name].lower(),
+        )  # fmt: skip
+        names = [BESIDE, *metric_names(task.metric, ())]
+        metric = controls.segments("effect", "Change in", names, names[0], shown=metric_heading, help=about(*names))
+    with page.explained():
+        predictions = cache.part_predictions(scores)
+    effects = part_effects(predictions, task, metric)
+    st.markdown(exhibits.finding(effects, condition, metric, record.grouping))
+    left, right = st.columns(2)
+    with left:
+        show(exhibits.part_map(effects, condition, metric, record.grouping, theme()), run.id)
+    with right:
+        show(exhibits.strongest_parts(effects, condition, metric, record.grouping, theme()), run.id)
+    st.caption(
+        f"{formats.counted(record.n, 'example')} of the {record.split} set, {record.created[:10]}. "
+        f"`python -m skillviz parts {run.id} --by {record.grouping} --sample 1000 --again` scores them on more."
+    )
+
+
+def _compute(run: Run, grouping: str) -> PartScores | None:
+    """Says what scoring the parts costs, and does it when the button is pressed."""
+    split, task = headline_split(run.record), run.record.task
+    total = task.counts.get(split, 0) if task else 0
+    offered = [size for size in SAMPLES if size < total] + [total]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        sample = controls.segments(
+            "parts_sample", f"Examples of the {split} set", offered, min(USUAL, total),
+            shown=lambda n: f"all {n:,}" if n == total else f"{n:,}",
+            help="The same examples for every part. More give narrower intervals and take longer.",
+        )  # fmt: skip
+        try:
+            with page.explained():
+                region = cache.region(run)
+            plan = PartScoring(run, region, grouping, split, None if sample == total else sample)
+        except BadInput as error:
+            st.caption(str(error.args[0]))
+            return None
+        pressed = st.button("Score the parts", icon=":material/play_arrow:", type="primary")
+    facts = Facts(run.record.d or 1, run.record.d or 1, 0, 0, 0, {}, ())
+    seconds = plan.passes * sample * example_seconds(FORWARD, facts)
+    st.caption(
+        f"Each of {formats.counted(len(plan.parts), exhibits.NOUNS[grouping])} is grafted alone and left out, beside "
+        f"{plan.draws} random controls: {plan.passes:,} forward passes over {sample:,} examples, about "
+        f"{formats.rough_seconds(seconds)} on a CPU. The result is kept, and an interrupted one continues."
+    )
+    return _scored(run, plan) if pressed else None
+
+
+def _scored(run: Run, plan: PartScoring) -> PartScores | None:
+    """Asks the worker for part after part; None where it gives no answer, which is then said."""
+    bar = st.progress(0.0, "Loading the models.")
+
+    def ask(operation: str, **arguments: Any) -> dict[str, Any]:
+        answer = live.ask(run, operation, topic="parts", timeout=LONGEST, **arguments)
+        if answer is None:
+            raise _NoAnswerError
+        return answer
+
+    def advance(done: int) -> None:
+        bar.progress(done / plan.passes, f"{done:,} of {plan.passes:,} forward passes")
+
+    try:
+        with page.explained():
+            scores = plan.stored(ask, cache.user_store(), advance)
+    except _NoAnswerError:
+        return None
+    finally:
+        bar.empty()
+    return scores

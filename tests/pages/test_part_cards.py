@@ -1,0 +1,61 @@
+"""The region page's parts: the cost is said, the button scores them with a real worker, and then they are drawn."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz.runs.store import PARTS, Store
+from skillviz.ui.page_table import PAGES
+from tests.live.conftest import lived, own_workers
+
+__all__ = ["lived", "own_workers"]
+
+
+def opened(**query: str) -> AppTest:
+    """The page as it stands after its first run, with these parameters in the address."""
+    test = AppTest.from_file(str(PAGES["region"].path), default_timeout=300)
+    for key, value in query.items():
+        test.query_params[key] = value
+    return test.run()
+
+
+def button(test: AppTest):
+    return next((b for b in test.button if b.label == "Score the parts"), None)
+
+
+def words_of(test: AppTest) -> str:
+    return "\n".join(str(p.value) for p in (*test.markdown, *test.caption, *test.warning, *test.info))
+
+
+@pytest.fixture
+def run(lived: Path, user_runs: Path) -> str:
+    """The id of a tiny pair's run in the user's folder."""
+    shutil.copytree(lived / "runs", user_runs)
+    return Store(user_runs).list()[0].id
+
+
+def test_parts_are_scored_on_request_and_kept(run: str, user_runs: Path) -> None:
+    test = opened(run=run)
+    assert not test.exception and "forward passes over" in words_of(test)
+    before = len(test.get("plotly_chart"))
+    button(test).click().run()
+    assert not test.exception and (user_runs / PARTS / run / "cells").is_dir()
+    assert len(test.get("plotly_chart")) == before + 2 and button(test) is None
+    assert "Alone, **layer" in words_of(test)
+    again = opened(run=run, condition="without", effect="accuracy")
+    assert "Without **layer" in words_of(again) and "accuracy" in words_of(again)
+    assert button(opened(run=run, parts="heads")) is not None
+    assert Store(user_runs).verify(run) == []
+
+
+def test_without_the_models_it_says_what_is_missing(run: str, user_runs: Path, lived: Path) -> None:
+    record = user_runs / run / "run.json"
+    record.write_text(record.read_text().replace(str(lived / "base"), "/nowhere/base"))
+    test = opened(run=run)
+    button(test).click().run()
+    assert not test.exception and "/nowhere/base" in words_of(test)
+    assert not (user_runs / PARTS).exists()

@@ -1,0 +1,52 @@
+"""What is said of a region's parts: the strongest first, verdicts by the intervals alone."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
+from skillviz.show.part_effects import finding, part_map, part_name, strongest, strongest_parts
+
+
+def effects() -> pd.DataFrame:
+    rows = [
+        (0, "value", None, 5, ALONE, 0.02, 0.01, 0.03, 0.0),
+        (1, "bias", None, 7, ALONE, 0.05, -0.01, 0.09, 0.01),
+        (2, "key", None, 7, ALONE, -0.01, -0.02, -0.005, None),
+        (0, "value", None, 5, WITHOUT, -0.08, -0.1, -0.05, -0.01),
+    ]
+    frame = pd.DataFrame(
+        rows, columns=["layer", "kind", "head", "size", "condition", "value", "low", "high", "control"]
+    )
+    frame["excess"] = frame["value"] - frame["control"].astype(float)
+    frame = frame.assign(n=200, excess_low=frame["excess"] - 0.01, excess_high=frame["excess"] + 0.01, draws=3)
+    return frame.astype({"layer": "Int64", "head": "Int64", "control": "float64"})
+
+
+def test_names_of_parts() -> None:
+    assert part_name(3, "value", None) == "layer 3, value"
+    assert part_name(3, "", 5) == "layer 3, head 5"
+    assert part_name(None, "bias", None) == "outside the blocks, biases"
+
+
+def test_the_strongest_stands_first_whichever_way() -> None:
+    names = strongest(effects(), ALONE)["name"].tolist()
+    assert names == ["layer 1, biases", "layer 0, value", "layer 2, key"]
+    assert strongest(effects(), WITHOUT)["name"].tolist() == ["layer 0, value"]
+
+
+def test_verdicts_need_an_interval_without_zero() -> None:
+    said = finding(effects(), ALONE, "accuracy", CELLS)
+    assert "**layer 1, biases**" in said and "+5.0 points" in said
+    assert "Of 3 cells, 1 make it better and 1 worse" in said
+    assert "1 make it better and 1 worse" in finding(effects(), ALONE, "nll", CELLS)
+    assert "Without **layer 0, value**" in finding(effects(), WITHOUT, "accuracy", CELLS)
+    assert "Of 1 head," in finding(effects(), WITHOUT, "accuracy", HEADS)
+
+
+def test_exhibits_have_their_tables_and_words() -> None:
+    table = effects()
+    shown = part_map(table, ALONE, "accuracy", CELLS, "light")
+    assert len(shown.table) == 3 and "layer 1, biases +5.0 points" in shown.alt
+    rival = strongest_parts(table, ALONE, "accuracy", CELLS, "dark")
+    assert rival.finding == "2 of these 3 differ from their random control." and "3 draws" in rival.reads
