@@ -43,8 +43,8 @@ def parts(run: Run) -> None:
     with page.explained():
         scores = stored_parts(library(), run, grouping)
     if scores is None:
-        scores = _compute(run, grouping)
-    if scores is not None:
+        _compute(run, grouping)
+    else:
         _effects(run, scores)
 
 
@@ -74,7 +74,7 @@ def _effects(run: Run, scores: PartScores) -> None:
     )
 
 
-def _compute(run: Run, grouping: str) -> PartScores | None:
+def _compute(run: Run, grouping: str) -> None:
     """Says what scoring the parts costs, and does it when the button is pressed."""
     split, task = headline_split(run.record), run.record.task
     total = task.counts.get(split, 0) if task else 0
@@ -91,7 +91,7 @@ def _compute(run: Run, grouping: str) -> PartScores | None:
             plan = PartScoring(run, region, grouping, split, None if sample == total else sample)
         except BadInput as error:
             st.caption(str(error.args[0]))
-            return None
+            return
         pressed = st.button("Score the parts", icon=":material/play_arrow:", type="primary")
     facts = Facts(run.record.d or 1, run.record.d or 1, 0, 0, 0, {}, ())
     seconds = plan.passes * sample * example_seconds(FORWARD, facts)
@@ -100,11 +100,12 @@ def _compute(run: Run, grouping: str) -> PartScores | None:
         f"{plan.draws} random controls: {plan.passes:,} forward passes over {sample:,} examples, about "
         f"{formats.rough_seconds(seconds)} on a CPU. The result is kept, and an interrupted one continues."
     )
-    return _scored(run, plan) if pressed else None
+    if pressed and _scored(run, plan):
+        st.rerun()
 
 
-def _scored(run: Run, plan: PartScoring) -> PartScores | None:
-    """Asks the worker for part after part; None where it gives no answer, which is then said."""
+def _scored(run: Run, plan: PartScoring) -> bool:
+    """Asks the worker for part after part and stores them; False where it gives no answer, which is then said."""
     bar = st.progress(0.0, "Loading the models.")
 
     def ask(operation: str, **arguments: Any) -> dict[str, Any]:
@@ -118,9 +119,9 @@ def _scored(run: Run, plan: PartScoring) -> PartScores | None:
 
     try:
         with page.explained():
-            scores = plan.stored(ask, cache.user_store(), advance)
+            plan.stored(ask, cache.user_store(), advance)
     except _NoAnswerError:
-        return None
+        return False
     finally:
         bar.empty()
-    return scores
+    return True
