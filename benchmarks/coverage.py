@@ -1,10 +1,11 @@
 """How often a 95 % interval of calibration holds the truth: simulation on populations whose error is known.
 
-    python -m benchmarks coverage [--repetitions 1000] [--grid development|unseen|both] [--tables]
+    python -m benchmarks coverage [--repetitions 1000] [--part development|unseen|tried|others|all] [--tables]
 
 Each row of results/coverage.csv and results/coverage_unseen.csv is a cell: one population, sample size, binning and
 norm. A run that was cut resumes. The tables of docs/statistics.md are made from these files. The second grid is of
-populations that nobody looked at while the interval was made (benchmarks/unseen_populations.py).
+populations that nobody looked at while the interval was made (benchmarks/unseen_populations.py). What was tried
+instead is measured in benchmarks/comparators.py, every other interval in benchmarks/other_intervals.py.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.populations import Population, Side, classes_of, pair, single, stored, stored_side
-from skillviz.core.calibration_error import (
-    calibration_difference,
-    calibration_error,
-    calibration_test,
-    difference_interval,
-    error_interval,
+from benchmarks import comparators, other_intervals
+from benchmarks.populations import (
+    Population,
+    classes_of,
+    pair,
+    single,
+    stored,
+    stored_side,
+    two_class_logits,
 )
-from skillviz.core.intervals import bootstrap, paired_bootstrap
+from benchmarks.progress import Progress
+from skillviz.core.calibration_error import calibration_test, difference_interval, error_interval
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -123,67 +127,25 @@ def run(cases: list[Case], repetitions: int, out: Path) -> pd.DataFrame:
     """Measures every case at every size; `out` grows case by case, and one that is there is not measured again."""
     rows = pd.read_csv(out).to_dict("records") if out.is_file() else []
     have = {(r["population"], r["binning"], r["classes"], r["n"], r["quantity"], str(r["wanted"])) for r in rows}
+    todo = {}
     for number, (n, case) in enumerate(itertools.product(SIZES, cases)):
         key = (case.population.name, case.binning, case.classes, n, case.quantity, str(case.wanted))
-        if key in have:
-            continue
+        if key not in have:
+            todo.setdefault(key, (case, n, number))
+    progress = Progress(out.name, len(todo))
+    for case, n, number in todo.values():
         rows += list(measured(case, n, repetitions, number))
-        have.add(key)
-        if number % 16 == 0:
+        if progress.step() % 16 == 0:
             pd.DataFrame(rows).to_csv(out, index=False)
     pd.DataFrame(rows).to_csv(out, index=False)
+    progress.end()
     return pd.DataFrame(rows)
 
 
-def against_percentiles(repetitions: int) -> pd.DataFrame:
-    """Coverage and width of this interval and of the percentile bootstrap, on stored SST-2 predictions."""
-    tuned, graft = (stored_side(STORED[0], state) for state in ("finetuned", "grafted"))
-    calibrated = Side(graft.sure, graft.sure)
-    mild = Side(graft.sure, graft.sure - 0.01)
-    rows = []
-    for name, sides in (
-        ("error", (tuned,)), ("error", (graft,)), ("error", (mild,)), ("error", (calibrated,)),
-        ("difference", (graft, tuned)), ("difference", (mild, tuned)), ("difference", (calibrated, calibrated)),
-    ):  # fmt: skip
-        population = Population(name, sides)
-        errors = population.errors("width", "l1")
-        true = errors[0] - errors[1] if len(sides) == 2 else errors[0]
-        for n in SIZES[:3]:
-            random, found = np.random.default_rng(n), []
-            for _ in range(repetitions):
-                drawn, luck = random.integers(0, len(tuned.sure), n), random.random((2, n))
-                right = [u <= side.chance[drawn] for u, side in zip(luck, sides, strict=False)]
-                models = [_logits(side.sure[drawn], r) for side, r in zip(sides, right, strict=True)]
-                labels = np.zeros(n, dtype=int)
-                if len(sides) == 1:
-                    ours = calibration_error(models[0], labels)
-                    theirs = bootstrap(models[0], labels, "ece", resamples=300)
-                else:
-                    ours = calibration_difference(*models, labels)
-                    theirs = paired_bootstrap(*models, labels, "ece", resamples=300)
-                found.append([ours.low, ours.high, theirs.low, theirs.high])
-            low, high, percentile_low, percentile_high = np.array(found).T
-            rows.append({
-                "quantity": name, "true": round(100 * true, 2), "n": n, "repetitions": repetitions,
-                "coverage": _share(low, true, high), "percentiles": _share(percentile_low, true, percentile_high),
-                "width": round(100 * float(np.median(high - low)), 2),
-                "width_percentiles": round(100 * float(np.median(percentile_high - percentile_low)), 2),
-            })  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def _logits(sure: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Two-class logits of these confidences, whose prediction is class 0 where it is right: the label is always 0."""
-    margin = np.log(sure) - np.log1p(-np.minimum(sure, 1 - 1e-12))
-    return np.stack([np.where(right, margin, 0.0), np.where(right, 0.0, margin)], axis=1)
-
-
-def _share(low: np.ndarray, true: float, high: np.ndarray) -> float:
-    return float(((low <= true + 1e-12) & (true <= high + 1e-12)).mean())
-
-
-def size_of_test(repetitions: int) -> pd.DataFrame:
-    """How often the test of calibration rejects at 5 %: calibrated models, and some that are not."""
+def size_of_test(repetitions: int, out: Path) -> pd.DataFrame:
+    """How often the test of calibration rejects at 5 %: calibrated models, and some that are not; once."""
+    if out.is_file():
+        return pd.read_csv(out)
     graft = stored_side(STORED[0], "grafted")
     rows = []
     for shift, n in itertools.product((0.0, 0.02, 0.05), (300, 1821)):
@@ -192,10 +154,11 @@ def size_of_test(repetitions: int) -> pd.DataFrame:
         for seed in range(repetitions):
             drawn = random.integers(0, len(graft.sure), n)
             sure = graft.sure[drawn]
-            logits = _logits(sure, random.random(n) < sure - shift)
+            logits = two_class_logits(sure, random.random(n) < sure - shift)
             test = calibration_test(logits, np.zeros(n, dtype=int), draws=199, seed=seed)
             rejected.append(test.p_value <= 0.05)
         rows.append({"error": 100 * shift, "n": n, "repetitions": repetitions, "rejected": float(np.mean(rejected))})
+    pd.DataFrame(rows).to_csv(out, index=False)
     return pd.DataFrame(rows)
 
 
@@ -257,45 +220,46 @@ def bias(rows: pd.DataFrame) -> list[str]:
     return lines
 
 
-def tables() -> dict[str, list[str]]:
-    """What stands between the marks of docs/statistics.md, by the name of the mark."""
-    rows = pd.read_csv(RESULTS / "coverage.csv")
-    found = {
-        "development": summary(rows), "errors": by_error(rows, "error"), "differences": by_error(rows, "difference"),
-        "worst": worst(rows), "bias": bias(rows),
-    }  # fmt: skip
-    if (unseen := RESULTS / "coverage_unseen.csv").is_file():
-        second = pd.read_csv(unseen)
-        found |= {"unseen": summary(second), "unseen worst": worst(second)}
-    if (other := RESULTS / "coverage_percentiles.csv").is_file():
-        lines = [
-            "| quantity | true, points | n | coverage, percentile bootstrap | coverage, this interval "
-            "| width, percentile bootstrap | width, this interval |",
-            "|" + " --- |" * 7,
-        ]
-        for _, row in pd.read_csv(other).iterrows():
-            lines.append(
-                f"| {row['quantity']} | {row['true']:.1f} | {row['n']:,} | {_percent(row['percentiles'])} | "
-                f"{_percent(row['coverage'])} | {row['width_percentiles']:.1f} | {row['width']:.1f} |"
-            )
-        found["percentiles"] = lines
-    if (test := RESULTS / "coverage_test.csv").is_file():
+def tables(results: Path = RESULTS) -> dict[str, list[str]]:
+    """What stands between the marks of docs/statistics.md, by the name of the mark; of the files that are there."""
+    paths = {name: results / f"coverage{name}.csv" for name in ("", "_unseen", "_tried", "_other", "_test")}
+    stored = {name: pd.read_csv(path) for name, path in paths.items() if path.is_file()}
+    found: dict[str, list[str]] = {}
+    if (rows := stored.get("")) is not None:
+        found |= {"development": summary(rows), "errors": by_error(rows, "error")}
+        found |= {"differences": by_error(rows, "difference"), "worst": worst(rows), "bias": bias(rows)}
+    if (rows := stored.get("_unseen")) is not None:
+        found |= {"unseen": summary(rows), "unseen worst": worst(rows)}
+    if (rows := stored.get("_tried")) is not None:
+        found["tried"] = comparators.table(rows)
+    if (rows := stored.get("_other")) is not None:
+        found |= {"others": other_intervals.table(rows), "seeds": other_intervals.seeds_table(rows)}
+    if (rows := stored.get("_test")) is not None:
         lines = ["| true error, points | n | rejected at 5% |", "|" + " --- |" * 3]
-        for _, row in pd.read_csv(test).iterrows():
+        for _, row in rows.iterrows():
             lines.append(f"| {row['error']:.0f} | {row['n']:,.0f} | {_percent(row['rejected'])} |")
         found["test"] = lines
     return found
 
 
-def written(page: Path = PAGE) -> None:
-    """Writes every table between its marks in the page; a mark without results keeps what it has."""
-    text = page.read_text(encoding="utf-8")
+def written(results: Path = RESULTS) -> Path:
+    """The page that now has every table between its marks; a mark without results keeps what it has.
+
+    Tables of another folder of results go to a page in that folder.
+    """
+    if results.resolve() != RESULTS:
+        page = results / "statistics.md"
+        parts = [f"## {name}\n\n" + "\n".join(lines) for name, lines in tables(results).items()]
+        page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        return page
+    text = PAGE.read_text(encoding="utf-8")
     for name, lines in tables().items():
         begin, end = f"<!-- {name}: written by python -m benchmarks coverage -->", f"<!-- end of {name} -->"
         before, mark, rest = text.partition(begin)
         if mark:
             text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.partition(end)[2]}"
-    page.write_text(text, encoding="utf-8")
+    PAGE.write_text(text, encoding="utf-8")
+    return PAGE
 
 
 def _percent(share: float) -> str:

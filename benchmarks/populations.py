@@ -191,17 +191,27 @@ def pair(
 def _stored(run: str) -> pd.DataFrame:
     folders = sorted((ROOT / "cached_runs").glob(f"{run}*/predictions.parquet"))
     table = pd.read_parquet(folders[0])
-    return table[(table["split"] == "test") & (table["dataset"] == table["dataset"].iloc[0])]
+    return table[table["dataset"] == table["dataset"].iloc[0]]
+
+
+def stored_logits(run: str, state: str, split: str = "test") -> tuple[np.ndarray, np.ndarray]:
+    """Logits [example, class] and labels [example] of a stored run in one state, in the order of the examples."""
+    table = _stored(run)
+    rows = table[(table["state"] == state) & (table["split"] == split)].sort_values("example_id")
+    logits = rows[[name for name in rows.columns if name.startswith("logit_")]].to_numpy(np.float64)
+    return logits[:, ~np.isnan(logits).all(axis=0)], rows["label"].to_numpy()
 
 
 def stored_side(run: str, state: str) -> Side:
     """The test predictions of a stored run in one state, as a population: each is right or wrong for certain."""
-    table = _stored(run)
-    rows = table[table["state"] == state].sort_values("example_id")
-    logits = rows[[name for name in rows.columns if name.startswith("logit_")]].to_numpy(np.float64)
-    logits = logits[:, ~np.isnan(logits).all(axis=0)]
-    labels = rows["label"].to_numpy()
+    logits, labels = stored_logits(run, state)
     return Side(confidence(probabilities(logits)), correct(logits, labels).astype(np.float64))
+
+
+def two_class_logits(sure: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Two-class logits of these confidences, whose prediction is class 0 where it is right: the label is always 0."""
+    margin = np.log(sure) - np.log1p(-np.minimum(sure, 1 - 1e-12))
+    return np.stack([np.where(right, margin, 0.0), np.where(right, 0.0, margin)], axis=1)
 
 
 def stored(run: str, states: tuple[str, ...]) -> Population:

@@ -1,4 +1,4 @@
-"""The coverage benchmark: a small run resumes, its stored results keep the promise, and the page is made of them."""
+"""The coverage benchmark: small runs resume, stored results keep the promise, and the page is made of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
-from benchmarks import coverage
-from benchmarks.populations import Population, Side, pair, single
+from benchmarks import __main__ as command
+from benchmarks import comparators, coverage, other_intervals
+from benchmarks.populations import Population, Side, pair, single, two_class_logits
+from benchmarks.progress import Progress
+from benchmarks.seed_pools import Pool
+from skillviz.core.intervals import bootstrap, paired_bootstrap
+from skillviz.core.metrics import ece
 
 
 def few() -> list[coverage.Case]:
@@ -62,6 +68,124 @@ def test_the_page_holds_every_table() -> None:
         assert "\n".join(lines) in text, (
             f"{name} is not what the results say; run python -m benchmarks coverage --tables"
         )
+
+
+def two_models(n: int = 200) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Confidences and outcomes [n] of two models."""
+    random = np.random.default_rng(1)
+    sure = [random.uniform(0.5, 0.99, n) for _ in range(2)]
+    return sure, [random.random(n) < one - 0.1 for one in sure]
+
+
+def test_the_percentile_interval_that_was_tried_is_the_bootstraps() -> None:
+    sure, right = two_models()
+    models, labels = [two_class_logits(s, r) for s, r in zip(sure, right, strict=True)], np.zeros(200, dtype=int)
+    one, two = comparators.intervals(sure[:1], right[:1]), comparators.intervals(sure, right)
+    wanted = bootstrap(models[0], labels, "ece", resamples=comparators.RESAMPLES)
+    less = paired_bootstrap(*models, labels, "ece", resamples=comparators.RESAMPLES)
+    assert one["percentile"][1] == pytest.approx(wanted.high) and two["percentile"] == pytest.approx(less[1:3])
+    for found, value in ((one, wanted.value), (two, less.value)):
+        assert set(found) == set(comparators.METHODS) and all(low < high for low, high in found.values())
+        assert found["basic"] == pytest.approx([2 * value - end for end in found["percentile"][::-1]])
+    without = [ece(np.delete(models[0], i, 0), labels[1:]) for i in range(200)]
+    number = comparators.bin_numbers(sure[0], comparators.equal_width_edges(15))
+    gap = sure[0] - right[0]
+    sums = np.bincount(number, weights=gap, minlength=15) / 200
+    assert comparators._without_one(gap, number, sums) == pytest.approx(without)
+
+
+def test_what_was_tried_is_measured_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparators, "SIZES", (300,))
+    monkeypatch.setattr(comparators, "RESAMPLES", 60)
+    comparators._weights.cache_clear()
+    found = comparators.run(12, tmp_path / "tried.csv")
+    comparators._weights.cache_clear()
+    assert len(found) == 7 * len(comparators.METHODS)
+    of = found[(found["quantity"] == "error") & (found["true"] == 0)].set_index("interval")["coverage"]
+    assert of["percentile"] == 0 and of["shipped"] > 0.7
+    monkeypatch.setattr(comparators, "measured", lambda *a: pytest.fail("a stored cell is not measured again"))
+    comparators.run(12, tmp_path / "tried.csv")
+
+
+def test_of_what_was_tried_only_the_shipped_interval_holds() -> None:
+    """300 draws a cell: one standard error is 1.5 points at 93 %."""
+    lowest = pd.read_csv(coverage.RESULTS / "coverage_tried.csv").groupby("interval")["coverage"].min()
+    assert lowest["shipped"] >= 0.93 and (lowest.drop("shipped") < 0.9).all()
+
+
+def test_a_cell_counts_what_its_intervals_hold() -> None:
+    def once(random: np.random.Generator) -> dict[str, other_intervals.Answer]:
+        estimate = random.normal()
+        reach = {"right": 1.96, "planted, too narrow": 0.98}
+        return {name: (estimate - half, estimate + half, 0.0) for name, half in reach.items()}
+
+    right, planted = other_intervals.measured(other_intervals.Cell("normal", "", 0, once, 2.0), 1000)
+    assert right["repetitions"] == 2000 and right["coverage"] == pytest.approx(0.95, abs=0.02)
+    assert right["above"] == pytest.approx(0.025, abs=0.01) and right["width"] == pytest.approx(3.92)
+    assert planted["coverage"] == pytest.approx(0.673, abs=0.04)
+
+
+def test_every_kind_of_interval_has_a_cell_that_runs() -> None:
+    """A few draws of each: the truths are those of the population, and most intervals hold them."""
+    first: dict[str, other_intervals.Cell] = {}
+    for cell in other_intervals.cells():
+        first.setdefault(cell.detail, cell)
+    assert {"shares", "scaled", "path", "scores", "pairs", "3 regions", "3 seeds", "union of 3 seeds"} <= set(first)
+    quick = [cell for name, cell in first.items() if name not in ("2 seeds", "5 seeds", "5 regions", "10 regions")]
+    rows = [row for cell in quick for row in other_intervals.measured(cell, round(10 / cell.samples))]
+    assert np.mean([row["coverage"] for row in rows]) > 0.85
+    assert all(row["undefined"] == 0 and row["width"] > 0 for row in rows)
+
+
+def test_seeds_count() -> None:
+    """A pool whose seeds differ much: without their part the interval would be too narrow."""
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 2, 2000)
+    good = np.clip(random.normal(0.8, 0.06, 60), 0.5, 0.98)
+    right = random.random((1, 60, 2000)) < good[:, None]
+    predicted = np.where(right, labels, 1 - labels)
+    pool = Pool("wide", np.stack([1.0 - predicted, 1.0 * predicted], -1) * 2, labels)
+    assert pool.spread() > 4
+    answers = [other_intervals.over_seeds(pool, 3, 600, random)["accuracy"] for _ in range(100)]
+    low, high, true = np.array(answers).T
+    middle = (low + high) / 2
+    examples = np.sqrt(true * (1 - true) / 600)
+    assert np.mean((low <= true) & (true <= high)) >= 0.88
+    assert np.mean(abs(middle - true) <= 1.96 * examples) < 0.75
+
+
+def test_the_other_intervals_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def always(random: np.random.Generator) -> dict[str, other_intervals.Answer]:
+        return {"accuracy": (0.0, 1.0, 0.5)}
+
+    cells = [other_intervals.Cell(name, "shares", 300, always) for name in "ab"]
+    monkeypatch.setattr(other_intervals, "cells", lambda: iter(cells[:1]))
+    other_intervals.run(5, tmp_path / "other.csv")
+    monkeypatch.setattr(other_intervals, "cells", lambda: iter(cells))
+    found = other_intervals.run(7, tmp_path / "other.csv")
+    assert list(found["population"]) == ["a", "b"] and list(found["repetitions"]) == [5, 7]
+
+
+def test_progress_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 10.0, 30.0, 35.0, 120.0])
+    monkeypatch.setattr("benchmarks.progress.time.monotonic", lambda: next(clock))
+    said: list[str] = []
+    progress = Progress("a.csv", 4, said.append)
+    assert [progress.step() for _ in range(3)] == [1, 2, 3]
+    progress.end()
+    assert said == ["a.csv: 2 of 4 cells, about 0 min left", "a.csv: 3 cells in 2.0 min"]
+
+
+def test_the_command_writes_tables_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = other_intervals.Cell("a", "shares", 300, lambda random: {"accuracy": (0.4, 0.6, 0.5)})
+    monkeypatch.setattr(other_intervals, "cells", lambda: iter([cell]))
+    before = coverage.PAGE.read_text(encoding="utf-8")
+    call = ["coverage", "--part", "others", "--repetitions", "2", "--results", str(tmp_path / "new")]
+    said = CliRunner().invoke(command.app, call)
+    assert said.exit_code == 0 and "statistics.md" in said.output.replace("\n", "")
+    assert "| accuracy | Wilson | 1 | 0 | 100.0% |" in (tmp_path / "new" / "statistics.md").read_text(encoding="utf-8")
+    assert coverage.PAGE.read_text(encoding="utf-8") == before
+    assert CliRunner().invoke(command.app, ["coverage", "--part", "all of it"]).exit_code == 2
 
 
 @pytest.mark.slow

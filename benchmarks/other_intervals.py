@@ -1,0 +1,424 @@
+"""How often every other interval that is shown holds the truth; populations are stored predictions and pools of seeds.
+
+A simulation draws one sample from a population and asks for the intervals that pages and tables ask for, by the same
+functions. One row of results/coverage_other.csv is one quantity on one population at one sample size.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.populations import ROOT, stored_logits
+from benchmarks.progress import Progress
+from benchmarks.seed_pools import Pool, of_runs, of_spread
+from skillviz.analysis.overlaps import overlap
+from skillviz.core import intervals
+from skillviz.core.agreement import agreement, agreement_interval
+from skillviz.core.calibration_error import calibration_difference, calibration_error
+from skillviz.core.intervals import (
+    bootstrap,
+    paired_differences,
+    recovered_gain,
+    relative_gain,
+    resampled_values,
+    wilson,
+)
+from skillviz.core.metrics import ece, score, statistic
+from skillviz.core.region import Region
+from skillviz.core.scores import correct
+from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
+from skillviz.core.stability import pairwise_iou, stability
+from skillviz.core.temperature import fit_temperature, scaled
+from skillviz.runs.record import TaskNote
+from skillviz.studies.task_unions import TaskScores, mean_relative_gain
+
+SIZES = (300, 600, 1821)
+SST2, MNLI, NEWS, TREC = (
+    f"{task}-minilm-l6-stagewise-10646-s0" for task in ("sst2-sentences", "mnli", "ag-news", "trec")
+)
+COMPARED = ("accuracy", "f1", "nll", "brier")
+DRAWS = intervals.draws
+SPREADS = (0.5, 1.8, 4.0)
+"""Standard deviations over seeds, in points of accuracy."""
+
+Answer = tuple[float, float, float]
+"""Both ends of an interval, and the truth."""
+Once = Callable[[np.random.Generator], dict[str, Answer]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is measured at once: the answers of one sample, by quantity.
+
+    `samples` is how many are drawn for one repetition: below 1 where a sample takes long.
+    """
+
+    population: str
+    detail: str
+    n: int
+    once: Once
+    samples: float = 1.0
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What names it in the table."""
+        return self.population, self.detail, self.n
+
+
+def cells() -> Iterator[Cell]:
+    """All of them; a full table of seeds at two sample sizes comes before the third."""
+    models = (SST2, MNLI, NEWS, TREC)
+    for n, run in itertools.product(SIZES, models):
+        yield Cell(run, "shares", n, lambda r, run=run, n=n: shares(run, n, r), 2.0)
+        yield Cell(run, "scores", n, lambda r, run=run, n=n: scores(run, n, r), 0.3)
+        yield Cell(run, "pairs", n, lambda r, run=run, n=n: pairs(run, n, r), 0.3)
+        yield Cell(run, "scaled", n, lambda r, run=run, n=n: less_scaled(run, n, r), 0.3)
+    for n in SIZES:
+        yield Cell(SST2, "path", n, lambda r, n=n: best_of_path(n, r), 0.5)
+    for (name, regions), count in itertools.product(REGIONS.items(), (3, 5, 10)):
+        yield Cell(name, f"{count} regions", 0, lambda r, of=regions, k=count: shared_by(of(), k, r), 0.3)
+    for n, (name, pool), seeds in itertools.product((300, 1821, 600), pools().items(), (2, 3, 5)):
+        yield Cell(name, f"{seeds} seeds", n, lambda r, pool=pool, k=seeds, n=n: over_seeds(pool(), k, n, r), 0.3)
+    for n, spread in itertools.product(SIZES, SPREADS):
+        name = f"like sst2-sentences, seeds {spread} points"
+        yield Cell(name, "union of 3 seeds", n, lambda r, s=spread, n=n: union_gain(s, 3, n, r), 0.3)
+
+
+def pools() -> dict[str, Callable[[], Pool]]:
+    """Pools of seeds by name; each is made when it is used."""
+    made: dict[str, Callable[[], Pool]] = {
+        f"like {name}, seeds {spread} points": lambda run=run, spread=spread: of_spread(run, spread)
+        for name, run, spread in (*(("sst2-sentences", SST2, one) for one in SPREADS), ("mnli", MNLI, 1.8))
+    }
+    learned, stagewise = "film-sentiment-base-learned-s", "film-sentiment-base-stagewise-23792-s"
+    return made | {"stored film-sentiment masks": lambda: stored_pool((learned, stagewise))}
+
+
+@lru_cache
+def stored_pool(patterns: tuple[str, ...]) -> Pool:
+    """Grafts of stored runs as seeds: learned masks, and stagewise ones."""
+    return of_runs(patterns, "stored film-sentiment masks")
+
+
+def shares(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """Accuracy and agreement: Wilson."""
+    graft, tuned, labels = _sample(run, n, random, ("grafted", "finetuned"))
+    right = correct(graft, labels)
+    same = agreement_interval(graft, tuned)
+    truth = _truth(run)
+    return {
+        "accuracy": (*wilson(float(right.sum()), n), truth["accuracy"]),
+        "agreement": (same.low, same.high, truth["agreement"]),
+    }
+
+
+def scores(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """F1, NLL and the Brier score of one model: bootstrap."""
+    graft, labels = _sample(run, n, random, ("grafted",))
+    found = {metric: bootstrap(graft, labels, metric) for metric in _compared(run) if metric != "accuracy"}
+    return {metric: (of.low, of.high, _truth(run)[metric]) for metric, of in found.items()}
+
+
+def pairs(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """Paired differences to the fine-tuned model, and the share of its gain that the graft recovers."""
+    graft, tuned, base, labels = _sample(run, n, random, ("grafted", "finetuned", "pretrained"))
+    (found,) = paired_differences(tuned, [graft], labels, _compared(run))
+    truth = _truth(run)
+    answers = {f"{m}, difference": (of.low, of.high, truth[f"{m}, difference"]) for m, of in found.items()}
+    share = recovered_gain(graft, base, tuned, labels)
+    return answers | {"share of the gain": (share.low, share.high, truth["share of the gain"])}
+
+
+def _compared(run: str) -> tuple[str, ...]:
+    """F1 is for two classes."""
+    return tuple(m for m in COMPARED if m != "f1" or stored_logits(run, "grafted")[0].shape[1] == 2)
+
+
+@lru_cache
+def _truth(run: str) -> dict[str, float]:
+    """Every quantity of one run on its whole population."""
+    (graft, labels), (tuned, _), (base, _) = (stored_logits(run, s) for s in ("grafted", "finetuned", "pretrained"))
+    metrics = _compared(run)
+    ours, theirs = (score(z, labels, names=metrics) for z in (graft, tuned))
+    truth = {metric: float(ours[metric]) for metric in metrics} | {"agreement": agreement(graft, tuned)}
+    truth |= {f"{metric}, difference": float(ours[metric] - theirs[metric]) for metric in metrics}
+    right = [correct(z, labels).mean() for z in (graft, base, tuned)]
+    return truth | {"share of the gain": float(relative_gain(*right))}
+
+
+def _sample(run: str, n: int, random: np.random.Generator, states: tuple[str, ...]) -> list[np.ndarray]:
+    """Logits [n, class] of each state, and the labels [n], on the same examples drawn with replacement."""
+    answers = [stored_logits(run, state) for state in states]
+    drawn = random.integers(0, len(answers[0][1]), n)
+    return [*(logits[drawn] for logits, _ in answers), answers[0][1][drawn]]
+
+
+def less_scaled(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """ECE less that of the temperature-scaled fine-tuned model.
+
+    Once with the temperature of all validation examples. Then with one that a validation sample of the same size gave:
+    the truth is the difference to the model at just this temperature, or at that of all validation examples.
+    """
+    (graft, labels), (tuned, _) = (stored_logits(run, state) for state in ("grafted", "finetuned"))
+    held, held_labels = stored_logits(run, "finetuned", "validation")
+    drawn, on = random.integers(0, len(labels), n), random.integers(0, len(held), len(held))
+    fixed, fitted = _temperature(run), fit_temperature(held[on], held_labels[on])
+    ours = ece(graft, labels)
+    truths = [ours - ece(scaled(tuned, temperature), labels) for temperature in (fixed, fitted)]
+    sample = graft[drawn], tuned[drawn], labels[drawn]
+    less = [calibration_difference(sample[0], scaled(sample[1], t), sample[2]) for t in (fixed, fitted)]
+    return {
+        "ECE less scaled, temperature known": (less[0].low, less[0].high, truths[0]),
+        "ECE less scaled, the fitted temperature": (less[1].low, less[1].high, truths[1]),
+        "ECE less scaled, the best temperature": (less[1].low, less[1].high, truths[0]),
+    }
+
+
+@lru_cache
+def _temperature(run: str) -> float:
+    return fit_temperature(*stored_logits(run, "finetuned", "validation"))
+
+
+def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """Means over seeds with examples: accuracy, NLL and ECE of one method, and the differences of two."""
+    truth, (methods, every, examples, _) = _pool_truth(pool), pool.logits.shape
+    chosen, drawn = random.integers(0, every, seeds), random.integers(0, examples, n)
+    labels = pool.labels[drawn]
+    sides = pool.logits[:, chosen][:, :, drawn]
+    answers: dict[str, Answer] = {}
+    metrics = ("accuracy", "nll")
+    of = [statistic(metric, z, labels) for metric in metrics for z in sides.reshape(-1, *sides.shape[2:])]
+    whole = np.array([one(np.ones((1, n)))[0] for one in of]).reshape(2, methods, seeds)
+    draws = np.stack(resampled_values(of, n, 1000, 0)).reshape(2, methods, seeds, -1)
+    for metric, values, resampled in zip(metrics, whole, draws, strict=True):
+        found = seeds_and_examples(values[0], float(resampled[0].mean(0).std()))
+        answers[metric] = found.low, found.high, truth[metric]
+        if methods == 2:
+            less = seeds_and_examples(values[0] - values[1], float((resampled[0] - resampled[1]).mean(0).std()))
+            answers[f"{metric}, difference"] = less.low, less.high, truth[f"{metric}, difference"]
+    errors = [calibration_error(z, labels) for z in sides[0]]
+    found = mean_of_intervals(*(([getattr(one, end) for one in errors]) for end in ("debiased", "low", "high")))
+    answers["ECE"] = found.low, found.high, truth["ece"]
+    if methods == 2:
+        errors = [calibration_difference(a, b, labels) for a, b in zip(*sides, strict=True)]
+        less = mean_of_intervals(*(([getattr(one, end) for one in errors]) for end in ("debiased", "low", "high")))
+        answers["ECE, difference"] = less.low, less.high, truth["ece, difference"]
+    return answers
+
+
+_POOLS: dict[int, tuple[Pool, dict[str, float]]] = {}
+
+
+def _pool_truth(pool: Pool) -> dict[str, float]:
+    """Means over the pool's seeds, and their differences."""
+    if id(pool) not in _POOLS:
+        names = ("accuracy", "nll", "ece")
+        each = [[score(z, pool.labels, names=names) for z in method] for method in pool.logits]
+        means = [{m: float(np.mean([one[m] for one in method])) for m in names} for method in each]
+        truth = means[0] | {f"{m}, difference": means[0][m] - means[-1][m] for m in names}
+        _POOLS[id(pool)] = pool, truth
+    return _POOLS[id(pool)][1]
+
+
+def union_gain(spread: float, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """The share of the gain that several seeds' grafts recover on average, as tables of unions show it."""
+    pool, note = of_spread(SST2, spread), _note(SST2)
+    every, examples = pool.logits.shape[1:3]
+    repeats = examples // len(stored_logits(SST2, "finetuned")[1])
+    base, tuned = (np.tile(stored_logits(SST2, state)[0], (repeats, 1)) for state in ("pretrained", "finetuned"))
+    right = [float(correct(z, pool.labels).mean()) for z in (base, tuned)]
+    true = float(relative_gain(pool.accuracies()[0].mean(), *right))
+    chosen, drawn = random.integers(0, every, seeds), random.integers(0, examples, n)
+    scored = TaskScores(note, pool.labels[drawn], base[drawn], tuned[drawn])
+    found = mean_relative_gain(scored, list(pool.logits[0, chosen][:, drawn]))
+    return {"union's gain": (found.low, found.high, true)}
+
+
+@lru_cache
+def _note(run: str) -> TaskNote:
+    folder = next(iter(sorted((ROOT / "cached_runs").glob(f"{run}*/run.json"))))
+    return TaskNote.model_validate(json.loads(folder.read_text(encoding="utf-8"))["task"])
+
+
+def shared_by(regions: list[Region], count: int, random: np.random.Generator) -> dict[str, Answer]:
+    """Mean IoU of some regions, and the overlap of two tasks that have so many regions each: jackknife."""
+    drawn = random.choice(len(regions), 2 * count, replace=2 * count > len(regions))
+    first, second = ([regions[i] for i in half] for half in (drawn[:count], drawn[count:]))
+    same = stability(first)
+    table = overlap({"a": dict(enumerate(first)), "b": dict(enumerate(second))})
+    row = table[(table["row_task"] == "a") & (table["column_task"] == "b") & (table["kind"] == "overlap")].iloc[0]
+    iou, share = _shared(id(regions), regions)
+    return {"mean IoU": (same.low, same.high, iou), "overlap": (float(row["low"]), float(row["high"]), share)}
+
+
+_SHARED: dict[int, tuple[float, float]] = {}
+
+
+def _shared(key: int, regions: list[Region]) -> tuple[float, float]:
+    """Mean IoU and overlap of all pairs; regions are of one size, so an overlap is 2 IoU / (1 + IoU)."""
+    if key not in _SHARED:
+        iou = pairwise_iou(regions)
+        _SHARED[key] = float(iou.mean()), float((2 * iou / (1 + iou)).mean())
+    return _SHARED[key]
+
+
+@lru_cache
+def drawn_regions(count: int = 200, size: int = 300, d: int = 20_000) -> list[Region]:
+    """Regions that share a core; how much of it each has varies."""
+    random = np.random.default_rng(0)
+    core = random.exponential(size=d) ** 2
+    quality = np.clip(1 + 0.4 * random.standard_normal(count), 0.1, None)
+    ranked = [np.argsort(-(q * core + 4 * random.gumbel(size=d)))[:size] for q in quality]
+    return [Region.from_flat(np.sort(flat), {"weight": (d,)}) for flat in ranked]
+
+
+@lru_cache
+def stored_regions() -> list[Region]:
+    """Regions of one size that stored runs of one pair found with different seeds and settings."""
+    folders = sorted((ROOT / "cached_runs").glob("film-sentiment-base-stagewise-23792-s*/region.safetensors"))
+    regions = {region.flat().tobytes(): region for region in map(Region.load, folders)}
+    most = max({region.size for region in regions.values()}, key=[r.size for r in regions.values()].count)
+    return [region for region in regions.values() if region.size == most]
+
+
+REGIONS = {"drawn regions": drawn_regions, "stored regions": stored_regions}
+
+
+def best_of_path(n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """The best of 61 points between the models, less the fine-tuned one: picked on test, or on validation."""
+    ends, (labels, held_labels) = _path(SST2), (stored_logits(SST2, "finetuned", s)[1] for s in ("test", "validation"))
+    test, held = ends["test"], ends["validation"]
+    drawn, on = random.integers(0, len(labels), n), random.integers(0, len(held_labels), len(held_labels))
+    right, held_right = test.argmax(-1) == labels, held.argmax(-1) == held_labels
+    truth = right.mean(1) - right[10].mean()
+    answers = {}
+    for how, point in (("test", right[:, drawn].mean(1).argmax()), ("validation", held_right[:, on].mean(1).argmax())):
+        (less,) = paired_differences(test[10][drawn], [test[point][drawn]], labels[drawn], ["accuracy"])
+        answers[f"best of 61, picked on {how}"] = less["accuracy"].low, less["accuracy"].high, float(truth[point])
+    return answers
+
+
+@lru_cache
+def _path(run: str) -> dict[str, np.ndarray]:
+    """Logits [point, example, class] by split; mixtures of stored logits stand for those of mixed models.
+
+    The first eleven are between the base and the fine-tuned model, the others between the base and five grafts.
+    """
+    family = run.removesuffix("-10646-s0")
+    grafts = [f"{family}-{size}-s{seed}" for size, seed in ((1064, 0), (10646, 0), (10646, 1), (10646, 2), (106467, 0))]
+    found = {}
+    for split in ("test", "validation"):
+        base, tuned = (stored_logits(run, state, split)[0] for state in ("pretrained", "finetuned"))
+        ends = [tuned, *(stored_logits(graft, "grafted", split)[0] for graft in grafts)]
+        parts = [(end, alpha / 10) for i, end in enumerate(ends) for alpha in range(1 if i else 0, 11)]
+        found[split] = np.stack([(1 - alpha) * base + alpha * end for end, alpha in parts])
+    return found
+
+
+def measured(cell: Cell, repetitions: int) -> list[dict[str, object]]:
+    """The rows of a cell, one a quantity; the draws depend on the cell's name alone."""
+    random, count = (
+        np.random.default_rng(zlib.crc32(repr(cell.key).encode())),
+        max(2, round(cell.samples * repetitions)),
+    )
+    with mock.patch.object(intervals, "draws", _same_draws):
+        answers = [cell.once(random) for _ in range(count)]
+    rows: list[dict[str, object]] = []
+    for quantity in answers[0]:
+        low, high, true = np.array([answer[quantity] for answer in answers]).T
+        holds = (low <= true + 1e-12) & (true <= high + 1e-12)
+        rows.append({
+            "quantity": quantity, "population": cell.population, "detail": cell.detail, "n": cell.n,
+            "repetitions": count, "true": round(float(true.mean()), 5), "coverage": round(float(holds.mean()), 5),
+            "above": round(float((low > true + 1e-12).mean()), 5), "width": round(float(np.median(high - low)), 5),
+            "undefined": round(float(np.isnan(low).mean()), 5),
+        })  # fmt: skip
+    return rows
+
+
+def _same_draws(n: int, resamples: int, seed: int, cells: int = 0) -> Iterator[np.ndarray]:
+    """What `intervals.draws` gives: it depends on these numbers alone, so it is remembered."""
+    return iter(_remembered(n, resamples, seed))
+
+
+@lru_cache(maxsize=2)
+def _remembered(n: int, resamples: int, seed: int) -> list[np.ndarray]:
+    return list(DRAWS(n, resamples, seed))
+
+
+def run(repetitions: int, out: Path) -> pd.DataFrame:
+    """Measures every cell; `out` grows cell by cell, and one that is there is not measured again."""
+    rows = pd.read_csv(out).to_dict("records") if out.is_file() else []
+    have = {(row["population"], row["detail"], row["n"]) for row in rows}
+    todo = [cell for cell in cells() if cell.key not in have]
+    progress = Progress(out.name, len(todo))
+    for cell in todo:
+        rows += measured(cell, repetitions)
+        pd.DataFrame(rows).to_csv(out, index=False)
+        progress.step()
+    progress.end()
+    return pd.DataFrame(rows)
+
+
+KINDS = {
+    "accuracy": "Wilson", "agreement": "Wilson", "mean IoU": "jackknife", "overlap": "jackknife",
+    "union's gain": "examples and seeds", "share of the gain": "paired bootstrap",
+}  # fmt: skip
+"""How the interval of a quantity is made, where its name does not say it."""
+
+
+def _kind(quantity: str) -> str:
+    if quantity.startswith("ECE"):
+        return "test inversion, paired"
+    paired = quantity.endswith("difference") or quantity.startswith("best of")
+    return KINDS.get(quantity, "paired bootstrap" if paired else "bootstrap")
+
+
+def table(rows: pd.DataFrame) -> list[str]:
+    """One line a quantity of one model, of two, or of regions; widths in points, of NLL in hundredths of a nat."""
+    lines = [
+        "| quantity | interval | cells | under 93% | lowest coverage | where | median | median width, n = 300 "
+        "| n = 1,821 |",
+        "|" + " --- |" * 9,
+    ]
+    single = rows[~rows["detail"].str.fullmatch(r"\d seeds")]
+    for quantity, found in single.groupby("quantity", sort=False):
+        worst = found.loc[found["coverage"].idxmin()]
+        name = str(worst["population"]).removesuffix("-minilm-l6-stagewise-10646-s0")
+        where = f"{name}, n = {worst['n']:,}" if worst["n"] else f"{name}, {worst['detail']}"
+        widths = [found.loc[found["n"] == n, "width"] for n in (SIZES[0], SIZES[-1])]
+        shown = [f"{100 * width.median():.1f}" if len(width) else "" for width in widths]
+        coverage = found["coverage"]
+        lines.append(
+            f"| {quantity} | {_kind(str(quantity))} | {len(found)} | {(coverage < 0.93).sum()} | "
+            f"{100 * coverage.min():.1f}% | {where} | {100 * coverage.median():.1f}% | {' | '.join(shown)} |"
+        )
+    return lines
+
+
+def seeds_table(rows: pd.DataFrame) -> list[str]:
+    """Means over seeds, a line a quantity and number of seeds: coverage over all cells, and widths by the spread."""
+    lines = [
+        "| mean over seeds | seeds | cells | under 93% | lowest coverage | median | median width, points | "
+        "of which at a spread of 1.8 points, n = 1,821 |",
+        "|" + " --- |" * 8,
+    ]
+    means = rows[rows["detail"].str.fullmatch(r"\d seeds")]
+    for (quantity, seeds), found in means.groupby(["quantity", "detail"], sort=False):
+        usual = found[(found["population"] == "like sst2-sentences, seeds 1.8 points") & (found["n"] == SIZES[-1])]
+        lines.append(
+            f"| {quantity} | {str(seeds).removesuffix(' seeds')} | {len(found)} | {(found['coverage'] < 0.93).sum()} | "
+            f"{100 * found['coverage'].min():.1f}% | {100 * found['coverage'].median():.1f}% | "
+            f"{100 * found['width'].median():.1f} | {100 * usual['width'].median():.1f} |"
+        )
+    return lines

@@ -1,0 +1,98 @@
+"""Pools of seeds, for intervals over seeds and examples together: every seed answers every example of a population.
+
+Seeds and examples are drawn from a pool with replacement, so the truth is the mean over the whole pool. A pool is of
+stored runs, or made of one stored run: seeds differ in how good and how sure they are, and single answers differ by
+noise, so that two seeds disagree on as many examples as two stored ones do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from benchmarks.populations import ROOT, stored_logits
+from skillviz.core.scores import Integers
+
+SEEDS, ATOMS = 120, 4000
+SURENESS = 0.15  # standard deviation over seeds of the log of a factor on all logits
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Logits [method, seed, example, class] and labels [example]; the seeds of two methods belong together."""
+
+    name: str
+    logits: np.ndarray
+    labels: Integers
+
+    def accuracies(self) -> np.ndarray:
+        """Accuracy of every seed, [method, seed]."""
+        return np.asarray((self.logits.argmax(-1) == self.labels).mean(-1))
+
+    def spread(self) -> float:
+        """Standard deviation over seeds of the first method's accuracy, in points."""
+        return float(100 * self.accuracies()[0].std())
+
+
+def of_runs(patterns: Sequence[str], name: str) -> Pool:
+    """Stored grafts as seeds, one pattern of folder names a method; runs with the same predictions count once."""
+    methods = []
+    for pattern in patterns:
+        folders = sorted(path.parent.name for path in (ROOT / "cached_runs").glob(f"{pattern}*/predictions.parquet"))
+        answers = [stored_logits(folder, "grafted") for folder in folders]
+        distinct = {logits.tobytes(): logits for logits, _ in answers}
+        methods.append(list(distinct.values()))
+        labels = answers[0][1]
+    fewest = min(len(method) for method in methods)
+    return Pool(name, np.stack([np.stack(method[:fewest]) for method in methods]), labels)
+
+
+@lru_cache
+def of_spread(run: str, spread: float) -> Pool:
+    """Two methods of seeds like a stored run's graft, the first with this standard deviation of accuracy, in points.
+
+    The second method is a little worse, on the same fine-tuned models: half of what makes a seed good is shared.
+    """
+    logits, labels = stored_logits(run, "grafted")
+    repeats = -(-ATOMS // len(labels))
+    logits, labels = np.tile(logits, (repeats, 1)), np.tile(labels, repeats)
+    random = np.random.default_rng(0)
+    ability, noise = random.standard_normal((2, SEEDS)), random.standard_normal((2, SEEDS, *logits.shape))
+    ability[1] = (ability[0] + ability[1]) / np.sqrt(2)
+    sure = np.exp(SURENESS * random.standard_normal((2, SEEDS)))
+    scale = logits.std()
+    toward = np.eye(logits.shape[1])[labels] - 1 / logits.shape[1]
+
+    def pool(strength: float, noisy: float) -> Pool:
+        good = scale * (strength * ability - np.array([[0.0], [0.1]]))
+        answers = logits + good[..., None, None] * toward + noisy * scale * noise
+        return Pool(f"like {run.split('-minilm')[0]}", sure[..., None, None] * answers, labels)
+
+    noisy = _solved(lambda value: disagreement(pool(0.0, value)), real_disagreement(run), 1.0)
+    return pool(_solved(lambda value: pool(value, noisy).spread(), spread, 2.0), noisy)
+
+
+def disagreement(pool: Pool) -> float:
+    """Share of examples on which two seeds of the first method differ in being right, mean over some pairs."""
+    right = pool.logits[0, :20].argmax(-1) == pool.labels
+    return float(np.mean([(right[i] != right[i + 1]).mean() for i in range(len(right) - 1)]))
+
+
+def real_disagreement(run: str) -> float:
+    """The same of the stored runs that differ from this one in their mask seed."""
+    family = run.rsplit("-s", 1)[0]
+    seeds = [stored_logits(f"{family}-s{seed}", "grafted") for seed in range(3)]
+    right = [logits.argmax(-1) == labels for logits, labels in seeds]
+    return float(np.mean([(right[i] != right[j]).mean() for i, j in ((0, 1), (0, 2), (1, 2))]))
+
+
+def _solved(value, wanted: float, most: float) -> float:  # type: ignore[no-untyped-def]
+    """Where a rising function of 0 to `most` has this value; an end where it has it nowhere."""
+    low, high = 0.0, most
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if value(middle) < wanted else (low, middle)
+    return high if value(low) < wanted else low
