@@ -11,8 +11,10 @@ from typer.core import TyperCommand
 
 from skillviz import jobs
 from skillviz.commands import options
+from skillviz.commands import parts as part_scores
 from skillviz.commands.output import note, print_json, print_scores, progress_bar, say
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
+from skillviz.core.region_parts import CELLS
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.runs.process import gently
@@ -118,6 +120,12 @@ def localize(
             show_default=False,
         ),
     ] = None,
+    parts: Annotated[
+        bool,
+        typer.Option(
+            "--parts", rich_help_panel=options.SEARCH, help="Then score each part of the region, as the command parts."
+        ),
+    ] = False,
     device: options.Device = "auto",
     dtype: options.Dtype = options.DtypeName.float32,
     autocast: Annotated[
@@ -157,6 +165,8 @@ def localize(
             "interpolation": interpolation, "others": tuple(also or []),
         }
     )  # fmt: skip
+    if detach and parts:
+        raise BadInput("--parts needs the finished run; leave out --detach, or run the command parts afterwards.")
     if detach:
         start_job(spec, Store(store_root(runs_dir)), as_json)
         return
@@ -165,6 +175,8 @@ def localize(
     with progress_bar("localizing") as advance, gently(reporter(advance)) as progress:
         run = produce(spec, Store(store_root(runs_dir)), progress)
     report(run)
+    if parts:
+        part_scores.report(run, part_scores.scored(run, CELLS, runs_dir))
     if as_json:
         print_json(run_json(run))
 

@@ -23,6 +23,7 @@ from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, stored_parts
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store, shipped_root, store_root
 from skillviz.show import part_effects as shown
+from skillviz.show.entries import headline_split
 
 SAMPLE = 500
 BESIDE = "nll"
@@ -66,8 +67,7 @@ def parts(
     known = None if again else stored_parts(library(runs_dir), stored, grouping)
     scores = known if known is not None and _answers(known, asked, stored) else None
     if scores is None:
-        plan = PartScoring(stored, stored.region(), grouping, sample=sample, draws=draws, seed=seed)
-        scores = _scored(plan, _store_of(stored, runs_dir))
+        scores = scored(stored, grouping, runs_dir, sample, draws, seed)
     report(stored, scores)
     if as_json:
         frame = part_effects(scores.predictions(), stored.record.task, stored.record.metric)
@@ -115,8 +115,12 @@ def _store_of(run: Run, runs_dir: Path | None) -> Store:
     return Store(user if run.path.parent.resolve() in known else run.path.parent)
 
 
-def _scored(plan: PartScoring, store: Store) -> PartScores:
-    """Scores the parts in this process, after saying what it costs."""
+def scored(
+    run: Run, grouping: str, runs_dir: Path | None, sample: int = SAMPLE, draws: int = DRAWS, seed: int = 0
+) -> PartScores:
+    """Scores the parts of a run's region in this process, after saying what it costs, and stores them."""
+    plan = PartScoring(run, run.region(), grouping, headline_split(run.record), sample, draws, seed)
+    store = _store_of(run, runs_dir)
     say(
         f"{plan.passes:,} forward passes over at most {plan.sample:,} examples: {len(plan.parts)} {plan.grouping}, "
         f"each alone and left out, with {plan.draws} random controls."

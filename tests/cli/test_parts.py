@@ -37,3 +37,12 @@ def test_parts_are_scored_and_stored_beside_the_run(store: tuple[Path, str], by:
 def test_a_wrong_division_is_named(store: tuple[Path, str]) -> None:
     said = call("parts", store[1], "--by", "rows")
     assert said.code == 2 and "'cells', 'heads'" in said.err
+
+
+def test_localize_scores_them_right_away(pair, task_file: Path, tmp_path: Path) -> None:
+    words = ("--base", pair[0], "--finetuned", pair[1], "--task", task_file, "--size", "5%", "--method", "movement")
+    detached = call("localize", *words, "--parts", "--detach", "--runs-dir", tmp_path)
+    assert detached.code == 2 and "leave out --detach" in detached.err
+    said = call("localize", *words, "--parts", "--device", "cpu", "--runs-dir", tmp_path, "--json")
+    assert said.code == 0, said.err
+    assert "forward passes" in said.out and (tmp_path / PARTS / said.json["run_id"] / "cells").is_dir()
