@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,8 @@ import typer
 
 from benchmarks import comparators, other_intervals
 from benchmarks import coverage as measure
+from benchmarks import localizer as regions
+from benchmarks import localizer_report
 from benchmarks.unseen_populations import unseen
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -50,6 +53,29 @@ def coverage(
         other_intervals.run(repetitions, results / "coverage_other.csv")
     page = measure.written(results)
     typer.echo(f"Wrote the tables of {page} after {(time.monotonic() - begun) / 60:.1f} min.")
+
+
+@app.command()
+def localizer(
+    work: Annotated[Path, typer.Option(help="Folder of the fine-tuned models; missing ones are made.")] = Path(
+        "models/localizer"
+    ),
+    rounds: Annotated[int, typer.Option(min=1, max=len(regions.ROUNDS), help="How many of the rounds of seeds.")] = 9,
+    tasks: Annotated[str, typer.Option(help="Some of the tasks, with commas.")] = ",".join(regions.TASKS),
+    base: Annotated[str, typer.Option(help="The base model.")] = regions.BASE,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    tables: Annotated[bool, typer.Option("--tables", help="Only write the tables again.")] = False,
+) -> None:
+    """Compare localizers on six tasks that chose nothing, and write the tables of docs/localizers.md."""
+    names = tuple(name.strip() for name in tasks.split(","))
+    if unknown := [name for name in names if name not in regions.TASKS]:
+        raise typer.BadParameter(f"'{unknown[0]}' is not a task here. Choose from {', '.join(regions.TASKS)}.")
+    if not tables:
+        regions.run(
+            regions.plan(rounds, names), regions.Stored(regions.RESULTS),
+            partial(regions.opened, work=work, base=base, device=device), partial(print, flush=True),
+        )  # fmt: skip
+    localizer_report.write_tables()
 
 
 if __name__ == "__main__":

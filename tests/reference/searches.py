@@ -57,12 +57,19 @@ def slow_stagewise(
 
 def slow_judged(
     base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], held: np.ndarray, size: int,
-    candidates: list[int], start: int, rate: float, judged: int,
+    candidates: list[int], start: int, rate: float, judged: int, fixed: Sequence[int] = (),
+    score: dict[int, F] | None = None, votes_count: bool = True,
 ) -> tuple[list[int], object]:  # fmt: skip
-    """The judged region, best first, and what was chosen: a step, "movement" or "vote"."""
+    """The judged region without what is fixed in it, best first, and what was chosen: a step, "movement" or "vote".
+
+    `score` holds the gains of before and is added to.
+    """
     tau = tuned.astype(F) - base.astype(F)
-    by_movement = [candidates[j] for j in slow_top([abs(float(tau[i])) for i in candidates], len(candidates))]
-    members, score = set(by_movement[:start]), {i: F(0) for i in candidates}
+    free = [i for i in candidates if i not in fixed]
+    by_movement = [*fixed, *(free[j] for j in slow_top([abs(float(tau[i])) for i in free], len(free)))]
+    members, score = set(by_movement[:start]), {} if score is None else score
+    for i in candidates:
+        score.setdefault(i, F(0))
     votes, norms, full_at = {i: 0 for i in candidates}, [], 0
 
     def grafted(region: set[int]) -> np.ndarray:
@@ -82,7 +89,7 @@ def slow_judged(
             full_at = step
         past = (step - full_at) / max(1, len(draws) - full_at) if full_at else 0.0
         most = max(1, round(size * rate * (1 - 0.95 * past)))
-        leaving = sorted((i for i in members if score[i] < 0), key=lambda i: (score[i], i))
+        leaving = sorted((i for i in members if score[i] < 0 and i not in fixed), key=lambda i: (score[i], i))
         leaving = leaving[: min(most, len(candidates) - size) if last else most]
         room = size - len(members) + len(leaving)
         outside = sorted((i for i in candidates if i not in members), key=lambda i: (-score[i], i))
@@ -95,10 +102,26 @@ def slow_judged(
             looked_at.append((step, filled))
             for i in filled:
                 votes[i] += 1
-    looked_at.append(("vote", set(sorted(candidates, key=lambda i: (-votes[i], -score[i], i))[:size])))
+    if votes_count:
+        looked_at.append(("vote", set(sorted(candidates, key=lambda i: (-votes[i], -score[i], i))[:size])))
     losses = [gradient(grafted(region), held)[0] for _, region in looked_at]
     chosen, region = looked_at[int(np.argmin(losses))]
-    return sorted(region, key=lambda i: (-score[i], i)), chosen
+    return sorted(region - set(fixed), key=lambda i: (-score[i], i)), chosen
+
+
+def slow_nested(
+    base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], held: np.ndarray,
+    rungs: Sequence[int], steps: int, share: float, rate: float, judged: int,
+) -> list[int]:  # fmt: skip
+    """The entries of a climb, rung by rung, best first on each."""
+    order: list[int] = []
+    score: dict[int, F] = {}
+    for number, rung in enumerate(rungs):
+        candidates = slow_candidates(tuned.astype(F) - base.astype(F), share, rung)
+        drawn = draws[number * steps : (number + 1) * steps]
+        args = (held, rung, candidates, max(1, len(order)), rate, judged, tuple(order), score, False)
+        order += slow_judged(base, tuned, gradient, drawn, *args)[0]
+    return order
 
 
 def slow_frank_wolfe(

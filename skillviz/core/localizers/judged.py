@@ -14,7 +14,7 @@ from torch import Tensor
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
 from skillviz.core.localizers.stagewise import switch
-from skillviz.core.localizers.table import JudgedOptions
+from skillviz.core.localizers.table import JudgedOptions, NestedOptions, ladder
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top, top_of_two
 from skillviz.core.stratified import stratified
@@ -34,8 +34,9 @@ def stagewise_judged(
     """
     begun = perf_counter()
     candidates = Candidates.of(problem, options.candidate_share, size)
-    judge = Judge(problem, candidates, options.examples, seed)
-    growth = Growth(candidates, size, options)
+    judge = Judge(problem, options.examples, seed)
+    rate, start = 1 / max(1, options.grow_share * options.steps), max(1, round(options.start_share * size))
+    growth = Growth(candidates, size, options.steps, rate, start)
     votes = torch.zeros_like(growth.score)
     behind = done(resume)
     with problem.at_base_afterwards():
@@ -44,7 +45,7 @@ def stagewise_judged(
             judge.restore(resume)
             votes.copy_(resume["votes"])
         else:
-            judge.consider(0, growth.movers(size))
+            judge.consider(0, candidates, growth.movers(size))
         draws = islice(problem.draws(options.batch_size, seed, judge.others), behind, None)
         for step in range(behind + 1, options.steps + 1):
             problem.set_region(candidates.index[growth.selected])
@@ -54,15 +55,71 @@ def stagewise_judged(
             if step > options.steps - options.judged:
                 region = growth.filled()
                 votes += region
-                judge.consider(step, region)
+                judge.consider(step, candidates, region)
             if step == options.steps:
-                judge.consider(step + 1, growth.filled(votes))
+                judge.consider(step + 1, candidates, growth.filled(votes))
             seconds, held = perf_counter() - begun, int(growth.selected.sum())
             state = partial(_state, step, growth, judge, votes)
             yield Step(step, loss, held, added, removed, seconds, options.steps, state)
-    chosen = judge.region.nonzero().squeeze(1)
-    order = chosen[top(growth.score[chosen], len(chosen))]
-    return Selection(candidates.index[order].cpu().numpy(), (_note(judge, options),))
+    return Selection(growth.order(judge.region).cpu().numpy(), (_note(judge, options),))
+
+
+def stagewise_nested(
+    problem: Problem, size: int, *, seed: int, options: NestedOptions, resume: State | None = None
+) -> Search:
+    """One search whose first k entries are a good region for every k up to `size`.
+
+    Climbs rungs of a fixed ladder of sizes. On each the region grows as in `stagewise_judged`, but what the rung
+    below chose stays; the last regions of the rung and the region filled up with the largest movers are judged on
+    held examples, and the best is kept. Nothing depends on `size` but where the climb ends.
+    """
+    begun, d = perf_counter(), problem.d
+    rungs = ladder(d)
+    rungs = rungs[: 1 + next(i for i, rung in enumerate(rungs) if rung >= size)]
+    total, behind = len(rungs) * options.steps, done(resume)
+    rate = 1 / max(1, options.grow_share * options.steps)
+    scores = torch.zeros(d, device=problem.flat.device)
+    order = torch.empty(0, dtype=torch.long, device=problem.flat.device)
+    if resume:
+        scores.copy_(resume["scores"])
+        order = resume["order"].to(order.device)
+    judge = Judge(problem, options.examples, seed)
+    draws = islice(problem.draws(options.batch_size, seed, judge.others), behind, None)
+    with problem.at_base_afterwards():
+        for number_of_rung in range(behind // options.steps, len(rungs)):
+            rung = rungs[number_of_rung]
+            candidates = Candidates.of(problem, options.candidate_share, rung)
+            fixed = torch.isin(candidates.index, order)
+            start = max(int(fixed.sum()), 1)
+            growth = Growth(candidates, rung, options.steps, rate, start, fixed)
+            growth.score.copy_(scores[candidates.index])
+            judge.forget()
+            first = number_of_rung * options.steps
+            if resume and behind > first:
+                growth.restore({**resume, "score": growth.score.clone()})
+                judge.restore(resume)
+            else:
+                judge.consider(0, candidates, growth.movers(rung))
+            for step in range(max(first, behind) + 1, first + options.steps + 1):
+                problem.set_region(candidates.index[growth.selected])
+                loss = problem.train.backward(next(draws))
+                growth.add(candidates.gain(problem))
+                added, removed = growth.switch(step - first)
+                if step > first + options.steps - options.judged:
+                    judge.consider(step, candidates, growth.filled())
+                scores[candidates.index] = growth.score
+                if step == first + options.steps:
+                    order = torch.cat([order, growth.order(judge.region)])
+                seconds, held = perf_counter() - begun, min(size, int(growth.selected.sum()))
+                state = partial(_rung_state, step, scores, order, growth, judge)
+                yield Step(step, loss, held, added, removed, seconds, total, state)
+    return Selection(order[:size].cpu().numpy())
+
+
+def _rung_state(step: int, scores: Tensor, order: Tensor, growth: Growth, judge: Judge) -> State:
+    state = {"step": number(step), "scores": scores, "order": order, **growth.state(), **judge.state()}
+    del state["score"]  # `scores` has it
+    return state
 
 
 def _state(step: int, growth: Growth, judge: Judge, votes: Tensor) -> State:
@@ -80,20 +137,24 @@ def _note(judge: Judge, options: JudgedOptions) -> str:
 
 
 class Growth:
-    """A region that grows: `score` [c], the gains of every candidate so far; `selected` [c]; the norms of the gains."""
+    """A region that grows to its size in `steps`: `score` [c], the gains of every candidate so far; `selected` [c].
 
-    def __init__(self, candidates: Candidates, size: int, options: JudgedOptions) -> None:
-        self.candidates, self.size, self.options = candidates, size, options
+    Entries that are `fixed` [c] never leave. `rate` is the share of the size that a step may switch on, and off.
+    """
+
+    def __init__(
+        self, candidates: Candidates, size: int, steps: int, rate: float, start: int, fixed: Tensor | None = None
+    ) -> None:
+        self.candidates, self.size, self.steps, self.rate = candidates, size, steps, rate
         self.score = torch.zeros_like(candidates.tau)
-        self.selected = self.movers(max(1, round(options.start_share * size)))
+        self.fixed = torch.zeros_like(self.score, dtype=torch.bool) if fixed is None else fixed
+        self.selected = self.movers(start)
         self.norms: list[float] = []
-        self.full_at = 0  # the step that first filled the region; 0: none has yet
+        self.full_at = 0  # the step that first found the region full; 0: none has yet
 
     def movers(self, count: int) -> Tensor:
-        """The `count` largest movers, bool [c]."""
-        region = torch.zeros_like(self.score, dtype=torch.bool)
-        region[self.candidates.movers(count)] = True
-        return region
+        """The fixed entries and the largest movers, `count` in all, bool [c]."""
+        return self._best(self.candidates.tau.abs(), torch.zeros_like(self.score), count)
 
     def add(self, gain: Tensor) -> None:
         """Accumulate gains [c], scaled down where their norm is above the median of all steps so far."""
@@ -103,22 +164,22 @@ class Growth:
         self.score += gain
 
     def switch(self, step: int) -> tuple[int, int]:
-        """Entries switched on and off at the end of this step."""
-        steps = self.options.steps
+        """Entries switched on and off at the end of this step, counted from 1."""
         if not self.full_at and int(self.selected.sum()) >= self.size:
             self.full_at = step
-        past = (step - self.full_at) / max(1, steps - self.full_at) if self.full_at else 0.0
-        rate = 1 / max(1, self.options.grow_share * steps)
-        most = max(1, round(self.size * rate * (1 - (1 - LAST_CAP) * past)))
-        return switch(self.score, self.selected, self.size, most, step == steps)
+        past = (step - self.full_at) / max(1, self.steps - self.full_at) if self.full_at else 0.0
+        most = max(1, round(self.size * self.rate * (1 - (1 - LAST_CAP) * past)))
+        score = self.score.masked_fill(self.fixed, float("inf"))
+        return switch(score, self.selected, self.size, most, step == self.steps)
 
     def filled(self, votes: Tensor | None = None) -> Tensor:
-        """A region of exactly the size, bool [c]: the members and then the best scores, or by votes and then scores."""
-        if votes is None:
-            votes = self.selected.to(self.score.dtype)
-        region = torch.zeros_like(self.selected)
-        region[top_of_two(votes, self.score, self.size)] = True
-        return region
+        """A region of exactly the size, bool [c]: the members, or the most votes [c], and then the best scores."""
+        return self._best(self.selected.to(self.score.dtype) if votes is None else votes, self.score, self.size)
+
+    def order(self, region: Tensor) -> Tensor:
+        """The global indices of a region's entries that are not fixed, best score first."""
+        chosen = (region & ~self.fixed).nonzero().squeeze(1)
+        return self.candidates.index[chosen[top(self.score[chosen], len(chosen))]]
 
     def state(self) -> State:
         """What cannot be computed again."""
@@ -131,6 +192,11 @@ class Growth:
         self.selected.copy_(state["member"])
         self.norms, self.full_at = state["norms"].tolist(), int(state["full_at"])
 
+    def _best(self, first: Tensor, then: Tensor, count: int) -> Tensor:
+        region = torch.zeros_like(self.fixed)
+        region[top_of_two(first.masked_fill(self.fixed, float("inf")), then, count)] = True
+        return region
+
 
 class Judge:
     """Which region has the smallest loss on `rows`, held training examples; `others` are those to search on.
@@ -138,21 +204,24 @@ class Judge:
     Of equals the earlier stays. With fewer than four examples all are judged on, and searched on too.
     """
 
-    def __init__(self, problem: Problem, candidates: Candidates, examples: int, seed: int) -> None:
-        self.problem, self.candidates = problem, candidates
+    def __init__(self, problem: Problem, examples: int, seed: int) -> None:
+        self.problem = problem
         every = np.arange(problem.train.n)
         held = stratified(problem.train.labels, min(examples, len(every) // 4), seed)
         self.rows, self.others = (held, np.setdiff1d(every, held)) if len(held) else (every, every)
-        self.region = torch.zeros_like(candidates.tau, dtype=torch.bool)
-        self.step, self.loss = -1, float("inf")
+        self.forget()
 
-    def consider(self, step: int, region: Tensor) -> None:
+    def forget(self) -> None:
+        """Begin again: nothing was judged yet."""
+        self.step, self.loss = -1, float("inf")
+        self.region = torch.empty(0, dtype=torch.bool)
+
+    def consider(self, step: int, candidates: Candidates, region: Tensor) -> None:
         """Keep this region [c] of a step if its loss is the smallest so far."""
-        self.problem.set_region(self.candidates.index[region])
+        self.problem.set_region(candidates.index[region])
         loss = self.problem.train.loss(self.rows)
         if self.step < 0 or loss < self.loss:
-            self.step, self.loss = step, loss
-            self.region = region.clone()
+            self.step, self.loss, self.region = step, loss, region.clone()
 
     def state(self) -> State:
         """What is kept so far."""
@@ -161,4 +230,4 @@ class Judge:
     def restore(self, state: State) -> None:
         """Go on from what was kept."""
         self.step, self.loss = int(state["best_step"]), float(state["best_loss"])
-        self.region.copy_(state["best_region"])
+        self.region = state["best_region"].to(self.problem.flat.device)

@@ -208,6 +208,23 @@ class JudgedOptions:
 
 
 @dataclass(frozen=True)
+class NestedOptions:
+    """As `JudgedOptions`, for each rung of a ladder of sizes; `steps` and `judged` are those of one rung."""
+
+    steps: int = option(
+        15, "Steps a rung", "Gradient steps for each rung of the ladder of sizes, about three times apart."
+    )
+    batch_size: int = _batch_size(128)
+    grow_share: float = option(
+        0.6, "Growing (share of the steps)",
+        "In so many steps a region could grow from nothing; fewer make each step larger.", high=1.0,
+    )  # fmt: skip
+    judged: int = option(3, "Regions judged", "The regions of this many last steps of a rung are compared.")
+    examples: int = option(512, "Held examples", "Training examples to compare regions on; at most a quarter of them.")
+    candidate_share: float = _candidate_share(0.1)
+
+
+@dataclass(frozen=True)
 class FrankWolfeOptions:
     """The step towards the vertex is 2 / (t + 3) at t = 0, 1, ...; entries settle in the last `settle_share`."""
 
@@ -389,6 +406,18 @@ def _judged_cost(o: JudgedOptions, work: Workload) -> Cost:
     return Cost(backward=o.steps * min(o.batch_size, work.train), forward=forward, steps=o.steps, vectors=0.7)
 
 
+def ladder(d: int) -> list[int]:
+    """Sizes that a nested search climbs, ascending to d: each about three times the one below."""
+    return sorted({max(1, round(d * 10 ** (-k / 2))) for k in range(10)})
+
+
+def _nested_cost(o: NestedOptions, work: Workload) -> Cost:
+    rungs = 1 + sum(rung < work.size for rung in ladder(work.d))
+    forward = rungs * (min(o.judged, o.steps) + 1) * (min(o.examples, work.train // 4) or work.train)
+    steps = rungs * o.steps
+    return Cost(backward=steps * min(o.batch_size, work.train), forward=forward, steps=steps, vectors=1.7)
+
+
 def _held(vectors: float) -> Callable[[Any, Workload], Cost]:
     return lambda o, work: Cost(vectors=vectors)
 
@@ -511,6 +540,14 @@ LOCALIZERS: dict[str, Localizer] = {
             OURS, "skillviz.core.localizers.judged:stagewise_judged", JudgedOptions,
             budgeted=True, nested=False, seeded=True, cost=_judged_cost,
             color="#00A0A0", marker="square-cross", dash="12px,3px",
+        ),
+        Localizer(
+            "stagewise-nested", "stagewise, nested",
+            "One search for all sizes: each region grows around the next smaller one, judged on held training "
+            "examples.",
+            OURS, "skillviz.core.localizers.judged:stagewise_nested", NestedOptions,
+            budgeted=True, nested=True, seeded=True, cost=_nested_cost,
+            color="#B47818", marker="square-x", dash="2px,6px",
         ),
         Localizer(
             "frank-wolfe", "Frank-Wolfe",

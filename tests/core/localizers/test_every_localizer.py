@@ -20,6 +20,7 @@ from tests.core.problems import examples, learnable_problem, model_of, problem_o
 QUICK: dict[str, dict[str, Any]] = {
     "stagewise": {"steps": 4, "batch_size": 5},
     "stagewise-judged": {"steps": 4, "batch_size": 5, "judged": 2},
+    "stagewise-nested": {"steps": 2, "batch_size": 5, "judged": 1},
     "frank-wolfe": {"steps": 4, "batch_size": 5},
     "linearized": {"examples": 6, "iterations": 8},
     "learned": {"steps": 4, "batch_size": 5, "score_every": 2, "base_share": 0.01, "lr": 1e5},

@@ -19,6 +19,7 @@ from tests.core.problems import examples, tiny_problem
 OPTIONS: dict[str, dict[str, Any]] = {
     "stagewise": {"steps": 9, "batch_size": 5},
     "stagewise-judged": {"steps": 9, "batch_size": 3, "judged": 4},
+    "stagewise-nested": {"steps": 3, "batch_size": 3, "judged": 2},
     "frank-wolfe": {"steps": 9, "batch_size": 5},
     "linearized": {"examples": 11, "iterations": 8, "rounds": 3},
     "learned": {"steps": 9, "batch_size": 5, "score_every": 2, "base_share": 0.01, "lr": 1e5},

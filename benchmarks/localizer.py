@@ -1,0 +1,239 @@
+"""Which localizer finds the better region: six tasks that chose nothing, by three fine-tuning and three mask seeds.
+
+    python -m benchmarks localizer [--work DIR] [--rounds 9] [--tasks cr,mpqa] [--device cpu] [--tables]
+
+Each row of results/localizer.csv is one region, scored on every test example. A row that is there is not made again,
+so a run that was cut resumes. The rows come in rounds, each with one fine-tuning and one mask seed of every task:
+whatever there is compares all tasks alike. results/localizer_predictions.parquet has the same rows with the predicted
+classes, for paired intervals; fine-tuned models stay in the work folder, and are made again where they are missing.
+The configuration was frozen before the first row (docs/localizers.md); --tables writes that page's tables again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.atomic import write_file
+from skillviz.core.localizers.table import Workload, localizer
+from skillviz.core.size import parse_size
+
+if TYPE_CHECKING:  # imports torch
+    from skillviz.core.objective import Objective
+    from skillviz.core.problem import Problem
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+BASE = "${SKILLVIZ_REAL}/models/minilm-l6"
+DEVELOPMENT = ("sst2_sentences", "trec", "mrpc")
+TASKS = ("cr", "mr", "mpqa", "subj", "ag_news", "snli")
+TENTH = ("mpqa", "subj")
+"""Tasks with regions of 10 % too."""
+EARLY = ("cr", "subj")
+"""Tasks that are fine-tuned for EARLY_STEPS too: a pair that stops early."""
+PUBLISHED = ("cr", "mpqa")
+"""Tasks on which the learned mask also takes its published 100 steps of 1,024 examples."""
+STEPS, EARLY_STEPS = 3000, 300
+SIZES = ("0.01%", "0.1%", "1%")
+ROUNDS = ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (2, 0), (0, 2), (1, 0), (2, 1))
+"""Fine-tuning and mask seed of each round."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A localizer with its options."""
+
+    localizer: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether the mask seed changes its region."""
+        return localizer(self.localizer).seeded
+
+
+METHODS = {
+    "judged": Method("stagewise-judged"),
+    "judged, a quarter": Method("stagewise-judged", {"steps": 25}),
+    "stagewise": Method("stagewise"),
+    "learned": Method("learned-ranked", {"steps": 100, "batch_size": 128}),
+    "learned, as published": Method("learned-ranked", {"steps": 100, "batch_size": 1024}),
+    "movement": Method("movement"),
+    "random": Method("random"),
+}
+AS_PUBLISHED, LABELS = "learned, as published", "labels"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A fine-tuned model: its task, whether it stopped early, and its seed."""
+
+    task: str
+    is_early: bool
+    seed: int
+
+    @property
+    def folder(self) -> str:
+        """Its name in the work folder."""
+        return f"{self.task}-{'early' if self.is_early else 'full'}-s{self.seed}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row to be: a region of a pair."""
+
+    pair: Pair
+    mask_seed: int
+    size: str
+    method: str
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The row's values of KEY."""
+        return (*astuple(self.pair), self.mask_seed, self.size, self.method)
+
+
+KEY = ["task", "is_early", "finetune_seed", "mask_seed", "size", "method"]
+
+
+def plan(rounds: int = len(ROUNDS), tasks: Sequence[str] = TASKS) -> list[Cell]:
+    """Every cell, round by round; the published learned mask, which takes the longest, after the third."""
+    cells: dict[tuple[object, ...], Cell] = {}
+    for number, (finetune_seed, mask_seed) in enumerate(ROUNDS[:rounds]):
+        pairs = [Pair(task, False, finetune_seed) for task in tasks]
+        pairs += [Pair(task, True, finetune_seed) for task in tasks if task in EARLY and number < 3]
+        for pair in pairs:
+            sizes = (*SIZES, *(("10%",) if pair.task in TENTH and not pair.is_early else ()))
+            for size, (name, method) in product(sizes, METHODS.items()):
+                if name != AS_PUBLISHED:
+                    cell = Cell(pair, mask_seed if method.is_seeded else 0, size, name)
+                    cells.setdefault(cell.key, cell)
+        if number == min(2, rounds - 1):
+            for (finetune_seed, mask_seed), task, size in product(ROUNDS[: number + 1], tasks, SIZES):
+                if task in PUBLISHED:
+                    cell = Cell(Pair(task, False, finetune_seed), mask_seed, size, AS_PUBLISHED)
+                    cells.setdefault(cell.key, cell)
+    return list(cells.values())
+
+
+class Stored:
+    """The rows so far, each with the predicted classes of the test examples as bytes; the CSV is without them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self.table = folder / "localizer_predictions.parquet", folder / "localizer.csv"
+        self.rows = pd.read_parquet(self.path).to_dict("records") if self.path.is_file() else []
+        self.keys = {tuple(row[name] for name in KEY) for row in self.rows}
+
+    def add(self, row: dict[str, object], predicted: np.ndarray) -> None:
+        """One more row, with the predicted class of every test example [n]; both files are whole at any time."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.rows.append({**row, "predicted": predicted.astype(np.uint8).tobytes()})
+        self.keys.add(tuple(row[name] for name in KEY))
+        frame = pd.DataFrame(self.rows)
+        write_file(self.path, lambda path: frame.to_parquet(path, index=False))
+        write_file(self.table, lambda path: frame.drop(columns="predicted").to_csv(path, index=False))
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A pair, ready: what a localizer works on, and the test examples."""
+
+    problem: Problem
+    test: Objective
+    labels: int
+
+
+def opened(pair: Pair, work: Path, base: str, device: str) -> Opened:
+    """The pair, fine-tuned first where the work folder has no such model."""
+    from skillviz.models.finetune.run import finetune  # these import torch
+    from skillviz.models.finetune.training_config import TrainingConfig
+    from skillviz.models.pair import load_pair
+    from skillviz.tasks.encode import encode
+    from skillviz.tasks.registry import task as find_task
+    from skillviz.tasks.splits import load
+
+    task, folder = find_task(ROOT / "benchmarks" / "tasks" / f"{pair.task}.yaml"), work / pair.folder
+    if not folder.is_dir():
+        steps = EARLY_STEPS if pair.is_early else STEPS
+        config = TrainingConfig(readout="head", head="linear", steps=steps, batch_size=16, lr=0.04, seed=pair.seed)
+        finetune(base, [task], config, out=folder, device=device)
+    models, splits = load_pair(base, folder, task=task, device=device), load(task)
+    train, test = (encode(task, f, models.tokenizer, models.readout_name) for f in (splits.train, splits.test))
+    return Opened(models.problem(train), models.objective(test), len(task.labels))
+
+
+def measured(cell: Cell, ready: Opened) -> tuple[dict[str, object], np.ndarray]:
+    """The row of a cell, and the classes that the graft predicts on the test examples [n]."""
+    problem, method = ready.problem, METHODS[cell.method]
+    row, size = localizer(method.localizer), parse_size(cell.size, problem.d)
+    options = row.make_options(method.options)
+    begun, search = time.perf_counter(), row.search(problem, size, seed=cell.mask_seed, options=options)
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            order = np.asarray(end.value.order)
+            break
+    seconds = time.perf_counter() - begun
+    cost = row.cost(options, Workload(problem.d, ready.labels, problem.train.n, 0, size))
+    scores, predicted = scored(ready, order)
+    return {
+        **dict(zip(KEY, cell.key, strict=True)), "entries": len(order), **scores,
+        "gradients": round(cost.backward), "forward": round(cost.forward), "seconds": round(seconds, 1),
+    }, predicted  # fmt: skip
+
+
+def ends(pair: Pair, ready: Opened) -> Iterator[tuple[dict[str, object], np.ndarray]]:
+    """The rows of the base and of the fine-tuned model, which have no size; and the labels as predictions."""
+    d = ready.problem.d
+    shared = dict(zip(KEY, Cell(pair, 0, "", "").key, strict=True))
+    for name, entries in (("base", 0), ("fine-tuned", d)):
+        scores, predicted = scored(ready, np.arange(entries))
+        yield {**shared, "method": name, "entries": entries, **scores}, predicted
+    yield {**shared, "method": LABELS, "entries": 0, "n": len(ready.test.labels)}, ready.test.labels
+
+
+def scored(ready: Opened, entries: np.ndarray) -> tuple[dict[str, object], np.ndarray]:
+    """The graft of these entries on every test example: its scores, and the classes it predicts [n]."""
+    import torch  # heavy, and so are these: the tables are written without them
+
+    from skillviz.core.metrics import ece
+    from skillviz.core.scores import accuracy, nll
+
+    with ready.problem.at_base_afterwards():
+        ready.problem.set_region(torch.as_tensor(entries, device=ready.problem.flat.device))
+        logits = ready.test.logits()
+    labels = ready.test.labels
+    return {
+        "n": len(labels), "accuracy": round(100 * accuracy(logits, labels), 4),
+        "nll": round(nll(logits, labels), 5), "ece": round(100 * ece(logits, labels), 4),
+    }, logits.argmax(1)  # fmt: skip
+
+
+def run(
+    cells: Sequence[Cell], stored: Stored, open_pair: Callable[[Pair], Opened], say: Callable[[str], object] = print
+) -> None:
+    """Make the rows that are missing, in their order; `open_pair` gives a pair, fine-tuned if need be."""
+    missing = [cell for cell in cells if cell.key not in stored.keys]
+    say(f"{len(cells) - len(missing):,} of {len(cells):,} regions are there.")
+    begun, ready, of = time.perf_counter(), None, None
+    for number, cell in enumerate(missing, start=1):
+        if cell.pair != of or ready is None:
+            of, ready = cell.pair, open_pair(cell.pair)
+            for row, predicted in ends(cell.pair, ready):
+                if tuple(row[name] for name in KEY) not in stored.keys:
+                    stored.add(row, predicted)
+        row, predicted = measured(cell, ready)
+        stored.add(row, predicted)
+        left = (time.perf_counter() - begun) / number * (len(missing) - number) / 3600
+        say(
+            f"{len(cells) - len(missing) + number:,} of {len(cells):,}: {cell.pair.folder}, mask seed "
+            f"{cell.mask_seed}, {cell.size}, {cell.method}: {row['seconds']} s; about {left:.1f} h left"
+        )

@@ -1,0 +1,293 @@
+"""The goals of docs/localizers.md against results/localizer.csv: met, not met or undecided, with paired intervals.
+
+Differences are in points of test accuracy, paired by example. A task's difference is the mean over its fine-tuned
+models (each by its mean over mask seeds); its 95 % interval is over those models and the examples together
+(core/seeds_interval.py). With one fine-tuned model it is over the examples alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.localizer import KEY, LABELS, METHODS, RESULTS, ROOT, SIZES, Stored, plan
+from skillviz.core.localizers.table import LOCALIZERS, Localizer, Workload
+from skillviz.core.seeds_interval import seeds_and_examples
+
+PAGE = ROOT / "docs" / "localizers.md"
+MINILM = Workload(d=10_646_784, labels=2, train=6908, validation=872, size=10_646)
+"""MiniLM on SST-2 sentences at 0.1 %: what the table of costs is computed for."""
+MARGIN, BAD_SEED = 1.0, 2.0
+"""Points: what counts as level, and how far below the median seed a bad one lies."""
+MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
+OURS, QUARTER, LEARNED = "judged", "judged, a quarter", "learned"
+
+
+class Difference(NamedTuple):
+    """A mean difference of accuracies in points with its 95 % interval, and the regions behind it."""
+
+    value: float
+    low: float
+    high: float
+    regions: int
+
+    def text(self) -> str:
+        """`+0.6 (−0.6 to 1.7)`."""
+        return f"{self.value:+.1f} ({self.low:.1f} to {self.high:.1f})".replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a goal is met, and the lines that say why."""
+
+    goal: str
+    verdict: str
+    comparisons: int
+    reasons: tuple[str, ...]
+
+
+class Answers:
+    """Which test examples each region answers rightly, from the stored rows."""
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self.rows = rows
+        self.right: dict[tuple[object, ...], np.ndarray] = {}
+        labels = {
+            (row.task, row.is_early, row.finetune_seed): np.frombuffer(row.predicted, np.uint8)
+            for row in rows[rows["method"] == LABELS].itertuples()
+        }
+        for row in rows[rows["method"] != LABELS].to_dict("records"):
+            wanted = labels[row["task"], row["is_early"], row["finetune_seed"]]
+            self.right[tuple(row[name] for name in KEY)] = np.frombuffer(row["predicted"], np.uint8) == wanted
+
+    @property
+    def pairs(self) -> list[tuple[str, bool]]:
+        """Tasks, full and early-stopped, in the order of the rows."""
+        return list(dict.fromkeys(zip(self.rows["task"], self.rows["is_early"], strict=True)))
+
+    def sizes(self, task: str, is_early: bool) -> list[str]:
+        """Sizes there are regions of, smallest first."""
+        rows = self.rows[(self.rows["task"] == task) & (self.rows["is_early"] == is_early) & (self.rows["size"] != "")]
+        return sorted(set(rows["size"]), key=lambda size: float(size.rstrip("%")))
+
+    def of(self, task: str, is_early: bool, size: str, method: str) -> dict[tuple[int, int], np.ndarray]:
+        """Right answers [n] by fine-tuning and mask seed; one region stands for every mask seed where none matters."""
+        return {
+            (key[2], key[3]): right
+            for key, right in self.right.items()
+            if (key[0], key[1], key[4], key[5]) == (task, is_early, size, method)
+        }  # type: ignore[misc]
+
+    def difference(self, task: str, is_early: bool, one: tuple[str, str], other: tuple[str, str]) -> Difference | None:
+        """Accuracy of one (size, method) minus that of another on a pair; None where nothing is there to compare."""
+        left, right = self.of(task, is_early, *one), self.of(task, is_early, *other)
+        by_model: dict[int, list[np.ndarray]] = {}
+        for (model, mask), answers in left.items():
+            against = right.get((model, mask if METHODS[other[1]].is_seeded else 0))
+            if against is not None:
+                by_model.setdefault(model, []).append(answers.astype(float) - against)
+        if not by_model:
+            return None
+        models = np.array([np.mean(found, axis=0) for found in by_model.values()])
+        return _difference(models, sum(map(len, by_model.values())))
+
+
+def _difference(models: np.ndarray, regions: int) -> Difference:
+    """The mean of differences [model, example] in points with its interval."""
+    examples = models.mean(0)
+    sd = float(examples.std(ddof=1)) / np.sqrt(len(examples))
+    found = seeds_and_examples(100 * models.mean(1), 100 * sd)
+    return Difference(found.value, found.low, found.high, regions)
+
+
+def verdicts(answers: Answers) -> list[Verdict]:
+    """Each goal, in the order of the page."""
+    return [
+        *(beats_learned(answers, size) for size in SIZES),
+        level_with_a_quarter(answers),
+        tenth_of_movement(answers),
+        no_bad_seed(answers),
+        not_below_movement(answers),
+    ]
+
+
+def beats_learned(answers: Answers, size: str) -> Verdict:
+    """Better than the learned mask on the majority of tasks, worse on none, at one size."""
+    found = {
+        task: difference
+        for task, is_early in answers.pairs
+        if not is_early and (difference := answers.difference(task, False, (size, OURS), (size, LEARNED)))
+    }
+    better = [task for task, difference in found.items() if difference.low > 0]
+    worse = [task for task, difference in found.items() if difference.high < 0]
+    level = [t for t, d in found.items() if -MARGIN < d.low <= 0 <= d.high < MARGIN]
+    if worse or (found and len(found) - len(level) <= len(found) / 2):
+        verdict = NOT_MET
+    else:
+        verdict = MET if len(better) > len(found) / 2 else UNDECIDED
+    goal = f"At {size}: better than the learned mask on most tasks, worse on none, with half of its gradients"
+    return Verdict(goal, verdict, len(found), tuple(f"{t}: {d.text()}" for t, d in found.items()))
+
+
+def level_with_a_quarter(answers: Answers) -> Verdict:
+    """Within the margin of the learned mask or better, with a quarter of its gradients, on every task and size."""
+    found = {
+        f"{task} {size}": difference
+        for task, is_early in answers.pairs
+        if not is_early
+        for size in SIZES
+        if (difference := answers.difference(task, False, (size, QUARTER), (size, LEARNED)))
+    }
+    return _at_least_as_good("Level with the learned mask or better, with a quarter of its gradients", found)
+
+
+def tenth_of_movement(answers: Answers) -> Verdict:
+    """At 0.1 % at least as good as top movement at 1 %, on every pair."""
+    found = {
+        _name(*pair): difference
+        for pair in answers.pairs
+        if (difference := answers.difference(*pair, ("0.1%", OURS), ("1%", "movement")))
+    }
+    return _at_least_as_good("At 0.1% at least as good as top movement at 1%, on every pair", found)
+
+
+def no_bad_seed(answers: Answers) -> Verdict:
+    """No mask seed more than BAD_SEED points below the median seed, with an interval that excludes 0."""
+    bad, compared = [], 0
+    for pair in answers.pairs:
+        for size in answers.sizes(*pair):
+            for model, group in _by_model(answers.of(*pair, size, OURS)):
+                if len(group) < 3:
+                    continue
+                accuracies = {mask: float(right.mean()) for mask, right in group.items()}
+                middle = sorted(accuracies, key=accuracies.__getitem__)[(len(group) - 1) // 2]
+                for mask, right in group.items():
+                    compared += 1
+                    difference = _difference((right.astype(float) - group[middle])[None], 1)
+                    if difference.value < -BAD_SEED and difference.high < 0:
+                        bad.append(f"{_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
+    verdict = NOT_MET if bad else MET if compared else UNDECIDED
+    return Verdict("No seed more than two points below the median seed", verdict, compared, tuple(bad))
+
+
+def not_below_movement(answers: Answers) -> Verdict:
+    """No region worse than top movement of its size."""
+    worse, compared = [], 0
+    for pair in answers.pairs:
+        for size in answers.sizes(*pair):
+            movement = answers.of(*pair, size, "movement")
+            for (model, mask), right in answers.of(*pair, size, OURS).items():
+                if (model, 0) in movement:
+                    compared += 1
+                    difference = _difference((right.astype(float) - movement[model, 0])[None], 1)
+                    if difference.high < 0:
+                        worse.append(f"{_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
+    verdict = NOT_MET if worse else MET if compared else UNDECIDED
+    return Verdict("No region worse than top movement of its size", verdict, compared, tuple(worse))
+
+
+def _at_least_as_good(goal: str, found: dict[str, Difference]) -> Verdict:
+    """Met where every interval lies above minus the margin, not met where one lies below it."""
+    if any(difference.high < -MARGIN for difference in found.values()):
+        verdict = NOT_MET
+    else:
+        verdict = MET if found and all(difference.low > -MARGIN for difference in found.values()) else UNDECIDED
+    open_or_worse = {name: d for name, d in found.items() if d.low <= -MARGIN}
+    return Verdict(goal, verdict, len(found), tuple(f"{name}: {d.text()}" for name, d in open_or_worse.items()))
+
+
+def _by_model(
+    regions: dict[tuple[int, int], np.ndarray],
+) -> Iterator[tuple[int, dict[int, np.ndarray]]]:
+    for model in sorted({model for model, _ in regions}):
+        yield model, {mask: right for (one, mask), right in regions.items() if one == model}
+
+
+def _name(task: str, is_early: bool) -> str:
+    return f"{task}, stopped early" if is_early else task
+
+
+def goals_table(found: Iterable[Verdict]) -> list[str]:
+    """Markdown: one row a goal; `details` are all differences where the goal is per task, else the exceptions."""
+    lines = ["| goal | verdict | comparisons | details, points |", "|" + " --- |" * 4]
+    for row in found:
+        lines.append(f"| {row.goal} | **{row.verdict}** | {row.comparisons:,} | {'; '.join(row.reasons)} |")
+    return lines
+
+
+def scores_table(rows: pd.DataFrame) -> list[str]:
+    """Markdown: mean accuracy of each method by pair and size, the spread of its regions, gradients and seconds."""
+    lines = [
+        "| task | size | method | regions | accuracy, % | lowest region | spread (sd) | NLL | ECE, % "
+        "| gradients | seconds |",
+        "|" + " --- |" * 11,
+    ]
+    regions = rows[rows["method"] != LABELS].fillna({"gradients": 0, "seconds": 0})
+    for (task, is_early, size, method), group in regions.groupby(["task", "is_early", "size", "method"], sort=False):
+        spread = f"{group['accuracy'].std():.1f}" if len(group) > 1 else ""
+        lines.append(
+            f"| {_name(task, is_early)} | {size} | {method} | {len(group)} | {group['accuracy'].mean():.1f} | "
+            f"{group['accuracy'].min():.1f} | {spread} | {group['nll'].mean():.3f} | {group['ece'].mean():.1f} | "
+            f"{group['gradients'].mean():,.0f} | {group['seconds'].mean():,.0f} |"
+        )
+    return lines
+
+
+def overview() -> list[str]:
+    """Markdown: what each localizer does, and what one search runs the model on."""
+    lines = [
+        "| localizer | what it does | source | size | examples forward and backward | examples forward |",
+        "|" + " --- |" * 6,
+    ]
+    for row in LOCALIZERS.values():
+        cost = row.cost(row.options(), MINILM)
+        lines.append(
+            f"| `{row.name}` | {row.sentence} | {row.source} | {_size(row)} | {cost.backward:,.0f} "
+            f"| {cost.forward:,.0f} |"
+        )
+    return lines
+
+
+def _size(row: Localizer) -> str:
+    if not row.budgeted:
+        return "an outcome"
+    return "exact; one search for all sizes" if row.nested else "exact"
+
+
+def tables(stored: Stored) -> dict[str, list[str]]:
+    """What stands between the marks of docs/localizers.md, by the name of the mark."""
+    found = {"overview": overview(), "development": development_table()}
+    regions = [row for row in stored.rows if row["size"]]
+    found["state"] = [f"{len(regions):,} of {len(plan()):,} regions are measured."]
+    if regions:
+        rows = pd.DataFrame(stored.rows)
+        found |= {"goals": goals_table(verdicts(Answers(rows))), "scores": scores_table(rows)}
+    return found
+
+
+def development_table(path: Path = RESULTS / "localizer_development.csv") -> list[str]:
+    """Markdown: what was tried before the configuration was frozen, on validation data."""
+    lines = ["| task | size | setting | seed | accuracy, % | NLL |", "|" + " --- |" * 6]
+    for row in pd.read_csv(path, keep_default_na=False).to_dict("records"):
+        name = _name(row["task"], row["is_early"] in (True, "True"))
+        lines.append(
+            f"| {name} | {row['size']} | {row['setting']} | {row['mask_seed']} | {float(row['accuracy']):.1f} | "
+            f"{float(row['nll']):.3f} |"
+        )
+    return lines
+
+
+def write_tables(folder: Path = RESULTS, page: Path = PAGE) -> None:
+    """Writes every table between its marks in the page; a mark without results keeps what it has."""
+    text = page.read_text(encoding="utf-8")
+    for name, lines in tables(Stored(folder)).items():
+        begin, end = f"<!-- {name}: written by python -m benchmarks localizer -->", f"<!-- end of {name} -->"
+        before, mark, rest = text.partition(begin)
+        if mark:
+            text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.partition(end)[2]}"
+    page.write_text(text, encoding="utf-8")

@@ -1,0 +1,158 @@
+"""The localizer benchmark: a balanced plan, a run that resumes, verdicts that planted answers decide."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import localizer as benchmark
+from benchmarks import localizer_report as report
+from benchmarks.localizer import KEY, LABELS, Cell, Method, Opened, Pair, Stored, measured, plan, run
+from skillviz.core.localizers.table import LOCALIZERS, Workload, localizer
+from tests.core.problems import examples, learnable_problem
+
+QUICK = {
+    "judged": Method("stagewise-judged", {"steps": 4, "batch_size": 8, "judged": 2}),
+    "learned": Method("learned-ranked", {"steps": 2, "batch_size": 8}),
+    "movement": Method("movement"),
+}
+
+
+def test_the_plan_is_balanced_at_every_round() -> None:
+    everything = plan()
+    assert len({cell.key for cell in everything}) == len(everything)
+    for rounds in range(1, 10):
+        cells = [c for c in plan(rounds) if not c.pair.is_early and c.method == "judged" and c.size == "1%"]
+        assert Counter(c.pair.task for c in cells) == dict.fromkeys(benchmark.TASKS, rounds)
+    seeds = {(c.pair.seed, c.mask_seed) for c in everything if c.method == "judged"}
+    assert seeds == {(i, j) for i in range(3) for j in range(3)} == set(benchmark.ROUNDS)
+    assert {c.mask_seed for c in everything if c.method == "movement"} == {0}, "its region has no seed"
+    assert {c.pair.task for c in everything if c.pair.is_early} == set(benchmark.EARLY)
+    assert not {*benchmark.TASKS} & {*benchmark.DEVELOPMENT}
+    assert [c.key for c in plan(2)] == [c.key for c in everything if c in plan(2)]
+
+
+def test_the_budgets_are_those_of_the_goals() -> None:
+    work = Workload(10_000, 2, 6000, 600, 100)
+    spent = {
+        name: localizer(m.localizer).cost(localizer(m.localizer).make_options(m.options), work).backward
+        for name, m in benchmark.METHODS.items()
+    }
+    assert spent["judged"] <= spent["learned"] / 2 and spent["judged, a quarter"] <= spent["learned"] / 4
+    assert spent["learned"] == 100 * 128 and spent["learned, as published"] == 100 * 1024
+
+
+def opened(_: Pair) -> Opened:
+    problem = learnable_problem(steps=10, n=32)
+    assert problem.selection is not None
+    return Opened(problem, problem.selection, 2)
+
+
+def cells() -> list[Cell]:
+    pairs = [Pair("cr", False, 0), Pair("mr", False, 0)]
+    return [Cell(pair, 0, "1%", method) for pair in pairs for method in QUICK]
+
+
+def test_a_run_resumes_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "METHODS", QUICK)
+    said: list[str] = []
+    run(cells(), Stored(tmp_path / "whole"), opened, said.append)
+    whole = Stored(tmp_path / "whole").rows
+    assert said[0] == "0 of 6 regions are there." and said[-1].startswith("6 of 6: mr-full-s0")
+
+    def cut(cell: Cell, ready: Opened) -> tuple[dict[str, object], np.ndarray]:
+        if cell == cells()[4]:
+            raise KeyboardInterrupt
+        return measured(cell, ready)
+
+    monkeypatch.setattr(benchmark, "measured", cut)
+    with pytest.raises(KeyboardInterrupt):
+        run(cells(), Stored(tmp_path / "cut"), opened, said.append)
+    monkeypatch.setattr(benchmark, "measured", measured)
+    kept = Stored(tmp_path / "cut").rows
+    run(cells(), Stored(tmp_path / "cut"), opened, said.append)
+    again = Stored(tmp_path / "cut").rows
+    frames = [pd.DataFrame(rows).drop(columns="seconds") for rows in (whole, again, kept)]
+    pd.testing.assert_frame_equal(frames[0], frames[1])
+    pd.testing.assert_frame_equal(frames[1].iloc[: len(kept)], frames[2])
+    table = pd.read_csv(tmp_path / "cut" / "localizer.csv")
+    assert list(table["method"]) == [row["method"] for row in again] and "predicted" not in table
+    assert Counter(row["method"] for row in again) == Counter([*QUICK, "base", "fine-tuned", LABELS] * 2)
+    tuned = next(row for row in again if row["method"] == "fine-tuned")
+    right = np.frombuffer(tuned["predicted"], np.uint8) == examples(n=32, seed=100).labels
+    assert tuned["accuracy"] == pytest.approx(100 * right.mean())
+
+
+def planted(folder: Path, gains: dict[str, float], tasks: tuple[str, ...] = benchmark.TASKS) -> report.Answers:
+    """Regions of every method whose accuracy is 70 % and so many points more, on 1,000 examples of each pair."""
+    stored, rng, rows = Stored(folder), np.random.default_rng(0), []
+    for task in tasks:
+        for model in range(3):
+            labels = rng.integers(0, 2, 1000)
+            shared = dict(zip(KEY, Cell(Pair(task, False, model), 0, "", LABELS).key, strict=True))
+            rows.append({**shared, "predicted": labels.astype(np.uint8).tobytes()})
+            order = rng.permutation(1000)
+            for size, (method, gain), mask in (
+                (s, g, m) for s in benchmark.SIZES for g in gains.items() for m in range(3)
+            ):
+                if mask and not benchmark.METHODS[method].is_seeded:
+                    continue
+                predicted = labels.copy()
+                predicted[order[round(10 * (70 + gain)) + mask :]] ^= 1
+                key = dict(zip(KEY, Cell(Pair(task, False, model), mask, size, method).key, strict=True))
+                rows.append({**key, "predicted": predicted.astype(np.uint8).tobytes()})
+    stored.rows = rows
+    return report.Answers(pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize(
+    ("gains", "wanted"),
+    [
+        ({"judged": 5, "judged, a quarter": 3, "learned": 3, "movement": 0}, [report.MET] * 7),
+        (
+            {"judged": 0, "judged, a quarter": -4, "learned": 3, "movement": 6},
+            [report.NOT_MET] * 5 + [report.MET, report.NOT_MET],
+        ),
+        ({"judged": 0, "judged, a quarter": 0, "learned": 0, "movement": 0}, [report.NOT_MET] * 3 + [report.MET] * 4),
+    ],
+    ids=["better", "worse", "level"],
+)  # fmt: skip
+def test_planted_answers_decide_the_goals(tmp_path: Path, gains: dict[str, float], wanted: list[str]) -> None:
+    found = report.verdicts(planted(tmp_path, gains))
+    assert [row.verdict for row in found] == wanted, found
+    assert [row.comparisons for row in found] == [6, 6, 6, 18, 6, 6 * 3 * 3 * 3, 6 * 3 * 3 * 3]
+    assert len(report.goals_table(found)) == 2 + len(found)
+
+
+def test_a_bad_seed_is_named_and_nothing_measured_is_undecided(tmp_path: Path) -> None:
+    answers = planted(tmp_path, {"judged": 5, "movement": 0}, ("cr",))
+    assert report.no_bad_seed(answers).verdict == report.MET
+    key = ("cr", False, 1, 2, "1%", "judged")
+    right = answers.right[key].copy()
+    right[np.flatnonzero(right)[:60]] = False
+    answers.right[key] = right
+    found = report.no_bad_seed(answers)
+    assert found.verdict == report.NOT_MET and len(found.reasons) == 1 and "cr 1%, model 1, seed 2" in found.reasons[0]
+    assert report.level_with_a_quarter(answers).verdict == report.UNDECIDED
+    assert {row.verdict for row in report.verdicts(planted(tmp_path, {"movement": 0}))} == {report.UNDECIDED}
+
+
+def test_a_difference_is_paired_by_example_and_model(tmp_path: Path) -> None:
+    answers = planted(tmp_path, {"judged": 5, "learned": 3}, ("cr",))
+    found = answers.difference("cr", False, ("1%", "judged"), ("1%", "learned"))
+    assert found is not None and found.regions == 9 and found.value == pytest.approx(2.0)
+    assert 0 < found.low < 2 < found.high
+    assert found.high - found.low < 3, "two samples that are not paired would have an interval of 5 points"
+
+
+def test_the_page_holds_what_is_stored() -> None:
+    text = report.PAGE.read_text(encoding="utf-8")
+    assert all(f"`{name}`" in text for name in LOCALIZERS), "run: python -m benchmarks localizer --tables"
+    for name, lines in report.tables(Stored(benchmark.RESULTS)).items():
+        if name != "overview":
+            assert "\n".join(lines) in text, name
