@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import comparators, other_intervals
+from benchmarks import comparators, localizer_report, other_intervals
 from benchmarks import coverage as measure
 from benchmarks import localizer as regions
-from benchmarks import localizer_report
 from benchmarks.unseen_populations import unseen
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
