@@ -24,7 +24,7 @@ NAMED = (
         f"skillviz.core.{name}"
         for name in (
             "parameters", "region", "region_expression", "composition", "encoded", "calibration", "calibration_error",
-            "seeds_interval", "temperature",
+            "many_comparisons", "region_parts", "seeds_interval", "temperature",
             "scores", "agreement", "overlap", "intervals", "interpolate",
         )
     ),

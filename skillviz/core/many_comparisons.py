@@ -1,0 +1,73 @@
+"""Many comparisons at once: how many verdicts chance alone gives, and which hold at a false discovery rate.
+
+A 95 % interval leaves out zero in 5 of 100 comparisons where nothing differs. Benjamini and Hochberg (1995) keep the
+share of such false verdicts among all verdicts at or below a rate, for independent comparisons and for those that
+depend on each other positively, such as paired differences on the same examples (Benjamini and Yekutieli 2001).
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skillviz.core.intervals import LEVEL
+from skillviz.core.scores import Floats
+from skillviz.errors import BadInput
+
+RATE = 0.05
+
+
+class Comparisons(NamedTuple):
+    """Of `n` comparisons with an interval, `decided` leave out zero, `by_chance` would if nothing differed, and
+    `held` remain with the false discovery rate at RATE."""
+
+    n: int
+    decided: int
+    by_chance: float
+    held: int
+
+
+def expected_by_chance(n: int, level: float = LEVEL) -> float:
+    """How many of n intervals of this level leave out zero, on average, where nothing differs."""
+    return n * (1 - level)
+
+
+def p_values(values: ArrayLike, lows: ArrayLike, highs: ArrayLike, level: float = LEVEL) -> Floats:
+    """Two-sided p-values of differences [n] from their intervals, by the normal approximation.
+
+    The standard error is read off the part of the interval on the side of zero (off all of it where the value is its
+    end), so that a p below 1 - level goes with an interval that leaves out zero. An interval without width decides
+    nothing: p = 1. NaN without an interval.
+    """
+    value, low, high = (np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (values, lows, highs))
+    towards_zero = np.where(value > 0, value - low, high - value)
+    reach = np.where(towards_zero > 0, towards_zero, high - low)
+    z = NormalDist().inv_cdf(0.5 + level / 2) * np.abs(value) / np.where(reach > 0, reach, np.inf)
+    p = np.array([math.erfc(one / math.sqrt(2)) for one in z])
+    return np.where(np.isfinite(low) & np.isfinite(high), p, np.nan)
+
+
+def discoveries(p: ArrayLike, rate: float = RATE) -> np.ndarray:
+    """Which of these p-values [n] are discoveries at this false discovery rate (Benjamini and Hochberg 1995), bool [n].
+
+    The k smallest, k the largest number whose k-th smallest p is at most rate * k / n; n counts those that are not NaN.
+    """
+    if not 0 < rate < 1:
+        raise BadInput(f"the false discovery rate must lie between 0 and 1, as 0.05; got {rate}.")
+    values = np.asarray(p, dtype=np.float64)
+    known = np.sort(values[~np.isnan(values)])
+    below = np.flatnonzero(known <= rate * np.arange(1, len(known) + 1) / max(len(known), 1))
+    return values <= known[below[-1]] if len(below) else np.zeros(len(values), dtype=bool)
+
+
+def compared(values: ArrayLike, lows: ArrayLike, highs: ArrayLike, level: float = LEVEL) -> Comparisons:
+    """The counts for these differences [n] and their intervals; those without an interval do not count."""
+    low, high = (np.asarray(x, dtype=np.float64) for x in (lows, highs))
+    p = p_values(values, low, high, level)
+    n = int(np.isfinite(p).sum())
+    decided = ((low > 0) | (high < 0)) & (low < high)
+    return Comparisons(n, int(decided.sum()), expected_by_chance(n, level), int((discoveries(p) & decided).sum()))

@@ -1,0 +1,97 @@
+"""Many comparisons: Benjamini-Hochberg against a twin by its definition, and its rate by simulation."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skillviz.core.many_comparisons import RATE, compared, discoveries, expected_by_chance, p_values
+from skillviz.errors import BadInput
+
+
+def twin(p: list[float], rate: float) -> list[bool]:
+    """By the definition: the largest k with at least k p-values at or below rate * k / n."""
+    known = [one for one in p if one == one]
+    best = 0.0
+    for k in range(1, len(known) + 1):
+        bound = rate * k / len(known)
+        if sum(one <= bound for one in known) >= k:
+            best = bound
+    return [one == one and one <= best for one in p]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.one_of(st.floats(0, 1), st.floats(0, 0.06), st.just(float("nan"))), max_size=20), st.floats(0.01, 0.5)
+)
+def test_discoveries_are_those_of_the_definition(p: list[float], rate: float) -> None:
+    assert discoveries(p, rate).tolist() == twin(p, rate)
+
+
+def test_the_papers_example() -> None:
+    """Benjamini and Hochberg (1995), section 3.2: 15 comparisons, of which 4 are discoveries at 0.05."""
+    p = [
+        0.0001,
+        0.0004,
+        0.0019,
+        0.0095,
+        0.0201,
+        0.0278,
+        0.0298,
+        0.0344,
+        0.0459,
+        0.324,
+        0.4262,
+        0.5719,
+        0.6528,
+        0.759,
+        1.0,
+    ]
+    assert discoveries(p, 0.05).tolist() == [True] * 4 + [False] * 11
+
+
+def test_p_values_agree_with_their_intervals() -> None:
+    generator = np.random.default_rng(0)
+    value = generator.normal(size=500)
+    down, up = generator.uniform(0.1, 2, (2, 500))
+    p = p_values(value, value - down, value + up)
+    outside = (value - down > 0) | (value + up < 0)
+    assert np.array_equal(p < 0.05, outside)
+    one = p_values([1.96], [0.0], [3.92])[0]
+    assert one == pytest.approx(0.05, abs=1e-4)
+    assert p_values([2.0], [2.0 - NormalDist().inv_cdf(0.975)], [9.0])[0] == pytest.approx(0.0455, abs=1e-4)
+
+
+def test_no_width_and_no_interval_decide_nothing() -> None:
+    p = p_values([0.3, 0.3, 0.0, 0.1], [0.3, np.nan, 0.0, 0.1], [0.3, np.nan, 0.0, 0.4])
+    assert p[0] == 1 and np.isnan(p[1]) and p[2] == 1 and 0 < p[3] < 1
+    counts = compared([0.3, 0.3, 0.0, 0.1], [0.3, np.nan, 0.0, 0.1], [0.3, np.nan, 0.0, 0.4])
+    assert (counts.n, counts.decided) == (3, 1) and counts.by_chance == pytest.approx(0.15)
+    assert tuple(compared([], [], [])) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9], ids=lambda share: f"correlation {share}")
+def test_the_false_discovery_rate_is_held(share: float) -> None:
+    """40 differences on the same examples, 30 of them zero: the mean share of false ones among the discoveries."""
+    generator, false_shares, all_null = np.random.default_rng(1), [], []
+    truth = np.where(np.arange(40) < 10, 3.0, 0.0)
+    for _ in range(1500):
+        common = generator.normal()
+        noise = np.sqrt(share) * common + np.sqrt(1 - share) * generator.normal(size=40)
+        for means, rates in ((truth, false_shares), (np.zeros(40), all_null)):
+            value = means + noise
+            found = discoveries(p_values(value, value - 1.96, value + 1.96))
+            rates.append(found[means == 0].sum() / max(found.sum(), 1))
+    error = 2 * np.std(all_null) / np.sqrt(1500)
+    assert np.mean(false_shares) <= RATE + 0.005 and np.mean(all_null) <= RATE + error
+    assert np.mean([(np.abs(truth + generator.normal(size=40)) > 1.96)[10:].mean() for _ in range(200)]) > 0.04
+
+
+def test_a_rate_that_is_none() -> None:
+    assert expected_by_chance(40) == pytest.approx(2)
+    with pytest.raises(BadInput, match=r"the false discovery rate must lie between 0 and 1, as 0.05; got 5"):
+        discoveries([0.1], 5)
