@@ -24,6 +24,7 @@ import pandas as pd
 from skillviz.atomic import write_file
 from skillviz.core.localizers.table import Workload, localizer
 from skillviz.core.size import parse_size
+from skillviz.tasks.project import expanded
 
 if TYPE_CHECKING:  # imports torch
     from skillviz.core.objective import Objective
@@ -159,6 +160,7 @@ def opened(pair: Pair, work: Path, base: str, device: str) -> Opened:
     from skillviz.tasks.registry import task as find_task
     from skillviz.tasks.splits import load
 
+    base = expanded(base, "base")
     task, folder = find_task(ROOT / "benchmarks" / "tasks" / f"{pair.task}.yaml"), work / pair.folder
     if not folder.is_dir():
         steps = EARLY_STEPS if pair.is_early else STEPS
