@@ -11,13 +11,14 @@ import pandas as pd
 
 from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import label, task_metric
+from skillviz.core.localizers.table import RIVALS
 from skillviz.core.metrics import metric_row
 from skillviz.models.finetune.recipes import FEW, OTHER_OPTIMIZERS, RECIPES, SGD
 
 GRAFT = "graft"
 PLAIN = (PAIR_RECIPE, *(name for name in RECIPES if name not in OTHER_OPTIMIZERS))  # the method says how
 WHOLE = (SGD, PAIR_RECIPE)  # recipes of what is called the fine-tuned model
-OF_REGIONS = ("graft", "complement", "graft_movement", "graft_random", "graft_fish")
+OF_REGIONS = ("graft", "complement", *RIVALS)
 SCALED = "ft_scaled"  # a temperature changes no prediction
 TOP_MOVEMENT = "graft_movement"
 MAIN = ("pretrained", GRAFT, *(RECIPES[name].method for name in FEW), "ft", SCALED)

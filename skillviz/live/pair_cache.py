@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import psutil
 
 from skillviz.core.encoded import Encoded
-from skillviz.core.localizers.table import rest_of
+from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
@@ -72,7 +72,7 @@ class PairCache:
     def get(self, spec: RunSpec) -> LoadedPair:
         """The spec's pair, loaded where it is not in memory or its files have changed since."""
         models = spec.base, spec.finetuned, spec.task, spec.readout, spec.device, spec.dtype
-        key = (*models, rest_of(spec.localizer), *_stamps(spec))
+        key = (*models, rest_of(spec.localizer), is_rescaled(spec.localizer), *_stamps(spec))
         if key in self._pairs:
             loaded = self._pairs.pop(key)[1]
         else:

@@ -36,8 +36,8 @@ RESTS = ("base", "zero")
 STATES = ("pretrained", "finetuned", "grafted", "complement")
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 NO_GRAFT = (
-    "this region is a control whose rest is zero (lottery), so it is no graft of the base and cannot be exported; "
-    "export a run of another localizer."
+    "this region is a control (lottery: the rest is zero; DARE: the values are rescaled), so it is no graft of the "
+    "base and cannot be exported; export a run of another localizer."
 )
 
 
@@ -65,7 +65,8 @@ class ModelPair:
     `outside` holds what moved without being graftable (embeddings, a language-model head), as (base,
     fine-tuned): only the state `finetuned` and the complement have its fine-tuned values. `class_order` are
     the head's outputs in the order of the task's labels, None where that is the head's own. With `rest` zero
-    `base` is all zeros, a control: what lies outside a region is zero, and so is all of the pre-trained state.
+    `base` is all zeros, a control: what lies outside a region is zero, and so is all of the pre-trained state. With
+    `rescaled`, another control, the state grafted has base + movement * d / size inside the region.
     """
 
     flat: FlatModel
@@ -81,6 +82,7 @@ class ModelPair:
     device: torch.device
     class_order: tuple[int, ...] | None = None
     rest: str = "base"
+    rescaled: bool = False
 
     @property
     def d(self) -> int:
@@ -133,9 +135,9 @@ class ModelPair:
     def graft(self, region: Region, header: Mapping[str, Any] | None = None) -> Graft:
         """The region's graft: fine-tuned values, the head, and where both come from.
 
-        Raises BadInput for a pair whose rest is zero: put on its base, the graft would be another model.
+        Raises BadInput for a control's pair: with the fine-tuned values on its base, the graft would be another model.
         """
-        if self.rest != "base":
+        if self.rest != "base" or self.rescaled:
             raise BadInput(NO_GRAFT)
         provenance = {
             "base": self.base_info.identity(),
@@ -146,6 +148,17 @@ class ModelPair:
         }
         values = dict(zip(self.table.names, self.flat.views(self.finetuned), strict=True))
         return Graft.of(region, values, self.head(), {**provenance, **(header or {})})
+
+    def grafted_values(self, indices: Tensor) -> Tensor:
+        """The values inside a grafted region: the fine-tuned ones, copied; rescaled ones in a control's pair.
+
+        Of all entries they are the fine-tuned ones there too, bit for bit: the factor is 1.
+        """
+        tuned = self.finetuned[indices]
+        if not self.rescaled or len(indices) == self.d:
+            return tuned
+        base = self.base[indices].float()
+        return (base + (tuned.float() - base) * (self.d / max(1, len(indices)))).to(tuned.dtype)
 
     def _indices(self, state: str, region: Region | None) -> Tensor | None:
         """The region's entries where the state needs one; raises BadInput."""
@@ -164,7 +177,7 @@ class ModelPair:
         theta = self.flat.theta
         theta.copy_(self.base if from_base else self.finetuned)
         if indices is not None:
-            theta[indices] = (self.finetuned if from_base else self.base)[indices]
+            theta[indices] = self.grafted_values(indices) if from_base else self.base[indices]
         for name, parameter in self._outside_parameters():
             parameter.copy_(self.outside[name][0 if from_base else 1])
 
@@ -183,13 +196,14 @@ def load_pair(
     dtype: str = "float32",
     is_graft: bool = False,
     rest: str = "base",
+    rescaled: bool = False,
 ) -> ModelPair:
     """The pair of two models, each a folder, `org/name` or `org/name@revision`; checked before any weight is read.
 
     `dtype` bfloat16 is the lean mode: half the memory, and values rounded to bfloat16. Raises the errors
     of `preflight`, and RandomHead or PairMismatch for what only the weights tell: models with equal graftable
     values among it, unless the second `is_graft`, a base with a graft on it, whose movement says nothing. `rest`
-    zero puts zeros in place of the base's graftable values, once the pair is checked.
+    zero puts zeros in place of the base's graftable values, once the pair is checked; `rescaled` is the pair's.
     """
     if dtype not in PAIR_DTYPES:
         raise BadInput(f"'{dtype}' is not a dtype for a pair; allowed: {', '.join(PAIR_DTYPES)}.")
@@ -211,6 +225,7 @@ def load_pair(
         )
     if check.readout == "head":
         pair.class_order = class_order(check.finetuned, task)
+    pair.rescaled = rescaled
     return _resting_at(rest, pair)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from skillviz.core.graft import Graft
-from skillviz.core.localizers.table import rest_of
+from skillviz.core.localizers.table import makes_graft
 from skillviz.errors import BadInput, PairMismatch, SkillvizError
 from skillviz.models.load import DTYPES
 from skillviz.models.pair import NO_GRAFT, ModelPair, load_pair
@@ -23,7 +23,7 @@ def graft_of_run(run: Run, base: str | None = None, finetuned: str | None = None
     Raises PairMismatch where the models at hand are not those of the run, BadInput for a control that is no graft.
     """
     spec = run.spec
-    if rest_of(spec.localizer) != "base":
+    if not makes_graft(spec.localizer):
         raise BadInput(NO_GRAFT)
     models = expanded(base or spec.base, "base"), expanded(finetuned or spec.finetuned, "finetuned")
     pair = load_pair(*models, readout=run.record.readout or spec.readout, device="cpu")

@@ -1,4 +1,4 @@
-"""A localizer's options as a run's spec has them, and the region that a learned mask starts from. Without torch."""
+"""A localizer's options as a run's spec has them, and the region file that an option of it names. Without torch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from skillviz.core.localizers.table import EXPRESSION, Localizer
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.region_expression import ResolvedExpression
+from skillviz.runs.run import REGION
 from skillviz.runs.spec import RunSpec
 
 
@@ -30,8 +31,8 @@ def options_of(
     common = {name: value for name, value in common.items() if value is not None}
     values |= {name: value for name, value in common.items() if name in known}
     if base_region is not None:
-        values.pop("base", None)
-        values |= {"base_indices": tuple(base_region.flat().tolist())}
+        values.pop(row.region_option, None)
+        values |= {f"{row.region_option}_indices": tuple(base_region.flat().tolist())}
     if resolved is not None:
         values |= {EXPRESSION: resolved.expression, "stored": resolved.stored}
     unused = [name for name in common if name not in known]
@@ -42,13 +43,17 @@ def options_of(
 
 
 def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:
-    """The region file that the option `base` names, None where it names none.
+    """The region of the file that the localizer's option names (`base` of a learned mask), None where it names none.
 
-    Raises BadInput where there is no such file.
+    A folder stands for the region.safetensors in it. Raises BadInput where there is no such file.
     """
-    base, option = spec.options.get("base"), row.option("base")
-    if option is None or base is None or base in option.choices:
+    option = row.option(row.region_option or "")
+    named = spec.options.get(option.name) if option else None
+    if option is None or named is None or named in option.choices:
         return None
-    if not isinstance(base, str) or not Path(base).is_file():
-        raise BadInput(f"the option 'base' must be movement, empty, or a region file; {base!r} is none of them.")
-    return Region.load(base)
+    path = Path(named) if isinstance(named, str) else Path()
+    path = path / REGION if (path / REGION).is_file() else path
+    if not isinstance(named, str) or not path.is_file():
+        allowed = ", ".join(option.choices)
+        raise BadInput(f"the option '{option.name}' must be {allowed}, or a region file; {named!r} is none of them.")
+    return Region.load(path)

@@ -147,7 +147,10 @@ class _Production:
         """The regions of all sizes; the model is at base again after it."""
         spec, plan = self.plan.spec, self.plan
         if plan.base_region is not None and dict(plan.base_region.shapes) != self.pair.table.shapes:
-            raise BadInput("the region file of the option 'base' was made for another architecture than this pair.")
+            raise BadInput(
+                f"the region file of the option '{plan.row.region_option}' was made for another architecture than this "
+                "pair; name a region of the same base."
+            )
         autocast = getattr(torch, spec.autocast) if spec.autocast else None
         problem = self.pair.problem(self.data["train"], self.data.get("validation"), autocast=autocast)
         state = self.restored()
@@ -229,6 +232,7 @@ class _Production:
             "readout": self.pair.readout_name, **{f"{name}_fingerprint": i.fingerprint for name, i in models.items()},
             **({EXPRESSION: resolved.expression, "made_of": resolved.sources} if resolved else {}),
             **({"rest": self.pair.rest} if self.pair.rest != "base" else {}),
+            **({"rescaled": True} if self.pair.rescaled else {}),
         }  # fmt: skip
 
     def record_fields(self, searched: Searched) -> dict[str, Any]:

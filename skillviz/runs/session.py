@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.encoded import Encoded
-from skillviz.core.localizers.table import rest_of
+from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
 from skillviz.models.preflight import Preflight, preflight
@@ -96,8 +96,8 @@ class Session:
             self.values = {name: entry for name, entry in self.values.items() if name in OF_DATA}
         base, finetuned = _models(spec)
         make = partial(load_pair, base, finetuned, readout=spec.readout, device=spec.device, dtype=spec.dtype)
-        rest = rest_of(spec.localizer)
-        return self._remember("pair", _pair_key(spec), lambda: make(task=self.task(spec), rest=rest))
+        control = {"rest": rest_of(spec.localizer), "rescaled": is_rescaled(spec.localizer)}
+        return self._remember("pair", _pair_key(spec), lambda: make(task=self.task(spec), **control))
 
     def weights(self, spec: RunSpec) -> str:
         """sha256 of the model's weights as they were when the pair was loaded."""
@@ -176,7 +176,8 @@ def _models(spec: RunSpec) -> tuple[str, str]:
 
 
 def _pair_key(spec: RunSpec) -> tuple[Any, ...]:
-    return spec.base, spec.finetuned, spec.task, spec.readout, spec.device, spec.dtype, rest_of(spec.localizer)
+    control = rest_of(spec.localizer), is_rescaled(spec.localizer)
+    return spec.base, spec.finetuned, spec.task, spec.readout, spec.device, spec.dtype, control
 
 
 def _data_key(spec: RunSpec) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.localizers.table import rest_of
+from skillviz.core.localizers.table import is_rescaled, rest_of
 from skillviz.core.metrics import metric_row
 from skillviz.core.temperature import COLDEST, HOTTEST
 from skillviz.plots.theme import localizer_style, state_style
@@ -60,8 +60,13 @@ def overview(record: RunRecord, scores: Scores) -> str:
     size = f"**{formats.share(record.share)}** of the graftable parameters"
     if rest_of(record.spec.localizer) == "zero":
         return _control(record, scores, size)
-    copied = f"Copying the fine-tuned values of {size} ({formats.count(record.size)} of {formats.count(record.d)})"
-    return f"{copied} into the pre-trained model {_recovery(record, scores)} {calibration(scores)}"
+    counted = f"{size} ({formats.count(record.size)} of {formats.count(record.d)})"
+    if is_rescaled(record.spec.localizer):
+        factor = f"multiplied by {formats.count(round(1 / record.share))}" if record.share else "rescaled"
+        done = f"A control, no graft: adding the movement of {counted}, {factor}, to the pre-trained model"
+    else:
+        done = f"Copying the fine-tuned values of {counted} into the pre-trained model"
+    return f"{done} {_recovery(record, scores)} {calibration(scores)}"
 
 
 def _control(record: RunRecord, scores: Scores, size: str) -> str:

@@ -13,6 +13,7 @@ from skillviz.analysis.scores import scores
 from skillviz.analysis.seeds import resampled_tests
 from skillviz.analysis.stability import stability_of_runs
 from skillviz.analysis.tables import check, notes
+from skillviz.core.localizers.table import RIVALS
 from skillviz.models.finetune.recipes import FEW, RECIPES
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.results import Results
@@ -21,10 +22,9 @@ from skillviz.studies.study_observations import finetuned_labels, of_results, ru
 from skillviz.studies.task_sequence import stages_and_notes
 from skillviz.studies.task_unions import overlap_and_notes
 
-RIVALS = ("graft_movement", "graft_random", "graft_fish", "ft", "ft_scaled", "pretrained")
 MODELS = tuple(RECIPES[name].method for name in FEW)
 PAIRS = (
-    *(("graft", rival) for rival in RIVALS),
+    *(("graft", rival) for rival in (*RIVALS, "ft", "ft_scaled", "pretrained")),
     *((model, "ft") for model in MODELS),
     *((model, "graft") for model in MODELS),
 )

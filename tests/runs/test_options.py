@@ -52,3 +52,16 @@ def test_a_base_that_is_no_region_file_is_one_sentence(tmp_path: Path) -> None:
             base_region_of(spec("learned", options={"base": base}), row_of("learned"))
     assert base_region_of(spec("learned", options={"base": "empty"}), row_of("learned")) is None
     assert base_region_of(spec("movement"), row_of("movement")) is None
+
+
+def test_the_matched_draw_takes_a_region_file_or_the_folder_of_a_run(tmp_path: Path) -> None:
+    region = Region.from_flat(np.array([3, 9]), {"a": (4, 4)})
+    region.save(tmp_path / "region.safetensors")
+    row = row_of("random-matched")
+    for named in (tmp_path, tmp_path / "region.safetensors"):
+        run = spec("random-matched", options={"reference": str(named)})
+        options, _ = options_of(run, row, base_region_of(run, row))
+        assert options.reference_indices == (3, 9) and options.reference == "movement"
+    with pytest.raises(BadInput, match="'reference' must be movement, or a region file; 'nowhere' is none"):
+        base_region_of(spec("random-matched", options={"reference": "nowhere"}), row)
+    assert base_region_of(spec("random-matched", options={"reference": "movement"}), row) is None

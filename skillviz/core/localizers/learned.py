@@ -181,9 +181,11 @@ def _base(problem: Problem, options: LearnedOptions) -> Tensor:
 def _calibrated(problem: Problem, mask: Mask, size: int, options: LearnedOptions, seed: int) -> float:
     mask.soften()
     problem.train.backward(next(problem.draws(options.batch_size, seed)))
-    gains = -(problem.flat.grad * mask.direction)
+    gain = gain_at(-(problem.flat.grad * mask.direction), size)
+    return exp(options.bias - 0.5) / (options.steps * gain) if gain else 0.0
+
+
+def gain_at(gains: Tensor, size: int) -> float:
+    """The `size`-th largest of the gains [d], at most the median of those above 0; 0 where there are none."""
     gaining = int((gains > 0).sum())
-    if not gaining:
-        return 0.0
-    smallest = float(torch.topk(gains, min(size, (gaining + 1) // 2)).values.min())
-    return exp(options.bias - 0.5) / (options.steps * smallest)
+    return float(torch.topk(gains, min(size, (gaining + 1) // 2)).values.min()) if gaining else 0.0

@@ -341,6 +341,46 @@ class KindsOptions:
 
 
 @dataclass(frozen=True)
+class MatchedOptions:
+    """`reference`: the region whose number of entries in each tensor is matched: top movement of the size asked for, or
+    a region file, whose entries `reference_indices` then holds."""
+
+    reference: str = option(
+        "movement", "Match", "The region whose layers and modules are matched: top movement, or a region file.",
+        choices=("movement",),
+    )  # fmt: skip
+    reference_indices: tuple[int, ...] | None = filled(None, "name a region file: reference=RUN/region.safetensors")
+
+
+@dataclass(frozen=True)
+class StitchOptions:
+    """The published constants of the language tasks (`l1` 0 there, so there is no penalty here): 10 full passes, one
+    step each, learning rate 1e7, bias 3, from the 0.001 % largest movers. `lr` 0 means calibrated to the size: c_k the
+    k-th largest first-order gain at the start, exp(b) - exp(-b) + 2 b over (steps * c_k), the rate at which an entry of
+    constant gain c_k would just cross to the other side."""
+
+    steps: int = _steps(50)
+    batch_size: int = _batch_size(128)
+    lr: float = _lr(0.0)
+    bias: float = option(3.0, "Bias", "How far every parameter starts from being switched.", low=0.01, high=100.0)
+    base_share: float = option(
+        1e-5, "Size of the start (share)", "The mask starts at this share of all parameters, by movement.", high=1.0
+    )
+
+
+@dataclass(frozen=True)
+class GateOptions:
+    """`lr` is in log-odds for each gradient as large as the price of an open gate."""
+
+    steps: int = _steps(50)
+    batch_size: int = _batch_size(128)
+    lr: float = option(1.0, "Learning rate of the gates", "How far each step moves the log-odds of a gate.")
+    penalty: float = option(
+        1.0, "Penalty", "The price of an open gate: a multiple of the gain of the last parameter that fits the size."
+    )
+
+
+@dataclass(frozen=True)
 class FisherOptions:
     """Training examples over which the information is averaged.
 
@@ -455,8 +495,9 @@ class Localizer:
     `title` stands in legends and sentences, `run` is "module:function" of its generator, `color`, `marker` and `dash`
     are plotly's. `budgeted`: it returns exactly the size asked for; otherwise the size is an outcome. `nested`: a
     smaller region is the beginning of a larger one's ranking. `seeded`: the seed changes the outcome. `rest`: what
-    the graftable entries outside the region are: the base's values, or zero. `method` is its graft in tables of
-    studies, where the paper's comparisons have names of their own.
+    the graftable entries outside the region are: the base's values, or zero. `rescaled`: the values inside are not the
+    fine-tuned ones but base + movement * d / size. `method` is its graft in tables of studies, where comparisons have
+    names of their own.
     """
 
     name: str
@@ -473,12 +514,24 @@ class Localizer:
     marker: str
     dash: str
     rest: Literal["base", "zero"] = "base"
+    rescaled: bool = False
     method: str = "graft"
 
     @property
     def is_one_search(self) -> bool:
         """Whether one search answers all sizes asked for."""
         return self.nested or not self.budgeted
+
+    @property
+    def makes_graft(self) -> bool:
+        """Whether its region with the fine-tuned values on the base is what is scored, so that it can be exported."""
+        return self.rest == "base" and not self.rescaled
+
+    @property
+    def region_option(self) -> str | None:
+        """The option that may name a region file, whose entries then fill the field `<option>_indices`."""
+        names = (f.name.removesuffix("_indices") for f in fields(self.options) if f.name.endswith("_indices"))
+        return next(names, None)
 
     @property
     def is_search(self) -> bool:
@@ -633,6 +686,53 @@ LOCALIZERS: dict[str, Localizer] = {
             color="#FF0000", marker="star-triangle-up", dash="6px,3px,1px,3px",
         ),
         Localizer(
+            "random-matched", "random, matched",
+            "A uniform draw with as many parameters in each layer and module as top movement, or as a region you name: "
+            "the control for where a region is.",
+            OURS, "skillviz.core.localizers.baselines:random_matched", MatchedOptions,
+            budgeted=True, nested=True, seeded=True, cost=_held(5), method="graft_matched",
+            color="#CC7755", marker="cross-thin-open", dash="3px,6px",
+        ),
+        Localizer(
+            "magnitude", "weight magnitude", "The parameters whose fine-tuned values are largest, moved or not.",
+            "Han et al. 2015", "skillviz.core.localizers.baselines:magnitude", NoOptions,
+            budgeted=True, nested=True, seeded=False, cost=_held(2), method="graft_magnitude",
+            color="#1188DD", marker="diamond-tall-open", dash="10px,2px,2px,2px",
+        ),
+        Localizer(
+            "tall-mask", "task-vector threshold",
+            "The parameters that moved most relative to their value before: the threshold of TALL-masks, with the base "
+            "in place of the other tasks' vectors, which one pair does not have.",
+            "after Wang et al. 2024 (TALL-masks)", "skillviz.core.localizers.baselines:tall_mask", NoOptions,
+            budgeted=True, nested=True, seeded=False, cost=_held(3), method="graft_tall_mask",
+            color="#996600", marker="hourglass", dash="5px,1px",
+        ),
+        Localizer(
+            "localize-and-stitch", "Localize-and-Stitch",
+            "The mask of Localize-and-Stitch: a sigmoid mask that starts at the largest movers and is trained on the "
+            "task, cut at exactly the chosen size.",
+            "after He et al. 2024 (Localize-and-Stitch)", "skillviz.core.localizers.gates:localize_and_stitch",
+            StitchOptions,
+            budgeted=True, nested=False, seeded=True, cost=_stepwise(4), method="graft_stitch",
+            color="#FF00BB", marker="star-diamond", dash="7px,3px,3px,3px",
+        ),
+        Localizer(
+            "l0-gates", "L0 gates",
+            "The gates of diff pruning, trained on the movement of this fine-tuned model instead of together with it; "
+            "the parameters whose gates are most likely open.",
+            "after Guo et al. 2021 (diff pruning)", "skillviz.core.localizers.gates:l0_gates", GateOptions,
+            budgeted=True, nested=False, seeded=True, cost=_stepwise(6), method="graft_l0",
+            color="#0055FF", marker="hexagram", dash="2px,6px",
+        ),
+        Localizer(
+            "dare", "DARE (control: rescaled)",
+            "A control: a uniform draw whose movement is multiplied so that the expected sum stays. Its values are not "
+            "the fine-tuned ones.",
+            "after Yu et al. 2024 (DARE)", "skillviz.core.localizers.baselines:dare", NoOptions,
+            budgeted=True, nested=True, seeded=True, cost=_held(4), rescaled=True, method="graft_dare",
+            color="#AA77EE", marker="y-down-open", dash="1px,2px",
+        ),
+        Localizer(
             "lottery", "lottery (control: the rest is zero)",
             "A control: the rest is zero instead of the base's values, and the region is learned for that.",
             f"{PAPER}, Fig. 4b", "skillviz.core.localizers.lottery:lottery", LotteryOptions,
@@ -656,6 +756,24 @@ def localizer(name: str) -> Localizer:
 
 OUTCOME_SIZED = tuple(row.name for row in LOCALIZERS.values() if not row.budgeted)
 """Localizers whose regions' size is what comes out, not what was asked for."""
+
+
+RIVALS = tuple(
+    dict.fromkeys(
+        row.method for row in LOCALIZERS.values() if row.budgeted and row.rest == "base" and row.method != "graft"
+    )
+)
+"""Methods that studies compare with the graft of a search, at equal size."""
+
+
+def makes_graft(name: str) -> bool:
+    """Whether the regions of this localizer are grafts, which can be exported; not those of controls."""
+    return name not in LOCALIZERS or LOCALIZERS[name].makes_graft
+
+
+def is_rescaled(name: str) -> bool:
+    """Whether the values inside a region of this localizer are not the fine-tuned ones but rescaled."""
+    return name in LOCALIZERS and LOCALIZERS[name].rescaled
 
 
 def rest_of(name: str) -> str:

@@ -31,11 +31,13 @@ QUICK: dict[str, dict[str, Any]] = {
     "kinds": {"kinds": "value"},
     "fisher": {"examples": 8},
     "lottery": {"steps": 4, "batch_size": 5},
+    "localize-and-stitch": {"steps": 4, "batch_size": 5},
+    "l0-gates": {"steps": 4, "batch_size": 5},
 }
 NO_SEARCH = [
     name for name, row in LOCALIZERS.items() if not row.cost(row.options(), Workload(1000, 2, 100, 100, 10)).backward
 ]
-NOT_OF_WEIGHTS = ("random", "fisher")  # they look at no fine-tuned weight
+NOT_OF_WEIGHTS = ("random", "dare", "fisher")  # they look at no fine-tuned weight
 BUDGETED = [name for name, row in LOCALIZERS.items() if row.budgeted]
 
 

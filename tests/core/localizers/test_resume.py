@@ -30,6 +30,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "kinds": {"kinds": "value"},
     "fisher": {"examples": 16},
     "lottery": {"steps": 9, "batch_size": 5},
+    "localize-and-stitch": {"steps": 9, "batch_size": 5},
+    "l0-gates": {"steps": 9, "batch_size": 5},
 }
 ONE_STEP = ("first-order", "recipe", "layers", "kinds")
 CUTS = (1, 2, 4, 7, 8, 9)

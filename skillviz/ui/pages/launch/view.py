@@ -253,6 +253,7 @@ def _search_differences(spec: RunSpec, shares: Sequence[float]) -> list[SettingR
     role = "a comparison there" if row.is_from_paper else "ours"
     size = "keeps to the size" if row.budgeted else "has a size of its own"
     rest = "; outside the region the model is zero, so it is no graft" if row.rest == "zero" else ""
+    rest += "; the movement is rescaled, so it is no graft" if row.rescaled else ""
     name = localizer_style(spec.localizer).title
     rows = [SettingRow(SEARCH, "a learned mask, whose size is an outcome", f"{name} ({role}), {size}{rest}")]
     steps, batch = row.option("steps"), row.option("batch_size")

@@ -1,0 +1,84 @@
+"""Baselines from pruning and model merging that need no gradient: each a ranking of the entries, or a draw of them."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from skillviz.core.localizers.record import Search, Selection, State
+from skillviz.core.localizers.simple import only_step, random, unmoved_note
+from skillviz.core.localizers.table import MatchedOptions, NoOptions
+from skillviz.core.problem import Problem
+from skillviz.core.ranking import top, top_of_two
+from skillviz.errors import BadSize
+
+RESCALED = "A control: the values inside are base + movement * d / size, not the fine-tuned ones, so it is no graft."
+
+
+def random_matched(
+    problem: Problem, size: int, *, seed: int, options: MatchedOptions, resume: State | None = None
+) -> Search:
+    """A uniform draw within each tensor, of as many entries as the reference has there (ours): a matched null.
+
+    The reference is top movement, or the region in `reference_indices`, from which a smaller `size` is drawn. The
+    draw may hold entries of the reference, as any draw from these tensors may. Raises BadSize where the reference
+    has fewer than `size` entries.
+    """
+    begun = perf_counter()
+    if options.reference_indices is None:
+        reference = top(problem.tau.abs(), size).cpu().numpy()
+    else:
+        given = np.asarray(options.reference_indices, dtype=np.int64)
+        if size > len(given):
+            raise BadSize(
+                f"{size:,} entries were asked for, but the region to match has {len(given):,}; choose at most that."
+            )
+        reference = np.random.default_rng(seed).permutation(given)[:size]
+    offsets = np.asarray(problem.table.offsets)
+    tensors = np.searchsorted(offsets, reference, side="right") - 1
+    order = np.empty(size, dtype=np.int64)
+    for tensor in np.unique(tensors):
+        places = np.flatnonzero(tensors == tensor)
+        # a stream for each tensor and a whole permutation: only so is a smaller region the beginning of a larger one
+        entries = np.random.default_rng((seed, int(tensor))).permutation(offsets[tensor + 1] - offsets[tensor])
+        order[places] = offsets[tensor] + entries[: len(places)]
+    if resume is None:
+        yield only_step(size, float("nan"), begun, torch.from_numpy(order))
+    return Selection(order)
+
+
+def magnitude(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
+    """The entries with the largest |fine-tuned value|: magnitude pruning's choice (Han et al. 2015), grafted."""
+    begun = perf_counter()
+    order = top(problem.finetuned.float().abs(), size)
+    if resume is None:
+        yield only_step(size, float("nan"), begun, order)
+    return Selection(order.cpu().numpy(), unmoved_note(int((problem.tau[order] != 0).sum()), size))
+
+
+def tall_mask(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
+    """The entries with the largest |fine-tuned - base| / |base|: those that pass the highest thresholds.
+
+    TALL-masks (Wang et al. 2024, Eq. 5) keep the entries with |tau_t| >= lambda |tau_MTL - tau_t|, tau_MTL the sum of
+    several tasks' vectors. One pair has no other tasks, so theta_ft stands for tau_MTL and the right side is
+    lambda |theta_pre|; lambda is what gives exactly `size`. Of equals (a base of zero) those that moved more.
+    """
+    begun = perf_counter()
+    distance = problem.tau.abs()
+    ratio = (distance / problem.base.float().abs()).masked_fill_(distance == 0, 0.0)  # 0 / 0 is no movement
+    order = top_of_two(ratio, distance, size)
+    if resume is None:
+        yield only_step(size, float("nan"), begun, order)
+    return Selection(order.cpu().numpy(), unmoved_note(int((problem.tau[order] != 0).sum()), size))
+
+
+def dare(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
+    """The draw of `random` at the same seed; the pair scores it with the movement times d / size (Yu et al. 2024).
+
+    DARE drops each entry on its own with probability p and divides the rest by 1 - p; here exactly `size` are kept, so
+    1 - p is size / d.
+    """
+    drawn = yield from random(problem, size, seed=seed, options=options, resume=resume)
+    return Selection(drawn.order, (RESCALED,))

@@ -1,0 +1,127 @@
+"""Masks relaxed to numbers between 0 and 1 and trained on the task: of Localize-and-Stitch and of diff pruning."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from math import exp, log
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from skillviz.core.localizers.learned import gain_at
+from skillviz.core.localizers.record import Search, Selection, State, Step, done, number
+from skillviz.core.localizers.table import GateOptions, StitchOptions
+from skillviz.core.problem import Problem
+from skillviz.core.ranking import top, top_of_two
+
+TEMPERATURE, STRETCH_LOW, STRETCH_HIGH = 2 / 3, -0.1, 1.1
+"""The hard concrete distribution's, as published (Louizos et al. 2018)."""
+CLOSED = TEMPERATURE * log(-STRETCH_LOW / STRETCH_HIGH)
+"""A gate is open with probability sigmoid(log-odds - CLOSED)."""
+START = 2.0
+"""The log-odds of every gate at the beginning: most are open, as at the beginning of diff pruning (ours)."""
+
+
+def localize_and_stitch(
+    problem: Problem, size: int, *, seed: int, options: StitchOptions, resume: State | None = None
+) -> Search:
+    """The `size` largest S after descent of the loss at base + sigmoid(S) * tau (He et al. 2024, Eq. 2).
+
+    S begins at +bias for the largest movers and -bias elsewhere. The published mask is S > 0, whose size is an outcome,
+    and takes full passes for its steps; here the cut is exact and a step takes a batch (ours).
+    """
+    begun, behind, distance = perf_counter(), done(resume), problem.tau.abs()
+    scores = torch.full_like(distance, -options.bias)
+    scores[top(distance, max(1, round(options.base_share * problem.d)))] = options.bias
+    with problem.at_base_afterwards():
+        if resume:
+            lr = float(resume["lr"])
+            scores.copy_(resume["scores"])
+        else:
+            lr = options.lr or _crossing_rate(problem, scores, size, options, seed)
+        before = _chosen(scores, distance, size)
+        batches = islice(problem.draws(options.batch_size, seed), behind, None)
+        for step in range(behind + 1, options.steps + 1):
+            u = scores.sigmoid()
+            problem.set_soft(u)
+            loss = problem.train.backward(next(batches))
+            scores.addcmul_(problem.flat.grad * problem.tau, u * (1 - u), value=-lr)
+            now = _chosen(scores, distance, size)
+            yield _step(step, loss, before, now, begun, options.steps, partial(_state, step, lr, scores))
+            before = now
+    note = (
+        f"Learning rate of the mask: {lr:.3g}." if lr else "No entry gains anything at the start: the largest movers."
+    )
+    return Selection(top_of_two(scores, distance, size).cpu().numpy(), (note,))
+
+
+def l0_gates(problem: Problem, size: int, *, seed: int, options: GateOptions, resume: State | None = None) -> Search:
+    """The `size` entries whose gates are most likely open, after descent of loss + price * expected open gates.
+
+    The gates are hard concrete, drawn again each step (Louizos et al. 2018). Diff pruning (Guo et al. 2021) trains
+    them together with the movement; here the movement is that of the fine-tuned model, so that the region is a graft.
+    The price is `penalty` times the size-th largest first-order gain at the base; a step moves the log-odds by `lr`
+    for each gradient as large as the price.
+    """
+    begun, behind, distance = perf_counter(), done(resume), problem.tau.abs()
+    odds = torch.full_like(distance, START)
+    with problem.at_base_afterwards():
+        if resume:
+            price = float(resume["lr"])
+            odds.copy_(resume["scores"])
+        else:
+            problem.reset()
+            problem.train.backward(next(problem.draws(options.batch_size, seed)))
+            price = options.penalty * gain_at(-(problem.flat.grad * problem.tau), size)
+        before = _chosen(odds, distance, size)
+        batches = islice(problem.draws(options.batch_size, seed), behind, None)
+        for step in range(behind + 1, options.steps + 1):
+            gate, slope = _drawn(odds, seed, step)
+            problem.set_soft(gate)
+            loss = problem.train.backward(next(batches))
+            opened = (odds - CLOSED).sigmoid_()
+            odds.addcmul_(problem.flat.grad * problem.tau, slope, value=-options.lr / price if price else 0.0)
+            odds.addcmul_(opened, 1 - opened, value=-options.lr)
+            now = _chosen(odds, distance, size)
+            yield _step(step, loss, before, now, begun, options.steps, partial(_state, step, price, odds))
+            before = now
+    note = f"Price of an open gate: {price:.3g} nats." if price else "No entry gains anything at the base."
+    return Selection(top_of_two(odds, distance, size).cpu().numpy(), (note,))
+
+
+def _drawn(odds: Tensor, seed: int, step: int) -> tuple[Tensor, Tensor]:
+    """A draw of the gates [d], 0..1, and its derivative by the log-odds."""
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+    noise = torch.rand(len(odds), generator=generator).clamp_(1e-6, 1 - 1e-6).to(odds.device)
+    s = noise.logit_().add_(odds).div_(TEMPERATURE).sigmoid_()
+    gate = s * (STRETCH_HIGH - STRETCH_LOW) + STRETCH_LOW
+    inside = (gate > 0) & (gate < 1)
+    slope = s * (1 - s) * inside * ((STRETCH_HIGH - STRETCH_LOW) / TEMPERATURE)
+    return gate.clamp_(0, 1), slope
+
+
+def _crossing_rate(problem: Problem, scores: Tensor, size: int, options: StitchOptions, seed: int) -> float:
+    """The rate at which an entry with the size-th largest gain at the start would cross 0 at the last step."""
+    problem.set_soft(scores.sigmoid())
+    problem.train.backward(next(problem.draws(options.batch_size, seed)))
+    gain, b = gain_at(-(problem.flat.grad * problem.tau), size), options.bias
+    return (exp(b) - exp(-b) + 2 * b) / (options.steps * gain) if gain else 0.0
+
+
+def _chosen(scores: Tensor, distance: Tensor, size: int) -> Tensor:
+    """Whether each entry is among the `size` best and above 0, boolean [d]."""
+    chosen = torch.zeros_like(scores, dtype=torch.bool)
+    best = top_of_two(scores, distance, size)
+    chosen[best[scores[best] > 0]] = True
+    return chosen
+
+
+def _step(step: int, loss: float, before: Tensor, now: Tensor, begun: float, total: int, state: partial[State]) -> Step:
+    added, removed = int((now & ~before).sum()), int((before & ~now).sum())
+    return Step(step, loss, int(now.sum()), added, removed, perf_counter() - begun, total, state)
+
+
+def _state(step: int, rate: float, scores: Tensor) -> State:
+    return {"step": number(step), "lr": number(rate), "scores": scores}
