@@ -705,7 +705,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "in place of the other tasks' vectors, which one pair does not have.",
             "after Wang et al. 2024 (TALL-masks)", "skillviz.core.localizers.baselines:tall_mask", NoOptions,
             budgeted=True, nested=True, seeded=False, cost=_held(3), method="graft_tall_mask",
-            color="#996600", marker="hourglass", dash="5px,1px",
+            color="#337722", marker="hourglass", dash="5px,1px",
         ),
         Localizer(
             "localize-and-stitch", "Localize-and-Stitch",
@@ -722,7 +722,7 @@ LOCALIZERS: dict[str, Localizer] = {
             "the parameters whose gates are most likely open.",
             "after Guo et al. 2021 (diff pruning)", "skillviz.core.localizers.gates:l0_gates", GateOptions,
             budgeted=True, nested=False, seeded=True, cost=_stepwise(6), method="graft_l0",
-            color="#0055FF", marker="hexagram", dash="2px,6px",
+            color="#0055FF", marker="hexagram", dash="2px,8px",
         ),
         Localizer(
             "dare", "DARE (control: rescaled)",
