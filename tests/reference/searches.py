@@ -58,9 +58,9 @@ def slow_stagewise(
 def slow_judged(
     base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], held: np.ndarray, size: int,
     candidates: list[int], start: int, rate: float, judged: int, fixed: Sequence[int] = (),
-    score: dict[int, F] | None = None, votes_count: bool = True,
+    score: dict[int, F] | None = None,
 ) -> tuple[list[int], object]:  # fmt: skip
-    """The judged region without what is fixed in it, best first, and what was chosen: a step, "movement" or "vote".
+    """The judged region without what is fixed in it, best first, and what was chosen: a step or "movement".
 
     `score` holds the gains of before and is added to.
     """
@@ -70,7 +70,7 @@ def slow_judged(
     members, score = set(by_movement[:start]), {} if score is None else score
     for i in candidates:
         score.setdefault(i, F(0))
-    votes, norms, full_at = {i: 0 for i in candidates}, [], 0
+    norms, full_at = [], 0
 
     def grafted(region: set[int]) -> np.ndarray:
         theta = base.copy()
@@ -100,10 +100,6 @@ def slow_judged(
         if step > len(draws) - judged:
             filled = set(sorted(candidates, key=lambda i: (i not in members, -score[i], i))[:size])
             looked_at.append((step, filled))
-            for i in filled:
-                votes[i] += 1
-    if votes_count:
-        looked_at.append(("vote", set(sorted(candidates, key=lambda i: (-votes[i], -score[i], i))[:size])))
     losses = [gradient(grafted(region), held)[0] for _, region in looked_at]
     chosen, region = looked_at[int(np.argmin(losses))]
     return sorted(region - set(fixed), key=lambda i: (-score[i], i)), chosen
@@ -119,7 +115,7 @@ def slow_nested(
     for number, rung in enumerate(rungs):
         candidates = slow_candidates(tuned.astype(F) - base.astype(F), share, rung)
         drawn = draws[number * steps : (number + 1) * steps]
-        args = (held, rung, candidates, max(1, len(order)), rate, judged, tuple(order), score, False)
+        args = (held, rung, candidates, max(1, len(order)), rate, judged, tuple(order), score)
         order += slow_judged(base, tuned, gradient, drawn, *args)[0]
     return order
 

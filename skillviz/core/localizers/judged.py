@@ -26,7 +26,7 @@ LAST_CAP = 0.05
 def stagewise_judged(
     problem: Problem, size: int, *, seed: int, options: JudgedOptions, resume: State | None = None
 ) -> Search:
-    """The best on held examples of the search's last regions, their vote, and top movement; exact size.
+    """The best on held examples of the search's last regions and top movement; exact size.
 
     Grows as `stagewise` does, with three changes: each step's gains are scaled down to the running median of their
     norm, so that one bad batch does not outshout all others; once the region is full, the number of switches falls
@@ -37,13 +37,11 @@ def stagewise_judged(
     judge = Judge(problem, options.examples, seed)
     rate, start = 1 / max(1, options.grow_share * options.steps), max(1, round(options.start_share * size))
     growth = Growth(candidates, size, options.steps, rate, start)
-    votes = torch.zeros_like(growth.score)
     behind = done(resume)
     with problem.at_base_afterwards():
         if resume:
             growth.restore(resume)
             judge.restore(resume)
-            votes.copy_(resume["votes"])
         else:
             judge.consider(0, candidates, growth.movers(size))
         draws = islice(problem.draws(options.batch_size, seed, judge.others), behind, None)
@@ -53,13 +51,9 @@ def stagewise_judged(
             growth.add(candidates.gain(problem))
             added, removed = growth.switch(step)
             if step > options.steps - options.judged:
-                region = growth.filled()
-                votes += region
-                judge.consider(step, candidates, region)
-            if step == options.steps:
-                judge.consider(step + 1, candidates, growth.filled(votes))
+                judge.consider(step, candidates, growth.filled())
             seconds, held = perf_counter() - begun, int(growth.selected.sum())
-            state = partial(_state, step, growth, judge, votes)
+            state = partial(_state, step, growth, judge)
             yield Step(step, loss, held, added, removed, seconds, options.steps, state)
     return Selection(growth.order(judge.region).cpu().numpy(), (_note(judge, options),))
 
@@ -122,17 +116,13 @@ def _rung_state(step: int, scores: Tensor, order: Tensor, growth: Growth, judge:
     return state
 
 
-def _state(step: int, growth: Growth, judge: Judge, votes: Tensor) -> State:
-    return {"step": number(step), "votes": votes, **growth.state(), **judge.state()}
+def _state(step: int, growth: Growth, judge: Judge) -> State:
+    return {"step": number(step), **growth.state(), **judge.state()}
 
 
 def _note(judge: Judge, options: JudgedOptions) -> str:
-    if judge.step == 0:
-        which = "top movement, which no region of the search beat"
-    elif judge.step > options.steps:
-        which = "the vote of the last regions"
-    else:
-        which = f"the region of step {judge.step} of {options.steps}"
+    of_the_search = f"the region of step {judge.step} of {options.steps}"
+    which = of_the_search if judge.step else "top movement, which no region of the search beat"
     return f"Chosen on {len(judge.rows):,} held training examples: {which} (loss {judge.loss:.3f})."
 
 
@@ -172,9 +162,9 @@ class Growth:
         score = self.score.masked_fill(self.fixed, float("inf"))
         return switch(score, self.selected, self.size, most, step == self.steps)
 
-    def filled(self, votes: Tensor | None = None) -> Tensor:
-        """A region of exactly the size, bool [c]: the members, or the most votes [c], and then the best scores."""
-        return self._best(self.selected.to(self.score.dtype) if votes is None else votes, self.score, self.size)
+    def filled(self) -> Tensor:
+        """A region of exactly the size, bool [c]: the members and then the best scores."""
+        return self._best(self.selected.to(self.score.dtype), self.score, self.size)
 
     def order(self, region: Tensor) -> Tensor:
         """The global indices of a region's entries that are not fixed, best score first."""
@@ -208,7 +198,8 @@ class Judge:
         self.problem = problem
         every = np.arange(problem.train.n)
         held = stratified(problem.train.labels, min(examples, len(every) // 4), seed)
-        self.rows, self.others = (held, np.setdiff1d(every, held)) if len(held) else (every, every)
+        self.rows = held if len(held) else every
+        self.others = np.setdiff1d(every, held) if len(held) else every
         self.forget()
 
     def forget(self) -> None:

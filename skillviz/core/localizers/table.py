@@ -441,7 +441,7 @@ def _stepwise(vectors: float) -> Callable[[Any, Workload], Cost]:
 
 
 def _judged_cost(o: JudgedOptions, work: Workload) -> Cost:
-    regions = min(o.judged, o.steps) + 2  # top movement and the vote too
+    regions = min(o.judged, o.steps) + 1  # top movement too
     forward = regions * (min(o.examples, work.train // 4) or work.train)
     return Cost(backward=o.steps * min(o.batch_size, work.train), forward=forward, steps=o.steps, vectors=0.7)
 
