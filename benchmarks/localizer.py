@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.atomic import write_file
-from skillviz.core.localizers.table import Workload, localizer
+from skillviz.core.localizers.table import Localizer, Workload, localizer
 from skillviz.core.size import parse_size
 from skillviz.tasks.project import expanded
 
@@ -63,6 +63,7 @@ class Method:
 METHODS = {
     "judged": Method("stagewise-judged"),
     "judged, a quarter": Method("stagewise-judged", {"steps": 25}),
+    "nested": Method("stagewise-nested"),
     "stagewise": Method("stagewise"),
     "learned": Method("learned-ranked", {"steps": 100, "batch_size": 128}),
     "learned, as published": Method("learned-ranked", {"steps": 100, "batch_size": 1024}),
@@ -101,6 +102,11 @@ class Cell:
         return (*astuple(self.pair), self.mask_seed, self.size, self.method)
 
 
+def sizes_of(pair: Pair) -> tuple[str, ...]:
+    """The sizes of a pair's regions, smallest first."""
+    return (*SIZES, "10%") if pair.task in TENTH and not pair.is_early else SIZES
+
+
 KEY = ["task", "is_early", "finetune_seed", "mask_seed", "size", "method"]
 
 
@@ -111,8 +117,7 @@ def plan(rounds: int = len(ROUNDS), tasks: Sequence[str] = TASKS) -> list[Cell]:
         pairs = [Pair(task, False, finetune_seed) for task in tasks]
         pairs += [Pair(task, True, finetune_seed) for task in tasks if task in EARLY and number < 3]
         for pair in pairs:
-            sizes = (*SIZES, *(("10%",) if pair.task in TENTH and not pair.is_early else ()))
-            for size, (name, method) in product(sizes, METHODS.items()):
+            for size, (name, method) in product(sizes_of(pair), METHODS.items()):
                 if name != AS_PUBLISHED:
                     cell = Cell(pair, mask_seed if method.is_seeded else 0, size, name)
                     cells.setdefault(cell.key, cell)
@@ -149,6 +154,8 @@ class Opened:
     problem: Problem
     test: Objective
     labels: int
+    searched: dict[tuple[str, int], tuple[np.ndarray, float]] = field(default_factory=dict)
+    """By method and mask seed: the order of a search that answers all sizes, and its seconds."""
 
 
 def opened(pair: Pair, work: Path, base: str, device: str) -> Opened:
@@ -172,24 +179,34 @@ def opened(pair: Pair, work: Path, base: str, device: str) -> Opened:
 
 
 def measured(cell: Cell, ready: Opened) -> tuple[dict[str, object], np.ndarray]:
-    """The row of a cell, and the classes that the graft predicts on the test examples [n]."""
-    problem, method = ready.problem, METHODS[cell.method]
-    row, size = localizer(method.localizer), parse_size(cell.size, problem.d)
-    options = row.make_options(method.options)
-    begun, search = time.perf_counter(), row.search(problem, size, seed=cell.mask_seed, options=options)
+    """The row of a cell, and the classes that the graft predicts on the test examples [n].
+
+    Where one search answers all sizes it is done once; its seconds and gradients stand at each size.
+    """
+    d, method = ready.problem.d, METHODS[cell.method]
+    row, options = localizer(method.localizer), localizer(method.localizer).make_options(method.options)
+    size = parse_size(cell.size, d)
+    target = parse_size(sizes_of(cell.pair)[-1], d) if row.nested else size
+    key = (cell.method, cell.mask_seed)
+    order, seconds = ready.searched.get(key) or searched(row, ready.problem, target, cell.mask_seed, options)
+    if row.nested:
+        ready.searched[key] = order, seconds
+    cost = row.cost(options, Workload(d, ready.labels, ready.problem.train.n, 0, target))
+    scores, predicted = scored(ready, order[:size])
+    return {
+        **dict(zip(KEY, cell.key, strict=True)), "entries": size, **scores,
+        "gradients": round(cost.backward), "forward": round(cost.forward), "seconds": round(seconds, 1),
+    }, predicted  # fmt: skip
+
+
+def searched(row: Localizer, problem: Problem, size: int, seed: int, options: Any) -> tuple[np.ndarray, float]:
+    """The chosen entries, best first, and the seconds of the search."""
+    begun, search = time.perf_counter(), row.search(problem, size, seed=seed, options=options)
     while True:
         try:
             next(search)
         except StopIteration as end:
-            order = np.asarray(end.value.order)
-            break
-    seconds = time.perf_counter() - begun
-    cost = row.cost(options, Workload(problem.d, ready.labels, problem.train.n, 0, size))
-    scores, predicted = scored(ready, order)
-    return {
-        **dict(zip(KEY, cell.key, strict=True)), "entries": len(order), **scores,
-        "gradients": round(cost.backward), "forward": round(cost.forward), "seconds": round(seconds, 1),
-    }, predicted  # fmt: skip
+            return np.asarray(end.value.order), time.perf_counter() - begun
 
 
 def ends(pair: Pair, ready: Opened) -> Iterator[tuple[dict[str, object], np.ndarray]]:

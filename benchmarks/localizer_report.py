@@ -25,7 +25,7 @@ MINILM = Workload(d=10_646_784, labels=2, train=6908, validation=872, size=10_64
 MARGIN, BAD_SEED = 1.0, 2.0
 """Points: what counts as level, and how far below the median seed a bad one lies."""
 MET, NOT_MET, UNDECIDED = "met", "not met", "undecided"
-OURS, QUARTER, LEARNED = "judged", "judged, a quarter", "learned"
+OURS, QUARTER, NESTED, LEARNED = "judged", "judged, a quarter", "nested", "learned"
 
 
 class Difference(NamedTuple):
@@ -113,6 +113,7 @@ def verdicts(answers: Answers) -> list[Verdict]:
         tenth_of_movement(answers),
         no_bad_seed(answers),
         not_below_movement(answers),
+        nested_loses_little(answers),
     ]
 
 
@@ -189,6 +190,17 @@ def not_below_movement(answers: Answers) -> Verdict:
                         worse.append(f"{_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
     verdict = NOT_MET if worse else MET if compared else UNDECIDED
     return Verdict("No region worse than top movement of its size", verdict, compared, tuple(worse))
+
+
+def nested_loses_little(answers: Answers) -> Verdict:
+    """One search for all sizes is within the margin of a search for each."""
+    found = {
+        f"{_name(*pair)} {size}": difference
+        for pair in answers.pairs
+        for size in answers.sizes(*pair)
+        if (difference := answers.difference(*pair, (size, NESTED), (size, OURS)))
+    }
+    return _at_least_as_good("One nested search loses at most one point to a search for each size", found)
 
 
 def _at_least_as_good(goal: str, found: dict[str, Difference]) -> Verdict:

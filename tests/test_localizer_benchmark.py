@@ -18,6 +18,7 @@ from tests.core.problems import examples, learnable_problem
 
 QUICK = {
     "judged": Method("stagewise-judged", {"steps": 4, "batch_size": 8, "judged": 2}),
+    "nested": Method("stagewise-nested", {"steps": 2, "batch_size": 8, "judged": 1}),
     "learned": Method("learned-ranked", {"steps": 2, "batch_size": 8}),
     "movement": Method("movement"),
 }
@@ -55,7 +56,7 @@ def opened(_: Pair) -> Opened:
 
 def cells() -> list[Cell]:
     pairs = [Pair("cr", False, 0), Pair("mr", False, 0)]
-    return [Cell(pair, 0, "1%", method) for pair in pairs for method in QUICK]
+    return [Cell(pair, 0, size, method) for pair in pairs for size in ("0.1%", "1%") for method in QUICK]
 
 
 def test_a_run_resumes_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,10 +64,10 @@ def test_a_run_resumes_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.Monk
     said: list[str] = []
     run(cells(), Stored(tmp_path / "whole"), opened, said.append)
     whole = Stored(tmp_path / "whole").rows
-    assert said[0] == "0 of 6 regions are there." and said[-1].startswith("6 of 6: mr-full-s0")
+    assert said[0] == "0 of 16 regions are there." and said[-1].startswith("16 of 16: mr-full-s0")
 
     def cut(cell: Cell, ready: Opened) -> tuple[dict[str, object], np.ndarray]:
-        if cell == cells()[4]:
+        if cell == cells()[11]:
             raise KeyboardInterrupt
         return measured(cell, ready)
 
@@ -82,7 +83,9 @@ def test_a_run_resumes_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.Monk
     pd.testing.assert_frame_equal(frames[1].iloc[: len(kept)], frames[2])
     table = pd.read_csv(tmp_path / "cut" / "localizer.csv")
     assert list(table["method"]) == [row["method"] for row in again] and "predicted" not in table
-    assert Counter(row["method"] for row in again) == Counter([*QUICK, "base", "fine-tuned", LABELS] * 2)
+    assert Counter(row["method"] for row in again) == Counter([*QUICK, *QUICK, "base", "fine-tuned", LABELS] * 2)
+    nested = {row["size"]: row["gradients"] for row in again if row["method"] == "nested"}
+    assert nested["0.1%"] == nested["1%"] == 8 * 2 * 5, "one search of five rungs answers both sizes"
     tuned = next(row for row in again if row["method"] == "fine-tuned")
     right = np.frombuffer(tuned["predicted"], np.uint8) == examples(n=32, seed=100).labels
     assert tuned["accuracy"] == pytest.approx(100 * right.mean())
@@ -113,19 +116,22 @@ def planted(folder: Path, gains: dict[str, float], tasks: tuple[str, ...] = benc
 @pytest.mark.parametrize(
     ("gains", "wanted"),
     [
-        ({"judged": 5, "judged, a quarter": 3, "learned": 3, "movement": 0}, [report.MET] * 7),
+        ({"judged": 5, "judged, a quarter": 3, "nested": 4.5, "learned": 3, "movement": 0}, [report.MET] * 8),
         (
-            {"judged": 0, "judged, a quarter": -4, "learned": 3, "movement": 6},
-            [report.NOT_MET] * 5 + [report.MET, report.NOT_MET],
+            {"judged": 0, "judged, a quarter": -4, "nested": -4, "learned": 3, "movement": 6},
+            [report.NOT_MET] * 5 + [report.MET, report.NOT_MET, report.NOT_MET],
         ),
-        ({"judged": 0, "judged, a quarter": 0, "learned": 0, "movement": 0}, [report.NOT_MET] * 3 + [report.MET] * 4),
+        (
+            {"judged": 0, "judged, a quarter": 0, "nested": 0, "learned": 0, "movement": 0},
+            [report.NOT_MET] * 3 + [report.MET] * 5,
+        ),
     ],
     ids=["better", "worse", "level"],
 )  # fmt: skip
 def test_planted_answers_decide_the_goals(tmp_path: Path, gains: dict[str, float], wanted: list[str]) -> None:
     found = report.verdicts(planted(tmp_path, gains))
     assert [row.verdict for row in found] == wanted, found
-    assert [row.comparisons for row in found] == [6, 6, 6, 18, 6, 6 * 3 * 3 * 3, 6 * 3 * 3 * 3]
+    assert [row.comparisons for row in found] == [6, 6, 6, 18, 6, 6 * 3 * 3 * 3, 6 * 3 * 3 * 3, 18]
     assert len(report.goals_table(found)) == 2 + len(found)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
+from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
 
 from skillviz.core.architectures import KINDS
@@ -448,7 +449,7 @@ def _judged_cost(o: JudgedOptions, work: Workload) -> Cost:
 
 def ladder(d: int) -> list[int]:
     """Sizes that a nested search climbs, ascending to d: each about three times the one below."""
-    return sorted({max(1, round(d * 10 ** (-k / 2))) for k in range(10)})
+    return sorted({ceil(d * 10 ** (-k / 2)) for k in range(10)})
 
 
 def _nested_cost(o: NestedOptions, work: Workload) -> Cost:
