@@ -13,6 +13,7 @@ st.markdown(view.sentence(run, examples), help=about("agreement", "mcnemar", "gr
 examples = view.with_texts(run, examples)
 chosen = view.linked(run, examples, view.filters(run, examples))
 closer = st.container()
+view.by_slice(run, examples)
 view.by_class(run, examples)
 with closer:  # the last to be filled: it may wait for the models
     detail.look_closer(run, examples, chosen)

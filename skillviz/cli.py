@@ -25,6 +25,7 @@ from skillviz.commands import (
     report,
     reproduce,
     runs,
+    slices,
     study,
     work,
     worker,
@@ -82,6 +83,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
     (LOOK, dashboard.dashboard, None),
     (LOOK, report.report, None),
     (LOOK, parts.parts, None),
+    (LOOK, slices.slices, None),
 )
 """Panel of the help, command, and its class where it reads its arguments in a way of its own."""
 

@@ -7,8 +7,11 @@ import pandas as pd
 from skillviz.errors import BadData
 from skillviz.runs.run import Run
 from skillviz.tasks import registry
+from skillviz.tasks.source import other_columns
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Task
+
+CLASS, WORDS = "class", "words"
 
 
 def task_of(run: Run) -> Task:
@@ -31,3 +34,17 @@ def example_texts(run: Run, split: str) -> pd.DataFrame:
             "since; bring the old ones back."
         )
     return getattr(splits, split).drop(columns="label")
+
+
+def example_columns(run: Run, split: str) -> pd.DataFrame:
+    """What is known of the examples of a split beside their class, indexed by example id: `words`, then the columns
+    of the task's source other than text and label.
+
+    `words` is the length of the texts. A source's own column of that name, or called `class`, gets ` (data)` behind
+    its name. Raises what `example_texts` raises.
+    """
+    texts = example_texts(run, split).set_index("example_id")
+    columns = other_columns(task_of(run), texts.index.tolist())
+    columns = columns.rename(columns={name: f"{name} (data)" for name in (CLASS, WORDS)})
+    columns.insert(0, WORDS, [len(" ".join(row).split()) for row in texts.to_numpy(str)])
+    return columns

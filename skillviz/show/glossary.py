@@ -61,6 +61,9 @@ GLOSSARY = {
     "mcnemar": "McNemar's exact test looks only at the examples that one of two models alone gets right. Were both "
     "equally good, they would be split like the falls of a fair coin; p is the chance of a split this uneven.",
     "margin": "The true class's score minus the best other class's, in nats: above zero where the model is right.",
+    "slices": "Parts of the examples: of one class, of some length, or of one value of a column of the data. Slices of "
+    "fewer than 20 examples have no interval. Among many slices some differ by chance: the false discovery rate is the "
+    "expected share of those among all that are said to differ.",
     "confusion": "A table of true classes by predicted ones: which classes are taken for which.",
     "attribution": "Integrated gradients: the class's log-odds are followed on the straight way from a baseline to the "
     "sentence, in the space of token embeddings, and each token gets its part of the change.",

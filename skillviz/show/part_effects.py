@@ -5,12 +5,14 @@ from __future__ import annotations
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.many_comparisons import compared
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
 from skillviz.plots.forest import forest
 from skillviz.plots.part_effects import effect_map
 from skillviz.plots.region import layer_name
 from skillviz.plots.theme import kind_style
+from skillviz.show.comparisons import counted
 from skillviz.show.exhibit import Exhibit, drawn_once
 
 CONDITIONS = {ALONE: "Grafted alone", WITHOUT: "Left out"}
@@ -52,7 +54,8 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
     )
     return (
         f"{first}: **{words.change(best['value'])}** ({ends}). Of {formats.counted(len(rows), noun)}, "
-        f"{sum(v == 'better' for v in verdicts)} make it better and {sum(v == 'worse' for v in verdicts)} worse."
+        f"{sum(v == 'better' for v in verdicts)} make it better and {sum(v == 'worse' for v in verdicts)} worse. "
+        f"{counted(compared(rows['value'], rows['low'], rows['high']))}"
     )
 
 

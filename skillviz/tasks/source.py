@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
@@ -51,6 +51,29 @@ def opened(task: Task, splits: tuple[str, ...]) -> Iterator[dict[str, Source]]:
     """Split -> source, for those of `splits` that the task has. Copies of local files last as long as this."""
     with TemporaryDirectory(prefix="skillviz-", ignore_cleanup_errors=True) as cache, quiet():
         yield {split: _source(task, split, cache) for split in splits if getattr(task.data, split) is not None}
+
+
+def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
+    """What the task's source says of examples beside text and label: its other columns, indexed by example id.
+
+    Columns of lists or objects are left out. Raises BadData where an id is none of the source's rows.
+    """
+    places = pd.DataFrame([one.rpartition("-")[::2] for one in ids], index=pd.Index(ids), columns=["split", "row"])
+    splits = tuple(dict.fromkeys(places["split"]))
+    parts = []
+    with opened(task, splits) as sources:
+        for split, of_split in places.groupby("split", sort=False):
+            source, rows = sources.get(str(split)), pd.to_numeric(of_split["row"], errors="coerce")
+            if source is None or rows.isna().any() or rows.max() >= len(source.dataset):
+                raise BadData(
+                    f"the task '{task.name}' has no example '{of_split.index[0]}'; its data files have changed."
+                )
+            part = source.dataset.select(rows.astype(int).tolist())
+            names = [name for name in part.column_names if name not in (*task.text, task.label)]
+            values = {name: cells(part, name, source.shown) for name in names}
+            plain = {k: v for k, v in values.items() if not any(isinstance(one, list | dict) for one in v)}
+            parts.append(pd.DataFrame(plain, index=of_split.index))
+    return pd.concat(parts).reindex(ids) if parts else pd.DataFrame(index=pd.Index(ids))
 
 
 def _source(task: Task, split: str, cache: str) -> Source:

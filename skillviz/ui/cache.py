@@ -37,7 +37,7 @@ from skillviz.runs.run import RECORD as RUN_FILE
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, Unfinished, Unreadable
-from skillviz.runs.texts import example_texts, task_of
+from skillviz.runs.texts import example_columns, example_texts, task_of
 from skillviz.show.entries import Entry, entry_of
 from skillviz.studies import subject as subjects
 from skillviz.studies.estimate import Preview, preview
@@ -232,6 +232,11 @@ def texts(run: Run, split: str) -> pd.DataFrame:
     return frame
 
 
+def columns(run: Run, split: str) -> pd.DataFrame:
+    """Length and the data's own columns of a split's examples, as `texts`; raises a SkillvizError."""
+    return _columns(run, split)
+
+
 def _texts_key(run: Run, split: str) -> str:
     task, spec = task_of(run), run.spec
     stamp = task_stamp(task) if isinstance(task.data, Files) else [task.name, int(time.time() // HUB_SECONDS)]
@@ -247,6 +252,11 @@ def _texts_or_reason(run: Run, split: str) -> pd.DataFrame | str:
         return example_texts(run, split)
     except SkillvizError as error:
         return str(error.args[0])
+
+
+@remembered(shared, _texts_key, max_entries=4)
+def _columns(run: Run, split: str) -> pd.DataFrame:
+    return example_columns(run, split)
 
 
 @remembered(

@@ -19,7 +19,7 @@ from tests.live.conftest import lived, own_workers
 from tests.pages.scored_world import asked
 from tests.pages.test_pages import charts, opened, words
 from tests.plots.example_frames import FOURTEEN
-from tests.runs.test_texts import run_of
+from tests.runs.test_texts import run_of, with_columns
 from tests.runs.tiny_world import spec_of
 from tests.tiny import tiny_pair, tiny_task
 
@@ -180,7 +180,7 @@ def test_many_classes(ids: dict[str, str], use: Use, tmp_path: Path) -> None:
     run = fake_run(Store(tmp_path / "many"), labels=FOURTEEN, **SMALL, n={"validation": 60, "test": 140})
     use(tmp_path / "many")
     test = opened("examples", run=run.id, result="recall", complement="yes")
-    assert not test.exception and len(charts(test)) == 7
+    assert not test.exception and len(charts(test)) == 8
 
 
 def test_data_of_a_hub_are_read_only_when_asked_for(ids: dict[str, str]) -> None:
@@ -226,7 +226,7 @@ def test_a_typed_sentence_without_weights_is_explained(ids: dict[str, str]) -> N
     assert test.info and not test.warning
     test.text_input(key="control.sentence").input("a film").run()
     assert not test.exception and len(test.warning) == 1 and "weights of both models" in test.warning[0].value
-    assert link(test)["sentence"] == "a film" and len(charts(test)) == 5
+    assert link(test)["sentence"] == "a film" and len(charts(test)) == 6
 
 
 @pytest.mark.slow
@@ -251,7 +251,7 @@ def test_a_stored_example_is_explained_and_its_predictions_are_the_runs(lived: P
     run = live_store(lived / "runs", tmp_path, use)
     test = asked("examples", run=run.id, example="test-2", explain="yes", method="layer-conductance", of="finetuned")
     assert not test.exception and not test.warning
-    assert len(charts(test)) == 8
+    assert len(charts(test)) == 9
     ids, _, logits = run.logits("finetuned")
     z = logits[list(ids).index("test-2")].astype(float)
     share = np.exp(z.max()) / np.exp(z).sum()
@@ -290,4 +290,26 @@ def test_a_method_that_the_architecture_does_not_have_is_said(lived: Path, use: 
     (run.path / "run.json").write_text(json.dumps(record))
     test = asked("examples", run=run.id, explain="yes", method="layer-conductance")
     assert not test.exception and "Layer conductance is not applicable here" in words(test)
-    assert len(charts(test)) == 6
+    assert len(charts(test)) == 7
+
+
+def test_slices_by_class_length_and_the_datas_own_columns(tmp_path: Path, use: Use) -> None:
+    task = tiny_task(tmp_path / "task", rows=128)
+    with_columns(tmp_path / "task", source=lambda n: "web" if n % 3 else "book")
+    run = run_of(task, tmp_path / "runs", n={"validation": 64, "test": 64})
+    (run.path / "run.json").write_text(run.record.model_dump_json())
+    use(tmp_path / "runs")
+    test = opened("examples")
+    assert not test.exception
+    pills = next(group for group in test.button_group if group.key == "control.slices")
+    assert list(pills.value) == ["class", "words", "source"]
+    assert "where chance alone would give about" in words(test)
+    before = next(chart for chart in charts(test) if chart.key == "chart.slices").proto.alt
+    pills.set_value(["source"]).run()
+    after = next(chart for chart in charts(test) if chart.key == "chart.slices").proto.alt
+    assert "2 slices" in after and after != before and test.query_params["slices"] == "source"
+
+
+def test_without_the_data_slices_are_by_class(ids: dict[str, str]) -> None:
+    test = opened("examples", run=ids["movement"])
+    assert "need the task's data on this machine" in words(test)

@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skillviz.errors import BadData, BadInput
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
-from skillviz.runs.texts import example_texts, task_of
+from skillviz.runs.texts import example_columns, example_texts, task_of
 from skillviz.tasks import registry
 from skillviz.tasks.splits import load
 from tests.fake_run import fake_run
@@ -22,9 +23,9 @@ from tests.tiny import tiny_task
 SMALL = {"layers": 1, "width": 8, "sizes": ("5%",), "steps": 2, "n": {"validation": 32, "test": 32}}
 
 
-def run_of(task: Path, store: Path) -> Run:
+def run_of(task: Path, store: Path, **changed: Any) -> Run:
     """A fake run whose record has the fingerprint of this task's data."""
-    run = fake_run(Store(store), task=str(task), **SMALL)
+    run = fake_run(Store(store), task=str(task), **{**SMALL, **changed})
     note = run.record.task.model_copy(update={"fingerprint": load(registry.task(task)).fingerprint})
     return Run(run.path, run.record.model_copy(update={"task": note}))
 
@@ -41,6 +42,27 @@ def test_the_texts_of_a_split(tmp_path: Path, pair: bool) -> None:
     assert list(found.columns) == ["example_id", *columns]
     for name, source in columns.items():
         assert found[name].tolist() == [row[source] for row in rows]
+
+
+def with_columns(folder: Path, **columns) -> None:
+    """Adds columns to the rows of all splits; each is a function of the row's number."""
+    for split in ("train", "validation", "test"):
+        path = folder / f"{split}.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        made = [{**row, **{name: of(n) for name, of in columns.items()}} for n, row in enumerate(rows)]
+        path.write_text("\n".join(json.dumps(row) for row in made) + "\n")
+
+
+def test_the_other_columns_of_the_data(tmp_path: Path) -> None:
+    task = tiny_task(tmp_path / "task")
+    with_columns(tmp_path / "task", source=lambda n: "web" if n % 3 else "book", words=lambda n: n, tags=lambda n: [n])
+    run = run_of(task, tmp_path / "runs")
+    found, texts = example_columns(run, "test"), example_texts(run, "test")
+    assert list(found.columns) == ["words", "source", "words (data)"]  # not the lists
+    assert found.index.tolist() == texts["example_id"].tolist()
+    assert found["words"].tolist() == [len(text.split()) for text in texts["text_a"]]
+    assert found["words (data)"].tolist() == list(range(len(texts)))
+    assert found["source"].tolist() == ["web" if n % 3 else "book" for n in range(len(texts))]
 
 
 def test_changed_files_are_refused(tmp_path: Path) -> None:

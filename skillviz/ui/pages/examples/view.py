@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.slices import METRICS, sliceable
 from skillviz.core import formats
 from skillviz.core.confusion import class_results, confusion
 from skillviz.core.metrics import metric_heading
 from skillviz.errors import SkillvizError
 from skillviz.runs.run import Run
 from skillviz.runs.texts import task_of
-from skillviz.show import example_table, measures, text
+from skillviz.show import example_table, measures, slices, text
 from skillviz.show import examples as exhibits
 from skillviz.show.entries import headline_split
 from skillviz.show.example_table import STATES, Filters
@@ -270,3 +271,22 @@ def by_class(run: Run, shown: RunExamples) -> None:
             show(exhibits.confusion(confusion(z, labels), run.labels, state, theme()), run.id)
     metric = controls.segments("result", "Of every class", exhibits.RESULTS, "f1", shown=metric_heading)
     show(exhibits.by_class(results, run.labels, metric, resamples, theme()), run.id)
+
+
+def by_slice(run: Run, shown: RunExamples) -> None:
+    """Graft against fine-tuned model by class, and by length and the data's own columns where these are at hand."""
+    st.markdown("## Slice by slice", help=about("slices", "paired"))
+    graft, tuned = slices.pair_answers(shown.predictions, run.record, shown.split)
+    with page.explained():
+        others = cache.columns(run, shown.split) if example_table.has_texts(shown.table) else None
+    columns = slices.columns_of(graft, run.labels, others)
+    known = sliceable(columns)
+    with st.container(horizontal=True):
+        chosen = controls.any_of("slices", "Slices by", known, known, shown=slices.title) if len(known) > 1 else known
+        metric = controls.segments("sliced", "Compared by", METRICS, METRICS[0], shown=metric_heading)
+    table = slices.differences(graft, tuned, columns[list(chosen)], metric)
+    st.markdown(slices.finding(table, metric, text.plain))
+    if len(table):
+        show(slices.by_slice(table, metric, theme()), run.id)
+    if others is None:
+        st.caption("Slices by length and by columns of the data need the task's data on this machine.")

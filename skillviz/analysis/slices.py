@@ -1,0 +1,112 @@
+"""Slices: the graft against the fine-tuned model on parts of the data, by class, length or any other column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from skillviz.analysis.answers import Answers
+from skillviz.core.intervals import metric_difference
+from skillviz.core.metrics import metric_row, statistic
+from skillviz.errors import BadInput
+from skillviz.runs.texts import CLASS
+
+METRICS = ("accuracy", "nll")
+"""What a slice is judged by: F1 says nothing where all examples are of one class."""
+MOST_VALUES = 12
+QUARTILES = 4
+MOST_NUMBERS = 5
+LEAST = 20
+"""Examples of the smallest slice that has an interval."""
+COLUMNS = ("column", "name", "n", "graft", "finetuned", "value", "low", "high")
+
+
+class Slice(NamedTuple):
+    """Examples that share a value of a column, or a span of numbers: `rows` [n] says which."""
+
+    column: str
+    name: str
+    rows: np.ndarray
+
+
+def slices_of(columns: pd.DataFrame) -> list[Slice]:
+    """The slices of each column of a table with one row an example.
+
+    Up to MOST_VALUES values are a slice each; of more texts the most frequent ones are, and the rest together. Numbers
+    of more than MOST_NUMBERS values are cut at their quartiles. A column of one value has no slices, nor has one of
+    texts that hardly repeat.
+    """
+    return [Slice(str(column), *one) for column in columns for one in _of_column(columns[column])]
+
+
+def sliceable(columns: pd.DataFrame) -> list[str]:
+    """The columns that have slices."""
+    return list(dict.fromkeys(one.column for one in slices_of(columns)))
+
+
+def _of_column(values: pd.Series) -> list[tuple[str, np.ndarray]]:
+    known = values.dropna()
+    numbers = pd.to_numeric(known, errors="coerce") if known.dtype != bool else pd.Series(dtype=float)
+    if known.nunique() > MOST_NUMBERS and numbers.notna().all():
+        parts = _quartiles(pd.to_numeric(values, errors="coerce"))
+    else:
+        counts = known.astype(str).value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
+        if len(counts) > MOST_VALUES and len(counts) > len(known) / 2:
+            return []
+        kept = counts.index[: MOST_VALUES - 1] if len(counts) > MOST_VALUES else counts.index
+        text = values.astype(str).where(values.notna())
+        parts = [(str(name), (text == name).to_numpy(bool)) for name in kept]
+        if len(kept) < len(counts):
+            parts.append(("other values", (~text.isin(kept) & values.notna()).to_numpy(bool)))
+    if values.isna().any():
+        parts.append(("missing", values.isna().to_numpy(bool)))
+    return parts if len(parts) > 1 else []
+
+
+def _quartiles(numbers: pd.Series) -> list[tuple[str, np.ndarray]]:
+    """Spans of about equally many examples: both ends inclusive, in words as they occur."""
+    place = pd.qcut(numbers, QUARTILES, labels=False, duplicates="drop").to_numpy(float)
+    spans = []
+    for number in np.unique(place[~np.isnan(place)]):
+        rows = place == number
+        low, high = numbers[rows].min(), numbers[rows].max()
+        spans.append((f"{low:g}" if low == high else f"{low:g} to {high:g}", rows))
+    return spans
+
+
+def slice_differences(
+    graft: Answers, finetuned: Answers, columns: pd.DataFrame, metric: str, positive: int = 1
+) -> pd.DataFrame:
+    """One row a slice: the metric of both models, and graft - fine-tuned with its paired 95 % interval.
+
+    `columns` is indexed by example id. Slices of fewer than LEAST examples have no interval. Raises BadInput for a
+    metric that is not in METRICS.
+    """
+    if metric not in METRICS:
+        raise BadInput(f"'{metric}' is not a metric of slices; known: {', '.join(METRICS)}.")
+    if list(graft.ids) != list(finetuned.ids):
+        raise ValueError("both models must have answered the same examples in the same order")
+    rows = []
+    for one in slices_of(columns.reindex(graft.ids)):
+        a, b = graft.take(one.rows), finetuned.take(one.rows)
+        n = len(a.labels)
+        values = [float(statistic(metric, s.logits, s.labels, positive)(np.ones((1, n)))[0]) for s in (a, b)]
+        ends = (np.nan, np.nan)
+        if n >= LEAST:
+            ends = metric_difference(a.logits, b.logits, a.labels, metric, positive)[1:3]
+        rows.append((one.column, one.name, n, *values, values[0] - values[1], *ends))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def worst_first(differences: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The rows with the slices that lose most by grafting on top."""
+    sign = -1.0 if metric_row(metric).better == "lower" else 1.0
+    return differences.loc[(sign * differences["value"]).sort_values(kind="stable").index].reset_index(drop=True)
+
+
+def class_column(labels: np.ndarray, ids: Sequence[str], names: Sequence[str]) -> pd.DataFrame:
+    """The true class of each example, as a table of columns indexed by example id."""
+    return pd.DataFrame({CLASS: np.asarray(names, dtype=object)[labels]}, index=pd.Index(ids))

@@ -1,0 +1,79 @@
+"""`slices`: where a run's graft does better or worse than the fine-tuned model. Nothing here imports torch."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skillviz.analysis.slices import METRICS, sliceable
+from skillviz.commands import options
+from skillviz.commands.output import note, print_json, print_rows, say
+from skillviz.commands.runs import RunName
+from skillviz.core.metrics import metric_row
+from skillviz.errors import BadData, BadInput, SkillvizError
+from skillviz.runs.library import open_run
+from skillviz.runs.texts import CLASS, example_columns
+from skillviz.show import slices as shown
+from skillviz.show.entries import headline_split
+
+
+def slices(
+    run: RunName,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            metavar="COLUMN",
+            help="class, words (length), or a column of the task's data; may be repeated. Default: all.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option("--metric", metavar="|".join(METRICS), help="What the models are compared by.")
+    ] = METRICS[0],
+    runs_dir: options.RunsDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Compare graft and fine-tuned model by class, length and any column of the data, losses first.
+
+    Predictions are the run's own; no model is loaded. Length and columns need the task's data on this machine.
+
+    [bold]Example[/bold]
+
+      python -m skillviz slices sst2-roberta --by class --by words
+    """
+    stored = open_run(run, runs_dir)
+    split = headline_split(stored.record)
+    graft, tuned = shown.pair_answers(stored.predictions(), stored.record, split)
+    if not len(graft.labels) or not len(tuned.labels):
+        raise BadData(f"run {stored.id} stored no predictions of graft and fine-tuned model on a {split} set.")
+    others = None
+    if by is None or set(by) - {CLASS}:
+        try:
+            others = example_columns(stored, split)
+        except SkillvizError as error:
+            if by is not None:
+                raise
+            note(f"By class only: {error.args[0]}")
+    columns = shown.columns_of(graft, stored.labels, others)
+    known = sliceable(columns)
+    if unknown := [name for name in by or () if name not in known]:
+        raise BadInput(f"'{unknown[0]}' is not a column with slices; known: {', '.join(known)}.")
+    table = shown.differences(graft, tuned, columns[list(by or known)], metric)
+    words = metric_row(metric)
+    rows = [
+        [
+            shown.title(row["column"]), row["name"], f"{row['n']:,}", words.number(row["graft"]),
+            words.number(row["finetuned"]), words.cell(row["value"], row["low"], row["high"]),
+            row["verdict"].replace("undecided", ""), "yes" if row["holds"] else "",
+        ]
+        for row in table.to_dict("records")
+    ]  # fmt: skip
+    difference = f"{shown.DIFFERENCE}, {words.difference_unit}"
+    headings = ["column", "slice", "n", "graft", "fine-tuned", difference, "graft is", "holds at FDR 5 %"]
+    print_rows(f"{words.title}, {split} set (95 % intervals, paired)", headings, rows)
+    say(shown.finding(table, metric).replace("**", ""))
+    if as_json:
+        plain = table.astype(object).where(table.notna(), None).to_dict("records")
+        print_json({"run_id": stored.id, "split": split, "metric": metric, "slices": plain})

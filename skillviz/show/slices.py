@@ -1,0 +1,95 @@
+"""Slices of the data: where grafting loses and where it gains against the fine-tuned model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+
+from skillviz.analysis.answers import Answers, answers_of_state
+from skillviz.analysis.slices import class_column, slice_differences, worst_first
+from skillviz.core import formats
+from skillviz.core.many_comparisons import compared, discoveries, p_values
+from skillviz.core.metrics import metric_row
+from skillviz.plots.forest import forest
+from skillviz.runs.record import RunRecord
+from skillviz.show.comparisons import counted
+from skillviz.show.exhibit import Exhibit, drawn_once
+
+DIFFERENCE = "graft − fine-tuned"
+TITLES = {"class": "true class", "words": "length in words"}
+
+
+def title(column: str) -> str:
+    """What a page calls a column."""
+    return TITLES.get(column, column)
+
+
+def pair_answers(predictions: pd.DataFrame, record: RunRecord, split: str) -> tuple[Answers, Answers]:
+    """The answers of graft and fine-tuned model on the run's own task."""
+    labels = record.task.labels if record.task else ()
+    graft, tuned = (answers_of_state(predictions, split, labels, state) for state in ("grafted", "finetuned"))
+    return graft, tuned
+
+
+def columns_of(graft: Answers, labels: Sequence[str], others: pd.DataFrame | None) -> pd.DataFrame:
+    """The columns to slice by: the true class, and the data's own where these are at hand; indexed by example id."""
+    classes = class_column(graft.labels, list(graft.ids), labels)
+    return classes if others is None else classes.join(others)
+
+
+def differences(graft: Answers, tuned: Answers, columns: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The table of `analysis.slices`, losses on top, with `holds`: whether it is a discovery at the false discovery
+    rate of `core.many_comparisons`."""
+    table = worst_first(slice_differences(graft, tuned, columns, metric), metric)
+    verdicts = [metric_row(metric).verdict(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
+    found = discoveries(p_values(table["value"], table["low"], table["high"])) if len(table) else []
+    return table.assign(
+        verdict=verdicts, holds=[bool(f) and v != "undecided" for f, v in zip(found, verdicts, strict=True)]
+    )
+
+
+def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) -> str:
+    """Which slices lose by grafting, and what chance alone would give; `safe` makes the data's words fit to show."""
+    if table.empty:
+        return "All examples are alike in these columns, so there is nothing to compare."
+    words = metric_row(metric)
+    lost, gained = (table[(table["verdict"] == verdict)] for verdict in ("worse", "better"))
+    told = [
+        f"**{safe(_name(row))}** ({words.change(row['value'])}, {words.ends(row['low'], row['high'])}, "
+        f"n = {row['n']:,})"
+        for row in lost.to_dict("records")
+    ]
+    first = (
+        f"The graft is worse in {words.title} on {formats.listed(told, 3)}"
+        if told
+        else f"The graft is worse in {words.title} on no slice"
+    )
+    return f"{first}; it is better on {len(gained)}. {counted(compared(table['value'], table['low'], table['high']))}"
+
+
+def _name(row: dict) -> str:
+    """`true class: negative`."""
+    return f"{title(row['column'])}: {row['name']}"
+
+
+@drawn_once
+def by_slice(table: pd.DataFrame, metric: str, theme: str) -> Exhibit:
+    """The difference of each slice with its interval, losses on top."""
+    words = metric_row(metric)
+    rows = table.assign(
+        name=[f"{_name(row)} ({row['n']:,})" for row in table.to_dict("records")], order=range(len(table))
+    )
+    worst = ", ".join(
+        f"{name} {words.change(value)}" for name, value in zip(rows["name"][:3], rows["value"][:3], strict=True)
+    )
+    return Exhibit(
+        name="slices",
+        title="Graft and fine-tuned model by slice",
+        figure=forest(rows, metric, DIFFERENCE, "slice", theme=theme),
+        reads=f"each row is a part of the examples, their number in brackets; the line is the paired 95 % interval. "
+        f"Rows that lose {words.title} by grafting are on top. Numbers are cut at their quartiles.",
+        alt=f"{formats.counted(len(table), 'slice')} by {words.title}, graft less fine-tuned; first: {worst}.",
+        table=table,
+        words=("paired",),
+    )

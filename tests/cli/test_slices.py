@@ -1,0 +1,52 @@
+"""`slices`: by class from stored predictions alone, by length and columns where the data are here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skillviz.runs.run import Run
+from skillviz.runs.store import Store
+from tests.cli.calls import call
+from tests.fake_run import fake_run
+from tests.runs.test_texts import run_of, with_columns
+from tests.tiny import tiny_task
+from tests.ui.shared_store import SMALL
+
+
+@pytest.fixture
+def run(tmp_path: Path, user_runs: Path) -> Run:
+    """A run whose task's data are here, with a column of their own."""
+    task = tiny_task(tmp_path / "task", rows=128)
+    with_columns(tmp_path / "task", source=lambda n: "web" if n % 3 else "book")
+    made = run_of(task, user_runs, n={"validation": 64, "test": 64})
+    (made.path / "run.json").write_text(made.record.model_dump_json())
+    return made
+
+
+def test_all_columns_and_some(run: Run) -> None:
+    said = call("slices", run.id, "--json")
+    assert said.code == 0, said.err
+    assert {row["column"] for row in said.json["slices"]} == {"class", "words", "source"}
+    assert "where chance alone would give about" in said.out and "true class" in said.out
+    values = [row["value"] for row in said.json["slices"]]
+    assert values == sorted(values)
+    some = call("slices", run.id, "--by", "source", "--metric", "nll", "--json")
+    assert {row["name"] for row in some.json["slices"]} == {"web", "book"}
+
+
+def test_without_the_data_it_is_by_class(user_runs: Path) -> None:
+    made = fake_run(Store(user_runs), task="nowhere.yaml", sizes=("1%",), **SMALL)
+    said = call("slices", made.id, "--json")
+    assert said.code == 0 and "By class only:" in said.err
+    assert {row["column"] for row in said.json["slices"]} == {"class"}
+    wanted = call("slices", made.id, "--by", "words")
+    assert wanted.code == 2 and "nowhere.yaml" in wanted.err
+
+
+def test_wrong_names(run: Run) -> None:
+    column = call("slices", run.id, "--by", "colour")
+    assert column.code == 2 and "'colour' is not a column with slices; known: class, words, source" in column.err
+    metric = call("slices", run.id, "--metric", "ece")
+    assert metric.code == 2 and "known: accuracy, nll" in metric.err
