@@ -7,13 +7,14 @@ from skillviz.core.many_comparisons import RATE, Comparisons
 
 
 def counted(counts: Comparisons) -> str:
-    """`32 comparisons: 21 intervals exclude zero, about 1.6 of them by chance alone; 20 hold at a false discovery
-    rate of 5%.`"""
+    """`Of 32 comparisons, 21 exclude zero; chance alone would give about 1.6. 20 hold at a false discovery rate ...`"""
     if not counts.n:
         return "There are too few examples to compare anything."
-    noun = "interval excludes" if counts.decided == 1 else "intervals exclude"
-    hold = "holds" if counts.held == 1 else "hold"
+    of = formats.counted(counts.n, "comparison")
+    if not counts.decided:
+        return f"None of {of} excludes zero."
+    exclude, hold = ("excludes" if counts.decided == 1 else "exclude"), ("holds" if counts.held == 1 else "hold")
     return (
-        f"{formats.counted(counts.n, 'comparison')}: {counts.decided} {noun} zero, where chance alone would give about "
-        f"{counts.by_chance:.1f}; {counts.held} {hold} at a false discovery rate of {RATE:.0%}."
+        f"Of {of}, {counts.decided} {exclude} zero; chance alone would give about {counts.by_chance:.1f}. "
+        f"{counts.held} {hold} at a false discovery rate of {RATE:.0%}."
     )

@@ -47,14 +47,15 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
     best, noun = rows.iloc[0], NOUNS[grouping]
     verdicts = [words.verdict(low, high) for low, high in zip(rows["low"], rows["high"], strict=True)]
     ends = words.ends(best["low"], best["high"])
+    better, worse = verdicts.count("better"), verdicts.count("worse")
     first = (
         f"Alone, **{best['name']}** changes {words.title} most"
         if condition == ALONE
-        else f"Without **{best['name']}** {words.title} changes most"
+        else f"Without **{best['name']}**, {words.title} changes most"
     )
     return (
-        f"{first}: **{words.change(best['value'])}** ({ends}). Of {formats.counted(len(rows), noun)}, "
-        f"{sum(v == 'better' for v in verdicts)} make it better and {sum(v == 'worse' for v in verdicts)} worse. "
+        f"{first}: **{words.change(best['value'])}** ({ends}). Of {formats.counted(len(rows), noun)}, {better} make it "
+        f"better and {worse} worse when {CONDITIONS[condition].lower()}. "
         f"{counted(compared(rows['value'], rows['low'], rows['high']))}"
     )
 

@@ -65,7 +65,9 @@ def finding(table: pd.DataFrame, metric: str, safe: Callable[[str], str] = str) 
         if told
         else f"The graft is worse in {words.title} on no slice"
     )
-    return f"{first}; it is better on {len(gained)}. {counted(compared(table['value'], table['low'], table['high']))}"
+    of = formats.counted(len(table), "slice")
+    counts = counted(compared(table["value"], table["low"], table["high"]))
+    return f"{first} and better on {len(gained)} of {of}. {counts}"
 
 
 def _name(row: dict) -> str:

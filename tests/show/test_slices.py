@@ -32,7 +32,7 @@ def test_losses_are_named_and_chance_is_said() -> None:
     assert table.iloc[-1]["verdict"] == "undecided" and not table.iloc[-1]["holds"]  # no width
     said = finding(table, "accuracy", text.plain)
     assert "The graft is worse in accuracy on **true class" in said and r"a\*b" in said
-    assert "6 comparisons: 5 intervals exclude zero, where chance alone would give about 0.3; 5 hold" in said
+    assert "better on 0 of 6 slices. Of 6 comparisons, 5 exclude zero; chance alone would give about 0.3." in said
     assert r"a*b" in finding(table, "accuracy")
     shown = by_slice(table, "accuracy", "light")
     assert "6 slices" in shown.alt and "true class: a*b (200) −50.0 points" in shown.alt
@@ -42,7 +42,9 @@ def test_without_other_columns_there_is_the_class() -> None:
     graft, tuned = answers()
     assert list(columns_of(graft, LABELS, None).columns) == ["class"]
     table = differences(graft, graft, columns_of(graft, LABELS, None), "nll")
-    assert "worse in NLL on no slice; it is better on 0" in finding(table, "nll")
+    assert "worse in NLL on no slice and better on 0 of 2 slices. None of 2 comparisons excludes zero." in finding(
+        table, "nll"
+    )
     one = differences(graft, graft, columns_of(graft, LABELS, None).assign(**{"class": "x"}), "nll")
     assert one.empty and "nothing to compare" in finding(one, "nll")
 
