@@ -63,6 +63,9 @@ def localizer(
     tasks: Annotated[str, typer.Option(help="Some of the tasks, with commas.")] = ",".join(regions.TASKS),
     base: Annotated[str, typer.Option(help="The base model.")] = regions.BASE,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    results: Annotated[
+        Path, typer.Option(help="Folder of the rows. With another one, docs/localizers.md stays as it is.")
+    ] = regions.RESULTS,
     tables: Annotated[bool, typer.Option("--tables", help="Only write the tables again.")] = False,
 ) -> None:
     """Compare localizers on six tasks that chose nothing, and write the tables of docs/localizers.md."""
@@ -71,10 +74,11 @@ def localizer(
         raise typer.BadParameter(f"'{unknown[0]}' is not a task here. Choose from {', '.join(regions.TASKS)}.")
     if not tables:
         regions.run(
-            regions.plan(rounds, names), regions.Stored(regions.RESULTS),
+            regions.plan(rounds, names), regions.Stored(results),
             partial(regions.opened, work=work, base=base, device=device), partial(print, flush=True),
         )  # fmt: skip
-    localizer_report.write_tables()
+    if results == regions.RESULTS:
+        localizer_report.write_tables()
 
 
 if __name__ == "__main__":

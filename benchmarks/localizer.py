@@ -1,6 +1,6 @@
 """Which localizer finds the better region: six tasks that chose nothing, by three fine-tuning and three mask seeds.
 
-    python -m benchmarks localizer [--work DIR] [--rounds 9] [--tasks cr,mpqa] [--device cpu] [--tables]
+    python -m benchmarks localizer [--work DIR] [--rounds 9] [--tasks cr,mpqa] [--device cpu] [--results DIR] [--tables]
 
 Each row of results/localizer.csv is one region, scored on every test example. A row that is there is not made again,
 so a run that was cut resumes. The rows come in rounds, each with one fine-tuning and one mask seed of every task:
@@ -114,8 +114,8 @@ def plan(rounds: int = len(ROUNDS), tasks: Sequence[str] = TASKS) -> list[Cell]:
     """Every cell, round by round; the published learned mask, which takes the longest, after the third."""
     cells: dict[tuple[object, ...], Cell] = {}
     for number, (finetune_seed, mask_seed) in enumerate(ROUNDS[:rounds]):
-        pairs = [Pair(task, False, finetune_seed) for task in tasks]
-        pairs += [Pair(task, True, finetune_seed) for task in tasks if task in EARLY and number < 3]
+        pairs = [Pair(task, True, finetune_seed) for task in tasks if task in EARLY and number < 3]
+        pairs += [Pair(task, False, finetune_seed) for task in tasks]
         for pair in pairs:
             for size, (name, method) in product(sizes_of(pair), METHODS.items()):
                 if name != AS_PUBLISHED:
