@@ -13,7 +13,7 @@ from skillviz.analysis.seeds import cut, mean_of, over_seeds
 from skillviz.analysis.tables import check
 from skillviz.core.intervals import jackknife_half
 from skillviz.core.localizers.table import LOCALIZERS
-from skillviz.core.overlap import chance_iou, chance_overlap, iou_matrix, overlap_matrix
+from skillviz.core.overlap import iou_matrix, matched_iou, matched_overlap, overlap_matrix
 from skillviz.core.region import Region
 from skillviz.runs.run import RANKING, Run
 from skillviz.tasks.family import RELATED, SAME, UNRELATED, relation
@@ -159,7 +159,7 @@ def _region_pairs(regions: Regions, a: str, b: str) -> Iterator[tuple[Region, Re
 
 
 def _chance(kind: str, a: Region, b: Region) -> float:
-    return chance_overlap(a.size, a.d) if kind == "overlap" else chance_iou(a.size, b.size, a.d)
+    return matched_overlap(a, b) if kind == "overlap" else matched_iou(a, b)
 
 
 def _estimate(mean: Left, kind: str = "") -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _iou(regions: Mapping[int, Region], rivals: Mapping[int, Region], is_same: b
         return None
     values = {(a, b): float(iou_matrix({"a": regions[a], "b": rivals[b]}).to_numpy()[0, 1]) for a, b in pairs}
     over = over_seeds([float(np.mean([v for (a, _), v in values.items() if a == seed])) for seed in regions], "iou")
-    chance = [chance_iou(regions[a].size, rivals[b].size, regions[a].d) for a, b in pairs]
+    chance = [matched_iou(regions[a], rivals[b]) for a, b in pairs]
     return {
         "value": over.value, "low": over.low, "high": over.high, "chance": float(np.mean(chance)),
         "seeds": len(pairs) // 2 if is_same else len(pairs),

@@ -37,7 +37,7 @@ ESTIMATE = (
     Column("low", "float64", "the metric's", "lower end of its 95 % interval", True),
     Column("high", "float64", "the metric's", "upper end of its 95 % interval", True),
 )
-CHANCE = Column("chance", "float64", "", "what random regions of these sizes would give", True)
+CHANCE = Column("chance", "float64", "", "what random regions with as many entries in each tensor would give", True)
 
 
 def _with_ends(name: str, meaning: str) -> tuple[Column, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
 Regions = Mapping[str, Region]
+EXACT = 4096
+"""Entries that can be common up to which the mean IoU by chance is exact."""
 
 
 def overlap_matrix(regions: Regions) -> pd.DataFrame:
@@ -60,13 +63,13 @@ def _framed(regions: Regions, values: np.ndarray) -> pd.DataFrame:
 
 
 def chance_overlap_matrix(regions: Regions) -> pd.DataFrame:
-    """What `overlap_matrix` would be for random regions of these sizes: s_i / d in row i; NaN where g_j is empty."""
-    return _matrix(regions, lambda a, b: chance_overlap(a.size, a.d) if b.size else float("nan"))
+    """What `overlap_matrix` would be for random regions with as many entries in each tensor; NaN where g_j is empty."""
+    return _matrix(regions, matched_overlap)
 
 
 def chance_iou_matrix(regions: Regions) -> pd.DataFrame:
-    """What `iou_matrix` would be on average for independent random regions of these sizes."""
-    return _matrix(regions, lambda a, b: chance_iou(a.size, b.size, a.d))
+    """What `iou_matrix` would be on average for independent random regions with as many entries in each tensor."""
+    return _matrix(regions, matched_iou)
 
 
 def _matrix(regions: Regions, entry: Callable[[Region, Region], float]) -> pd.DataFrame:
@@ -75,14 +78,56 @@ def _matrix(regions: Regions, entry: Callable[[Region, Region], float]) -> pd.Da
     return _framed(regions, np.array(values).reshape(len(names), len(names)))
 
 
+def matched_overlap(a: Region, b: Region) -> float:
+    """Mean of |a and b| / |b| over random regions with as many entries in each tensor; NaN where b is empty.
+
+    Regions crowd into the same tensors, so this is well above size / d: sum over tensors of a_t b_t / d_t, over |b|.
+    """
+    counts = _counts_by_tensor(a, b)
+    return float((counts[:, 0] * counts[:, 1] / counts[:, 2]).sum() / b.size) if b.size else float("nan")
+
+
+def matched_iou(a: Region, b: Region) -> float:
+    """Mean of |a and b| / |a or b| over random regions with as many entries in each tensor; NaN where both are empty.
+
+    The common count of a tensor is hypergeometric, independent of the others'. Where at most EXACT entries can be
+    common, the mean is exact (a convolution over the tensors); beyond, it is that of the second-order expansion about
+    the mean count, whose relative error is below 1e-5 there.
+    """
+    if not a.size + b.size:
+        return float("nan")
+    counts, total = _counts_by_tensor(a, b), a.size + b.size
+    if int(counts[:, :2].min(axis=1).sum()) <= EXACT:
+        x, chance = 0.0, np.ones(1)
+        for a_t, b_t, d_t in counts:
+            here, chance_here = _common_counts(int(a_t), int(b_t), int(d_t))
+            x, chance = x + here[0], np.convolve(chance, chance_here)
+        common = x + np.arange(len(chance))
+        return float((chance * (common / (total - common))).sum())
+    a_t, b_t, d_t = counts.T.astype(np.float64)
+    means = a_t * b_t / d_t
+    variance = (means * (1 - a_t / d_t) * (1 - b_t / d_t) * d_t / np.maximum(d_t - 1, 1)).sum()
+    either = total - means.sum()
+    return float(means.sum() / either + variance * total / either**3)
+
+
+def _counts_by_tensor(a: Region, b: Region) -> np.ndarray:
+    """Entries of a, of b, and of all in each tensor that both have entries in: int64 [tensor, 3]."""
+    if dict(a.shapes) != dict(b.shapes):
+        raise BadInput("regions of two different architectures cannot be compared: their parameters differ.")
+    both = [name for name in a.indices if name in b.indices]
+    rows = [(len(a.indices[name]), len(b.indices[name]), prod(a.shapes[name])) for name in both]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
 def chance_overlap(size: int, d: int) -> float:
-    """Share of any other region that a random region of this size covers: size / d."""
+    """Share of any other region that a random region of this size covers, drawn evenly over all d entries: size / d."""
     _check_sizes(d, size)
     return size / d
 
 
 def chance_iou(size_a: int, size_b: int, d: int) -> float:
-    """Mean of |a and b| / |a or b| over random regions of these sizes; NaN where both are empty.
+    """Mean of |a and b| / |a or b| over random regions of these sizes, drawn evenly over d; NaN where both are empty.
 
     The common count x is hypergeometric; x / (size_a + size_b - x) is averaged over it exactly, but for counts
     more than 40 standard deviations from the mean.

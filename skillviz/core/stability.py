@@ -12,7 +12,7 @@ import numpy as np
 
 from skillviz.core.intervals import LEVEL, draws, jackknife_half
 from skillviz.core.localizers.table import LinearizedOptions
-from skillviz.core.overlap import chance_iou, iou_matrix
+from skillviz.core.overlap import iou_matrix, matched_iou
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class Stability(NamedTuple):
-    """The mean IoU over all pairs of `n` regions with its interval, and what random regions of their sizes give."""
+    """The mean IoU over all pairs of `n` regions with its interval, and what random regions with as many
+    entries in each tensor give."""
 
     iou: float
     low: float
@@ -50,7 +51,7 @@ def stability(regions: Sequence[Region], level: float = LEVEL) -> Stability:
         raise BadInput(f"stability needs at least two regions to compare; got {n}.")
     values = pairwise_iou(regions)
     pairs = list(combinations(range(n), 2))
-    expected = [chance_iou(regions[i].size, regions[j].size, regions[i].d) for i, j in pairs]
+    expected = [matched_iou(regions[i], regions[j]) for i, j in pairs]
     # of two regions neither can be left out
     without = [np.mean([v for v, pair in zip(values, pairs, strict=True) if i not in pair]) for i in range(n) if n > 2]
     mean, half = float(np.mean(values)), jackknife_half([np.array(without)], level)

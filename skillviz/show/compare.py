@@ -94,7 +94,8 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
         name=f"compare_{kind}",
         title=overlap.TITLES[kind],
         figure=overlap_map(table, kind, theme=theme),
-        reads=f"{overlap.READS[kind]}. In brackets, what two random regions of these sizes would share.",
+        reads=f"{overlap.READS[kind]}. In brackets, what two random regions with as many entries in each tensor would "
+        "share.",
         alt=overlap.alt(table, kind),
         table=table,
         words=(kind,),

@@ -81,7 +81,8 @@ def stability(table: pd.DataFrame, theme: str) -> Exhibit:
         name="tasks_stability",
         title="How steady is a region?",
         figure=plots.stability_of_regions(table, theme=theme),
-        reads="the IoU of two regions of one task that differ in what is named; the tick is what random regions share. "
+        reads="the IoU of two regions of one task that differ in what is named; the tick is what "
+        "random regions with as many entries in each tensor share. "
         "Lines are 95 % jackknife intervals over the regions. Bootstrap samples are drawn from the training data with "
         "replacement and searched by the quick linearized localizer; two of them share two fifths of their draws, so "
         "their regions agree more than those of two data sets would.",

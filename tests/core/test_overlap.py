@@ -59,14 +59,51 @@ def test_overlap_by_hand_is_asymmetric() -> None:
 
 
 def test_chance_matrices() -> None:
-    regions = {"two": region([0, 1]), "five": region([3, 4, 5, 6, 7]), "none": region([])}
+    """Tensors of 12, 3 and 10 entries: {0, 1} and {3, .., 7} are both in the first, {14, 20} in the others."""
+    regions = {"two": region([0, 1]), "five": region([3, 4, 5, 6, 7]), "far": region([14, 20]), "none": region([])}
     chance = overlap.chance_overlap_matrix(regions)
-    assert chance.loc["two", "five"] == 2 / D and chance.loc["five", "two"] == 5 / D
+    assert chance.loc["two", "five"] == pytest.approx(2 / 12) and chance.loc["five", "two"] == pytest.approx(5 / 12)
+    assert chance.loc["far", "two"] == 0.0 and chance.loc["far", "far"] == pytest.approx((1 / 3 + 1 / 10) / 2)
     assert chance["none"].isna().all() and chance.loc["none", "two"] == 0.0
     iou = overlap.chance_iou_matrix(regions)
-    assert iou.loc["two", "five"] == pytest.approx(slow.mean_iou(2, 5, D), rel=1e-12)
+    assert iou.loc["two", "five"] == pytest.approx(slow.mean_iou(2, 5, 12), rel=1e-12)
     assert iou.loc["two", "five"] == pytest.approx(iou.loc["five", "two"], rel=1e-12)
     assert math.isnan(iou.loc["none", "none"]) and iou.loc["none", "two"] == 0.0
+
+
+SMALL = {"a": (2, 2), "b": (3,), "c": (2,)}
+
+
+@PROPERTY
+@given(st.sets(st.integers(0, 8)), st.sets(st.integers(0, 8)))
+def test_matched_chance_equals_the_mean_over_every_region_with_these_counts(a: set[int], b: set[int]) -> None:
+    one, two = (Region.from_flat(np.array(sorted(s), dtype=np.int64), SMALL) for s in (a, b))
+    share, iou = slow.matched_means(one, two)
+    assert overlap.matched_overlap(one, two) == pytest.approx(share, rel=1e-9, nan_ok=True)
+    assert overlap.matched_iou(one, two) == pytest.approx(iou, rel=1e-9, nan_ok=True)
+
+
+def test_the_approximation_of_large_regions_is_the_exact_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    random, shapes = np.random.default_rng(0), {"a": (100, 100), "b": (500,), "c": (2000,)}
+    a, b = (Region.from_flat(random.choice(12_500, 3000, replace=False), shapes) for _ in range(2))
+    exact = overlap.matched_iou(a, b)
+    monkeypatch.setattr(overlap, "EXACT", 0)
+    assert overlap.matched_iou(a, b) == pytest.approx(exact, rel=1e-5) and overlap.matched_iou(a, b) != exact
+
+
+def test_regions_that_crowd_share_more_by_chance_than_their_sizes_say() -> None:
+    """90 of 100 entries in a tensor of 200 of 20,000: a simulation has the matched level, not the even one."""
+    random, shapes = np.random.default_rng(1), {"crowded": (200,), "wide": (100, 198)}
+
+    def draw() -> Region:
+        crowd, rest = random.choice(200, 90, replace=False), random.choice(19_800, 10, replace=False)
+        return Region({"crowded": crowd, "wide": rest}, shapes)
+
+    pairs = [(draw(), draw()) for _ in range(400)]
+    shares, ious = np.array([[a.overlap(b), a.iou(b)] for a, b in pairs]).T
+    assert np.mean(shares) == pytest.approx(overlap.matched_overlap(*pairs[0]), abs=4 * shares.std() / 20)
+    assert np.mean(ious) == pytest.approx(overlap.matched_iou(*pairs[0]), abs=4 * ious.std() / 20)
+    assert np.mean(shares) > 50 * overlap.chance_overlap(100, 20_000)
 
 
 @PROPERTY

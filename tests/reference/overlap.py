@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from itertools import combinations, product
 
 
 def entries(region):
@@ -31,3 +31,17 @@ def mean_iou(size_a, size_b, d):
         either = fixed | set(other)
         values.append(len(fixed & set(other)) / len(either) if either else math.nan)
     return math.fsum(values) / len(values)
+
+
+def matched_means(a, b):
+    """Mean overlap and IoU of a with every region that has as many entries as b in each tensor."""
+    parts = []
+    for name, shape in b.shapes.items():
+        everywhere = [(name, i) for i in range(math.prod(shape))]
+        parts.append(list(combinations(everywhere, len(b.indices.get(name, ())))))
+    first, shares, ious = entries(a), [], []
+    for chosen in product(*parts):
+        other = {entry for part in chosen for entry in part}
+        shares.append(len(first & other) / len(other) if other else math.nan)
+        ious.append(len(first & other) / len(first | other) if first | other else math.nan)
+    return math.fsum(shares) / len(shares), math.fsum(ious) / len(ious)

@@ -14,7 +14,7 @@ from skillviz.analysis.observations import method_of, of_run, sentences
 from skillviz.analysis.overlaps import overlap_of_localizers
 from skillviz.analysis.sensitivity import sensitivity
 from skillviz.core.metrics import HEADLINE
-from skillviz.core.overlap import chance_iou
+from skillviz.core.overlap import chance_iou, matched_iou
 from skillviz.runs.store import Store
 from skillviz.studies.finetuned_model import FineTunedSpec
 from skillviz.studies.make_tables import make_tables
@@ -104,7 +104,10 @@ def test_regions_of_localizers_are_compared_at_equal_size_and_with_themselves(re
     main = frame[(frame["row_task"] == "sst2") & (frame["size"] == size)].set_index("column_localizer")
     assert set(frame["row_localizer"]) == {"stagewise"} and set(main["share"]) == {size / d}
     assert set(main.index) == {"stagewise", "movement", "random"}
-    assert main["chance"].tolist() == pytest.approx([chance_iou(size, size, d)] * 3)
+    ours = [own.region() for own in results.runs(localizer="stagewise") if own.record.task_name == "sst2"]
+    others = [other.region() for other in results.runs(localizer="random") if other.record.task_name == "sst2"]
+    expected = np.mean([matched_iou(a, b) for a in ours for b in others])
+    assert main.loc["random", "chance"] == pytest.approx(expected) and expected > chance_iou(size, size, d)
     assert main["seeds"].to_dict() == {"stagewise": 3, "movement": 3, "random": 9}
     # runs of one seed have one order here, whatever the localizer: seed 0 against movement's is all of it
     assert main.loc["movement", "value"] > main.loc["stagewise", "value"]

@@ -17,6 +17,7 @@ from skillviz.core.localizers.record import Search, Selection, State, Step, done
 from skillviz.core.localizers.table import SCORED_EXAMPLES, LearnedOptions, RankedOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
+from skillviz.core.stratified import stratified
 from skillviz.errors import BadInput
 
 
@@ -74,7 +75,7 @@ def learned(problem: Problem, size: int, *, seed: int, options: LearnedOptions, 
     The rounded mask that scores best is kept, the starting one included (the later of two equals loses).
     """
     mask = Mask(problem, _base(problem, options), options.bias, seed)
-    best = _Best(problem, options)
+    best = _Best(problem, options, seed)
     with problem.at_base_afterwards():
         if resume:
             best.restore(resume)
@@ -140,14 +141,18 @@ def _state(step: int, lr: float, mask: Mask, best: _Best | None) -> State:
 
 
 class _Best:
-    """The rounded mask with the strictly largest score so far."""
+    """The rounded mask with the strictly largest score so far, on SCORED_EXAMPLES of a split: a stratified sample.
 
-    def __init__(self, problem: Problem, options: LearnedOptions) -> None:
+    A search that was interrupted when the first rows were taken goes on with those: its scores stay comparable.
+    """
+
+    def __init__(self, problem: Problem, options: LearnedOptions, seed: int) -> None:
         self.problem, self.step, self.score, self.judged = problem, options.steps, 0.0, False
         objectives = {
             "validation": [problem.selection], "train+validation": [problem.train, problem.selection], "none": [],
         }[options.selection]  # fmt: skip
-        self.objectives = [(o, np.arange(min(o.n, SCORED_EXAMPLES))) for o in objectives if o is not None]
+        self.objectives = [(o, stratified(o.labels, SCORED_EXAMPLES, seed)) for o in objectives if o is not None]
+        self.has_drawn_rows = True
         self.region = torch.empty(0, dtype=torch.long)
 
     def judge(self, step: int, region: Tensor) -> None:
@@ -162,10 +167,14 @@ class _Best:
     def state(self) -> State:
         """What is kept so far."""
         numbers = {"best_step": self.step, "best_score": self.score, "judged": int(self.judged)}
+        numbers["drawn_rows"] = int(self.has_drawn_rows)
         return {**{name: number(value) for name, value in numbers.items()}, "best_region": self.region}
 
     def restore(self, state: State) -> None:
-        """Go on from what was kept."""
+        """Go on from what was kept, on the same rows."""
+        self.has_drawn_rows = bool(state.get("drawn_rows", 0))
+        if not self.has_drawn_rows:
+            self.objectives = [(o, np.arange(min(o.n, SCORED_EXAMPLES))) for o, _ in self.objectives]
         self.step, self.score, self.judged = (
             int(state["best_step"]), float(state["best_score"]), bool(state["judged"]),
         )  # fmt: skip

@@ -407,7 +407,7 @@ class LotteryOptions:
 
 # Costs: what a search does to a model, so that runs.estimate can say how long it takes.
 
-SCORED_EXAMPLES = 512  # of a split, for each rounded mask that `learned` compares
+SCORED_EXAMPLES = 512  # of a split, drawn by class, for each rounded mask that `learned` compares
 
 
 @dataclass(frozen=True)

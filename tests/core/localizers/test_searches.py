@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from skillviz.core.localizers import learned as learned_module
 from skillviz.core.localizers.candidates import Candidates
 from skillviz.core.localizers.frank_wolfe import frank_wolfe
 from skillviz.core.localizers.learned import Mask, learned, learned_ranked
@@ -26,6 +27,7 @@ from skillviz.core.localizers.table import (
     RankedOptions,
     StagewiseOptions,
 )
+from skillviz.core.objective import Objective
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top
 from skillviz.errors import BadInput
@@ -279,6 +281,33 @@ def test_learned_ranked_gives_the_strongest_scores() -> None:
     draws_ = draws(problem, 4, 4)
     scores, _ = slow_learned(*arrays(problem), twin.loss_and_gradient, draws_, start, set(), 1e6, 10.0)
     assert set(found) == set(slow_top(scores, 60))
+
+
+def test_the_learned_mask_is_judged_on_every_class_of_a_file_sorted_by_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And on the same rows after an interruption; a checkpoint from before the draw goes on with the first rows."""
+    monkeypatch.setattr(learned_module, "SCORED_EXAMPLES", 6)
+    drawn = examples(n=24, seed=1)
+    problem = tiny_problem(selection=drawn.take(np.argsort(drawn.labels, kind="stable")))
+    scored: list[np.ndarray] = []
+    accuracy = Objective.accuracy
+
+    def watched(self: Objective, rows: np.ndarray | None = None) -> float:
+        if self is problem.selection and rows is not None:
+            scored.append(rows)
+        return accuracy(self, rows)
+
+    monkeypatch.setattr(Objective, "accuracy", watched)
+    options = LearnedOptions(steps=3, batch_size=4, score_every=1, lr=1e5, base_share=0.01)
+    search = learned(problem, 1, seed=5, options=options)
+    state = next(search).state()
+    search.close()
+    assert problem.selection is not None
+    assert np.bincount(problem.selection.labels[scored[0]]).tolist() == [3, 3]
+    for old, rows in ((False, scored[0]), (True, np.arange(6))):
+        scored.clear()
+        kept = {name: value for name, value in state.items() if not old or name != "drawn_rows"}
+        order_of(learned(problem, 1, seed=5, options=options, resume=kept))
+        assert len(scored) == 2 and all(np.array_equal(rows, one) for one in scored)
 
 
 @pytest.mark.parametrize("selection", ["validation", "train+validation"])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.composition import composition_of_parts
-from skillviz.core.overlap import chance_overlap
-from skillviz.core.parameters import ParameterTable
+from skillviz.core.parameters import Parameter, ParameterTable
 from skillviz.core.region import Region
 from skillviz.core.region_expression import parts
 from skillviz.plots.theme import localizer_style
@@ -23,7 +23,8 @@ from skillviz.ui import cache
 @dataclass(frozen=True)
 class HandRegion:
     """The region of an expression: `layers` as layers.parquet counts it, and `shared` of the `run_size` entries of the
-    run's own region."""
+    run's own region; `chance` is what `overlap` would be on average for a random region with as many entries in each
+    tensor."""
 
     expression: Mapping[str, Any]
     layers: pd.DataFrame
@@ -31,6 +32,7 @@ class HandRegion:
     d: int
     run_size: int
     shared: int
+    chance: float
 
     @property
     def share(self) -> float:
@@ -47,11 +49,6 @@ class HandRegion:
         """Share of the run's region that it holds."""
         return self.shared / self.run_size if self.run_size else float("nan")
 
-    @property
-    def chance(self) -> float:
-        """What `overlap` would be for a random region of this size, on average."""
-        return chance_overlap(self.size, self.d)
-
 
 def table_of(run: Run) -> ParameterTable:
     """The graftable parameters of a run's pair, as its region tells them."""
@@ -60,10 +57,19 @@ def table_of(run: Run) -> ParameterTable:
 
 def hand_region_of(run: Run, expression: Mapping[str, Any], table: ParameterTable) -> HandRegion:
     """The expression's region among the parameters of the run; raises BadInput or a StoreError."""
-    layers = composition_of_parts(parts(expression, table, stored))
+    own, common_by_chance = cache.region(run), 0.0
+
+    def counted() -> Iterator[tuple[Parameter, np.ndarray]]:
+        nonlocal common_by_chance
+        for parameter, entries in parts(expression, table, stored):
+            common_by_chance += len(entries) * len(own.indices.get(parameter.name, ())) / parameter.size
+            yield parameter, entries
+
+    layers = composition_of_parts(counted())
     both = {"intersection": [expression, {"run": run.id}]}
     shared = sum(len(entries) for _, entries in parts(both, table, stored))
-    return HandRegion(expression, layers, int(layers["selected"].sum()), table.d, cache.region(run).size, shared)
+    chance = common_by_chance / own.size if own.size else float("nan")
+    return HandRegion(expression, layers, int(layers["selected"].sum()), table.d, own.size, shared, chance)
 
 
 def stored(run_id: str, size: int | None) -> Region:

@@ -74,7 +74,7 @@ def counts(region: HandRegion) -> None:
         st.caption(
             f"This run's region has {formats.counted(region.run_size, 'entry')}; {formats.count(region.shared)} are in "
             f"both. A "
-            f"random region of this size would hold {formats.share(region.chance)} of it, on average."
+            f"random region with as many entries in each tensor would hold {formats.share(region.chance)} of it."
         )
         st.markdown(_composition(region))
 

@@ -244,7 +244,7 @@ def isolation(table: pd.DataFrame, kind: str) -> str:
         phrases.append(f"{between} **{_share(apart)}**{tail}")
     shared = " and ".join(phrases)
     chance = (apart if apart is not None else rows[RELATED])["chance"]
-    by_chance = f"random regions of these sizes would share {formats.share(chance)}"
+    by_chance = f"random regions with as many entries in each tensor would share {formats.share(chance)}"
     return f"{shared}; {by_chance}. {_kinship(rows.get(RELATED_LESS_UNRELATED))}"
 
 
