@@ -12,12 +12,12 @@ import psutil
 
 from skillviz.core.encoded import Encoded
 from skillviz.core.localizers.table import is_rescaled, rest_of
+from skillviz.core.stratified import stratified
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
 from skillviz.tasks.project import expanded
-from skillviz.tasks.sample import sampled
 from skillviz.tasks.user_file import file_stamp, task_stamp
 
 MOST_PAIRS = 2
@@ -43,10 +43,12 @@ class LoadedPair:
         return value
 
     def examples(self, spec: RunSpec, split: str, sample: int | None = None) -> Encoded:
-        """The examples of a split as token ids; with `sample`, so many of them, drawn by the spec's data seed."""
+        """The examples of a split as token ids; with `sample`, so many of them, drawn by class and the data seed."""
 
         def encode_split() -> Encoded:
-            frame = sampled(getattr(self.session.splits(spec), split), sample, spec.data_seed)
+            frame = getattr(self.session.splits(spec), split)
+            if sample is not None:
+                frame = frame.iloc[stratified(frame["label"], sample, spec.data_seed)].reset_index(drop=True)
             pair = self.session.pair(spec)
             return encode(self.session.task(spec), frame, pair.tokenizer, pair.readout_name)
 

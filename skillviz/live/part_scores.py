@@ -14,7 +14,7 @@ import pandas as pd
 
 from skillviz.core.region import Region
 from skillviz.core.region_parts import RegionPart, parts_of
-from skillviz.errors import BadInput
+from skillviz.errors import BadData, BadInput
 from skillviz.runs.part_scores import DRAWS, ENDS, PartScores, end_rows, part_rows, passes, store_parts
 from skillviz.runs.run import Run, parameter_table
 from skillviz.runs.store import Store
@@ -62,6 +62,8 @@ class PartScoring:
                 "region_part", grouping=self.grouping, layer=layer, kind=kind, head=head, draws=self.draws,
                 seed=self.seed, **asked,
             )  # fmt: skip
+            if list(answer["example_ids"]) != list(ends["example_ids"]):
+                raise BadData("the examples changed while the parts were scored; score them again.")
             done += each
             conditions = list(zip(answer["conditions"], answer["draws"], strict=True))
             yield done, part_rows(part, conditions, answer["logits"], *examples)

@@ -28,6 +28,9 @@ from skillviz.tasks.encode import encode
 from skillviz.tasks.task import SPLITS, Task
 from skillviz.tasks.user_file import task_stamp
 
+DRAWN = "stratified"
+"""How samples are drawn: answers about samples that were drawn otherwise are not taken for these."""
+
 
 class Worker:
     """What one worker has: the runs that a store shows, the pairs in memory, the answers stored on disk."""
@@ -135,4 +138,5 @@ class PairRequest:
         record = self.run.record
         members = [note.fingerprint for note in (record.base, record.finetuned) if note]
         run = {"run": self.run.id, "spec": record.key, "members": members, "version": __version__}
-        return cache_key({"operation": operation, "arguments": full, "stamps": stamps, **run})
+        drawn = {"drawn": DRAWN} if full.get("sample") is not None else {}
+        return cache_key({"operation": operation, "arguments": full, "stamps": stamps, **run, **drawn})

@@ -43,7 +43,7 @@ def differences(graft: Answers, tuned: Answers, columns: pd.DataFrame, metric: s
     rate of `core.many_comparisons`."""
     table = worst_first(slice_differences(graft, tuned, columns, metric), metric)
     verdicts = [metric_row(metric).verdict(low, high) for low, high in zip(table["low"], table["high"], strict=True)]
-    found = discoveries(p_values(table["value"], table["low"], table["high"])) if len(table) else []
+    found = discoveries(p_values(table["value"], table["low"], table["high"]))
     return table.assign(
         verdict=verdicts, holds=[bool(f) and v != "undecided" for f, v in zip(found, verdicts, strict=True)]
     )

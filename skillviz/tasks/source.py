@@ -14,7 +14,7 @@ import pandas as pd
 
 from skillviz.errors import BadData
 from skillviz.tasks.reading import cells, from_file, from_hub, quiet
-from skillviz.tasks.task import Hub, Task
+from skillviz.tasks.task import SPLITS, Hub, Task
 from skillviz.tasks.user_file import data_files
 
 
@@ -59,9 +59,8 @@ def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
     Columns of lists or objects are left out. Raises BadData where an id is none of the source's rows.
     """
     places = pd.DataFrame([one.rpartition("-")[::2] for one in ids], index=pd.Index(ids), columns=["split", "row"])
-    splits = tuple(dict.fromkeys(places["split"]))
     parts = []
-    with opened(task, splits) as sources:
+    with opened(task, tuple(split for split in SPLITS if (places["split"] == split).any())) as sources:
         for split, of_split in places.groupby("split", sort=False):
             source, rows = sources.get(str(split)), pd.to_numeric(of_split["row"], errors="coerce")
             if source is None or rows.isna().any() or rows.max() >= len(source.dataset):
@@ -73,7 +72,7 @@ def other_columns(task: Task, ids: Sequence[str]) -> pd.DataFrame:
             values = {name: cells(part, name, source.shown) for name in names}
             plain = {k: v for k, v in values.items() if not any(isinstance(one, list | dict) for one in v)}
             parts.append(pd.DataFrame(plain, index=of_split.index))
-    return pd.concat(parts).reindex(ids) if parts else pd.DataFrame(index=pd.Index(ids))
+    return pd.concat(parts).reindex(places.index) if parts else pd.DataFrame(index=places.index)
 
 
 def _source(task: Task, split: str, cache: str) -> Source:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from skillviz.core.region import Region
+from skillviz.core.stratified import stratified
 from skillviz.errors import BadData, BadInput, PairMismatch, RunNotFound, SkillvizError
 from skillviz.live.operations import OPERATIONS, answer
 from skillviz.live.pair_cache import PairCache
@@ -26,7 +27,6 @@ from skillviz.runs.store import Store
 from skillviz.runs.wise import grid_logits
 from skillviz.tasks import registry
 from skillviz.tasks.encode import encode
-from skillviz.tasks.sample import sampled
 from skillviz.tasks.splits import load
 from skillviz.tasks.task import Task
 from tests.tiny import tiny_task
@@ -111,7 +111,9 @@ def test_a_region_is_evaluated_as_the_run_did(worker: Worker, run: Run, pair: Mo
 
 def test_a_sample_is_drawn_in_order(worker: Worker, run: Run, pair: ModelPair, task: Task) -> None:
     found = ask(worker, "evaluate_region", run, sample=10, states=["finetuned", "grafted"])
-    frame = sampled(load(task).test, 10)
+    whole = load(task).test
+    frame = whole.iloc[stratified(whole["label"], 10, 0)].reset_index(drop=True)
+    assert frame["label"].tolist().count(0) == 5  # as many of each class, in whatever order the file has them
     assert found["example_ids"] == frame["example_id"].tolist() and len(frame) == 10
     encoded = encode(task, frame, pair.tokenizer, "head")
     assert np.array_equal(found["logits"]["grafted"], predict(pair, encoded, "grafted", run.region()))
@@ -297,5 +299,6 @@ def test_pairs_must_be_named_well(worker: Worker, run: Run) -> None:
     with pytest.raises(RunNotFound):
         answer(worker, "open", {"pair": {"run": "absent"}})
     assert set(OPERATIONS) == {
-        "ping", "open", "score_text", "attribute", "wise", "wise_grid", "evaluate_region", "transfer", "union",
+        "ping", "open", "score_text", "attribute", "wise", "wise_grid", "evaluate_region", "region_part", "transfer",
+            "union",
     }  # fmt: skip
