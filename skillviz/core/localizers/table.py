@@ -589,8 +589,8 @@ LOCALIZERS: dict[str, Localizer] = {
         ),
         Localizer(
             "stagewise-judged", "stagewise, judged",
-            "Grows the region as stagewise does, calms down at the end, and keeps the region that does best on held "
-            "training examples; top movement if none does better.",
+            "Grows the region as stagewise does, with fewer switches at the end, and keeps the region that does best "
+            "on held training examples; top movement if none does better.",
             OURS, "skillviz.core.localizers.judged:stagewise_judged", JudgedOptions,
             budgeted=True, nested=False, seeded=True, cost=_judged_cost,
             color="#00A0A0", marker="square-cross", dash="12px,3px",
