@@ -13,6 +13,7 @@ from skillviz.ui.chart import show, theme
 
 run = page.begin("sparsity")
 entries, split = run_list.pair_entries(run), headline_split(run.record)
+own = next(entry for entry in entries if entry.id == run.id)
 curve = run_list.pair_curve(entries, split)
 if curve.empty:
     st.info(
@@ -35,3 +36,12 @@ st.markdown(exhibit.finding, help=about("localizer", "size", "seed"))
 show(exhibit, run.id)
 with st.expander(f"{formats.counted(len(entries), 'run')} of this pair and task in the figure"):
     st.dataframe(run_list.listing(entries), hide_index=True, column_config=run_list.COLUMNS, alt="The runs drawn above")
+
+alike = [entry for entry in entries if (entry.localizer, entry.settings) == (own.localizer, own.settings)]
+complement = run_list.pair_complement(alike, split)
+if complement.empty:
+    st.caption("What removing the region costs is not stored for these runs.")
+else:
+    necessity = exhibits.necessity(run_list.pair_curve(alike, split), complement, own.localizer, theme())
+    st.markdown(necessity.finding, help=about("complement", "recovered"))
+    show(necessity, run.id)

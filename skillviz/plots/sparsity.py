@@ -95,8 +95,10 @@ def _axes(figure: go.Figure, points: pd.DataFrame, levels: list[float], metric: 
     values = np.concatenate([points[["value", "low", "high"]].to_numpy(float).ravel(), levels]) * words.scale
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     air = 0.06 * (high - low) or 1.0
-    ceiling = 100.0 if words.unit == "%" else np.inf
-    figure.update_yaxes(range=[max(0.0, low - air), min(ceiling, high + air)])
+    # a share of a gain may leave 0 to 100 %
+    floor = 0.0 if low >= 0 else -np.inf
+    ceiling = 100.0 if words.unit == "%" and high <= 100 else np.inf
+    figure.update_yaxes(range=[max(floor, low - air), min(ceiling, high + air)])
 
 
 def _round_ticks(left: float, right: float) -> list[float]:

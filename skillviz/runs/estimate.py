@@ -10,7 +10,7 @@ from math import prod
 from statistics import median
 
 from skillviz.core.formats import byte_size, rough_seconds
-from skillviz.core.localizers.table import Cost, Workload, localizer
+from skillviz.core.localizers.table import Cost, Workload, localizer, rest_of
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.preflight import Preflight, preflight
@@ -167,12 +167,13 @@ def _ratio(record: RunRecord, facts: Facts) -> float | None:
 def passes(spec: RunSpec, counts: Mapping[str, int], sizes: Sequence[int]) -> int:
     """Examples that the scoring of the grafts passes through the model, each as often as it does so.
 
-    Two states of the main size and one of each other on validation and test, all four on the other tasks, and with
-    the WiSE grid its points on every test set: the base once, and ten for WiSE-FT and for each size.
+    Two states of each size (of the main one alone where the rest is zero) on validation and test, all four on the
+    other tasks, and with the WiSE grid its points on every test set: the base once, and ten for WiSE-FT and each size.
     """
     test, others = counts.get("test", 0), counts.get(OTHERS, 0)
     grid = 1 + GRID * (1 + len(grid_sizes(sizes))) if spec.interpolation and test else 0
-    return (1 + len(sizes)) * (counts.get("validation", 0) + test) + 4 * others + grid * (test + others)
+    states = 2 * len(sizes) if rest_of(spec.localizer) == "base" else 1 + len(sizes)
+    return states * (counts.get("validation", 0) + test) + 4 * others + grid * (test + others)
 
 
 @dataclass

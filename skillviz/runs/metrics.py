@@ -77,6 +77,16 @@ def graft_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
     return {**metrics(logits["grafted"], labels, task), **row}
 
 
+def complement_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
+    """The same of the complement: its accuracy and the task's metric, agreement, and the share of the gain left.
+
+    `logits` holds at least pretrained, finetuned and complement.
+    """
+    states = {**logits, "grafted": logits["complement"]}
+    row = {"agreement": _agreement(states), "recovered": _recovered(states, labels, task)}
+    return {**metrics(logits["complement"], labels, task, metric_names(task.metric, ("accuracy",))), **row}
+
+
 def graft_row_of(split_scores: Scores) -> Metrics:
     """The same, of a split that is scored already."""
     row = {"agreement": split_scores.agreement, "recovered": split_scores.recovered}

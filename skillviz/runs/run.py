@@ -124,6 +124,13 @@ class Run:
         """The graft's metrics at every size of the run, on the task's own examples."""
         return self._of("curve", None)
 
+    def complement(self) -> pd.DataFrame:
+        """The complement's metrics at every size of the run, on the task's own examples; empty in older runs.
+
+        `recovered` is the share of the gain that is left without the region.
+        """
+        return self._of("complement", None)
+
     def history(self) -> pd.DataFrame:
         """One row a step of the search."""
         return self._table("history")

@@ -15,7 +15,7 @@ from skillviz.models.predict import predict
 from skillviz.runs.estimate import Heard
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.layers import layers_table
-from skillviz.runs.metrics import Metrics, curve_rows, graft_row, graft_row_of, scores
+from skillviz.runs.metrics import Metrics, complement_row, curve_rows, graft_row, graft_row_of, scores
 from skillviz.runs.points import grid_sizes
 from skillviz.runs.record import Check, Scores, TaskNote, TransferNote
 from skillviz.runs.search import Searched
@@ -68,6 +68,8 @@ class Scoring:
         others = list(scored_others(self.session, self.spec, region, self.task, temperature, self.heard))
         self.folder.write_table("predictions", pd.concat([self.predictions(logits), *(rows for _, rows in others)]))
         self.folder.write_table("curve", self.curve(searched, metrics))
+        if pair.rest == "base":
+            self.folder.write_table("complement", self.complement(searched, logits))
         self.folder.write_table("history", searched.table())
         movement = self.session.movement(self.spec)
         self.folder.write_table("layers", layers_table(region, table, movement, pair.base, pair.finetuned))
@@ -103,6 +105,21 @@ class Scoring:
             common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
             for split in self.ends:
                 row = graft_row_of(metrics[split]) if size == searched.size else self.graft_row(searched, size, split)
+                rows += curve_rows(row, **common, dataset=self.task.name, split=split)
+        return pd.DataFrame(rows)
+
+    def complement(self, searched: Searched, logits: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
+        """complement.parquet: the main size from the logits at hand, the others predicted and scored."""
+        spec, d, rows = self.spec, self.pair.d, []
+        for size in sorted(searched.orders):
+            common = {"localizer": spec.localizer, "seed": spec.seed, "size": size, "share": size / d}
+            for split, ends in self.ends.items():
+                states = logits[split]
+                if size != searched.size:
+                    region = searched.region(size, self.pair.table.shapes)
+                    states = {**ends, "complement": predict(self.pair, self.data[split], "complement", region)}
+                    self.heard(len(states["complement"]), f"all but {size:,} entries, {split}")
+                row = complement_row(states, self.data[split].labels, self.task)
                 rows += curve_rows(row, **common, dataset=self.task.name, split=split)
         return pd.DataFrame(rows)
 

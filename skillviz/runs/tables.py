@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,8 @@ CURVE = Table(
         *ESTIMATE,
     ),
 )
+COMPLEMENT = replace(CURVE, name="complement")
+"""The same columns, of the fine-tuned model with the region at the base; `recovered` is the share of the gain left."""
 HISTORY = Table(
     "history",
     (
@@ -140,7 +142,9 @@ PARTS = Table(
     logits=True,
 )
 """What each part of a region does: stored beside the runs of a store, not in a run's folder (runs.part_scores)."""
-TABLES = {t.name: t for t in (PREDICTIONS, CURVE, HISTORY, LAYERS, INTERPOLATION, INTERPOLATION_BINS, PARTS)}
+TABLES = {
+    t.name: t for t in (PREDICTIONS, CURVE, COMPLEMENT, HISTORY, LAYERS, INTERPOLATION, INTERPOLATION_BINS, PARTS)
+}
 
 
 def empty(name: str, labels: Sequence[str] = ()) -> pd.DataFrame:

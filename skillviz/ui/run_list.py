@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
+from skillviz.analysis.necessity import without_region
 from skillviz.core import formats
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.run import Run
@@ -44,6 +45,13 @@ def pair_curve(entries: Sequence[Entry], split: str) -> pd.DataFrame:
     with page.explained():
         curves = [cache.table(run, "curve") for run in cache.runs(entry.id for entry in entries)]
     return measures.pair_curve(entries, curves, split)
+
+
+def pair_complement(entries: Sequence[Entry], split: str) -> pd.DataFrame:
+    """As `pair_curve`, of the complements: what is left without the region; of older runs at the main size alone."""
+    with page.explained():
+        tables = [without_region(run, split) for run in cache.runs(entry.id for entry in entries)]
+    return measures.pair_curve(entries, tables, split)
 
 
 def listing(entries: Sequence[Entry]) -> pd.DataFrame:

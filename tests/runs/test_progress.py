@@ -61,8 +61,8 @@ def test_the_examples_that_are_told_are_those_that_went_through_the_model(
 def test_each_kind_of_work_counts(world: Path) -> None:
     counts = {"train": 900, "validation": 10, "test": 100, OTHERS: 1000}
     assert passes(spec_of(world), {"train": 900, "validation": 10, "test": 100}, (9,)) == 2 * 110
-    assert passes(spec_of(world), counts, (9, 5)) == 3 * 110 + 4 * 1000
-    assert passes(spec_of(world, interpolation=True), counts, (9, 5)) == 3 * 110 + 4 * 1000 + 31 * 1100
+    assert passes(spec_of(world), counts, (9, 5)) == 4 * 110 + 4 * 1000
+    assert passes(spec_of(world, interpolation=True), counts, (9, 5)) == 4 * 110 + 4 * 1000 + 31 * 1100
     assert passes(spec_of(world, interpolation=True), {"train": 900, "validation": 10}, (9,)) == 20, "no test set"
 
 

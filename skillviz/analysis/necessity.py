@@ -1,0 +1,110 @@
+"""Sufficiency and necessity of regions by size: the gain that a graft brings back, and the gain that is left without
+the region. Ours: PAPER.md has the graft's curve alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, inf, log
+
+import numpy as np
+import pandas as pd
+
+from skillviz.analysis.size_curve import by_size
+from skillviz.core.intervals import recovered_gain
+from skillviz.runs.run import Run
+
+RECOVERED = "recovered"
+HALF = 0.5
+
+
+@dataclass(frozen=True)
+class HalfSize:
+    """The share of the graftable parameters (0..1) at which a curve crosses one half, with its 95 % interval.
+
+    Linear in the logarithm of the share between the sizes that were scored. The interval holds the shares at which the
+    curve's own 95 % interval, of that size alone, holds one half: 0 is below the smallest size scored, infinity above
+    the largest.
+    """
+
+    share: float
+    low: float
+    high: float
+    smallest: float
+    largest: float
+
+    @property
+    def is_crossed(self) -> bool:
+        """Whether the crossing lies between two sizes that were scored."""
+        return 0 < self.share < inf
+
+
+def without_region(run: Run, split: str) -> pd.DataFrame:
+    """The metrics of the complement at every size of a run: columns of curve.parquet, those of one split.
+
+    `recovered` is the share of the gain that is left without the region. A run made before this was stored has its
+    main size alone, and of that `recovered`, from its predictions; none where it has no complement or no base.
+    """
+    stored = run.complement()
+    if len(stored):
+        return stored[stored["split"] == split]
+    record, task = run.record, run.record.task
+    rows = run.predictions()
+    rows = rows[rows["split"] == split]
+    states = {str(state): part for state, part in rows.groupby("state", sort=False)}
+    if task is None or not record.size or not {"pretrained", "finetuned", "complement"} <= states.keys():
+        return stored
+    columns = [name for name in rows if str(name).startswith("logit_")]
+    complement, pretrained, finetuned = (
+        states[name][columns].to_numpy(float) for name in ("complement", "pretrained", "finetuned")
+    )
+    labels, positive = states["finetuned"]["label"].to_numpy(), 1 if task.positive is None else task.positive
+    left = recovered_gain(complement, pretrained, finetuned, labels, task.metric, positive=positive)
+    row = {
+        "localizer": run.spec.localizer, "seed": run.spec.seed, "size": record.size, "share": record.share,
+        "dataset": task.name, "split": split, "metric": RECOVERED,
+        "value": left.value, "low": left.low, "high": left.high,
+    }  # fmt: skip
+    return pd.DataFrame([row])
+
+
+def restored_and_left(curve: pd.DataFrame, complement: pd.DataFrame) -> pd.DataFrame:
+    """One row a `state` (grafted, complement) and size, with the columns of `size_curve.by_size`.
+
+    `value` is the share of the gain: that the graft brings back, and that is left without the region. Both frames have
+    the columns of curve.parquet, of one localizer, data set and split.
+    """
+    parts = []
+    for state, rows in (("grafted", curve), ("complement", complement)):
+        rows = rows[rows["metric"] == RECOVERED].dropna(subset=["value"]) if len(rows) else rows
+        if len(rows):
+            parts.append(by_size(rows, RECOVERED, per_run=()).assign(state=state))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["state", "share", "value"])
+
+
+def half_size(points: pd.DataFrame, state: str) -> HalfSize | None:
+    """The smallest region whose graft brings back half of the gain (`grafted`), or whose removal costs half of it
+    (`complement`); `points` as of `restored_and_left`. None where fewer than two sizes were scored."""
+    rows = points[points["state"] == state].sort_values("share") if len(points) else points
+    if len(rows) < 2:
+        return None
+    shares = rows["share"].to_numpy(float)
+    value, low, high = (rows[name].to_numpy(float) for name in ("value", "low", "high"))
+    if state == "complement":  # what is lost rises with the size, as what is brought back does
+        value, low, high = 1 - value, 1 - high, 1 - low
+    earliest, latest = _crossing(shares, high), _crossing(shares, low)
+    return HalfSize(_crossing(shares, value), earliest, latest, float(shares[0]), float(shares[-1]))
+
+
+def _crossing(shares: np.ndarray, values: np.ndarray) -> float:
+    """The first share at which the values reach one half: 0 where the first already does, infinity where none does."""
+    reached = np.flatnonzero(values >= HALF)
+    if not len(reached):
+        return inf
+    at = int(reached[0])
+    if at == 0:
+        return 0.0
+    before, after = float(values[at - 1]), float(values[at])
+    if not np.isfinite(before):
+        return float(shares[at])
+    way = (HALF - before) / (after - before)
+    return exp(log(shares[at - 1]) + way * (log(shares[at]) - log(shares[at - 1])))

@@ -1,0 +1,94 @@
+"""What a graft restores and what removal costs: the sizes at which each crosses one half, and where they come from."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skillviz.analysis.necessity import HALF, half_size, restored_and_left, without_region
+from skillviz.core.intervals import recovered_gain
+from skillviz.runs.store import Store
+from skillviz.show.sparsity import necessity, necessity_finding
+from tests.fake_run import fake_run
+
+SHARES = (0.0001, 0.001, 0.01, 0.1)
+
+
+def curve(values: tuple[float, ...], half: float = 0.1, seed: int = 0, **more: object) -> pd.DataFrame:
+    """A curve.parquet of `recovered`: one row a share, intervals of `half` on either side."""
+    rows = [
+        {"localizer": "stagewise", "seed": seed, "size": round(1e6 * share), "share": share, "dataset": "d",
+         "split": "test", "metric": "recovered", "value": v, "low": v - half, "high": v + half, **more}
+        for share, v in zip(SHARES, values, strict=True)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_the_sizes_of_a_curve_worked_by_hand() -> None:
+    points = restored_and_left(curve((0.1, 0.4, 0.8, 1.0)), curve((1.0, 0.9, 0.7, 0.1)))
+    restored, lost = half_size(points, "grafted"), half_size(points, "complement")
+    assert restored is not None and lost is not None
+    assert restored.share == pytest.approx(0.001 * 10**0.25)  # a quarter of the decade from 0.4 to 0.8
+    assert (restored.low, restored.high) == (pytest.approx(0.001), pytest.approx(0.001 * 10**0.5))
+    assert lost.share == pytest.approx(0.01 * 10 ** (1 / 3))  # lost: 0.3 at 1 %, 0.9 at 10 %
+    assert (lost.low, lost.high) == (pytest.approx(0.01 * 10 ** (1 / 6)), pytest.approx(0.01 * 10**0.5))
+    said = necessity_finding(restored, lost)
+    assert said.startswith("Grafting **0.18") and "Removal takes more" in said
+    assert "Removal takes fewer" in necessity_finding(lost, restored)
+    assert "No clear difference" in necessity_finding(restored, restored)
+
+
+@given(st.lists(st.floats(-0.5, 1.5), min_size=4, max_size=4), st.floats(0, 0.4))
+def test_the_crossing_is_where_a_fine_grid_sees_it(values: list[float], half: float) -> None:
+    points = restored_and_left(curve(tuple(values), half), pd.DataFrame())
+    found = half_size(points, "grafted")
+    assert found is not None
+    grid = np.linspace(np.log(SHARES[0]), np.log(SHARES[-1]), 3001)
+    for share, shift in ((found.share, 0.0), (found.low, half), (found.high, -half)):
+        reached = np.interp(grid, np.log(SHARES), np.array(values) + shift) >= HALF
+        wanted = inf if not reached.any() else 0.0 if reached[0] else float(np.exp(grid[reached.argmax()]))
+        if wanted in (0.0, inf) or share in (0.0, inf):
+            nearly = abs(np.max(np.array(values) + shift) - HALF) < 1e-6
+            assert share == wanted or nearly
+        else:
+            assert share == pytest.approx(wanted, rel=0.005)
+    assert found.low <= found.share <= found.high
+
+
+def test_ends_that_are_not_crossed_are_said() -> None:
+    never = half_size(restored_and_left(curve((0.0, 0.1, 0.2, 0.3)), pd.DataFrame()), "grafted")
+    always = half_size(restored_and_left(curve((0.9, 0.9, 0.9, 0.9)), pd.DataFrame()), "grafted")
+    assert never is not None and always is not None
+    assert (never.share, always.share) == (inf, 0.0) and not never.is_crossed and not always.is_crossed
+    assert "**more than 10" in necessity_finding(never, None) and "**at most 0.01" in necessity_finding(always, None)
+    assert half_size(restored_and_left(curve((0.1, 0.2, 0.3, 0.9))[:1], pd.DataFrame()), "grafted") is None
+    assert "One size is stored" in necessity_finding(None, None)
+
+
+def test_seeds_are_put_together_and_missing_gains_left_out() -> None:
+    seeds = pd.concat([curve((0.1, 0.4, 0.8, 1.0), seed=0), curve((0.2, 0.6, 0.8, np.nan), seed=1)])
+    points = restored_and_left(seeds, pd.DataFrame())
+    assert points["value"].tolist() == pytest.approx([0.15, 0.5, 0.8, 1.0])
+    assert points["seeds"].tolist() == [2, 2, 2, 1]
+
+
+def test_an_older_run_offers_its_main_size(tmp_path: Path) -> None:
+    run = fake_run(Store(tmp_path))
+    left = without_region(run, "test")
+    assert "complement.parquet" not in run.files and left["size"].tolist() == [run.record.size]
+    rows = run.predictions().query("split == 'test'")
+    z = {s: p.filter(like="logit_").to_numpy(float) for s, p in rows.groupby("state")}
+    labels = rows[rows["state"] == "finetuned"]["label"].to_numpy()
+    wanted = recovered_gain(z["complement"], z["pretrained"], z["finetuned"], labels, "accuracy")
+    assert left[["value", "low", "high"]].iloc[0].tolist() == pytest.approx([wanted.value, wanted.low, wanted.high])
+    assert left["value"].iloc[0] != run.record.metrics["test"].recovered.value, "the graft's would pass"
+    graft = run.curve().query("split == 'test'")
+    exhibit = necessity(graft, left, "stagewise", "light")
+    assert set(exhibit.table["state"]) == {"grafted", "complement"}
+    assert "stored at one size" in exhibit.finding and "complement" in exhibit.alt
