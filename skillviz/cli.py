@@ -13,6 +13,7 @@ from typer.core import TyperCommand
 
 from skillviz import __version__
 from skillviz.commands import (
+    checkpoints,
     dashboard,
     demo,
     evaluate,
@@ -78,6 +79,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], type[TyperCommand] | None], ...]
     (SKILL, localize.localize, localize.ManySizes),
     (SKILL, evaluate.evaluate, None),
     (SKILL, reproduce.reproduce, None),
+    (SKILL, checkpoints.checkpoints, localize.ManySizes),
     (GRAFT, graft.export, None),
     (GRAFT, graft.apply, None),
     (LOOK, dashboard.dashboard, None),

@@ -30,6 +30,7 @@ NAMED = {
     "study status": "runs-dir workers json",
     "study table": "runs-dir name differences out json",
     "parts": "by sample draws seed again runs-dir json",
+    "checkpoints": "base checkpoints task method size seed runs-dir json",
     "slices": "by metric runs-dir json",
     "study pack": "to no-rankings runs-dir json",
 }

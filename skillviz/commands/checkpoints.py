@@ -1,0 +1,147 @@
+"""`checkpoints`: the training checkpoints of one fine-tuning, each localized, as one table along training."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skillviz.analysis.checkpoint_series import checkpoint_series
+from skillviz.analysis.recovered import GAIN_SHARE
+from skillviz.commands import options
+from skillviz.commands.localize import reporter
+from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
+from skillviz.core import formats
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER
+from skillviz.core.metrics import metric_row
+from skillviz.core.seeds import LARGEST_SEED
+from skillviz.errors import BadInput
+from skillviz.runs.artifact import RunArtifact, newest_runs
+from skillviz.runs.process import gently
+from skillviz.runs.run import Run
+from skillviz.runs.spec import RunSpec, read_spec
+from skillviz.runs.store import Store, store_root
+from skillviz.tasks.project import expanded
+
+SIZES = ("0.1%", "0.01%", "0.03%", "0.3%", "1%", "3%", "10%")
+
+
+def checkpoints(
+    base: options.Base,
+    folders: Annotated[
+        list[str],
+        typer.Option(
+            "--checkpoints",
+            metavar="DIR",
+            rich_help_panel=options.MODELS,
+            help="A folder with checkpoint-<step> folders, as the Trainer of transformers writes them; or each "
+            "checkpoint's own folder, repeated.",
+        ),
+    ],
+    task: options.TaskName,
+    readout: options.ReadoutOption = None,
+    method: Annotated[
+        str, typer.Option("--method", metavar="NAME", rich_help_panel=options.SEARCH, help="The localizer.")
+    ] = DEFAULT_LOCALIZER,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--size",
+            metavar="SIZE ...",
+            rich_help_panel=options.SEARCH,
+            help="Region sizes; the first is the one whose regions are compared, all of them are tried for the gain. "
+            f"Default: {' '.join(SIZES)}.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=LARGEST_SEED, rich_help_panel=options.SEARCH, help="Seed of the search.")
+    ] = 0,
+    k_shot: options.KShot = None,
+    data_seed: options.DataSeed = 0,
+    max_train: options.MaxTrain = None,
+    max_validation: options.MaxValidation = None,
+    max_test: options.MaxTest = None,
+    device: options.Device = "auto",
+    runs_dir: options.RunsDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Localize every training checkpoint of one fine-tuning, and compare them along training (paper, Figure 15).
+
+    For each checkpoint: its score, its calibration, the smallest size that recovers 95 % of its gain, and how much of
+    the last checkpoint's region it holds already. Each is an ordinary stored run; finished ones are not made again.
+
+    [bold]Example[/bold]
+
+      python -m skillviz checkpoints --base roberta-base --checkpoints out/ --task sst2 --method movement
+    """
+    common = {
+        "base": base, "task": task, "readout": readout and readout.value, "localizer": method,
+        "sizes": tuple(size or SIZES), "seed": seed, "k_shot": k_shot, "data_seed": data_seed, "device": device,
+        "max_train": max_train, "max_validation": max_validation, "max_test": max_test,
+    }  # fmt: skip
+    specs = {step: read_spec({**common, "finetuned": path}) for step, path in steps_of(folders).items()}
+    runs = _localized(specs, Store(store_root(runs_dir)))
+    table = checkpoint_series(runs)
+    metric, ece = metric_row(next(iter(runs.values())).record.metric), metric_row("ece")
+    rows = [
+        [
+            f"{row['step']:,}", metric.number(row["finetuned"]), metric.number(row["grafted"]),
+            ece.number(row["ece"]), ece.number(row["grafted_ece"]), _size(row["size_needed"]),
+            formats.percent_estimate(row["recovered"], row["low"], row["high"]), formats.percent(row["held_of_last"]),
+            formats.percent(row["iou"]), formats.percent(row["chance_iou"]),
+        ]
+        for row in table.to_dict("records")
+    ]  # fmt: skip
+    headings = [
+        "step", metric.title, f"graft's {metric.title}", "ECE", "graft's ECE", f"size for {GAIN_SHARE:.0%} of the gain",
+        "recovered, %", "holds of the last region", "IoU with it", "IoU by chance",
+    ]  # fmt: skip
+    print_rows(f"{method}, seed {seed}, {table['split'].iloc[0]} set", headings, rows)
+    say("By chance: random regions with as many entries in each tensor.")
+    if as_json:
+        print_json({"checkpoints": table.astype(object).where(table.notna(), None).to_dict("records")})
+
+
+def steps_of(folders: list[str]) -> dict[int, str]:
+    """Training step to folder: of the checkpoint-<step> folders inside one folder, or of the folders themselves.
+
+    A folder whose name ends in no number counts by its place. Raises BadInput where there is none, or two of a step.
+    """
+    named = folders
+    if len(folders) == 1:
+        inside = sorted(path for path in Path(expanded(folders[0])).glob("checkpoint-*") if path.is_dir())
+        named = [str(path) for path in inside] or folders
+    numbers = [re.search(r"(\d+)$", folder.rstrip("/")) for folder in named]
+    steps = [int(number[1]) if number else place for place, number in enumerate(numbers, start=1)]
+    if len(set(steps)) < len(steps):
+        raise BadInput(f"two checkpoints are of one step: {', '.join(named)}; name each step's folder once.")
+    if len(named) == 1:
+        raise BadInput(
+            f"'{named[0]}' holds no checkpoint-<step> folders; give the folder above them, or two or more checkpoints."
+        )
+    return dict(sorted(zip(steps, named, strict=True)))
+
+
+def _size(value: float) -> str:
+    return f"{value:,.0f}" if value == value else "none of these"
+
+
+def _localized(specs: dict[int, RunSpec], store: Store) -> dict[int, Run]:
+    """A finished run of each spec; those that are stored and still current are not made again."""
+    from skillviz.runs.produce import produce  # imports torch
+    from skillviz.runs.session import Session
+
+    runs, session = {}, Session()
+    known = newest_runs(specs.values(), store)
+    for step, spec in specs.items():
+        run = known.get(spec.key())
+        if run is not None and not RunArtifact(spec).changes(run, store, session):
+            note(f"step {step:,}: run {run.id} is there already.")
+        else:
+            with progress_bar(f"step {step:,}") as advance, gently(reporter(advance)) as progress:
+                run = produce(spec, store, progress, session)
+        runs[step] = run
+    return runs
