@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 PYTHON := .venv/bin/python
 
-.PHONY: help app test check format nightly ci
+.PHONY: help app test check format numbers nightly ci
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -21,6 +21,9 @@ check:  ## ruff and mypy
 format:  ## lay out the code
 	$(PYTHON) -m ruff check --select I --fix .
 	$(PYTHON) -m ruff format .
+
+numbers:  ## make every stored table and page that rests on an interval anew from stored predictions; no model is run
+	$(PYTHON) docs/make_numbers.py
 
 nightly:  ## every test there is, without a bound on its time; the log goes to docs/nightly.log
 	bash -c 'set -o pipefail; { worst=0; $(PYTHON) -m pytest -q -ra || worst=1; \

@@ -20,9 +20,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from skillviz.analysis import run_tables
+from skillviz.analysis.seeds import difference_over_seeds
+from skillviz.core.intervals import metric_interval
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
+from skillviz.core.metrics import METRICS
 from skillviz.runs.artifact import LOCALIZE
-from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
 from skillviz.studies.plan import plan
@@ -41,17 +43,15 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}".replace("-", MINUS)
 
 
-def interval(low: float, high: float) -> str:
-    """Two shares as a percentage interval, or nothing where there is none."""
-    return "" if pd.isna(low) else f" ({percent(low)} to {percent(high)})"
-
-
-def state_row(name: str, scores: dict[str, Estimate]) -> str:
+def state_row(name: str, run: Run, state: str) -> str:
     """A line for a model state that belongs to no localizer."""
-    accuracy, ece, nll = scores["accuracy"], scores["ece"], scores["nll"]
+    scores = run.record.metrics["test"].states[state]
+    accuracy, nll = scores["accuracy"], scores["nll"]
+    _, labels, logits = run.logits(state)
+    ece = metric_interval(logits.astype("float64"), labels, "ece")
     cells = [
-        f"{percent(accuracy.value)}{interval(accuracy.low, accuracy.high)}",
-        f"{percent(ece.value)}{interval(ece.low, ece.high)}",
+        METRICS["accuracy"].cell(accuracy.value, accuracy.low, accuracy.high),
+        METRICS["ece"].cell(ece.value, ece.low, ece.high, ece.debiased),
         f"{nll.value:.3f}",
     ]
     return f"| *{name}* | | | {' | '.join(cells)} |"
@@ -62,14 +62,14 @@ def graft_rows(table: pd.DataFrame) -> list[str]:
     wide = table.pivot_table(
         index=["size", "localizer"],
         columns="metric",
-        values=["mean", "pooled_low", "pooled_high", "seeds", "share"],
+        values=["mean", "low", "high", "debiased", "seeds", "share"],
         dropna=False,
     ).dropna(subset=[("mean", "accuracy")])
     wide = wide.sort_values(by=["size", ("mean", "accuracy")], ascending=[True, False])
     lines = []
     for (size, name), row in wide.iterrows():
         cells = [
-            f"{percent(row['mean', m])}{interval(row['pooled_low', m], row['pooled_high', m])}"
+            METRICS[m].cell(*(row[part, m] for part in ("mean", "low", "high", "debiased")))
             for m in ("accuracy", "ece")
         ]
         where = f"{size:,.0f} ({100 * row['share', 'accuracy']:.2g} %)"
@@ -98,8 +98,8 @@ def larger_rows(runs: list[Run]) -> list[str]:
     for small, large in zip(sizes, sizes[1:], strict=False):
         if (DEFAULT_LOCALIZER, small) in groups:
             of = {"default": groups[DEFAULT_LOCALIZER, small], "movement": groups["movement", large]}
-            sides = run_tables.sampled(of, "accuracy").sides
-            r = sides["default"].less(sides["movement"])
+            sides = run_tables.sampled(of, ["accuracy"]).by_metric["accuracy"]
+            r = difference_over_seeds(sides["default"], sides["movement"], "accuracy")
             change = f"{percent(r.value)} ({percent(r.low)} to {percent(r.high)})"
             rows.append(f"| {small:,} | movement at {large:,} | {change} |")
     return rows
@@ -126,16 +126,15 @@ def replace_section(path: Path, begin: str, end: str, section: str) -> None:
 
 def text(runs: list[Run]) -> str:
     """Runs of one pair as markdown: their table, and the default localizer against each other one."""
-    scores = runs[0].record.metrics["test"].states
     head = "| region | size | seeds | accuracy, % | ECE, % | NLL, nats |\n| --- | --- | --- | --- | --- | --- |"
-    states = [state_row("pre-trained", scores["pretrained"]), state_row("fine-tuned", scores["finetuned"])]
+    states = [state_row(name, runs[0], name.replace("-", "")) for name in ("pre-trained", "fine-tuned")]
     parts = [
         head,
         *states,
         *graft_rows(run_tables.table(runs)),
         "",
-        "Means over seeds; in brackets 95 % bootstrap intervals over test sentences and seeds together "
-        "(for the two models: Wilson for accuracy, bootstrap for ECE).",
+        "Means over seeds; in brackets 95 % intervals over test sentences and seeds together. ECE is the plug-in that "
+        "papers publish; its interval is about the debiased error beside it (docs/statistics.md).",
         "",
         f"Accuracy of `{DEFAULT_LOCALIZER}` minus that of each other localizer at equal size, and of top movement at "
         "the next larger one, in points, paired by sentence, with 95 % intervals:",

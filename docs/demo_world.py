@@ -13,6 +13,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from skillviz.core import formats
+from skillviz.core.intervals import metric_difference, metric_interval
+from skillviz.core.metrics import METRICS
 from skillviz.errors import BadInput
 from skillviz.runs.record import Estimate
 from skillviz.runs.run import Run
@@ -20,6 +22,7 @@ from skillviz.runs.store import Store
 from skillviz.tasks.demo_world import Share, World, read_world
 
 PAGE = PROJECT / "docs" / "demo-world.md"
+ECE = METRICS["ece"]
 
 
 def tasks(world: World) -> list[str]:
@@ -56,10 +59,12 @@ def grafts(world: World, runs: list[Run]) -> list[str]:
     for run in sorted(runs, key=lambda r: (order.index(names[r.spec.finetuned, r.spec.base]), r.spec.localizer)):
         scores, size = run.record.metrics["test"], run.record.size
         graft = scores.states["grafted"]
+        (_, labels, logits), (_, _, tuned) = (run.logits(state) for state in ("grafted", "finetuned"))
         rows.append([
             names[run.spec.finetuned, run.spec.base], run.spec.localizer,
             f"{formats.count(size)} ({formats.share(run.record.share)})", percent(graft["accuracy"]),
-            percent(scores.recovered), percent(graft["ece"]), percent(scores.differences.get("ece")),
+            percent(scores.recovered), ECE.cell(*metric_interval(logits, labels, "ece")),
+            ECE.cell(*metric_difference(logits, tuned, labels, "ece")),
         ])  # fmt: skip
     return formats.markdown_table(head, rows)
 

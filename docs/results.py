@@ -34,10 +34,10 @@ from skillviz.ui.pages.paper import words as paper_words
 
 PAGE, WORDS = PROJECT / "docs" / "results.md", PROJECT / "docs" / "results_words.yaml"
 OVER = (
-    "Scores are means over seeds; the interval in brackets is 95 %, over test examples and seeds together, over seeds "
-    "alone where a size has no stored predictions. Shares of the gain have intervals over mask seeds alone where there "
-    "are several (but in Figure 8): they leave out how uncertain the gain itself is. There is one fine-tuned model a "
-    "task and recipe: seeds are those of the search, and nothing here tells how another fine-tuning seed would "
+    "Scores are means over seeds; the interval in brackets is 95 %, over test examples and seeds together. ECE is the "
+    "plug-in that papers publish; its interval is about the debiased error beside it (statistics.md), and verdicts on "
+    "calibration go by that interval. Where no predictions are stored, ECE has no interval. There is one fine-tuned "
+    "model a task and recipe: seeds are those of the search, and nothing here tells how another fine-tuning seed would "
     "differ. What a study shares with an earlier one is not made again, so that its time can be short."
 )
 SAID_ONCE = (

@@ -14,6 +14,7 @@ from skillviz.core.formats import MISSING, count, interval, markdown_table, numb
 from skillviz.core.intervals import Interval, seeds_interval, wilson
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.metrics import metric_row
+from skillviz.core.seeds_interval import mean_of_intervals
 from skillviz.models.finetune.recipes import RETRAIN, SGD
 from skillviz.plots.methods import method_style
 from skillviz.show.table_words import RECIPE_WORDS
@@ -75,8 +76,8 @@ def stability(study: StudyFolder) -> list[str]:
 
 def estimate(row: Mapping[Any, Any], column: str = "value") -> str:
     """`87.0 (85.1–88.9)`: a column and its ends, in percent without the sign."""
-    low, high = ("low", "high") if column == "value" else (f"{column}_low", f"{column}_high")
-    return percent_estimate(row[column], row[low], row[high])
+    parts = [name if column == "value" else f"{column}_{name}" for name in ("low", "high", "debiased")]
+    return percent_estimate(row[column], *(row.get(part) for part in parts))
 
 
 def crossed(
@@ -97,10 +98,7 @@ def score(rows: pd.DataFrame, metric: str = "") -> str:
     if of_metric.empty:
         return ""
     row = of_metric.iloc[0]
-    prefix = "pooled_" if np.isfinite(row["pooled_low"]) else ""
-    # over few seeds that differ much the interval can pass what a share can be
-    ends = np.clip([row[f"{prefix}low"], row[f"{prefix}high"]], metric_row(metric).lowest, metric_row(metric).highest)
-    return percent_estimate(row["mean"], *ends)
+    return percent_estimate(row["mean"], row["low"], row["high"], row["debiased"])
 
 
 def tested(scores: pd.DataFrame) -> pd.DataFrame:
@@ -407,7 +405,7 @@ def sensitivity(tables: Tables, main: float | None, row: Experiment | None) -> l
 def _over_seeds(rows: pd.DataFrame) -> str:
     if rows.empty:
         return ""
-    mean = seeds_interval(list(rows["value"]))
+    mean = mean_of_intervals(rows["value"], rows["low"], rows["high"])
     return f"{share(float(rows['share'].mean()))}: {percent_estimate(mean.value, mean.low, mean.high)}"
 
 

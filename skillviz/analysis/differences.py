@@ -13,21 +13,20 @@ from skillviz.analysis.answers import Answers
 from skillviz.analysis.observations import TEST, Observation, sides
 from skillviz.analysis.seeds import (
     Resampled,
-    by_unit,
-    difference_draws,
-    halves,
+    apart,
+    difference_over_seeds,
     mean_of,
-    over_seeds,
+    mean_over_seeds,
     resampled_tests,
 )
 from skillviz.analysis.tables import OVER, check
 from skillviz.core.agreement import mcnemar
-from skillviz.core.intervals import paired_differences, percentile_interval
+from skillviz.core.intervals import paired_differences
 from skillviz.core.localizers.table import has_outcome_size
 from skillviz.core.metrics import metric_names
 from skillviz.models.finetune.recipes import FEW, MULTI_TASK, RECIPES
 
-PAIRED, UNPAIRED, SEEDS = OVER
+PAIRED, UNPAIRED, NO_INTERVAL = OVER
 OTHER_MODELS = tuple(RECIPES[name].method for name in (*FEW, MULTI_TASK))
 """Methods that are models of their own: compared with those of another recipe."""
 
@@ -41,7 +40,7 @@ def paired(
 
     A region whose size is an outcome is compared with the other side's next larger one where it is a, and with the
     next smaller one where it is b: never to its own advantage as the first, nor to a's as the second. Where one side
-    has no stored predictions at that size, its own interval over examples is taken, and the difference is not paired.
+    has no stored predictions at that size, both sides' own intervals are joined, and the difference is not paired.
     """
     tested = [one for one in observations if one.split == TEST]
     drawn = resampled or resampled_tests(tested)
@@ -59,22 +58,23 @@ def paired(
 
 
 def difference(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any]:
-    """value, low, high, over and seeds of the mean of a less the mean of b."""
-    of_a, of_b = by_unit(a, metric), by_unit(b, metric)
-    value = over_seeds(of_a.values()).value - over_seeds(of_b.values()).value
-    seeds = max(len(of_a), len(of_b))
-    left, right = drawn.of(a, metric), drawn.of(b, metric)
-    examples = {one.answers.examples for one in (*a, *b) if one.answers is not None}
-    if left is not None and right is not None and len(examples) == 1:
-        ends = percentile_interval(value, difference_draws(left, right))
-        return {"value": value, "low": ends.low, "high": ends.high, "over": PAIRED, "seeds": seeds}
-    over = over_seeds(_by_seed(a, b, metric))
-    (a_low, a_high), (b_low, b_high) = halves(a, metric), halves(b, metric)
-    if not np.isfinite([a_low, a_high, b_low, b_high]).all():
-        return {"value": value, "low": over.low, "high": over.high, "over": SEEDS, "seeds": seeds}
-    half = over.high - over.value if np.isfinite(over.high) else 0.0
-    low, high = value - np.sqrt(half**2 + a_low**2 + b_high**2), value + np.sqrt(half**2 + a_high**2 + b_low**2)
-    return {"value": value, "low": low, "high": high, "over": UNPAIRED, "seeds": seeds}
+    """value, debiased, low, high, over and seeds of the mean of a less the mean of b."""
+    left, right = drawn.side(a, metric), drawn.side(b, metric)
+    examples = {one.answers.examples if one.answers is not None else "" for one in (*a, *b)}
+    values = [one.values.get(metric, np.nan) for one in (*a, *b)]
+    if len(examples) == 1 and "" not in examples and np.isfinite(values).all():
+        over, of = difference_over_seeds(left, right, metric), PAIRED
+    else:
+        over, of = apart(mean_over_seeds(left, metric), mean_over_seeds(right, metric)), UNPAIRED
+    fields = over._asdict()
+    del fields["sd"]
+    return {**fields, "over": of if np.isfinite([over.low, over.high]).all() else NO_INTERVAL}
+
+
+def turned_round(rows: pd.DataFrame) -> pd.DataFrame:
+    """Differences a - b as b - a; the columns a and b stay as they are."""
+    turned = {name: -rows[name] for name in ("value", "debiased") if name in rows}
+    return rows.assign(**turned, low=-rows["high"], high=-rows["low"])
 
 
 def _row(a: Side, b: Side, metric: str, drawn: Resampled) -> dict[str, Any]:
@@ -93,21 +93,6 @@ def _training(a: Side, b: Side, matched: Sequence[tuple[Side, Side]]) -> dict[st
     rivals = {other[0].training for one, other in matched if one is a}
     recipe_b, variant_b = b[0].training if len(rivals) > 1 else ("", "")
     return {"recipe": a[0].recipe, "variant": a[0].variant, "recipe_b": recipe_b, "variant_b": variant_b}
-
-
-def _by_seed(a: Side, b: Side, metric: str) -> list[float]:
-    """One difference a seed: each unit of a less the same unit of b, else b's mean on the same model, else b's mean."""
-    values = {one.unit: one.values.get(metric, np.nan) for one in b}
-    whole = float(np.mean(list(values.values())))
-    differences: dict[tuple[str, int], float] = {}
-    for one in a:
-        same_model = [value for (model, _), value in values.items() if model == one.model]
-        rival = values.get(one.unit, float(np.mean(same_model)) if same_model else whole)
-        differences[one.unit] = one.values.get(metric, np.nan) - rival
-    models = list(dict.fromkeys(model for model, _ in differences))
-    if len(models) < 2:
-        return list(differences.values())
-    return [float(np.mean([v for (model, _), v in differences.items() if model == m])) for m in models]
 
 
 def _matched(left: Sequence[Side], right: Sequence[Side]) -> Iterable[tuple[Side, Side]]:
@@ -156,7 +141,7 @@ def _comparable(a: Observation, b: Observation) -> bool:
     return same and (a.training == b.training or crossed) and not (complement and a.search != b.search)
 
 
-LESS_BASELINE = ("run", "metric", "value", "low", "high", "n", "p", "only_run_right", "only_baseline_right")
+LESS_BASELINE = ("run", "metric", "value", "debiased", "low", "high", "n", "p", "only_run_right", "only_baseline_right")
 
 
 def less_baseline(
@@ -164,7 +149,7 @@ def less_baseline(
 ) -> pd.DataFrame:
     """Each run less the baseline on the examples that both were scored on, with paired intervals.
 
-    run, metric, value, low, high, n; for accuracy also McNemar's exact p and the examples that one of the two
+    run, metric, value, debiased, low, high, n; for accuracy also McNemar's exact p and the examples that one of the two
     alone gets right. Runs that share the same examples with the baseline are resampled together.
     """
     groups: dict[tuple[int, ...], list[str]] = {}
@@ -179,7 +164,8 @@ def less_baseline(
             rows += _less_baseline(answers_by_run, shared_answers, keys, metrics, positive)
     frame = pd.DataFrame(rows, columns=list(LESS_BASELINE))
     counts = {name: "Int64" for name in ("n", "only_run_right", "only_baseline_right")}
-    frame = frame.astype({"value": "float64", "low": "float64", "high": "float64", "p": "float64", **counts})
+    floats = dict.fromkeys(("value", "debiased", "low", "high", "p"), "float64")
+    frame = frame.astype({**floats, **counts})
     return frame.sort_values("run", kind="stable", ignore_index=True)
 
 

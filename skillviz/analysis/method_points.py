@@ -9,6 +9,7 @@ from pathlib import PurePath
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.differences import turned_round
 from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import label, task_metric
 from skillviz.core.localizers.table import RIVALS
@@ -63,10 +64,9 @@ def joined(tables: Sequence[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
 def points(scores: pd.DataFrame, selection: Selection, task: str) -> pd.DataFrame:
     """One row a method, size and metric on a test set.
 
-    Columns: method, recipe, label, touched (0..1), share, metric, value, low, high, seeds, n. The interval is over
-    examples and seeds where there is one, else over seeds. `touched` of the pre-trained model is 0, and NaN where it
-    was not measured. A graft of a model tuned by another recipe has that `recipe`, and what tells the model from
-    others as its `label`.
+    Columns: method, recipe, label, touched (0..1), share, metric, value, debiased, low, high, seeds, n. `touched` of
+    the pre-trained model is 0, and NaN where it was not measured. A graft of a model tuned by another recipe has that
+    `recipe`, and what tells the model from others as its `label`.
     """
     rows = scores[(scores["id_task"] == selection.task) & (scores["task"] == task) & (scores["split"] == "test")]
     rows = rows[
@@ -122,8 +122,7 @@ def _as_points(rows: pd.DataFrame, named: pd.Series, labels: pd.Series, d: Mappi
             "share": rows["share"].to_numpy(),
             "metric": rows["metric"].to_numpy(),
             "value": rows["mean"].to_numpy(),
-            "low": rows["pooled_low"].fillna(rows["low"]).to_numpy(),
-            "high": rows["pooled_high"].fillna(rows["high"]).to_numpy(),
+            **{name: rows[name].to_numpy() for name in ("debiased", "low", "high")},
             "seeds": rows["seeds"].to_numpy(),
             "n": rows["n"].to_numpy(),
         }
@@ -148,14 +147,14 @@ def has_further(scores: pd.DataFrame, selection: Selection) -> bool:
 
 
 def against_graft(differences: pd.DataFrame, selection: Selection, task: str, share: float) -> pd.DataFrame:
-    """Each method less the graft of this size, paired: method, metric, value, low, high, n, seeds."""
-    columns = ["method", "metric", "value", "low", "high", "n", "seeds"]
+    """Each method less the graft of this size, paired: method, metric, value, debiased, low, high, n, seeds."""
+    columns = ["method", "metric", "value", "debiased", "low", "high", "n", "seeds"]
     if differences.empty:
         return pd.DataFrame(columns=columns)
     rows = _of(differences, selection, task)
     rows = rows[np.isclose(rows["share"].astype(float), share, rtol=SAME_SIZE)]
     turned = rows[rows["a"] == GRAFT]
-    turned = turned.assign(method=turned["b"], value=-turned["value"], low=-turned["high"], high=-turned["low"])
+    turned = turned_round(turned).assign(method=turned["b"])
     straight = rows[rows["b"] == GRAFT].assign(method=lambda same: same["a"])
     paired = pd.concat([straight, turned], ignore_index=True)
     paired = paired[paired["method"].isin(SHOWN)]

@@ -10,8 +10,9 @@ import numpy as np
 
 from skillviz.analysis.answers import Answers, answers_by_state
 from skillviz.analysis.variants import Fields, label_variants, search_label
+from skillviz.core.intervals import Interval, metric_interval
 from skillviz.core.localizers.table import LOCALIZERS, has_outcome_size, rest_of
-from skillviz.core.metrics import COMPARED, metric_names
+from skillviz.core.metrics import COMPARED, metric_names, metric_row
 from skillviz.models.finetune.recipes import RECIPES
 from skillviz.runs.metrics import SCALED, positive
 from skillviz.runs.record import Estimate, Scores, TaskNote, TransferNote
@@ -68,6 +69,7 @@ class Observation:
     search_fields: Fields = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    debiased: Mapping[str, float] = field(default_factory=dict)
     answers: Answers | None = field(default=None, repr=False)
     sentences: tuple[str, ...] = ()
 
@@ -81,6 +83,23 @@ class Observation:
         """The metrics that tables give of it: the task's own first, F1 only where it is that."""
         first, *others = metric_names(self.note.metric, (*COMPARED, "agreement", "recovered"))
         return [first, *(name for name in others if name in self.values)]
+
+    def interval(self, metric: str) -> Interval:
+        """The metric with its interval over examples, as it is stored; NaN for what is missing.
+
+        A calibration error that was stored with another kind of interval has that of the answers, or none.
+        """
+        value, debiased = self.values.get(metric, np.nan), self.debiased.get(metric, np.nan)
+        if metric_row(metric).interval == "calibration" and np.isnan(debiased):
+            return self._calibration(metric)
+        return Interval(value, *self.ends.get(metric, (np.nan, np.nan)), debiased)
+
+    def _calibration(self, metric: str) -> Interval:
+        value = self.values.get(metric, np.nan)
+        if self.answers is None or np.isnan(value):
+            return Interval(value, np.nan, np.nan)
+        answered = metric_interval(self.answers.logits, self.answers.labels, metric)
+        return answered._replace(value=value)
 
     @property
     def unit(self) -> tuple[str, int]:
@@ -246,7 +265,7 @@ def method_of(run: Run) -> str:
 
 
 def numbers_of(scores: Scores, state: str) -> dict[str, Any]:
-    """`values` and `ends` of a state by metric, as they are stored."""
+    """`values`, `ends` and `debiased` of a state by metric, as they are stored."""
     estimates: dict[str, Estimate] = dict(scores.states[state])
     if state == "grafted":
         extra = {"agreement": scores.agreement, "recovered": scores.recovered}
@@ -254,6 +273,7 @@ def numbers_of(scores: Scores, state: str) -> dict[str, Any]:
     return {
         "values": {name: _number(e.value) for name, e in estimates.items()},
         "ends": {name: (_number(e.low), _number(e.high)) for name, e in estimates.items()},
+        "debiased": {name: float(e.debiased) for name, e in estimates.items() if e.debiased is not None},
     }
 
 
@@ -274,8 +294,9 @@ def _other_sizes(run: Run, common: Mapping[str, Any]) -> Iterator[Observation]:
             scores = record.metrics.get(str(split))
             values = dict(zip(part["metric"], part["value"], strict=True))
             ends = {m: (low, high) for m, low, high in zip(part["metric"], part["low"], part["high"], strict=True)}
+            debiased = dict(zip(part["metric"], part["debiased"], strict=True)) if "debiased" in part else {}
             yield Observation(
                 **common, task=record.task.name, split=str(split), method=method_of(run), localizer=spec.localizer,
                 size=float(size), share=size / record.d if record.d else np.nan, touched=float(size), seed=spec.seed,
-                n=scores.n if scores else 0, requested_size=requested, values=values, ends=ends,
+                n=scores.n if scores else 0, requested_size=requested, values=values, ends=ends, debiased=debiased,
             )  # fmt: skip

@@ -1,5 +1,7 @@
-"""Tables of studies that were stored with older columns, read as today's; every number stays what it was.
+"""Tables of studies that were stored with older columns, read as today's; estimates stay what they were.
 
+Up to layout 3 calibration errors had percentile intervals, which hold the truth too rarely, and several means had an
+interval over seeds alone, which leaves out the examples: both are blank here until the tables are made anew.
 Up to layout 2 several facts stood in one text: `lora, rank 8` and `lora less sgd` in `recipe`, `learned lr=0.1` in
 `localizer`, `all, head` in `setting`, `<task> <localizer> <size>` in the ends of `overlap`, `grafted 1%` in `state`,
 `a+b` for several tasks. This is the one place that takes such texts apart.
@@ -12,16 +14,43 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.tables import check
+from skillviz.analysis.seeds import is_calibration
+from skillviz.analysis.tables import TABLES, check
 
 JOINED, JOINT = "+", " + "
 RENAMED = {"makeup": "composition"}
 """Names that tables were stored under, with today's."""
 
 
-def read_layout_2(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The table as today's columns have it; the argument is left as it is."""
-    return check(READERS.get(name, lambda frame: frame)(table), name)
+def read_older(table: pd.DataFrame, name: str, layout: int) -> pd.DataFrame:
+    """A table of an older layout as today's columns have it; the argument is left as it is."""
+    if layout < 3:
+        table = READERS.get(name, lambda frame: frame)(table)
+    return check(_with_one_interval(table, name), name)
+
+
+def _with_one_interval(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The table of layout 3 with one interval an estimate: over examples and seeds, or none."""
+    known = {column.name for column in TABLES[name].columns}
+    table = table.assign(**{column: np.nan for column in known - set(table) if column.endswith("debiased")})
+    if name == "scores":
+        table = table.assign(low=table["pooled_low"], high=table["pooled_high"])
+        table = table.drop(columns=["pooled_low", "pooled_high"])
+    elif name == "recovered":
+        ends = [column for column in known if column.endswith(("_low", "_high"))]
+        table = table.assign(**dict.fromkeys(ends, np.nan), over="")
+    elif name == "differences":
+        table = _without_ends(table, table["over"] == "seeds")
+    if "metric" in table:
+        table = _without_ends(table, table["metric"].map(is_calibration))
+    return table
+
+
+def _without_ends(table: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
+    """The table without the intervals of some of its rows."""
+    ends = [column for column in ("low", "high", "change_low", "change_high") if column in table]
+    blank = table.assign(**{column: table[column].astype(float).mask(rows) for column in ends})
+    return blank.assign(over=blank["over"].mask(rows, "")) if "over" in blank else blank
 
 
 def _parts(texts: pd.Series, separator: str) -> tuple[pd.Series, pd.Series]:

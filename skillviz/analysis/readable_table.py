@@ -50,9 +50,7 @@ COLUMNS = {
     "value": Words("value", "metric"),
     "low": Words("low", "metric"),
     "high": Words("high", "metric"),
-    "pooled": Words("pooled", "metric"),
-    "pooled_low": Words("low", "metric"),
-    "pooled_high": Words("high", "metric"),
+    "debiased": Words("debiased", "metric"),
     "published": Words("published", "metric"),
     "std": Words("sd", "metric"),
     "change": Words("change since learned", "metric"),
@@ -97,8 +95,6 @@ COLUMNS = {
 OF_TABLE = {
     ("differences", "value"): "A less B",
     ("overlap", "seeds"): "mask seeds",
-    ("scores", "low"): "low, seeds only",
-    ("scores", "high"): "high, seeds only",
     ("composition", "share"): "share of region",
     ("composition", "seed"): "mask seed",
     ("composition", "variant"): "variant of the run",
@@ -224,24 +220,21 @@ def as_stored(frame: pd.DataFrame) -> ReadableTable:
 def _shown(frame: pd.DataFrame) -> list[str]:
     """The columns with something in them, each estimate standing for its ends."""
     names = [str(name) for name in frame.columns]
-    ends = {f"{prefix}{end}" for prefix in ("pooled", *names) for end in ENDS}
-    ends |= {"low", "high"} if any(name in frame for name in CENTRES) else set()
+    ends = {f"{prefix}{end}" for prefix in names for end in (*ENDS, "_debiased")}
+    ends |= {"low", "high", "debiased"} if any(name in frame for name in CENTRES) else set()
     shown = [n for n in names if n not in ends and n not in HIDDEN and not (frame[n].isna() | (frame[n] == "")).all()]
     is_twice = {"id_task", "task"} <= set(shown) and list(frame["id_task"]) == list(frame["task"])
     return [name for name in shown if not (name == "id_task" and is_twice)]
 
 
 def _interval(name: str, frame: pd.DataFrame) -> tuple[pd.Series, pd.Series] | None:
-    """The ends of a column's interval: over examples and seeds where they are known, else over seeds."""
+    """The ends of a column's interval."""
     ends = [f"{name}{end}" for end in ENDS]
     if set(ends) <= set(frame.columns):
         return frame[ends[0]], frame[ends[1]]
     if name not in CENTRES or not {"low", "high"} <= set(frame.columns):
         return None
-    if "pooled_low" not in frame:
-        return frame["low"], frame["high"]
-    pooled = frame["pooled_low"].notna()
-    return frame["pooled_low"].where(pooled, frame["low"]), frame["pooled_high"].where(pooled, frame["high"])
+    return frame["low"], frame["high"]
 
 
 def _is_of_metric(name: str, frame: pd.DataFrame) -> bool:
@@ -273,7 +266,8 @@ def _cells(name: str, frame: pd.DataFrame) -> list[str]:
     metrics = frame["metric"] if _is_of_metric(name, frame) else ["accuracy"] * len(frame)
     nothing = pd.Series([math.nan] * len(frame))
     low, high = interval or (nothing, nothing)
-    estimates = zip(frame[name], low, high, metrics, strict=True)
+    debiased = "debiased" if name in CENTRES else f"{name}_debiased"
+    estimates = zip(frame[name], low, high, frame.get(debiased, nothing), metrics, strict=True)
     return ["" if pd.isna(value) else metric_row(metric).cell(value, *ends) for value, *ends, metric in estimates]
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.differences import SEEDS, Side, difference
+from skillviz.analysis.differences import NO_INTERVAL, Side, difference
 from skillviz.analysis.observations import TEST, Observation, sides
-from skillviz.analysis.seeds import Resampled, by_unit, mean_of, over_seeds, resampled_tests
+from skillviz.analysis.seeds import Resampled, is_calibration, mean_of, mean_over_seeds, resampled_tests
 from skillviz.analysis.tables import check
 from skillviz.core.intervals import relative_gain
 from skillviz.models.finetune.recipes import RECIPES
@@ -22,6 +22,7 @@ ROUNDING = 1e-9
 TUNED = tuple(dict.fromkeys(row.method for row in RECIPES.values() if not row.needs_region))
 """Methods that a graft can be of."""
 GRAFTS = ("graft", "graft_movement", "graft_random")
+ESTIMATE = ("value", "debiased", "low", "high")
 
 
 def recovered(
@@ -40,7 +41,7 @@ def recovered(
     for group in _pairs(scored):
         if not _has_row(group, drawn):
             continue
-        gains = {split: _gains(group, split) for split in (VALIDATION, TEST)}
+        gains = {split: _gains(group, split, drawn) for split in (VALIDATION, TEST)}
         reached = {s: side for s, of in gains.items() for _, side, gain in reversed(of) if gain >= share - ROUNDING}
         where = next((split for split in (VALIDATION, TEST) if split in reached), "")
         rows.append(_row(reached.get(where, gains[VALIDATION][-1][1]), group, where, share, drawn))
@@ -82,7 +83,7 @@ def _has_ends(group: Sequence[Observation]) -> bool:
 
 def _has_row(group: Sequence[Observation], drawn: Resampled) -> bool:
     """Whether the table has a row of this group: the model gains on validation, and beyond chance on test."""
-    return bool(_gains(group, VALIDATION)) and _gains_on_test(group, drawn)
+    return bool(_gains(group, VALIDATION, drawn)) and _gains_on_test(group, drawn)
 
 
 def _pairs(observations: Sequence[Observation]) -> list[list[Observation]]:
@@ -96,13 +97,12 @@ def _pairs(observations: Sequence[Observation]) -> list[list[Observation]]:
     return [[*group, *(one for one in others if model(one) == model(group[0]))] for group in grafts.values()]
 
 
-def _gains(group: Sequence[Observation], split: str) -> list[tuple[float, Side, float]]:
+def _gains(group: Sequence[Observation], split: str, drawn: Resampled) -> list[tuple[float, Side, float]]:
     """Size, the graft's test observations, and the share of the split's gain that it keeps; smallest size first."""
     metric = group[0].note.metric
     checked = [one for one in group if one.split == split]
-    ends = {
-        method: _mean([one for one in checked if one.method == method], metric) for method in ("pretrained", *TUNED)
-    }
+    by_method = {name: [one for one in checked if one.method == name] for name in ("pretrained", *TUNED)}
+    ends = {name: _mean(of_method, metric, drawn) for name, of_method in by_method.items()}
     tuned = next((ends[method] for method in TUNED if np.isfinite(ends[method])), np.nan)
     if not tuned > ends["pretrained"]:
         return []
@@ -110,7 +110,7 @@ def _gains(group: Sequence[Observation], split: str) -> list[tuple[float, Side, 
     gains = []
     for side in sides(one for one in checked if one.method in GRAFTS):
         if _key(side) in tested:
-            gain = float(relative_gain(_mean(side, metric), ends["pretrained"], tuned))
+            gain = float(relative_gain(_mean(side, metric, drawn), ends["pretrained"], tuned))
             gains.append((mean_of(one.size for one in side), tested[_key(side)], gain))
     return sorted(gains, key=lambda row: row[0])
 
@@ -127,8 +127,8 @@ def _key(side: Side) -> tuple[str, ...]:
     return *side[0].search, side[0].requested_size
 
 
-def _mean(side: Sequence[Observation], metric: str) -> float:
-    return over_seeds(by_unit(side, metric).values()).value
+def _mean(side: Sequence[Observation], metric: str, drawn: Resampled) -> float:
+    return mean_over_seeds(drawn.side(side, metric), metric).value
 
 
 def _row(side: Side, group: Sequence[Observation], reached_on: str, share: float, drawn: Resampled) -> dict[str, Any]:
@@ -141,21 +141,23 @@ def _row(side: Side, group: Sequence[Observation], reached_on: str, share: float
         "variant": one.variant, "localizer": one.localizer, "search_variant": one.search_variant,
         "gain_share": share, "size": mean_of(o.size for o in side),
         "share": mean_of(o.share for o in side), "reached": bool(reached_on), "reached_on": reached_on,
-        "metric": metric, "n": one.n, "seeds": len(by_unit(side, metric)),
+        "metric": metric, "n": one.n, "seeds": mean_over_seeds(drawn.side(side, metric), metric).seeds,
     }  # fmt: skip
-    row |= _seeds(side, metric, "value") | _seeds(tuned, metric, "value_ft") | _seeds(side, "recovered", "gain")
-    row |= _seeds(side, "accuracy", "accuracy") | _seeds(side, "ece", "ece") | _seeds(tuned, "ece", "ece_ft")
-    row |= _seeds(scaled, "ece", "ece_ft_scaled") | _seeds(side, "agreement", "agreement")
-    row["over"] = SEEDS
-    for name, rival in (("ece_less_ft", tuned), ("ece_less_scaled", scaled)):
-        row |= dict.fromkeys((name, f"{name}_low", f"{name}_high"), np.nan)
-        if rival:
-            less = difference(side, rival, "ece", drawn)
-            row |= {name: less["value"], f"{name}_low": less["low"], f"{name}_high": less["high"], "over": less["over"]}
+    for of_name, of_side, of_metric in (
+        ("value", side, metric), ("value_ft", tuned, metric), ("gain", side, "recovered"),
+        ("accuracy", side, "accuracy"), ("ece", side, "ece"), ("ece_ft", tuned, "ece"),
+        ("ece_ft_scaled", scaled, "ece"), ("agreement", side, "agreement"),
+    ):  # fmt: skip
+        over = mean_over_seeds(drawn.side(of_side, of_metric), of_metric)
+        row |= _columns(of_name, over._asdict(), of_metric)
+    row["over"] = NO_INTERVAL
+    for of_name, rival in (("ece_less_ft", tuned), ("ece_less_scaled", scaled)):
+        less = difference(side, rival, "ece", drawn) if rival else dict.fromkeys(ESTIMATE, np.nan)
+        row |= _columns(of_name, less, "ece") | {"over": less.get("over") or row["over"]}
     return row
 
 
-def _seeds(side: Sequence[Observation], metric: str, name: str) -> dict[str, float]:
-    """The mean over seeds with its t-interval, as columns."""
-    over = over_seeds(by_unit(side, metric).values(), metric)
-    return {name: over.value, f"{name}_low": over.low, f"{name}_high": over.high}
+def _columns(name: str, estimate: Mapping[str, Any], metric: str) -> dict[str, Any]:
+    """An estimate as the columns name, name_low and name_high, of calibration name_debiased too."""
+    shown = [part for part in ESTIMATE if part != "debiased" or is_calibration(metric)]
+    return {name if part == "value" else f"{name}_{part}": estimate[part] for part in shown}

@@ -1,14 +1,12 @@
 """Tables over several finished runs: means over seeds, and paired differences between localizers.
 
-Intervals over examples and seeds are those of the runs' stored predictions, resampled together; seeds are drawn as the
-plain bootstrap draws them.
+Intervals are over examples and seeds together, as in tables of studies: `analysis.seeds`.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
@@ -16,11 +14,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.answers import Answers
 from skillviz.analysis.observations import TEST
-from skillviz.analysis.seeds import SeedDraws, over_seeds, seed_draws
+from skillviz.analysis.seeds import Scored, Side, difference_over_seeds, mean_over_seeds, scored_in, scored_on
 from skillviz.analysis.variants import Fields, Rivals, label_variants
-from skillviz.core.intervals import whole_and_resampled
-from skillviz.core.metrics import COMPARED, metric_names, statistic
+from skillviz.core.metrics import COMPARED, metric_names
 from skillviz.errors import BadInput
 from skillviz.runs.metrics import positive
 from skillviz.runs.run import Run
@@ -28,25 +26,24 @@ from skillviz.runs.run import Run
 TABLE = {
     "task": "str", "finetuned": "str", "localizer": "str",
     "size": "float64", "share": "float64", "split": "str", "metric": "str",
-    "mean": "float64", "sd": "float64", "low": "float64", "high": "float64", "seeds": "int64",
-    "pooled_low": "float64", "pooled_high": "float64",
+    "mean": "float64", "debiased": "float64", "low": "float64", "high": "float64", "sd": "float64", "seeds": "int64",
 }  # fmt: skip
 DIFFERENCES = {
     "task": "str", "finetuned": "str",
     "size": "int64", "share": "float64", "split": "str", "metric": "str", "a": "str", "b": "str",
-    "value": "float64", "low": "float64", "high": "float64", "n": "int64", "seeds_a": "int64", "seeds_b": "int64",
+    "value": "float64", "debiased": "float64", "low": "float64", "high": "float64",
+    "n": "int64", "seeds_a": "int64", "seeds_b": "int64",
 }  # fmt: skip
-NONE = (np.nan, np.nan)
+ESTIMATE = ("value", "debiased", "low", "high")
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 def table(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
-    """One row a task, localizer, size and metric of the graft: mean, sd (n - 1) and t-interval over seeds.
+    """One row a task, localizer, size and metric of the graft: mean over seeds with its interval, and sd (n - 1).
 
-    `low` and `high` speak of seeds only and are NaN for a single one. `pooled_low` and `pooled_high` are
-    the bootstrap interval over examples and seeds together, for the runs' main size and the metrics that
-    can be resampled; NaN elsewhere. A size that is an outcome is averaged over seeds.
+    At other sizes than the runs' main one, and for metrics of several models, the runs' own intervals are the
+    examples' part; calibration has none there. A size that is an outcome is averaged over seeds.
     """
     rows = []
     for setting in grouped(runs, _setting).values():
@@ -62,19 +59,19 @@ def table(runs: Sequence[Run], split: str = "test") -> pd.DataFrame:
 def differences(runs: Sequence[Run], split: str = "test", metrics: Sequence[str] | None = None) -> pd.DataFrame:
     """One row a pair of localizers (a, b) of one setting and main size, and metric: a - b, averaged over seeds.
 
-    Intervals are paired: both sides are scored on the same resampled examples, and seeds are resampled
-    too. F1 only where it is the task's metric.
+    Intervals are paired: both sides are scored on the same examples, and seeds that both have are paired too. F1 only
+    where it is the task's metric.
     """
     rows = []
     for group in grouped(runs, lambda run: (*_setting(run), run.record.size)).values():
         sides = _sides(group)
         common = {**_named(group[0]), "size": group[0].record.size, "share": group[0].record.share}
-        for metric in (metrics or _compared(group[0])) if len(sides) > 1 else ():
-            samples, n = sampled(sides, metric, split)
+        by_metric, n = sampled(sides, metrics or _compared(group[0]), split) if len(sides) > 1 else Sampled({}, 0)
+        for metric, samples in by_metric.items():
             for a, b in itertools.permutations(samples, 2):
-                ends = samples[a].less(samples[b])._asdict()
+                over = difference_over_seeds(samples[a], samples[b], metric)
+                ends = {name: getattr(over, name) for name in ESTIMATE}
                 seeds = {"seeds_a": len(sides[a]), "seeds_b": len(sides[b])}
-                del ends["debiased"]
                 rows.append({**common, "split": split, "metric": metric, "a": a, "b": b, **ends, "n": n, **seeds})
     return pd.DataFrame(rows, columns=list(DIFFERENCES)).astype(DIFFERENCES)
 
@@ -89,20 +86,22 @@ def grouped(runs: Sequence[Run], key: Callable[[Run], Key]) -> dict[Key, list[Ru
 
 def _rows(title: str, group: list[Run], split: str) -> list[dict[str, Any]]:
     """The rows of runs that differ in their seed only."""
-    pooled = {}
-    for metric in _compared(group[0]):
-        pooled[metric] = sampled({title: group}, metric, split).sides[title].interval()[1:3]
+    of_main = sampled({title: group}, _compared(group[0]), split).by_metric
     rows = []
     curves = pd.concat([_curve(run, split) for run in group]).groupby(["metric", "place"], sort=False)
     for number, values in curves:
         metric, place = cast(tuple[str, int], number)
-        ends = pooled.get(metric, NONE) if place == 0 else NONE
+        side = of_main[metric][title] if place == 0 and metric in of_main else _stored(values)
+        over = mean_over_seeds(side, metric)
         row: dict[str, Any] = {**_named(group[0]), "localizer": title, "split": split, "metric": metric}
-        over = over_seeds(values["value"])
-        row |= {"size": values["size"].mean(), "share": values["share"].mean(), "mean": over.value, "sd": over.sd}
-        row |= {"low": over.low, "high": over.high, "seeds": over.n}
-        rows.append(row | {"pooled_low": ends[0], "pooled_high": ends[1]})
+        row |= {"size": values["size"].mean(), "share": values["share"].mean(), "mean": over.value}
+        rows.append(row | {name: getattr(over, name) for name in ("debiased", "low", "high", "sd", "seeds")})
     return rows
+
+
+def _stored(rows: pd.DataFrame) -> Side:
+    """One metric at one size as the runs' curves have it, by seed."""
+    return {row["seed"]: [scored_in(row, row["metric"])] for row in rows.to_dict("records")}
 
 
 def _curve(run: Run, split: str) -> pd.DataFrame:
@@ -115,7 +114,7 @@ def _curve(run: Run, split: str) -> pd.DataFrame:
 def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A size that several groups of runs were asked for is told once: where there are most seeds."""
     distinct: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: (-row["seeds"], math.isnan(row["pooled_low"]))):
+    for row in sorted(rows, key=lambda row: (-row["seeds"], np.isnan(row["low"]))):
         distinct.setdefault((row["localizer"], row["size"], row["metric"]), row)
     return list(distinct.values())
 
@@ -162,28 +161,36 @@ def _named(run: Run) -> dict[str, str]:
     return {"task": run.record.task_name, "finetuned": Path(run.spec.finetuned).name}
 
 
-class Pooled(NamedTuple):
-    """Each side's draws, and the number of examples that all runs share."""
+class Sampled(NamedTuple):
+    """Each side's models by metric and name, and the number of examples that all runs share."""
 
-    sides: dict[str, SeedDraws]
+    by_metric: dict[str, dict[str, Side]]
     n: int
 
 
-def sampled(sides: Mapping[str, Sequence[Run]], metric: str, split: str = TEST) -> Pooled:
-    """Each side's metric of the graft at its main size, every run on the same resampled examples.
+def sampled(sides: Mapping[str, Sequence[Run]], metrics: Sequence[str], split: str = TEST) -> Sampled:
+    """Each side's metrics of the graft at its main size, every run on the same resampled examples.
 
     Raises BadInput where the runs were not scored on the same examples.
     """
     runs = [run for side in sides.values() for run in side]
     predictions, labels = joined(runs, split)
     one = positive(runs[0].record.task) if runs[0].record.task else 1
-    of = [statistic(metric, logits.astype(np.float64), labels, one) for logits in predictions]
-    drawn = iter(whole_and_resampled(of, len(labels)))
-    draws = {
-        name: seed_draws([next(drawn) for _ in side], number, widen=False)
-        for number, (name, side) in enumerate(sides.items())
-    }
-    return Pooled(draws, len(labels))
+    answers = [Answers(np.arange(len(labels)), labels, logits.astype(np.float64)) for logits in predictions]
+    by_metric: dict[str, dict[str, Side]] = {}
+    for metric in metrics:
+        scored = iter(scored_on(answers, metric, one))
+        by_metric[metric] = {
+            name: _by_seed([(run.spec.seed, next(scored)) for run in side]) for name, side in sides.items()
+        }
+    return Sampled(by_metric, len(labels))
+
+
+def _by_seed(scored: Sequence[tuple[int, Scored]]) -> Side:
+    side: dict[Hashable, list[Scored]] = {}
+    for seed, one in scored:
+        side.setdefault(seed, []).append(one)
+    return side
 
 
 def joined(runs: Sequence[Run], split: str) -> tuple[list[np.ndarray], np.ndarray]:

@@ -1,4 +1,4 @@
-"""The table `scores`: every method's metrics, mean over seeds, with intervals over seeds and over examples too."""
+"""The table `scores`: every method's metrics, mean over seeds, with one interval over seeds and examples together."""
 
 from __future__ import annotations
 
@@ -8,21 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.answers import Answers
 from skillviz.analysis.observations import Observation, sides
-from skillviz.analysis.seeds import (
-    Resampled,
-    by_unit,
-    cut,
-    mean_of,
-    on_examples,
-    over_seeds,
-    pooled_ends,
-    resampled_tests,
-    seed_draws,
-)
+from skillviz.analysis.seeds import Resampled, SeedsEstimate, mean_of, mean_over_seeds, resampled_tests, scored_on
 from skillviz.analysis.tables import check
-from skillviz.core.intervals import whole_and_resampled
-from skillviz.core.metrics import metric_names, statistic
+from skillviz.core.metrics import metric_names
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import TaskNote
 
@@ -48,9 +38,9 @@ def scores(observations: Sequence[Observation], resampled: Resampled | None = No
     """One row a method, size, task, split and metric.
 
     Where there are several fine-tuned models, `seeds` are those, and each counts by the mean over its mask seeds; with
-    one model they are its mask seeds. `low` and `high` speak of seeds alone and are missing for a single one;
-    `pooled_low` and `pooled_high` of examples and seeds: drawn again together, or at sizes without stored predictions
-    (and on validation) the mean reach of the runs' own intervals and that over seeds, added as squares.
+    one model they are its mask seeds. `low` and `high` are over seeds and examples together (`seeds.mean_over_seeds`);
+    at sizes without stored predictions, and on validation, the runs' own intervals are the examples' part. Calibration
+    has no interval at sizes without predictions.
     """
     drawn = resampled or resampled_tests(observations)
     rows = [_row(side, metric, drawn) for side in sides(observations) for metric in side[0].metrics]
@@ -60,14 +50,11 @@ def scores(observations: Sequence[Observation], resampled: Resampled | None = No
 
 def _row(side: Sequence[Observation], metric: str, drawn: Resampled) -> dict[str, Any]:
     first = side[0]
-    over = over_seeds(by_unit(side, metric).values(), metric)
-    low, high = cut(metric, *pooled_ends(side, metric, drawn))
     return {
         **{name: getattr(first, name) for name in SAME_COLUMNS}, "readout": first.shown_readout,
         "size": mean_of(one.size for one in side), "share": mean_of(one.share for one in side),
         "touched": mean_of(one.touched for one in side), "metric": metric,
-        "mean": over.value, "sd": over.sd, "low": over.low, "high": over.high,
-        "pooled_low": low, "pooled_high": high, "seeds": over.n, "n": first.n,
+        **_estimate(mean_over_seeds(drawn.side(side, metric), metric)), "n": first.n,
     }  # fmt: skip
 
 
@@ -78,14 +65,16 @@ def score_rows(
 
     `columns` are those that do not depend on the metric; variants and readout are empty where they are not among them.
     """
-    n = len(labels)
-    names = metric_names(task.metric)
-    of = [[statistic(name, np.asarray(z, np.float64), labels, positive(task)) for z in logits] for name in names]
-    drawn = iter(whole_and_resampled([f for row in of for f in row], n))
-    common = {"variant": "", "search_variant": "", "readout": "", **columns}
+    answers = [Answers(np.arange(len(labels)), labels, np.asarray(z, np.float64)) for z in logits]
+    common = {"variant": "", "search_variant": "", "readout": "", **columns, "n": len(labels)}
     rows = []
-    for name, row in zip(names, of, strict=True):
-        over, low, high = on_examples(name, seed_draws([next(drawn) for _ in row], 1), n)
-        estimate = {"mean": over.value, "sd": over.sd, "low": over.low, "high": over.high, "seeds": over.n, "n": n}
-        rows.append({**common, "metric": name, **estimate, "pooled_low": low, "pooled_high": high})
+    for name in metric_names(task.metric):
+        side = {seed: [one] for seed, one in enumerate(scored_on(answers, name, positive(task)))}
+        rows.append({**common, "metric": name, **_estimate(mean_over_seeds(side, name))})
     return rows
+
+
+def _estimate(over: SeedsEstimate) -> dict[str, float]:
+    """A mean over seeds as columns."""
+    fields = over._asdict()
+    return {"mean": fields.pop("value"), **fields}

@@ -1,52 +1,193 @@
-"""Statistics over seeds: means with t-intervals, and means on resamples of examples and seeds together.
+"""Statistics over seeds: one kind of interval for every table, over seeds and examples together.
 
-There is one of each here, for every table. `widen` says whether drawn seeds are made to stray as far as the t-interval
-over them does (tables of studies), or are left to the plain bootstrap (tables of runs).
+A mean over seeds and a difference of two such means are made here and nowhere else. The seeds' part of the interval is
+their spread, the examples' part that of the seeds' mean on shared resamples (`core.seeds_interval`). Calibration
+errors join the intervals of their models, as a resample of an error is biased (docs/statistics.md).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from skillviz.analysis.answers import Answers
 from skillviz.analysis.observations import TEST, Observation
 from skillviz.core.intervals import (
     RESAMPLES,
     Interval,
     SeedsInterval,
+    metric_difference,
+    metric_interval,
     percentile_interval,
     resampled_values,
     seeds_interval,
+    whole_and_resampled,
     wilson,
 )
-from skillviz.core.metrics import METRICS, Statistic, metric_names, metric_row, statistic
+from skillviz.core.metrics import COMPARED, METRICS, Statistic, metric_names, metric_row, statistic
+from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
 
-Unit = tuple[str, int]
-Draws = Mapping[Unit, np.ndarray]
-"""The metric on every resample [resample], by fine-tuned model and mask seed."""
+NAN = float("nan")
+
+
+class SeedsEstimate(NamedTuple):
+    """A mean over seeds with its interval over seeds and examples, NaN where there is none.
+
+    `sd` is the standard deviation over seeds (n - 1). Of a calibration error the interval is about `debiased`, and
+    `value`, the plug-in, may lie outside of it; NaN for other metrics.
+    """
+
+    value: float
+    low: float
+    high: float
+    sd: float
+    seeds: int
+    debiased: float = NAN
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A metric of one model: its interval over examples, its values on resamples that are shared by all models on
+    these examples [resample], and the answers themselves; the last two are missing where predictions are not stored."""
+
+    interval: Interval
+    seed: int = 0
+    draws: np.ndarray | None = None
+    answers: Answers | None = None
+    positive: int = 1
+
+
+Side = Mapping[Hashable, Sequence[Scored]]
+"""The models of a mean by what the seeds are: by fine-tuned model where there are several, else by mask seed."""
+
+
+def is_calibration(metric: str) -> bool:
+    """Whether the metric's interval is about its debiased value."""
+    return metric_row(metric).interval == "calibration"
+
+
+def mean_over_seeds(side: Side, metric: str) -> SeedsEstimate:
+    """The metric's mean over the seeds of a side, each by the mean of its models.
+
+    Without predictions, and for calibration, the models' own intervals are the examples' part; a single model keeps
+    its own. Models whose metric is not defined are left out; all missing where there is no other.
+    """
+    known = {seed: [one for one in models if np.isfinite(one.interval.value)] for seed, models in side.items()}
+    known = {seed: models for seed, models in known.items() if models}
+    if not known:
+        return SeedsEstimate(NAN, NAN, NAN, NAN, 0)
+    values = np.array([_mean_value(models) for models in known.values()])
+    own = np.array([_mean_interval([one.interval for one in models], metric) for models in known.values()])
+    resampled = None if is_calibration(metric) or sum(map(len, known.values())) == 1 else _mean_draws(known)
+    over = _over(values, own, resampled)
+    low, high = cut(metric, over.low, over.high)
+    sd = float(values.std(ddof=1)) if len(values) > 1 else NAN
+    debiased = float(own[:, 0].mean()) if is_calibration(metric) else NAN
+    return SeedsEstimate(float(values.mean()), low, high, sd, len(values), debiased)
+
+
+def difference_over_seeds(a: Side, b: Side, metric: str) -> SeedsEstimate:
+    """The mean of a less the mean of b, all scored on the same examples.
+
+    Seeds that both sides have are paired. A side of one seed is paired with every seed of the other; where both have
+    several that are not the same ones, each side's seeds count by their own spread.
+    """
+    if set(a) == set(b):
+        cells = [[(a[seed], b[seed])] for seed in a]
+    else:
+        cells = [[(one, other) for other in b.values()] for one in a.values()]
+    shape = len(cells), len(cells[0])
+    values = np.array([[_mean_value(one) - _mean_value(other) for one, other in row] for row in cells])
+    own, resampled = np.full((*shape, 3), NAN), None
+    if is_calibration(metric):
+        own = np.array([[_mean_interval(_paired(one, other, metric), metric) for one, other in row] for row in cells])
+    else:
+        left, right = _mean_draws(a), _mean_draws(b)
+        resampled = None if left is None or right is None else left - right
+    over = _over(values, own, resampled)
+    value = float(np.mean([*map(_mean_value, a.values())]) - np.mean([*map(_mean_value, b.values())]))
+    debiased = float(own[..., 0].mean()) if is_calibration(metric) else NAN
+    return SeedsEstimate(value, over.low, over.high, over.sd, max(len(a), len(b)), debiased)
+
+
+def apart(a: SeedsEstimate, b: SeedsEstimate) -> SeedsEstimate:
+    """The difference a - b of two means of which nothing is paired, joined from their intervals (Zou and Donner 2008);
+    no interval where one of them has none."""
+    calibrated = np.isfinite(a.debiased) and np.isfinite(b.debiased)
+    one, other = (a.debiased, b.debiased) if calibrated else (a.value, b.value)
+    low = one - other - float(np.hypot(one - a.low, b.high - other))
+    high = one - other + float(np.hypot(a.high - one, other - b.low))
+    debiased = one - other if calibrated else NAN
+    return SeedsEstimate(a.value - b.value, low, high, NAN, max(a.seeds, b.seeds), debiased)
+
+
+def _over(values: np.ndarray, own: np.ndarray, resampled: np.ndarray | None) -> SeedsInterval:
+    """The interval of the mean of `values` [seed, seed of the other side where there is one].
+
+    From the mean on resamples [resample], or without them from the cells' own estimates with both ends [..., 3]. One
+    cell alone has the percentiles of its resamples, as where two models are compared without seeds.
+    """
+    if resampled is not None and values.size == 1:
+        one = percentile_interval(float(values.item()), resampled)
+        return SeedsInterval(one.value, one.low, one.high, NAN, 1)
+    if resampled is not None:
+        defined = resampled[np.isfinite(resampled)]
+        spread = float(defined.std(ddof=1)) if len(defined) > 1 else 0.0
+        if np.isfinite(values).all() and (spread > 0 or not np.isfinite(own).all()):
+            return seeds_and_examples(values, spread)
+    if np.isfinite(own).all():
+        return mean_of_intervals(own[..., 0], own[..., 1], own[..., 2])
+    return SeedsInterval(NAN, NAN, NAN, NAN, 0)
+
+
+def _mean_value(models: Sequence[Scored]) -> float:
+    return float(np.mean([one.interval.value for one in models]))
+
+
+def _mean_draws(side: Side) -> np.ndarray | None:
+    """The mean over seeds on every resample [resample]; None where a model has no draws."""
+    models = [one for of_seed in side.values() for one in of_seed]
+    if any(one.draws is None for one in models) or len({one.answers.examples for one in models if one.answers}) > 1:
+        return None
+    means: np.ndarray = np.mean([np.mean([one.draws for one in of_seed], axis=0) for of_seed in side.values()], axis=0)
+    return means
+
+
+def _mean_interval(intervals: Sequence[Interval], metric: str) -> tuple[float, float, float]:
+    """Mean estimate and ends of models of one seed; the estimate is the one that the ends are about."""
+    centers = [one.debiased if is_calibration(metric) else one.value for one in intervals]
+    return tuple(
+        float(np.mean(of)) for of in (centers, [one.low for one in intervals], [one.high for one in intervals])
+    )
+
+
+def _paired(one: Sequence[Scored], other: Sequence[Scored], metric: str) -> list[Interval]:
+    """The paired differences of models of two seeds: by mask seed where both have the same ones, else each to each."""
+    a, b = ({model.seed: model for model in models} for models in (one, other))
+    same = set(a) == set(b) and len(a) == len(one) == len(other)
+    pairs = [(a[seed], b[seed]) for seed in a] if same else itertools.product(one, other)
+    return [_paired_models(x, y, metric) for x, y in pairs]
+
+
+def _paired_models(x: Scored, y: Scored, metric: str) -> Interval:
+    if x.answers is None or y.answers is None:
+        return Interval(NAN, NAN, NAN)
+    return metric_difference(x.answers.logits, y.answers.logits, x.answers.labels, metric, positive=x.positive)
 
 
 def over_seeds(values: Iterable[float], metric: str = "") -> SeedsInterval:
-    """Mean and t-interval of one value a seed, cut to what the metric can be; all missing without values."""
+    """Mean and Student's t-interval of one value a seed that depends on no examples, such as a share of a region's
+    entries, cut to what the metric can be; all missing without values."""
     defined = [value for value in values if np.isfinite(value)]
     if not defined:
-        return SeedsInterval(np.nan, np.nan, np.nan, np.nan, 0)
+        return SeedsInterval(NAN, NAN, NAN, NAN, 0)
     interval = seeds_interval(defined)
     low, high = cut(metric, interval.low, interval.high)
     return interval._replace(low=low, high=high)
-
-
-def by_unit(side: Sequence[Observation], metric: str) -> dict[Any, float]:
-    """The metric by what the seeds are: by fine-tuned model where there are several, else by mask seed."""
-    values = {one.unit: one.values[metric] for one in side if np.isfinite(one.values.get(metric, np.nan))}
-    if len({model for model, _ in values}) < 2:
-        return {seed: value for (_, seed), value in values.items()}
-    grouped = itertools.groupby(sorted(values), key=lambda unit: unit[0])
-    return {model: float(np.mean([values[unit] for unit in units])) for model, units in grouped}
 
 
 def cut(metric: str, low: float, high: float) -> tuple[float, float]:
@@ -59,17 +200,11 @@ def cut(metric: str, low: float, high: float) -> tuple[float, float]:
 def mean_of(values: Iterable[float]) -> float:
     """The mean; exactly the value where all are equal."""
     every = list(values)
-    return every[0] if len(set(every)) == 1 else float(np.mean(every))
-
-
-def halves(side: Sequence[Observation], metric: str) -> tuple[float, float]:
-    """How far the stored intervals over examples reach below and above their values, mean over the side."""
-    rows = [(one.values.get(metric, np.nan), *one.ends.get(metric, (np.nan, np.nan))) for one in side]
-    return mean_of(value - low for value, low, _ in rows), mean_of(high - value for value, _, high in rows)
+    return float(every[0]) if len(set(every)) == 1 else float(np.mean(every))
 
 
 class Resampled:
-    """The draws of all observations with answers; those on the same examples share their resamples."""
+    """Sides of observations; those with answers on the same examples share their resamples."""
 
     def __init__(self, observations: Sequence[Observation]) -> None:
         self._draws: dict[tuple[int, str], np.ndarray] = {}
@@ -78,35 +213,35 @@ class Resampled:
             if one.answers is not None and len(one.answers.labels):
                 blocks.setdefault(one.answers.examples, []).append(one)
         for block in blocks.values():
-            self._draw(block)
+            keyed = [(id(one), metric, of) for one in block for metric, of in _statistics(one)]
+            assert block[0].answers is not None
+            n = len(block[0].answers.labels)
+            drawn = resampled_values([of for _, _, of in keyed], n, RESAMPLES, 0)
+            self._draws |= {(one, metric): draws for (one, metric, _), draws in zip(keyed, drawn, strict=True)}
 
-    def of(self, side: Sequence[Observation], metric: str) -> Draws | None:
-        """The draws of one side; None where one of its observations has no answers, or not on the same examples."""
-        examples = {one.answers.examples if one.answers is not None else "" for one in side}
-        if len(examples) != 1 or any((id(one), metric) not in self._draws for one in side):
-            return None
-        return {one.unit: self._draws[id(one), metric] for one in side}
-
-    def _draw(self, block: Sequence[Observation]) -> None:
-        keys: list[tuple[int, str]] = []
-        statistics: list[Statistic] = []
-        for one in block:
-            for metric, of in _statistics(one).items():
-                keys.append((id(one), metric))
-                statistics.append(of)
-        n = len(block[0].answers.labels) if block[0].answers else 0
-        self._draws |= dict(zip(keys, resampled_values(statistics, n, RESAMPLES, 0), strict=True))
+    def side(self, observations: Sequence[Observation], metric: str) -> Side:
+        """The models of observations that differ in their seeds alone."""
+        by_unit = {one.unit: one for one in observations}
+        several = len({model for model, _ in by_unit}) > 1
+        side: dict[Hashable, list[Scored]] = {}
+        for one in [by_unit[unit] for unit in sorted(by_unit)] if several else by_unit.values():
+            draws = self._draws.get((id(one), metric))
+            scored = Scored(one.interval(metric), one.seed, draws, one.answers, one.positive)
+            side.setdefault(one.model if several else one.seed, []).append(scored)
+        return side
 
 
-def _statistics(one: Observation) -> dict[str, Statistic]:
-    """The metrics of one observation as functions of weights."""
+def _statistics(one: Observation) -> Iterator[tuple[str, Statistic]]:
+    """The metrics of one observation as functions of weights; without calibration, which is not resampled."""
     answers = one.answers
     if answers is None:
-        return {}
-    names = metric_names(one.note.metric)
-    statistics = {name: statistic(name, answers.logits, answers.labels, one.positive) for name in names}
-    same = answers.agrees
-    return statistics if same is None else {**statistics, "agreement": lambda weights: weights @ same / len(same)}
+        return
+    for name in metric_names(one.note.metric, COMPARED):
+        if not is_calibration(name):
+            yield name, statistic(name, answers.logits, answers.labels, one.positive)
+    if answers.agrees is not None:
+        same = answers.agrees
+        yield "agreement", lambda weights: weights @ same / len(same)
 
 
 def resampled_tests(observations: Sequence[Observation]) -> Resampled:
@@ -114,135 +249,27 @@ def resampled_tests(observations: Sequence[Observation]) -> Resampled:
     return Resampled([one for one in observations if one.split == TEST])
 
 
-def pooled_ends(side: Sequence[Observation], metric: str, drawn: Resampled) -> tuple[float, float]:
-    """The ends of the interval over examples and seeds; of a single observation those that it was stored with.
+def scored_in(row: Mapping[Any, Any], metric: str) -> Scored:
+    """A metric of one model as a row of a stored table has it: value, low, high, and debiased where there is one.
 
-    Without draws the mean reach of the stored intervals and that over seeds, added as squares.
+    A calibration error without its debiased value was stored with another kind of interval, and has none here.
     """
-    if len(side) == 1:
-        return side[0].ends.get(metric, (np.nan, np.nan))
-    draws = drawn.of(side, metric)
-    values = [one.values.get(metric, np.nan) for one in side]
-    over = over_seeds(by_unit(side, metric).values())
-    if draws is not None and np.isfinite(values).all():
-        ends = percentile_interval(over.value, mean_draws(draws))
-        return ends.low, ends.high
-    low, high = halves(side, metric)
-    half = over.high - over.value if np.isfinite(over.high) else 0.0
-    return over.value - float(np.hypot(half, low)), over.value + float(np.hypot(half, high))
+    debiased = float(row.get("debiased", NAN))
+    if is_calibration(metric) and np.isnan(debiased):
+        return Scored(Interval(float(row["value"]), NAN, NAN))
+    return Scored(Interval(float(row["value"]), float(row["low"]), float(row["high"]), debiased))
 
 
-@dataclass(frozen=True)
-class SeedDraws:
-    """A metric of several seeds on the same examples: one value a seed [seed], and the same on shared resamples of the
-    examples [seed, resample].
-
-    `number` tells the sides of one comparison apart, so that each draws seeds of its own.
-    """
-
-    values: np.ndarray
-    draws: np.ndarray
-    number: int = 0
-    widen: bool = True
-
-    def mean_draws(self) -> np.ndarray:
-        """The mean over seeds on each resample [resample]; seeds are drawn with replacement too."""
-        return seeds_drawn(self.draws, np.random.default_rng(self.number), self.widen)
-
-    def interval(self) -> Interval:
-        """The mean over seeds with its percentile interval over examples and seeds."""
-        return percentile_interval(float(self.values.mean()), self.mean_draws())
-
-    def less(self, other: SeedDraws) -> Interval:
-        """The mean less the other's, with the percentile interval of the same on the resamples that both share."""
-        difference = float(self.values.mean() - other.values.mean())
-        return percentile_interval(difference, self.mean_draws() - other.mean_draws())
-
-
-def seed_draws(seeds: Sequence[tuple[float, np.ndarray]], number: int = 0, widen: bool = True) -> SeedDraws:
-    """The draws of seeds that each have a value and its resamples, as `core.intervals.whole_and_resampled` gives."""
-    return SeedDraws(np.array([one for one, _ in seeds]), np.stack([draws for _, draws in seeds]), number, widen)
-
-
-class SeedsOnExamples(NamedTuple):
-    """One metric of several seeds on the same examples: over seeds, and the ends over examples and seeds."""
-
-    over: SeedsInterval
-    low: float
-    high: float
-
-
-def on_examples(metric: str, seeds: SeedDraws, n: int) -> SeedsOnExamples:
-    """The metric's mean over seeds with intervals; the draws are of the same n examples.
-
-    A single seed has the metric's own interval over examples, such as Wilson's of accuracy.
-    """
-    if METRICS[metric].interval == "wilson" and len(seeds.values) == 1:
-        ends = wilson(round(float(seeds.values[0]) * n), n)
-    else:
-        pooled = seeds.interval()
-        ends = pooled.low, pooled.high
-    return SeedsOnExamples(over_seeds(seeds.values, metric), *cut(metric, *ends))
-
-
-def mean_draws(draws: Draws, number: int = 0) -> np.ndarray:
-    """The mean on each resample [resample]: fine-tuned models are drawn again, and of each its mask seeds.
-
-    `number` tells the two sides of a comparison apart, so that each draws seeds of its own.
-    """
-    chosen = _picks(sorted({model for model, _ in draws}), len(next(iter(draws.values()))), 0)
-    return _mean(draws, chosen, number)
-
-
-def difference_draws(a: Draws, b: Draws) -> np.ndarray:
-    """Mean of a less mean of b on each resample; fine-tuned models that both sides have are drawn together."""
-    models_a, models_b = ({model for model, _ in side} for side in (a, b))
-    resamples = len(next(iter(a.values())))
-    if models_a == models_b:
-        chosen = _picks(sorted(models_a), resamples, 0)
-        return _mean(a, chosen, 1) - _mean(b, chosen, 2)
-    return _mean(a, _picks(sorted(models_a), resamples, 3), 1) - _mean(b, _picks(sorted(models_b), resamples, 4), 2)
-
-
-def _picks(models: Sequence[str], resamples: int, number: int) -> list[list[str]]:
-    """For each place among the models, which one stands there on every resample."""
-    rng = np.random.default_rng([5, number])
-    return [[models[i] for i in rng.integers(len(models), size=resamples)] for _ in models]
-
-
-def _mean(draws: Draws, chosen: Sequence[Sequence[str]], number: int) -> np.ndarray:
-    rng = np.random.default_rng([7, number])
-    by_model: dict[str, np.ndarray] = {}
-    for model in dict.fromkeys(model for model, _ in draws):
-        by_model[model] = np.stack([draws[unit] for unit in sorted(draws) if unit[0] == model])
-    center = np.mean([values.mean(axis=0) for values in by_model.values()], axis=0)
-    total = np.zeros(len(chosen[0]))
-    for place in chosen:
-        # each place draws mask seeds of its own, also where the same model stands in two places
-        drawn = {model: seeds_drawn(values, rng) for model, values in by_model.items()}
-        picked = np.array(place)
-        for model, values in drawn.items():
-            total += np.where(picked == model, values, 0.0)
-    return center + widening(len(chosen)) * (total / len(chosen) - center)
-
-
-def widening(n: int) -> float:
-    """By how much the mean of n drawn seeds must stray further than a bootstrap lets it, 1 for a single one.
-
-    A bootstrap over n values has sqrt((n - 1) / n) of their mean's standard error and normal tails; with this factor
-    its 95 % percentile interval is as wide as the t-interval over the n.
-    """
-    from scipy.special import ndtri, stdtrit  # a fifth of a second, which a single seed need not wait for
-
-    return float(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975) / ndtri(0.975)) if n > 1 else 1.0
-
-
-def seeds_drawn(values: np.ndarray, rng: np.random.Generator, widen: bool = True) -> np.ndarray:
-    """The mean over seeds drawn again, on each resample [resample]; `values` are [seed, resample]."""
-    picks = rng.integers(len(values), size=values.shape)
-    drawn: np.ndarray = np.take_along_axis(values, picks, axis=0).mean(axis=0)
-    if not widen:
-        return drawn
-    center = values.mean(axis=0)
-    mean: np.ndarray = center + widening(len(values)) * (drawn - center)
-    return mean
+def scored_on(answers: Sequence[Answers], metric: str, positive: int = 1) -> list[Scored]:
+    """The metric of models that answered the same examples in the same order, one a seed."""
+    n = len(answers[0].labels)
+    if is_calibration(metric):
+        intervals = [metric_interval(one.logits, one.labels, metric, positive=positive) for one in answers]
+        return [Scored(i, seed, None, a, positive) for seed, (i, a) in enumerate(zip(intervals, answers, strict=True))]
+    of = [statistic(metric, one.logits, one.labels, positive) for one in answers]
+    scored = []
+    for seed, (one, (value, draws)) in enumerate(zip(answers, whole_and_resampled(of, n), strict=True)):
+        is_share = METRICS[metric].interval == "wilson"
+        interval = Interval(value, *wilson(round(value * n), n)) if is_share else percentile_interval(value, draws)
+        scored.append(Scored(interval, seed, draws, one, positive))
+    return scored

@@ -25,7 +25,8 @@ def sensitivity(runs: Sequence[Run]) -> pd.DataFrame:
         metrics = dict(scores.states["grafted"]) | ({"recovered": scores.recovered} if scores.recovered else {})
         for metric in metric_names(run.record.metric, (*HEADLINE, "recovered")):
             if metric in metrics:
-                rows.append({**_constants(run), "metric": metric, **metrics[metric].model_dump()})
+                estimate = {"debiased": None, **metrics[metric].model_dump()}
+                rows.append({**_constants(run), "metric": metric, **estimate})
     return check(pd.DataFrame(rows), "sensitivity")
 
 

@@ -7,22 +7,22 @@ from typing import Any
 
 import pandas as pd
 
-from skillviz.analysis.seeds import over_seeds
+from skillviz.analysis.seeds import mean_over_seeds, scored_in
+from skillviz.analysis.tables import OVER
 from skillviz.core.localizers.table import LOCALIZERS, OUTCOME_SIZED
 
-COLUMNS = ("localizer", "settings", "size", "share", "value", "low", "high", "seeds", "over")
+COLUMNS = ("localizer", "settings", "size", "share", "value", "debiased", "low", "high", "seeds", "over")
 
 
 def by_size(curve: pd.DataFrame, metric: str, per_run: Collection[str] = OUTCOME_SIZED) -> pd.DataFrame:
-    """One row a localizer, settings and size: localizer, settings, size, share, value, low, high, seeds, over.
+    """One row a localizer, settings and size, with COLUMNS.
 
-    `curve` has the columns of curve.parquet (localizer, seed, size, share, metric, value, low, high; dataset
+    `curve` has the columns of curve.parquet (localizer, seed, size, share, metric, value, low, high, debiased; dataset
     and split if they hold one value each); shares and metrics are 0..1. Its `settings`, where it has them, tell
     searches of one localizer apart; they are words, empty for the usual ones. Rows of size 0 are left out (they are
-    the pre-trained model). `over` says what the interval is over: `seeds` (95 %, Student's t of the seeds'
-    mean) where two or more seeds differ, else `examples` (the rows' own low and high). Localizers in
-    `per_run` keep a row for each run: usually those whose runs each end at another size. Raises ValueError for a
-    frame that mixes data sets or splits.
+    the pre-trained model). `over` says what the 95 % interval is over: `examples and seeds`, the rows' own intervals
+    being the examples' part, or `examples` for a single seed. Localizers in `per_run` keep a row for each run: usually
+    those whose runs each end at another size. Raises ValueError for a frame that mixes data sets or splits.
     """
     rows = curve[(curve["metric"] == metric) & (curve["size"] > 0)]
     for column in ("dataset", "split"):
@@ -48,11 +48,11 @@ def _series(rows: pd.DataFrame) -> list[tuple[str, str]]:
 
 def _pooled(group: pd.DataFrame) -> dict[str, Any]:
     """One localizer at one size: the mean over its seeds, with its interval."""
-    seeds = group.groupby("seed")[["value", "low", "high"]].mean()
+    metric = str(group["metric"].iloc[0])
+    side = {seed: [scored_in(row, metric) for row in of.to_dict("records")] for seed, of in group.groupby("seed")}
+    over = mean_over_seeds(side, metric)
     row: dict[str, Any] = {"size": int(group["size"].iloc[0]), "share": float(group["share"].iloc[0])}
-    row |= {"value": float(seeds["value"].mean()), "seeds": len(seeds)}
     # Seeds that agree exactly (a method that draws nothing) are one search told several times.
-    if seeds["value"].nunique() > 1:
-        over = over_seeds(seeds["value"])
-        return row | {"low": over.low, "high": over.high, "over": "seeds"}
-    return row | {"low": float(seeds["low"].mean()), "high": float(seeds["high"].mean()), "over": "examples"}
+    is_one = group.groupby("seed")["value"].mean().nunique() < 2
+    numbers = {name: getattr(over, name) for name in ("value", "debiased", "low", "high")}
+    return row | {**numbers, "seeds": len(side), "over": "examples" if is_one else OVER[0]}

@@ -9,10 +9,9 @@ import pandas as pd
 
 from skillviz.analysis.answers import Answers, answers_of_state
 from skillviz.analysis.observations import TEST
-from skillviz.analysis.seeds import on_examples, seed_draws
 from skillviz.analysis.tables import check
-from skillviz.core.intervals import Interval, paired_bootstrap, whole_and_resampled
-from skillviz.core.metrics import metric_names, statistic
+from skillviz.core.intervals import Interval, metric_difference, metric_interval
+from skillviz.core.metrics import metric_names
 from skillviz.errors import BadData
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import TaskNote
@@ -44,24 +43,17 @@ def stages(by_mode: Mapping[str, Stages], order: Sequence[str], tasks: Mapping[s
             place = {"mode": mode, "stage": stage, "stage_task": order[stage - 1], "task": name}
             for metric in metric_names(task.metric, ("accuracy", "ece")):
                 change = difference(answers, first, metric, task) if first else Interval(np.nan, np.nan, np.nan)
-                ends = {"change": change.value, "change_low": change.low, "change_high": change.high}
-                values = estimate(answers, metric, task)
-                rows.append({**place, "metric": metric, **values, **ends, "n": len(answers.labels)})
+                ends = {f"change_{name}": number for name, number in change._asdict().items()}
+                ends["change"] = ends.pop("change_value")
+                values = metric_interval(answers.logits, answers.labels, metric, positive=positive(task))
+                rows.append({**place, "metric": metric, **values._asdict(), **ends, "n": len(answers.labels)})
     return check(pd.DataFrame(rows), "stages")
-
-
-def estimate(answers: Answers, metric: str, task: TaskNote) -> dict[str, float]:
-    """value, low and high of a metric."""
-    n = len(answers.labels)
-    of = statistic(metric, answers.logits, answers.labels, positive(task))
-    over, low, high = on_examples(metric, seed_draws(whole_and_resampled([of], n)), n)
-    return {"value": over.value, "low": low, "high": high}
 
 
 def difference(a: Answers, b: Answers, metric: str, task: TaskNote) -> Interval:
     """a - b on the same examples; raises BadData where they were not asked the same."""
     _refuse_unlike(a, b, task.name)
-    return paired_bootstrap(a.logits, b.logits, a.labels, metric, positive=positive(task))
+    return metric_difference(a.logits, b.logits, a.labels, metric, positive=positive(task))
 
 
 def refuse_changed(by_stage: Stages, order: Sequence[str]) -> None:

@@ -8,12 +8,12 @@ import pandas as pd
 
 from skillviz.runs.tables import Column, Table, typed
 
-LAYOUT = 3
+LAYOUT = 4
 """The version of the columns; tables stored in an older one are read by `analysis.older_tables`."""
 
-OVER = ("examples and seeds", "examples and seeds, unpaired", "seeds")
-"""What an interval of a difference speaks of: examples and seeds drawn again together, paired; each side's own interval
-over examples and the deviation over seeds put together, which is wider (sizes without predictions); or seeds alone."""
+OVER = ("examples and seeds", "examples and seeds, unpaired", "")
+"""What an interval of a difference is over: examples and seeds, paired; the same of each side by itself, joined, which
+is wider (sizes without predictions); empty where there is no interval."""
 
 TASKS = "tasks"
 """The dtype of a column of several task names: tuples of text, lists in Parquet."""
@@ -32,20 +32,29 @@ SHARE = Column("share", "float64", "of d", "size / graftable entries", True)
 METRIC = Column("metric", "str", "", "a row of the table of metrics: accuracy, ece, ...")
 SEEDS = Column("seeds", "int64", "", "seeds that the interval is over: fine-tuning seeds where there are several")
 N = Column("n", "int64", "examples", "examples scored")
+DEBIASED = Column(
+    "debiased", "float64", "the metric's", "of a calibration error the estimate that low and high are about", True
+)
 ESTIMATE = (
     Column("value", "float64", "the metric's", "the estimate", True),
     Column("low", "float64", "the metric's", "lower end of its 95 % interval", True),
     Column("high", "float64", "the metric's", "upper end of its 95 % interval", True),
 )
+SCORED = (ESTIMATE[0], DEBIASED, *ESTIMATE[1:])
+"""The estimate of a metric that may be a calibration error: `value` is then the plug-in."""
+OVER_SEEDS = (
+    DEBIASED,
+    Column("low", "float64", "the metric's", "lower end of the 95 % interval over examples and seeds", True),
+    Column("high", "float64", "the metric's", "its upper end", True),
+)
 CHANCE = Column("chance", "float64", "", "what random regions with as many entries in each tensor would give", True)
 
 
 def _with_ends(name: str, meaning: str) -> tuple[Column, ...]:
-    """The columns name, name_low, name_high; the ends over seeds."""
-    return tuple(
-        Column(name + end, "float64", "", meaning + words, True)
-        for end, words in (("", ""), ("_low", ": lower end"), ("_high", ": upper end"))
-    )
+    """The columns name, name_low, name_high, and of a calibration error name_debiased; ends over examples and seeds."""
+    ends = {"": "", "_debiased": ": debiased", "_low": ": lower end", "_high": ": upper end"}
+    kinds = [end for end in ends if end != "_debiased" or name.startswith("ece")]
+    return tuple(Column(name + end, "float64", "", meaning + ends[end], True) for end in kinds)
 
 
 TABLES = {
@@ -57,12 +66,8 @@ TABLES = {
             Column("split", "str", "", "validation or test"),
             Column("method", "str", "", "a row of the table of methods"), LOCALIZER, SEARCH_VARIANT, SIZE, SHARE,
             Column("touched", "float64", "entries", "entries unlike the base's, or LoRA's factors", True), METRIC,
-            Column("mean", "float64", "the metric's", "mean over seeds; shares 0 to 1, nll in nats", True),
-            Column("sd", "float64", "the metric's", "standard deviation over seeds (n - 1)", True),
-            Column("low", "float64", "the metric's", "lower end of the 95 % t-interval over seeds", True),
-            Column("high", "float64", "the metric's", "its upper end", True),
-            Column("pooled_low", "float64", "the metric's", "lower end over examples and seeds drawn together", True),
-            Column("pooled_high", "float64", "the metric's", "its upper end", True), SEEDS, N,
+            Column("mean", "float64", "the metric's", "mean over seeds; shares 0 to 1, nll in nats", True), *OVER_SEEDS,
+            Column("sd", "float64", "the metric's", "standard deviation over seeds (n - 1)", True), SEEDS, N,
         )),
         Table("differences", (
             ID_TASK, TASK, SETTING, READOUT, RECIPE, VARIANT,
@@ -71,8 +76,8 @@ TABLES = {
             LOCALIZER, SEARCH_VARIANT, SIZE, SHARE,
             Column("a", "str", "", "a row of the table of methods"),
             Column("b", "str", "", "a row of the table of methods"), METRIC,
-            Column("value", "float64", "the metric's", "mean of a less mean of b", True), *ESTIMATE[1:],
-            Column("over", "str", "", "what the interval speaks of: one of OVER"), N, SEEDS,
+            Column("value", "float64", "the metric's", "mean of a less mean of b", True), *OVER_SEEDS,
+            Column("over", "str", "", "what the interval is over: one of OVER"), N, SEEDS,
         )),
         Table("recovered", (
             ID_TASK, SETTING, READOUT, RECIPE, VARIANT, LOCALIZER, SEARCH_VARIANT,
@@ -88,7 +93,7 @@ TABLES = {
             *_with_ends("ece_less_ft", "ECE of the graft less that of the fine-tuned model"),
             *_with_ends("ece_less_scaled", "ECE of the graft less that of the temperature-scaled model"),
             *_with_ends("agreement", "share of test examples both models answer alike"),
-            Column("over", "str", "", "what the ends of the two differences speak of: one of OVER"), SEEDS, N,
+            Column("over", "str", "", "what the ends of the two differences are over: one of OVER"), SEEDS, N,
         )),
         Table("overlap", (
             Column("row_task", "str", "", "the task of the row's region"),
@@ -115,8 +120,9 @@ TABLES = {
         Table("stages", (
             Column("mode", "str", "", "naive, grafting or independent"),
             Column("stage", "int64", "", "tasks trained so far, from 1"),
-            Column("stage_task", "str", "", "the task trained last"), TASK, METRIC, *ESTIMATE,
+            Column("stage_task", "str", "", "the task trained last"), TASK, METRIC, *SCORED,
             Column("change", "float64", "the metric's", "value less that right after the task's own stage", True),
+            Column("change_debiased", "float64", "the metric's", "of a calibration error: debiased", True),
             Column("change_low", "float64", "the metric's", "lower end, paired by example", True),
             Column("change_high", "float64", "the metric's", "upper end", True), N,
         )),
@@ -142,7 +148,7 @@ TABLES = {
         Table("paths", (
             Column("path", "str", "", "wise-ft or wise-graft"),
             Column("alpha", "float64", "", "0 is the base, 1 the fine-tuned model or the graft"),
-            ID_TASK, TASK, METRIC, *ESTIMATE,
+            ID_TASK, TASK, METRIC, *SCORED,
         )),
         Table("stability", (
             Column("base", "str", "", "the base model as it was named"), RECIPE, Column("task", "str", "", "the task"),
@@ -156,7 +162,7 @@ TABLES = {
             Column("steps", "float64", "", "steps of the search", True),
             Column("bias", "float64", "", "bias of the mask's sigmoid; missing where it is no option", True),
             Column("batch_size", "float64", "examples", "examples a step", True),
-            Column("seed", "int64", "", "the localizer's seed"), SIZE, SHARE, METRIC, *ESTIMATE,
+            Column("seed", "int64", "", "the localizer's seed"), SIZE, SHARE, METRIC, *SCORED,
         )),
         Table("note", (Column("text", "str", "", "what the study must say about itself"),)),
     )

@@ -78,17 +78,23 @@ def percent_interval(low: Number, high: Number, digits: int = 1) -> str:
     return interval(low, high, digits, 100.0)
 
 
-def estimate(value: Number, low: Number, high: Number, digits: int = 3, scale: float = 1.0) -> str:
-    """`82.5 (79.3–85.3)`: a value with its interval, where it has one."""
+def estimate(
+    value: Number, low: Number, high: Number, digits: int = 3, scale: float = 1.0, debiased: Number = None
+) -> str:
+    """`82.5 (79.3–85.3)`: a value with its interval, where it has one.
+
+    A calibration error's interval is about its debiased value: `4.3, debiased 3.9 (2.6–5.2)`.
+    """
     if value is None or missing(value):
         return MISSING
     ends = interval(low, high, digits, scale)
-    return number(scale * value, digits) + (f" ({ends})" if ends != NO_INTERVAL else "")
+    center = "" if debiased is None or missing(debiased) else f", debiased {number(scale * debiased, digits)}"
+    return number(scale * value, digits) + (f"{center} ({ends})" if ends != NO_INTERVAL else "")
 
 
-def percent_estimate(value: Number, low: Number = None, high: Number = None) -> str:
+def percent_estimate(value: Number, low: Number = None, high: Number = None, debiased: Number = None) -> str:
     """`87.0 (85.1–88.9)`: a share with its interval, in percent without the sign."""
-    return estimate(value, low, high, 1, 100.0)
+    return estimate(value, low, high, 1, 100.0, debiased)
 
 
 def count(value: int | None) -> str:

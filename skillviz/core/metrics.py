@@ -197,9 +197,11 @@ class Metric:
             return formats.NO_INTERVAL
         return f"95 %{' over ' if over else ''}{over}: {self.text(low)} to {self.text(high)}"
 
-    def cell(self, value: formats.Number, low: formats.Number, high: formats.Number) -> str:
-        """A table's cell, its unit in the heading: `80.1 (77.4–82.6)`."""
-        return formats.estimate(value, low, high, self.digits, self.scale)
+    def cell(
+        self, value: formats.Number, low: formats.Number, high: formats.Number, debiased: formats.Number = None
+    ) -> str:
+        """A table's cell, its unit in the heading: `80.1 (77.4–82.6)`; `4.3, debiased 3.9 (2.6–5.2)`."""
+        return formats.estimate(value, low, high, self.digits, self.scale, debiased)
 
     def change(self, value: formats.Number) -> str:
         """A difference of two values: `−2.9 points`."""
@@ -210,9 +212,14 @@ class Metric:
         number = formats.number(abs(self.scale * value), self.digits)
         return f"{number} {self.difference_unit}" if self.unit == "%" else number
 
-    def difference(self, value: formats.Number, low: formats.Number, high: formats.Number) -> str:
-        """A difference of two values in a sentence: `−2.9 points (95 %: −5.1 to −0.8)`."""
-        return f"{self.change(value)} (95{formats.SPACE}%: {self.ends(low, high)})"
+    def difference(
+        self, value: formats.Number, low: formats.Number, high: formats.Number, debiased: formats.Number = None
+    ) -> str:
+        """A difference of two values in a sentence: `−2.9 points (95 %: −5.1 to −0.8)`; of calibration errors
+        `−2.9 points (debiased −2.5, 95 %: −5.1 to −0.8)`."""
+        number = self.change(debiased).removesuffix(" points")
+        center = "" if debiased is None or formats.missing(debiased) else f"debiased {number}, "
+        return f"{self.change(value)} ({center}95{formats.SPACE}%: {self.ends(low, high)})"
 
     def verdict(self, low: formats.Number, high: formats.Number) -> Literal["better", "worse", "undecided"]:
         """What the interval of a difference a - b says of a: decided only where it leaves out zero.

@@ -24,34 +24,43 @@ TOWARDS_SEEDS = 0.375
 def seeds_and_examples(values: ArrayLike, examples_sd: float, level: float = LEVEL) -> SeedsInterval:
     """The mean over seeds with its interval over seeds and examples.
 
-    `values` [seed] is one value a seed: a metric, or a paired difference on the same seed. `examples_sd` is the
-    standard deviation of their mean over resampled examples, the seeds as they are. The unit is that of the values.
-    A single seed has the interval over examples alone. Raises BadData for no values or one that is not finite.
+    `values` [seed] is one value a seed: a metric, or a paired difference on the same seed. [seed of a, seed of b] are
+    the differences of two methods whose seeds do not belong together. `examples_sd` is the standard deviation of the
+    mean over resampled examples, the seeds as they are. The unit is that of the values. A single seed has the interval
+    over examples alone. Raises BadData for no values or one that is not finite.
     """
     x = _checked(values)
     if not np.isfinite(examples_sd) or examples_sd < 0:
         raise BadData(f"the standard deviation over examples must be a number from 0 up; got {examples_sd}.")
     mean, half = float(x.mean()), _half(x, examples_sd, level)
-    return SeedsInterval(mean, mean - half, mean + half, _sd(x), len(x))
+    return SeedsInterval(mean, mean - half, mean + half, _sd(x), max(x.shape))
 
 
 def mean_of_intervals(values: ArrayLike, lows: ArrayLike, highs: ArrayLike) -> SeedsInterval:
     """The mean over seeds of an estimate with a 95 % interval over examples of its own, such as a calibration error.
 
-    All three are [seed]. The examples' part reaches as far as the intervals do on average, as if all seeds erred
-    alike on them, so the mean's interval is at least as wide; ends may be uneven. A single seed keeps its interval.
+    All three are [seed], or [seed of a, seed of b] as above. The examples' part reaches as far as the intervals do on
+    average, as if all seeds erred alike on them, so the mean's interval is at least as wide; ends may be uneven. A
+    single seed keeps its interval.
     """
     x, low, high = _checked(values), _checked(lows), _checked(highs)
-    if not len(x) == len(low) == len(high):
-        raise BadInput(f"every seed needs a value and both ends; got {len(x)}, {len(low)} and {len(high)}.")
+    if not x.shape == low.shape == high.shape:
+        raise BadInput(f"every seed needs a value and both ends; got {x.size}, {low.size} and {high.size}.")
+    if x.size == 1:
+        return SeedsInterval(float(x[0]), float(low[0]), float(high[0]), float("nan"), 1)
     mean, normal = float(x.mean()), _quantile(math.inf, LEVEL)
     down, up = (_half(x, float(reach.mean()) / normal, LEVEL) for reach in (x - low, high - x))
-    return SeedsInterval(mean, mean - down, mean + up, _sd(x), len(x))
+    return SeedsInterval(mean, mean - down, mean + up, _sd(x), max(x.shape))
 
 
 def _half(x: Floats, examples_sd: float, level: float) -> float:
-    """How far the interval of the mean of x [seed] reaches."""
-    n, normal = len(x), _quantile(math.inf, level)
+    """How far the interval of the mean of x reaches."""
+    normal = _quantile(math.inf, level)
+    if x.ndim == 2:  # two sets of seeds: the parts are joined as squares, each with its own t
+        means = x.mean(axis=1), x.mean(axis=0)
+        parts = [_quantile(len(m) - 1, level) * math.sqrt(float(m.var(ddof=1)) / len(m)) for m in means]
+        return math.hypot(*parts, normal * examples_sd)
+    n = len(x)
     seeds, examples = (float(x.var(ddof=1)) / n if n > 1 else 0.0), examples_sd**2
     if seeds == 0:
         return normal * examples_sd
@@ -63,12 +72,13 @@ def _half(x: Floats, examples_sd: float, level: float) -> float:
 
 
 def _sd(x: Floats) -> float:
-    return float(x.std(ddof=1)) if len(x) > 1 else float("nan")
+    return float(x.std(ddof=1)) if x.ndim == 1 and len(x) > 1 else float("nan")
 
 
 def _checked(values: ArrayLike) -> Floats:
-    x = np.asarray(values, dtype=np.float64).ravel()
-    if not len(x) or not np.isfinite(x).all():
+    x = np.asarray(values, dtype=np.float64)
+    x = x if x.ndim == 2 and min(x.shape) > 1 else x.ravel()
+    if not x.size or not np.isfinite(x).all():
         raise BadData("an interval over seeds needs at least one value, and every value finite.")
     return x
 

@@ -18,9 +18,8 @@ import pandas as pd
 import psutil
 
 from skillviz import __version__
-from skillviz.analysis.answers import Answers
-from skillviz.analysis.stages import estimate
 from skillviz.core.encoded import Encoded
+from skillviz.core.intervals import Interval, metric_interval
 from skillviz.core.region import Region
 from skillviz.core.region_parts import grafts_of, parts_of
 from skillviz.errors import BadData, BadInput
@@ -29,7 +28,7 @@ from skillviz.models import attribution
 from skillviz.models.conductance import conductance
 from skillviz.models.pair import STATES
 from skillviz.models.predict import predict
-from skillviz.runs.metrics import scores
+from skillviz.runs.metrics import positive, scores
 from skillviz.runs.part_scores import DRAWS
 from skillviz.runs.points import bin_rows, metric_rows
 from skillviz.runs.record import TaskNote
@@ -400,16 +399,22 @@ def union(request: PairRequest, region: Expression, among: Sequence[str] = (), s
         raise BadInput(f"every test example of '{request.task.name}' stands in another task's training data.")
     rest, note = encoded.take(rows), _scoring(request)
     logits = {state: predict(request.pair, rest, state, chosen) for state in SHOWN}
-    ids = np.array(rest.ids, dtype=object)
-    answers = {state: Answers(ids, rest.labels, z.astype(np.float64)) for state, z in logits.items()}
+    states = {
+        state: metric_interval(z.astype(np.float64), rest.labels, note.metric, positive=positive(note))
+        for state, z in logits.items()
+    }
     ends = TaskScores(note, rest.labels, logits["pretrained"], logits["finetuned"])
     gain = mean_relative_gain(ends, [logits["grafted"]])
     return {
         "task": request.task.name, "metric": note.metric, "size": chosen.size, "share": chosen.share, "n": len(rows),
         "left_out": len(encoded.ids) - len(rows),
-        "scores": {state: estimate(one, note.metric, note) for state, one in answers.items()},
-        "gain": {"value": gain.value, "low": gain.low, "high": gain.high} if np.isfinite(gain.value) else None,
+        "scores": {state: _with_ends(one) for state, one in states.items()},
+        "gain": _with_ends(gain) if np.isfinite(gain.value) else None,
     }  # fmt: skip
+
+
+def _with_ends(interval: Interval) -> dict[str, float]:
+    return {"value": interval.value, "low": interval.low, "high": interval.high}
 
 
 def _trained_on(request: PairRequest, among: Sequence[str]) -> frozenset[str]:

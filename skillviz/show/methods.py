@@ -27,7 +27,7 @@ def by_touched(
         figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme),
         reads=f"further left touches fewer of the graftable parameters, {better} is better; "
         "a line is one method at several sizes. "
-        "Vertical lines are 95 % intervals over test examples and seeds, over seeds alone where a size has no "
+        "Vertical lines are 95 % intervals over test examples and seeds; ECE has none at sizes without "
         "predictions. Methods that touch equally many stand side by side. Level lines need no parameters.",
         alt=f"{metric_row(metric).title} on {task} by parameters touched: {touched_words(shown, metric)}.",
         table=shown.reset_index(drop=True),

@@ -236,7 +236,7 @@ def sparsity(points: pd.DataFrame, metric: str, finetuned: float | None) -> str:
 def sparsity_reads(points: pd.DataFrame) -> str:
     """How to read the sparsity figure, as far as it depends on what was drawn."""
     most = int(points["seeds"].max()) if len(points) else 1
-    over = f"over {most} seeds where there are several, else over examples" if most > 1 else "over examples (one seed)"
+    over = f"over examples and up to {most} seeds" if most > 1 else "over examples (one seed)"
     return (
         f"further left is a smaller region. Vertical lines are 95 % intervals, {over}. A localizer that chooses its "
         "own size is shown as single marks, one a run. Level lines need no region."

@@ -36,8 +36,8 @@ def scores(points: pd.DataFrame, id_task: str, task: str, metric: str, theme: st
         title=f"{metric_row(metric).heading} on {name}",
         figure=against_touched(points, metric, references=levels, recipes=RECIPE_WORDS, theme=theme),
         reads="one mark a method and size, a line where a method has several; further left touches fewer of the "
-        "graftable parameters. Vertical lines are 95 % intervals over examples and seeds, over seeds alone where a "
-        "size has no predictions.",
+        "graftable parameters. Vertical lines are 95 % intervals over examples and seeds; ECE has none at sizes "
+        "without predictions.",
         alt=f"{metric_row(metric).title} on {name} by parameters touched: {touched_words(shown, metric)}.",
         table=shown,
         words=("touched", "graft"),

@@ -36,8 +36,8 @@ MEANINGS = {
     "method": "what was scored; the methods are explained below",
     "a": "the first of the two methods; explained below",
     "b": "the second of them",
-    "over": "what the interval speaks of: examples and seeds drawn again together (unpaired: each side's own, put "
-    "together, which is wider), or seeds alone",
+    "over": "what the interval is over: examples and seeds (unpaired: each side's own interval, joined, which is "
+    "wider); empty without an interval",
     "metric": "what was measured",
 }
 """A column's meaning, where the table's own speaks of names in the code."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from pydantic import Field, ValidationError
 
-from skillviz.analysis.older_tables import RENAMED, read_layout_2
+from skillviz.analysis.older_tables import RENAMED, read_older
 from skillviz.analysis.tables import LAYOUT, check
 from skillviz.atomic import sha256, write_file, write_text
 from skillviz.errors import BadInput, StoreError
@@ -23,7 +23,7 @@ from skillviz.studies.spec import StudySpec, read_study
 FOLDER = "studies"
 FILE, RECORD = "study.yaml", "study.json"
 STUDY_VERSION = 1
-TABLES_VERSION = 2
+TABLES_VERSION = 3
 """To be raised with every change of what the tables say of the same results: studies then make theirs anew."""
 
 
@@ -107,7 +107,7 @@ class StudyFolder:
             )
         try:
             table = pd.read_parquet(self.path / file)
-            return check(table, name) if self.record.layout == LAYOUT else read_layout_2(table, name)
+            return check(table, name) if self.record.layout == LAYOUT else read_older(table, name, self.record.layout)
         except (OSError, ValueError, KeyError) as error:
             raise StoreError(f"{file} of the study '{self.name}' cannot be read ({error}).") from error
 

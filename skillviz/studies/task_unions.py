@@ -18,10 +18,10 @@ import numpy as np
 
 from skillviz.analysis import overlaps
 from skillviz.analysis.observations import search_fields
-from skillviz.analysis.seeds import seed_draws
 from skillviz.core.intervals import Interval, percentile_interval, relative_gain, whole_and_resampled
 from skillviz.core.metrics import statistic
 from skillviz.core.region import Region
+from skillviz.core.seeds_interval import mean_of_intervals
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import MULTI_TASK
 from skillviz.runs.artifact import LOCALIZE
@@ -168,10 +168,10 @@ def scored(
 
 
 def mean_relative_gain(scored: TaskScores, graft: Sequence[np.ndarray]) -> Interval:
-    """Eq. 5 of the mean over mask seeds, with a paired bootstrap interval over examples and seeds.
+    """Eq. 5 of the mean over mask seeds, with its interval over examples and seeds.
 
-    (P_graft - P_base) / (P_ft - P_base) in the task's metric; NaN where the model gains nothing. Resamples in which it
-    gains nothing are left out.
+    (P_graft - P_base) / (P_ft - P_base) in the task's metric; NaN where the model gains nothing. The examples' part is
+    a paired bootstrap of the mean; resamples in which the model gains nothing are left out.
     """
     one = positive(scored.task)
     of = [
@@ -179,9 +179,15 @@ def mean_relative_gain(scored: TaskScores, graft: Sequence[np.ndarray]) -> Inter
         for z in (scored.base, scored.finetuned, *graft)
     ]
     base, finetuned, *grafts = whole_and_resampled(of, len(scored.labels))
-    over = seed_draws(grafts, 1)
-    value = relative_gain(over.values.mean(), base[0], finetuned[0])
-    return percentile_interval(float(value), relative_gain(over.mean_draws(), base[1], finetuned[1]))
+    by_seed = relative_gain([value for value, _ in grafts], base[0], finetuned[0])
+    drawn = relative_gain(np.mean([draws for _, draws in grafts], axis=0), base[1], finetuned[1])
+    examples = percentile_interval(float(by_seed.mean()), drawn)
+    if not np.isfinite(examples.value):
+        return examples
+    over = mean_of_intervals(
+        by_seed, by_seed - (examples.value - examples.low), by_seed + (examples.high - examples.value)
+    )
+    return Interval(over.value, over.low, over.high)
 
 
 @dataclass

@@ -40,14 +40,6 @@ def test_a_temperature_is_no_method_of_its_own_in_accuracy(tables: dict[str, pd.
     assert set(points.loc[points["method"] == "ft_scaled", "metric"]) == {"ece", "nll"}
 
 
-def test_the_interval_over_examples_and_seeds_comes_before_the_one_over_seeds(tables: dict[str, pd.DataFrame]) -> None:
-    scores = tables["scores"].copy()
-    before = method_points.points(scores, SELECTION, SELECTION.task)
-    scores[["pooled_low", "pooled_high"]] = np.nan
-    after = method_points.points(scores, SELECTION, SELECTION.task)
-    assert (after["low"] > before["low"]).all() and (after["high"] < before["high"]).all()
-
-
 def test_differences_are_turned_to_method_less_graft(tables: dict[str, pd.DataFrame]) -> None:
     rows = tables["differences"]
     asked = (rows["id_task"] == SELECTION.task) & (rows["task"] == SELECTION.task) & (rows["metric"] == "ece")
@@ -55,6 +47,7 @@ def test_differences_are_turned_to_method_less_graft(tables: dict[str, pd.DataFr
     found = method_points.against_graft(rows, SELECTION, SELECTION.task, 0.01).set_index(["method", "metric"])
     turned = found.loc[("ft", "ece")]
     assert turned["value"] == -graft_less_ft["value"] and turned["low"] == -graft_less_ft["high"]
+    assert turned["debiased"] == -graft_less_ft["debiased"]
     bitfit = rows[asked & (rows["a"] == "bitfit") & (rows["share"] == 0.01)].iloc[0]
     assert found.loc[("bitfit", "ece")]["value"] == bitfit["value"]
 

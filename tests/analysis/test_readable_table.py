@@ -41,8 +41,7 @@ def scores(**changes: object) -> pd.DataFrame:
         {
             "base": "b", "id_task": "one", "task": "one", "method": ["graft", "ft"], "size": [106467.0, np.nan],
             "share": [0.0099999, np.nan], "metric": ["accuracy", "nll"], "mean": [0.82512, 0.49712],
-            "sd": [0.01, np.nan], "low": [0.5, np.nan], "high": [0.9, np.nan], "pooled_low": [0.79349, 0.4],
-            "pooled_high": [0.8533, 0.6], "seeds": [3, 1],
+            "sd": [0.01, np.nan], "low": [0.79349, 0.4], "high": [0.8533, 0.6], "seeds": [3, 1],
         }
     )  # fmt: skip
     return frame.assign(**changes)
@@ -83,11 +82,6 @@ def test_what_is_read_first_stands_in_the_table_and_the_rest_above() -> None:
     assert found.shared == "All rows: base model b, task one; not shown: sd over seeds."
     assert readable(scores(), keep=("base",)).headings[0] == "base model"
     assert readable(scores().iloc[:1]).headings[0] == "base model"  # one row shares nothing
-
-
-def test_intervals_over_seeds_stand_where_examples_have_none() -> None:
-    frame = scores(pooled_low=np.nan, pooled_high=np.nan)
-    assert [row[4] for row in readable(frame).rows] == ["82.5 (50.0–90.0)", "0.497"]
 
 
 def test_tasks_stand_apart_where_they_differ() -> None:

@@ -17,7 +17,8 @@ from skillviz.analysis.run_tables import (
     sampled,
     table,
 )
-from skillviz.analysis.seeds import SeedDraws
+from skillviz.analysis.seeds import apart, difference_over_seeds, mean_over_seeds
+from skillviz.core.seeds_interval import mean_of_intervals
 from skillviz.errors import BadInput
 from skillviz.runs.run import Run
 from skillviz.runs.store import Store
@@ -55,25 +56,35 @@ def test_means_and_deviations_over_seeds(runs: list[Run]) -> None:
         expected = values(of(runs, "stagewise", "1%"), metric)
         assert row["mean"] == pytest.approx(expected.mean())
         assert row["sd"] == pytest.approx(expected.std(ddof=1))
-        half = 4.302653 * expected.std(ddof=1) / np.sqrt(3)  # Student's t, two degrees of freedom
-        assert row["high"] - row["mean"] == pytest.approx(half, rel=1e-6)
-        assert row["seeds"] == 3 and row["pooled_low"] <= row["mean"] <= row["pooled_high"]
+        center = row["debiased"] if metric == "ece" else row["mean"]
+        assert row["seeds"] == 3 and row["low"] <= center <= row["high"]
+        half = 1.96 * expected.std(ddof=1) / np.sqrt(3)
+        assert row["high"] - row["low"] > 2 * half, "the examples count too"
 
 
 def test_one_seed_says_nothing_about_seeds(runs: list[Run]) -> None:
     row = table(runs).query("localizer == 'movement' and metric == 'accuracy'").iloc[0]
-    assert np.isnan([row["sd"], row["low"], row["high"]]).all()
-    assert row["pooled_low"] < row["mean"] < row["pooled_high"]
+    assert np.isnan(row["sd"]) and row["low"] < row["mean"] < row["high"]
+    one = of(runs, "movement", "1%")[0].record.metrics["test"].states["grafted"]["accuracy"]
+    row = table(runs).query("localizer == 'movement' and metric == 'accuracy' and share < 0.05").iloc[0]
+    assert (row["low"], row["high"]) == pytest.approx((one.low, one.high)), "Wilson's"
 
 
-def test_metrics_that_cannot_be_resampled_have_no_pooled_interval(runs: list[Run]) -> None:
-    frame = table(runs).set_index("metric")
-    assert frame.loc[["agreement", "recovered", "confidence"], "pooled_low"].isna().all()
+def test_metrics_of_several_models_join_the_intervals_of_the_runs(runs: list[Run]) -> None:
+    frame = table(runs).query("localizer == 'stagewise' and share < 0.05").set_index("metric")
+    stored = [run.record.metrics["test"].agreement for run in of(runs, "stagewise", "1%")]
+    value, low, high = np.array([(one.value, one.low, one.high) for one in stored if one]).T
+    wanted = mean_of_intervals(value, low, high)
+    assert (frame.loc["agreement", "low"], frame.loc["agreement", "high"]) == pytest.approx(wanted[1:3])
+    assert frame.loc["recovered", "low"] < frame.loc["recovered", "mean"] < frame.loc["recovered", "high"]
+    assert np.isnan(frame.loc["confidence", "low"]), "its row of metrics has no interval"
 
 
-def test_other_sizes_of_a_run_have_no_pooled_interval(tmp_path: Path) -> None:
-    frame = table([fake_run(Store(tmp_path), sizes=("5%", "1%"), **TINY)]).query("metric == 'accuracy'")
-    assert frame.sort_values("size")["pooled_low"].isna().tolist() == [True, False]
+def test_other_sizes_of_a_run_have_no_interval_of_calibration(tmp_path: Path) -> None:
+    frame = table([fake_run(Store(tmp_path), sizes=("5%", "1%"), **TINY)]).sort_values("size")
+    assert frame.query("metric == 'accuracy'")["low"].notna().all()
+    assert frame.query("metric == 'ece'")["low"].isna().tolist() == [True, False]
+    assert frame.query("metric == 'ece'")["mean"].notna().all()
 
 
 def test_nothing_gives_empty_tables_with_their_columns() -> None:
@@ -98,26 +109,16 @@ def test_each_pair_at_equal_size_and_its_mirror(runs: list[Run]) -> None:
 
 def test_a_run_against_itself_differs_by_exactly_nothing(runs: list[Run]) -> None:
     one = of(runs, "movement", "1%")
-    sides = sampled({"a": one, "b": one}, "accuracy").sides
-    assert sides["a"].less(sides["b"])[:3] == (0, 0, 0)
+    for metric, sides in sampled({"a": one, "b": one}, ("accuracy", "ece")).by_metric.items():
+        assert difference_over_seeds(sides["a"], sides["b"], metric)[:3] == (0, 0, 0)
 
 
-def test_pairing_narrows_the_interval() -> None:
-    rng = np.random.default_rng(0)
-    common = rng.normal(size=(1, 1000))
-    a = SeedDraws(np.array([1.0]), 1 + common)
-    b = SeedDraws(np.array([0.5]), 0.5 + common + 0.01 * rng.normal(size=(1, 1000)), 1)
-    found = a.less(b)
-    assert found.value == 0.5 and found.high - found.low < 0.1
-    apart = a.less(SeedDraws(b.values, b.draws[:, ::-1], 1))  # the pairing broken on purpose
-    assert apart.high - apart.low > 1
-
-
-def test_seeds_count_as_well_as_examples() -> None:
-    steady = SeedDraws(np.array([0.8, 0.8]), np.full((2, 500), 0.8), widen=False).interval()
-    spread = SeedDraws(np.array([0.7, 0.9]), np.array([[0.7] * 500, [0.9] * 500]), widen=False).interval()
-    assert steady.high - steady.low < 1e-9
-    assert spread.low == pytest.approx(0.7) and spread.high == pytest.approx(0.9)
+def test_pairing_narrows_the_interval(runs: list[Run]) -> None:
+    both = {"a": of(runs, "stagewise", "1%"), "b": of(runs, "stagewise", "10%")}
+    for metric, sides in sampled(both, ("accuracy", "nll", "ece")).by_metric.items():
+        pair = difference_over_seeds(sides["a"], sides["b"], metric)
+        loose = apart(*(mean_over_seeds(side, metric) for side in sides.values()))
+        assert pair.value == pytest.approx(loose.value) and pair.high - pair.low < loose.high - loose.low
 
 
 def test_predictions_are_joined_by_example_and_not_by_row(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +139,7 @@ def test_predictions_are_joined_by_example_and_not_by_row(runs: list[Run], monke
 def test_runs_on_other_examples_cannot_be_compared(runs: list[Run], tmp_path: Path) -> None:
     other = fake_run(Store(tmp_path), sizes=("1%",), **{**TINY, "n": {"validation": 20, "test": 50}})
     with pytest.raises(BadInput, match="same test examples"):
-        sampled({"a": runs[:1], "b": [other]}, "accuracy")
+        sampled({"a": runs[:1], "b": [other]}, ["accuracy"])
 
 
 def test_other_tasks_and_pairs_are_kept_apart(runs: list[Run], tmp_path: Path) -> None:
@@ -191,7 +192,7 @@ def test_a_size_that_two_runs_share_is_told_once(tmp_path: Path) -> None:
     pair = [fake_run(store, sizes=("5%", "1%"), **TINY), fake_run(store, sizes=("1%",), **TINY)]
     frame = table(pair).query("metric == 'accuracy'")
     assert len(frame) == 2 and not frame.duplicated(["localizer", "size"]).any()
-    assert frame["pooled_low"].notna().all(), "of two rows the one with an interval is kept"
+    assert frame["low"].notna().all(), "of two rows the one with an interval is kept"
 
 
 def test_two_pairs_of_one_task_are_told_apart(tmp_path: Path) -> None:

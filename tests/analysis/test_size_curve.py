@@ -6,15 +6,25 @@ import pandas as pd
 import pytest
 
 from skillviz.analysis.size_curve import by_size
+from skillviz.core.seeds_interval import mean_of_intervals
 from tests.plots.frames import rows
 
 
 def test_several_seeds_are_pooled_by_hand() -> None:
     (row,) = by_size(rows([0.70, 0.80, 0.90]), "accuracy").to_dict("records")
-    # t(2, 0.975) = 4.3027; s = 0.1; half = 4.3027 * 0.1 / sqrt(3)
-    assert row["value"] == pytest.approx(0.8) and row["seeds"] == 3 and row["over"] == "seeds"
-    assert row["high"] - row["value"] == pytest.approx(4.302653 * 0.1 / 3**0.5, rel=1e-6)
-    assert row["high"] - row["value"] != pytest.approx(1.96 * 0.1 / 3**0.5, rel=1e-2)  # the normal's would be caught
+    assert row["value"] == pytest.approx(0.8) and row["seeds"] == 3 and row["over"] == "examples and seeds"
+    wanted = mean_of_intervals([0.7, 0.8, 0.9], [0.6, 0.7, 0.8], [0.8, 0.9, 1.0])
+    assert (row["low"], row["high"]) == pytest.approx((wanted.low, min(wanted.high, 1.0)))
+    assert row["value"] - row["low"] > 1.5 * 1.96 * 0.1 / 3**0.5  # that of the seeds by a normal law would be caught
+
+
+def test_calibration_has_an_interval_where_its_debiased_value_is_stored() -> None:
+    curve = rows([0.07, 0.08, 0.09]).assign(metric="ece")
+    (row,) = by_size(curve, "ece").to_dict("records")
+    assert pd.isna(row["low"]) and row["value"] == pytest.approx(0.08)
+    known = curve.assign(low=curve["value"] - 0.05, high=curve["value"] + 0.02, debiased=curve["value"] - 0.02)
+    (row,) = by_size(known, "ece").to_dict("records")
+    assert row["low"] < row["debiased"] == pytest.approx(0.06) and row["debiased"] < row["high"]
 
 
 def test_one_seed_keeps_its_interval_over_examples() -> None:

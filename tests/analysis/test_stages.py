@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from skillviz.analysis.answers import Answers
-from skillviz.analysis.stages import difference, estimate, refuse_changed, stages, unseen_answers
+from skillviz.analysis.stages import difference, refuse_changed, stages, unseen_answers
+from skillviz.core.intervals import wilson
 from skillviz.errors import BadData
 from skillviz.runs.record import TaskNote
 
@@ -36,9 +37,14 @@ def test_every_task_after_every_stage_with_the_change_since_its_own() -> None:
     assert {"accuracy", "ece"} == set(rows["metric"])
 
 
-def test_intervals_are_wilsons_for_accuracy() -> None:
-    found = estimate(told("1100"), "accuracy", TASK)
-    assert found["value"] == 0.5 and found["low"] == pytest.approx(0.15, abs=0.01)
+def test_intervals_are_wilsons_for_accuracy_and_about_the_debiased_value_for_calibration() -> None:
+    many = {(1, "a"): told("1100" * 20), (2, "a"): told("1101" * 20)}
+    rows = stages({"naive": many}, ["a", "b"], {"a": TASK, "b": OTHER}).set_index(["metric", "stage"])
+    found = rows.loc[("accuracy", 1)]
+    assert found["value"] == 0.5 and found["low"] == pytest.approx(wilson(40, 80)[0]) and np.isnan(found["debiased"])
+    found = rows.loc[("ece", 2)]
+    assert found["low"] <= found["debiased"] <= found["high"]
+    assert found["change_low"] <= found["change_debiased"] <= found["change_high"] < 0
 
 
 def test_equal_answers_pass_and_a_planted_change_is_refused() -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skillviz.analysis.differences import paired
 from skillviz.analysis.histogram import histogram
 from skillviz.analysis.observations import Observation, once
 from skillviz.analysis.recovered import recovered, without_gain
 from skillviz.analysis.scores import score_rows, scores
-from skillviz.analysis.seeds import Resampled, cut, difference_draws, mean_draws, widening
+from skillviz.analysis.seeds import Scored, Side, cut, difference_over_seeds, mean_over_seeds
 from skillviz.analysis.tables import TABLES, check, empty, notes
-from skillviz.core.intervals import seeds_interval, wilson
+from skillviz.core.intervals import Interval, metric_difference, wilson
+from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
 from skillviz.runs.record import TaskNote
+from tests.core.drawn_predictions import PROPERTY
 from tests.studies.tiny_studies import D, seen
 
 GRAFT = {"localizer": "stagewise", "size": 100.0, "requested_size": "10%"}
@@ -58,10 +63,14 @@ def test_one_model_is_averaged_over_its_mask_seeds() -> None:
     values = (0.8, 0.9, 0.7)
     found = [seen(**GRAFT, seed=seed, values={"accuracy": value}) for seed, value in enumerate(values)]
     row = row_of(scores(found), metric="accuracy")
-    by_hand = seeds_interval(values)
-    assert (row["mean"], row["sd"], row["low"]) == pytest.approx(by_hand[:1] + by_hand[3:4] + by_hand[1:2])
-    assert by_hand.high > 1.04 and row["high"] == 1.0, "an accuracy is no larger than 1, whatever t says"
-    assert row["seeds"] == 3 and np.isnan(row["pooled_low"]) and row["share"] == 100 / D
+    assert (row["mean"], row["sd"]) == pytest.approx((0.8, 0.1)) and np.isnan([row["low"], row["high"]]).all()
+    assert row["seeds"] == 3 and row["share"] == 100 / D
+    ends = {"accuracy": (0.55, 0.95)}
+    wide = [replace(one, ends=ends, values={"accuracy": value}) for one, value in zip(found, values, strict=True)]
+    row = row_of(scores(wide), metric="accuracy")
+    by_hand = mean_of_intervals(values, [0.55] * 3, [0.95] * 3)
+    assert row["low"] == pytest.approx(by_hand.low)
+    assert by_hand.high > 1.02 and row["high"] == 1.0, "an accuracy is no larger than 1, whatever t says"
 
 
 @pytest.mark.parametrize(
@@ -85,8 +94,8 @@ def test_a_single_observation_keeps_the_interval_it_was_stored_with() -> None:
     hits = RIGHT.count("1")
     one = seen("ft", right=RIGHT, ends={"accuracy": wilson(hits, len(RIGHT))})
     row = row_of(scores([one]), metric="accuracy")
-    assert (row["pooled_low"], row["pooled_high"]) == wilson(hits, len(RIGHT))
-    assert np.isnan(row["low"]) and row["seeds"] == 1 and row["localizer"] == ""
+    assert (row["low"], row["high"]) == wilson(hits, len(RIGHT))
+    assert np.isnan(row["sd"]) and row["seeds"] == 1 and row["localizer"] == ""
 
 
 def test_a_state_that_several_runs_scored_counts_once() -> None:
@@ -116,7 +125,7 @@ def test_a_difference_is_paired_by_example() -> None:
 def test_the_difference_of_a_method_and_itself_is_nothing() -> None:
     a, b = seen(**GRAFT, right=RIGHT), seen("ft", right=RIGHT)
     rows = paired([a, b], [("graft", "ft")])
-    assert (rows[["value", "low", "high"]] == 0).all(axis=None)
+    assert (rows[["value", "low", "high"]] == 0).all(axis=None) and (rows["debiased"].dropna() == 0).all()
 
 
 def test_sides_of_other_sizes_or_recipes_are_not_compared() -> None:
@@ -139,13 +148,12 @@ def test_a_region_whose_size_is_an_outcome_meets_the_next_larger_rival() -> None
     assert row["value"] == pytest.approx(0.8 - 0.5) and row["size"] == 50
 
 
-def test_without_predictions_a_difference_speaks_of_seeds_alone() -> None:
+def test_without_predictions_and_ends_a_difference_has_no_interval() -> None:
     a = [seen(**GRAFT, seed=seed, values={"accuracy": value}) for seed, value in enumerate((0.8, 0.82, 0.78))]
     b = seen("graft_movement", localizer="movement", size=100.0, requested_size="10%", values={"accuracy": 0.7})
     row = row_of(paired([*a, b], [("graft", "graft_movement")]), metric="accuracy")
-    by_hand = seeds_interval([0.1, 0.12, 0.08])
-    assert row["over"] == "seeds" and row["seeds"] == 3
-    assert (row["value"], row["low"], row["high"]) == pytest.approx(by_hand[:3])
+    assert row["over"] == "" and row["seeds"] == 3 and row["value"] == pytest.approx(0.1)
+    assert np.isnan([row["low"], row["high"]]).all()
 
 
 def test_without_predictions_intervals_over_examples_are_taken_unpaired() -> None:
@@ -158,40 +166,98 @@ def test_without_predictions_intervals_over_examples_are_taken_unpaired() -> Non
     assert row["over"] == "examples and seeds, unpaired"
     assert (row["value"], row["low"], row["high"]) == pytest.approx((0.1, 0.05, 0.15))
     level = row_of(scores(a), metric="accuracy")
-    assert (level["low"], level["high"]) == pytest.approx((0.8, 0.8))
-    assert (level["pooled_low"], level["pooled_high"]) == pytest.approx((0.77, 0.83))
+    assert (level["low"], level["high"]) == pytest.approx((0.77, 0.83))
 
 
-def test_models_that_both_sides_have_are_drawn_together() -> None:
+def test_models_that_both_sides_have_are_paired() -> None:
     """A graft that is a tenth better on each of two very different models is better for certain."""
-    draws = {("m0", 0): np.full(200, 0.9), ("m1", 0): np.full(200, 0.3)}
-    less = {unit: values - 0.1 for unit, values in draws.items()}
-    assert np.allclose(difference_draws(draws, less), 0.1)
-    elsewhere = {(f"other-{m}", s): values for (m, s), values in less.items()}
-    assert difference_draws(draws, elsewhere).std() > 0.1  # models of their own are drawn on their own
+    right = {"m0": "1" * 9 + "0", "m1": "1" * 3 + "0" * 7}
+    less = {"m0": "1" * 8 + "00", "m1": "1" * 2 + "0" * 8}
+    a = [seen(**GRAFT, model=model, right=text * 20) for model, text in right.items()]
+    same = [seen("ft", model=model, right=text * 20) for model, text in less.items()]
+    row = row_of(paired([*a, *same], [("graft", "ft")]), metric="accuracy")
+    assert row["value"] == pytest.approx(0.1) and row["low"] > 0.05 and row["seeds"] == 2
+    others = [replace(one, model=f"other-{one.model}") for one in same]
+    row = row_of(paired([*a, *others], [("graft", "ft")]), metric="accuracy")
+    assert row["value"] == pytest.approx(0.1) and row["low"] < -1, "models of their own are not paired"
 
 
-def test_the_pooled_mean_agrees_with_plain_draws_over_runs() -> None:
-    """One model, three mask seeds: as in run_tables, the mean over runs drawn again, on the same resamples."""
-    found = [seen(**GRAFT, seed=seed, right=right) for seed, right in enumerate((RIGHT, "1110000111", "1111111110"))]
-    draws = Resampled(found).of(found, "accuracy")
-    assert draws is not None
-    mean, plain = mean_draws(draws), np.mean(list(draws.values()), axis=0)
-    assert mean.mean() == pytest.approx(plain.mean(), abs=0.02)
-    assert mean.std() > plain.std()  # seeds are drawn too
+def side_of(*values: float, first_seed: int = 0, draws: np.ndarray | None = None) -> Side:
+    return {
+        seed: [Scored(Interval(value, value - 0.02, value + 0.02), draws=draws)]
+        for seed, value in enumerate(values, first_seed)
+    }
 
 
-def test_three_seeds_are_as_uncertain_as_their_t_interval() -> None:
-    """No examples' luck: the draws over three seeds are as wide as mean +- 4.303 sd / sqrt(3), which a plain bootstrap
-    over three values is far from; so is it over three fine-tuned models of one seed."""
-    values = np.array([0.80, 0.83, 0.86])
-    half = 4.303 * values.std(ddof=1) / np.sqrt(3)
-    for units in ([("m0", 0), ("m0", 1), ("m0", 2)], [("m0", 0), ("m1", 0), ("m2", 0)]):
-        draws = {unit: np.full(20_000, value) for unit, value in zip(units, values, strict=True)}
-        drawn = mean_draws(draws)
-        assert drawn.mean() == pytest.approx(0.83, abs=2e-3)
-        assert 1.96 * drawn.std() == pytest.approx(half, rel=0.03)
-    assert widening(1) == 1.0 and widening(3) == pytest.approx(np.sqrt(1.5) * 4.3027 / 1.95996, rel=1e-4)
+def test_the_interval_over_seeds_and_examples_is_that_of_the_core() -> None:
+    rng = np.random.default_rng(0)
+    draws = [0.8 + 0.01 * rng.normal(size=1000) for _ in range(3)]
+    values = (0.80, 0.83, 0.86)
+    side = {seed: [Scored(Interval(v, 0, 1), draws=d)] for seed, (v, d) in enumerate(zip(values, draws, strict=True))}
+    wanted = seeds_and_examples(values, float(np.mean(draws, axis=0).std(ddof=1)))
+    found = mean_over_seeds(side, "accuracy")
+    assert (found.value, found.low, found.high, found.sd) == pytest.approx(wanted[:4])
+    assert found.high - found.low > 1.9 * 4.303 * 0.03 / np.sqrt(3) * 0.8, "a planted narrower interval is caught"
+    stored = mean_over_seeds(side_of(*values), "accuracy")
+    wanted = mean_of_intervals(values, np.array(values) - 0.02, np.array(values) + 0.02)
+    assert (stored.low, stored.high) == pytest.approx(wanted[1:3])
+
+
+def test_a_calibration_error_joins_the_intervals_of_its_seeds() -> None:
+    errors = [(0.05, 0.01, 0.06, 0.03), (0.04, 0.0, 0.05, 0.02), (0.06, 0.02, 0.07, 0.05)]
+    side = {seed: [Scored(Interval(*one), draws=np.full(50, 0.5))] for seed, one in enumerate(errors)}
+    found = mean_over_seeds(side, "ece")
+    value, low, high, debiased = np.array(errors).T
+    wanted = mean_of_intervals(debiased, low, high)
+    assert (found.value, found.debiased) == pytest.approx((0.05, debiased.mean()))
+    assert (found.low, found.high) == pytest.approx((max(wanted.low, 0.0), wanted.high))
+    without = {**side, 3: [Scored(Interval(0.05, np.nan, np.nan))]}
+    assert np.isnan(mean_over_seeds(without, "ece").low), "one seed without an interval leaves none"
+
+
+def test_seeds_that_do_not_belong_together_count_on_both_sides() -> None:
+    a, b = (0.80, 0.83, 0.86), (0.70, 0.75)
+    draws = np.random.default_rng(0).normal(0.8, 0.01, 500)
+    found = difference_over_seeds(side_of(*a, draws=draws), side_of(*b, first_seed=7, draws=draws), "accuracy")
+    wanted = seeds_and_examples(np.subtract.outer(a, b), 0.0)
+    assert (found.value, found.low, found.high) == pytest.approx((0.83 - 0.725, wanted.low, wanted.high))
+    one = difference_over_seeds(side_of(*a, draws=draws), side_of(0.70, first_seed=7, draws=draws), "accuracy")
+    assert one.high - one.low == pytest.approx(np.ptp(seeds_and_examples(a, 0.0)[1:3]))
+    same = difference_over_seeds(side_of(*a, draws=draws), side_of(*a, draws=draws), "accuracy")
+    assert same[:3] == (0, 0, 0)
+
+
+def test_a_difference_of_calibration_errors_is_that_of_each_seed() -> None:
+    rng = np.random.default_rng(3)
+    texts = ["".join(rng.choice(["0", "1"], 80, p=[0.2, 0.8])) for _ in range(4)]
+    a = [seen(**GRAFT, seed=seed, right=text) for seed, text in enumerate(texts[:3])]
+    b = seen("ft", right=texts[3], sure=4.0)
+    row = row_of(paired([*a, b], [("graft", "ft")]), metric="ece")
+    assert b.answers is not None
+    each = [
+        metric_difference(one.answers.logits, b.answers.logits, b.answers.labels, "ece") for one in a if one.answers
+    ]
+    value, low, high, debiased = np.array(each).T
+    wanted = mean_of_intervals(debiased, low, high)
+    assert (row["value"], row["debiased"]) == pytest.approx((value.mean(), wanted.value))
+    assert (row["low"], row["high"], row["over"]) == (
+        pytest.approx(wanted.low), pytest.approx(wanted.high), "examples and seeds",
+    )  # fmt: skip
+    bare = replace(b, answers=None, debiased={}, ends={"ece": (0.0, 0.1)})
+    row = row_of(paired([*a, bare], [("graft", "ft")]), metric="ece")
+    assert np.isnan([row["low"], row["high"]]).all() and row["over"] == "", "a percentile interval is not shown"
+
+
+@PROPERTY
+@given(st.lists(st.floats(0.1, 0.9), min_size=2, max_size=6), st.floats(0.001, 0.1), st.randoms())
+def test_the_order_of_seeds_does_not_matter(values: list[float], reach: float, order: Any) -> None:
+    side = {seed: [Scored(Interval(v, v - reach, v + reach))] for seed, v in enumerate(values)}
+    seeds = list(side)
+    order.shuffle(seeds)
+    mixed = {seed: side[seed] for seed in seeds}
+    assert mean_over_seeds(mixed, "accuracy")[:5] == pytest.approx(mean_over_seeds(side, "accuracy")[:5])
+    wide = mean_over_seeds(side, "nll")
+    assert wide.low <= wide.value - reach * 0.999 and wide.high >= wide.value + reach * 0.999
 
 
 def test_scores_of_three_seeds_are_as_uncertain_as_their_t_interval() -> None:
@@ -204,7 +270,8 @@ def test_scores_of_three_seeds_are_as_uncertain_as_their_t_interval() -> None:
         logits.append(one)
     row = next(r for r in score_rows(logits, labels, TaskNote(name="a", labels=("no", "yes")), {}))
     assert row["metric"] == "accuracy" and row["mean"] == pytest.approx(0.83)
-    assert row["pooled_high"] - row["pooled_low"] == pytest.approx(row["high"] - row["low"], rel=0.1)
+    half = 4.303 * 0.03 / np.sqrt(3)
+    assert row["high"] - row["low"] == pytest.approx(2 * half, rel=0.1)
 
 
 def ladder(*checked: float, tested: tuple[float, ...] = (0.6, 0.7, 0.8)) -> list[Observation]:

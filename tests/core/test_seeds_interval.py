@@ -67,3 +67,17 @@ def test_what_cannot_be_used_is_refused() -> None:
         seeds_and_examples([0.1, 0.2], 0.1, level=95)
     with pytest.raises(BadInput, match="both ends"):
         mean_of_intervals([0.1], [0.0], [0.2, 0.3])
+
+
+def test_two_sets_of_seeds_that_do_not_belong_together_each_count_by_their_spread() -> None:
+    a, b = np.array([0.80, 0.83, 0.86]), np.array([0.70, 0.75, 0.71, 0.72])
+    found = seeds_and_examples(np.subtract.outer(a, b), 0.01)
+    parts = [t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x)) for x in (a, b)]
+    half = math.hypot(*parts, 1.959964 * 0.01)
+    assert (found.value, found.high - found.value) == pytest.approx((a.mean() - b.mean(), half), rel=1e-5)
+    assert found.n == 4 and found.low == pytest.approx(found.value - half, rel=1e-5)
+    joined = mean_of_intervals(np.subtract.outer(a, b), np.subtract.outer(a, b) - 0.02, np.subtract.outer(a, b) + 0.01)
+    assert joined.value - joined.low == pytest.approx(math.hypot(*parts, 0.02), rel=1e-5)
+    one = seeds_and_examples(np.subtract.outer(a, b[:1]), 0.01)
+    assert one[1:3] == pytest.approx(seeds_and_examples(a - b[0], 0.01)[1:3]), "one seed alone is held fixed"
+    assert mean_of_intervals([0.5], [0.1], [0.6])[:3] == (0.5, 0.1, 0.6)

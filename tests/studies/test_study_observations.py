@@ -79,7 +79,7 @@ def test_the_tables_of_a_study_without_an_experiment(results: Results) -> None:
     found = make_tables(results.study, results)
     assert {"scores", "differences", "recovered", "composition", "stability", "note"} == set(found)
     own = found["scores"].query("split == 'test' and metric == 'accuracy' and task == 'sst2' and method == 'graft'")
-    assert own["seeds"].tolist() == [3, 3] and own["pooled_low"].notna().all()
+    assert own["seeds"].tolist() == [3, 3] and own["low"].notna().all()
     runs = results.runs(localizer="stagewise")
     values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
     assert own["mean"].iloc[0] == pytest.approx(np.mean([v for v in values if v is not None]))

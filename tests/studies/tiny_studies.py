@@ -10,6 +10,7 @@ import yaml
 
 from skillviz.analysis.answers import Answers
 from skillviz.analysis.observations import Observation
+from skillviz.core.intervals import metric_interval
 from skillviz.core.metrics import score
 from skillviz.runs.record import TaskNote
 from skillviz.studies.paper.scales import Scale
@@ -61,6 +62,7 @@ def seen(
     right: str = "",
     sure: float = 2.0,
     values: dict[str, float] | None = None,
+    ends: dict[str, tuple[float, float]] | None = None,
     size: float = np.nan,
     requested_size: str = "",
     seed: int = 0,
@@ -73,13 +75,15 @@ def seen(
     """One observation. `right` says for each example (`1` or `0`) whether it is answered rightly, each with logits
     (+-sure); without it there are only `values` and no answers."""
     note = TaskNote(name="sst2", labels=LABELS, metric=metric)
-    answers, found = None, dict(values or {})
+    answers, found, known, debiased = None, dict(values or {}), dict(ends or {}), {}
     if right:
         labels = np.arange(len(right)) % 2
         chosen = np.where([letter == "1" for letter in right], labels, 1 - labels)
         logits = sure * (2.0 * np.eye(2)[chosen] - 1.0)
         answers = Answers(np.arange(len(right)), labels, logits)
         found = {**score(logits, labels), **found}
+        calibration = metric_interval(logits, labels, "ece")
+        known, debiased = {"ece": (calibration.low, calibration.high), **known}, {"ece": calibration.debiased}
     common: dict[str, Any] = {
         "base": "b", "recipe": "given", "setting": "all", "id_task": "sst2", "task": "sst2", "readout": "head",
         "touched": 0.0 if np.isnan(size) else size, **fields,
@@ -87,5 +91,6 @@ def seen(
     return Observation(
         method=method, localizer=localizer, size=size, share=size / D, requested_size=requested_size, seed=seed,
         model=model,
-        split=split, n=len(right) or 10, note=note, values=found, answers=answers, **common,
+        split=split, n=len(right) or 10, note=note, values=found, ends=known,
+        answers=answers, **{"debiased": debiased, **common},
     )  # fmt: skip

@@ -19,13 +19,13 @@ def tables() -> dict[str, pd.DataFrame]:
 
 
 def test_what_is_asked_first_stands_first_and_what_is_empty_last(tables: dict[str, pd.DataFrame]) -> None:
-    scores = tables["scores"].assign(pooled_low=np.nan)
+    scores = tables["scores"].assign(debiased=np.nan)
     order = study_table.columns(scores)
     assert sorted(order) == sorted(scores.columns)
-    assert order[:6] == ["id_task", "task", "method", "localizer", "share", "metric"] and order[-1] == "pooled_low"
+    assert order[:6] == ["id_task", "task", "method", "localizer", "share", "metric"] and order[-1] == "debiased"
     assert order.index("mean") < order.index("base")
     own = study_table.columns(scores[scores["id_task"] == scores["task"]])
-    assert own[0] == "task" and set(own[-2:]) == {"pooled_low", "id_task"}
+    assert own[0] == "task" and set(own[-2:]) == {"debiased", "id_task"}
 
 
 def test_shares_are_in_percent_and_nats_stay(tables: dict[str, pd.DataFrame]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.differences import turned_round
 from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import label, without_variants
 from skillviz.models.finetune.recipes import SGD
@@ -55,8 +56,7 @@ def rows_of(study: StudyTables, a: str, b: str, metric: str, keep: Keep = own_ta
     if rows.empty:
         return rows
     turned = rows[(rows["a"] == b) & (rows["b"] == a)]
-    turned = turned.assign(value=-turned["value"], low=-turned["high"], high=-turned["low"])
-    rows = pd.concat([rows[(rows["a"] == a) & (rows["b"] == b)], turned], ignore_index=True)
+    rows = pd.concat([rows[(rows["a"] == a) & (rows["b"] == b)], turned_round(turned)], ignore_index=True)
     rows = rows[np.array([keep(i, t) for i, t in zip(rows["id_task"], rows["task"], strict=True)], dtype=bool)]
     rows = of_task_metric(rows) if metric == TASK_METRIC else rows[rows["metric"] == metric]
     localizer = rows["localizer"]
@@ -166,7 +166,7 @@ def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
         for task, of_task in rows[rows["id_task"] == rows["task"]].groupby("task", sort=False):
             sides = [of_task[of_task["recipe"].isin(names)] for names in (_alias(than), _alias(recipe))]
             if all(len(side) for side in sides):
-                comparisons.append(gap(str(task), _ends(sides[0].iloc[0]), _ends(sides[1].iloc[0]), sign))
+                comparisons.append(gap(str(task), *(side.iloc[0].rename({"mean": "value"}) for side in sides), sign))
         return comparisons
 
     return compare
@@ -175,12 +175,6 @@ def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
 def _alias(recipe: str) -> tuple[str, ...]:
     """A stored pair was tuned with plain SGD."""
     return (SGD, PAIR_RECIPE) if recipe == SGD else (recipe,)
-
-
-def _ends(row: pd.Series) -> pd.Series:
-    low = row["pooled_low"] if np.isfinite(row["pooled_low"]) else row["low"]
-    high = row["pooled_high"] if np.isfinite(row["pooled_high"]) else row["high"]
-    return pd.Series({"value": row["mean"], "low": low, "high": high})
 
 
 def gap(name: str, a: pd.Series, b: pd.Series, sign: int) -> Comparison:

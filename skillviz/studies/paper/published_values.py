@@ -21,7 +21,9 @@ TABLES = tuple(f"table{number}" for number in range(1, 10))
 MAIN_SETTING = "4096-shot"
 SETTINGS = ("50k-shot", MAIN_SETTING, "64-shot")
 """The training data of published rows, the most examples first."""
-SHOWN = ("id_task", "task", "method", "localizer", "share", "metric", "mean", "low", "high", "published", "std")
+SHOWN = (
+    "id_task", "task", "method", "localizer", "share", "metric", "mean", "debiased", "low", "high", "published", "std",
+)  # fmt: skip
 """Columns of ours beside theirs; the first five name a row."""
 KEYS = ("id_task", "task", "method", "metric")
 FIGURES, SLIPS = "figures", "slips"
@@ -105,17 +107,14 @@ def is_stand_in(task: str) -> bool:
 def beside(names: Sequence[str], tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The test scores of a study's methods, ours and the published value of the same task, method and metric.
 
-    `names` are the published tables. Shares 0 to 1, with intervals over examples and seeds where there are
-    predictions, else over seeds. The published model, data and sizes differ: every size stands beside the same value,
-    which is missing where none is printed.
+    `names` are the published tables. Shares 0 to 1, with intervals over examples and seeds. The published model, data
+    and sizes differ: every size stands beside the same value, which is missing where none is printed.
     """
     ours = tables.get("scores")
     if ours is None or ours.empty:
         return pd.DataFrame(columns=list(SHOWN))
     ours = ours[(ours["split"] == "test") & ours["metric"].isin(["accuracy", "f1", "ece", "agreement"])]
-    pooled = ours["pooled_low"].notna()
-    ends = {end: ours[f"pooled_{end}"].where(pooled, ours[end]) for end in ("low", "high")}
-    scores = ours.assign(**ends)[list(SHOWN[:-2])].reset_index(drop=True)
+    scores = ours[list(SHOWN[:-2])].reset_index(drop=True)
     of_paper = [_main_setting_first(published(name)) for name in names if name.startswith("table")]
     rows = [row for table in of_paper for row in table.to_dict("records")]
     rank = f"rank={RECIPES['lora'].rank}"  # the default here

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from skillviz.analysis.differences import paired
 from skillviz.analysis.observations import sentences
 from skillviz.analysis.scores import scores
-from skillviz.analysis.seeds import over_seeds
+from skillviz.analysis.seeds import mean_over_seeds, scored_in
 from skillviz.analysis.tables import notes
 from skillviz.core.metrics import metric_names
 from skillviz.runs.run import Run
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 LOCALIZER = "stagewise"
 PAIRS = (("graft", "ft"), ("graft", "pretrained"))
 MOST_SIZES = 4
+ESTIMATE = ("value", "low", "high", "debiased")
 
 
 def entries(scale: Scale) -> list[Entry]:
@@ -56,8 +56,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     """One row a path, point, task and metric: the mean over mask seeds at the main size, with its interval.
 
-    Over three seeds or more a t-interval; for fewer the first run's own, over examples. WiSE-FT has no region, so
-    every run tells the same of it.
+    The runs' own intervals are the examples' part. WiSE-FT has no region, so every run tells the same of it.
     """
     groups: dict[tuple[Any, ...], list[dict[Any, Any]]] = {}
     for run in runs:
@@ -69,14 +68,10 @@ def path_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
             groups.setdefault(key, []).append(row)
     rows = []
     for (path, alpha, id_task, task, metric), points in groups.items():
-        values = np.array([row["value"] for row in points], np.float64)
-        if len(values) > 2 and np.isfinite(values).all() and np.ptp(values) > 0:
-            ends = over_seeds(values, metric)
-            low, high = ends.low, ends.high
-        else:
-            low, high = points[0]["low"], points[0]["high"]
         point = {"path": path, "alpha": alpha, "id_task": id_task, "task": task, "metric": metric}
-        rows.append({**point, "value": float(values.mean()), "low": low, "high": high})
+        side = {seed: [scored_in(row, metric)] for seed, row in enumerate(points)}
+        over = mean_over_seeds(side, metric)
+        rows.append({**point, **{part: getattr(over, part) for part in ESTIMATE}})
     return rows
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.differences import PAIRED
 from skillviz.analysis.scores import score_rows
 from skillviz.analysis.stages import GRAFTING, INDEPENDENT, NAIVE, difference, unseen_answers
-from skillviz.analysis.tables import OVER, check, notes
+from skillviz.analysis.tables import check, notes
 from skillviz.core.metrics import metric_names
 from skillviz.models.finetune.recipes import CONTINUAL, MODES, SGD
 from skillviz.studies.paper.claims import Claim
@@ -90,13 +91,12 @@ def _differences(sequence: TaskSequence) -> list[dict[str, Any]]:
             if one is None or two is None:
                 continue
             for metric in metric_names(task.metric, ("accuracy", "ece")):
-                less = difference(one, two, metric, task)
                 rows.append(
                     {
                         "id_task": name, "task": name, "setting": "all", "readout": "", "recipe": CONTINUAL,
                         "variant": "", "recipe_b": "", "variant_b": "", "localizer": "", "search_variant": "",
                         "size": np.nan, "share": np.nan, "a": METHODS[a], "b": METHODS[b], "metric": metric,
-                        "value": less.value, "low": less.low, "high": less.high, "over": OVER[0], "n": len(one.labels),
+                        **difference(one, two, metric, task)._asdict(), "over": PAIRED, "n": len(one.labels),
                         "seeds": 1,
                     }
                 )  # fmt: skip

@@ -23,7 +23,8 @@ TASK_METRIC = "accuracy or F1"
 NEEDED = -1.0  # in place of a size: on each task the smallest one that recovers 95 % of the gain
 OF_REGIONS = ("graft", "graft_retrain", "graft_fish", "graft_random")
 COLUMNS = (
-    "task", "here", "method", "metric", "published", "published_sd", "printed", "value", "low", "high", "share",
+    "task", "here", "method", "metric", "published", "published_sd", "printed", "value", "debiased", "low", "high",
+    "share",
     "seeds", "n", "difference",
 )  # fmt: skip
 
@@ -145,7 +146,9 @@ def _printed(selection: Selection) -> pd.DataFrame:
     )  # fmt: skip
 
 
-OURS = ("id_task", "score_task", "here", "method", "metric", "value", "low", "high", "share", "seeds", "n")
+OURS = (
+    "id_task", "score_task", "here", "method", "metric", "value", "debiased", "low", "high", "share", "seeds", "n",
+)  # fmt: skip
 
 
 def _without_printed(printed: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
@@ -173,16 +176,14 @@ def _our_scores(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.
         rows = rows[rows[name] == rows[name].iloc[0]] if len(rows) else rows
     of_task = rows.groupby("task")["metric"].transform(task_metric)
     metric = np.where(rows["metric"] == of_task, TASK_METRIC, rows["metric"])
-    low = rows["pooled_low"].fillna(rows["low"])
-    high = rows["pooled_high"].fillna(rows["high"])
     pairs = list(zip(rows["id_task"], rows["task"], strict=True))
     ours = pd.DataFrame(
         {
             "id_task": [stands_for(task) for task in rows["id_task"]],
             "score_task": [_scored_as(*pair) for pair in pairs],
             "here": [b if a == b else f"{a} to {b}" for a, b in pairs],
-            "method": rows["method"], "metric": metric, "value": rows["mean"], "low": low,
-            "high": high, "share": rows["share"], "seeds": rows["seeds"], "n": rows["n"],
+            "method": rows["method"], "metric": metric, "value": rows["mean"],
+            **{name: rows[name] for name in ("debiased", "low", "high", "share", "seeds", "n")},
         }
     )  # fmt: skip
     return ours.drop_duplicates(["here", "method", "metric"])
@@ -221,7 +222,7 @@ def _our_iou(selection: Selection, tables: Mapping[str, pd.DataFrame]) -> pd.Dat
     rows = rows.assign(here=rows["column_task"])[_of_size(rows["share"], selection.ours)]
     task = [stands_for(name) for name in rows["here"]]
     columns: dict[str, Any] = {"id_task": task, "score_task": task, "method": "graft", "metric": "overlap_iou"}
-    return rows.assign(**columns, n=np.nan)[list(OURS)]
+    return rows.assign(**columns, debiased=np.nan, n=np.nan)[list(OURS)]
 
 
 def _our_value(row: Mapping[Any, Any]) -> str:
