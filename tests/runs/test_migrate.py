@@ -26,6 +26,8 @@ def test_a_frozen_run_is_read_whole(version: int) -> None:
     assert run.record.status == "finished" and run.labels == ("negative", "positive")
     assert len(run.predictions()) == 4 * (4 + 6)
     later = {"interpolation_bins"} if version < 2 else set()  # the tables that the version did not have
+    assert run.complement().empty, "a table that new runs of version 2 have, and older ones do not"
+    later |= {"complement", "parts"}  # parts: beside the run
     assert all(len(getattr(run, name)()) for name in TABLES.keys() - later)
     sizes = run.interpolation().groupby("path")["size"]
     assert sizes.get_group("wise-ft").isna().all() and run.record.size in set(sizes.get_group("wise-graft"))
