@@ -41,9 +41,11 @@ def p_values(values: ArrayLike, lows: ArrayLike, highs: ArrayLike, level: float 
 
     The standard error is read off the part of the interval on the side of zero (off all of it where the value is its
     end), so that a p below 1 - level goes with an interval that leaves out zero. An interval without width decides
-    nothing: p = 1. NaN without an interval.
+    nothing: p = 1. A value outside of its interval (a plug-in calibration error) stands for the middle. NaN without an
+    interval.
     """
     value, low, high = (np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (values, lows, highs))
+    value = np.where((low <= value) & (value <= high), value, (low + high) / 2)
     towards_zero = np.where(value > 0, value - low, high - value)
     reach = np.where(towards_zero > 0, towards_zero, high - low)
     z = NormalDist().inv_cdf(0.5 + level / 2) * np.abs(value) / np.where(reach > 0, reach, np.inf)
@@ -71,3 +73,18 @@ def compared(values: ArrayLike, lows: ArrayLike, highs: ArrayLike, level: float 
     n = int(np.isfinite(p).sum())
     decided = ((low > 0) | (high < 0)) & (low < high)
     return Comparisons(n, int(decided.sum()), expected_by_chance(n, level), int((discoveries(p) & decided).sum()))
+
+
+def simultaneous(low: float, high: float, value: float, n: int, level: float = LEVEL) -> tuple[float, float]:
+    """The ends of an interval that holds for all of n estimates at once, from one's own; so for the best of them too.
+
+    Each side is stretched by the ratio of the normal quantiles (Bonferroni): sure for estimates that depend on each
+    other in any way, and wider than needed where they do, as points on one path. `value` outside of the ends (a
+    plug-in calibration error) stands for their middle.
+    """
+    if n < 1:
+        raise BadInput(f"an interval can hold for 1 or more estimates at once; got {n}.")
+    middle = value if low <= value <= high else (low + high) / 2
+    quantile = NormalDist().inv_cdf
+    ratio = quantile(1 - (1 - level) / (2 * n)) / quantile(0.5 + level / 2)
+    return middle - ratio * (middle - low), middle + ratio * (high - middle)

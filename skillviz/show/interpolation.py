@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.many_comparisons import simultaneous
 from skillviz.core.metrics import metric_row
 from skillviz.plots.interpolation import path_style, trade_off
 from skillviz.plots.interpolation_paths import along_paths, confidence_at
@@ -30,7 +31,10 @@ HEIGHT = 520
 
 
 def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool) -> str:
-    """The best known point on a data set, and whether its paired interval beats the fine-tuned model; in Markdown."""
+    """The best known point on a data set, and whether its paired interval beats the fine-tuned model; in Markdown.
+
+    Both intervals hold for all known points at once, so for the one that was picked as the best of them.
+    """
     name, words, top = text.plain(dataset), metric_row(metric).title, grid.best(dataset, metric)
     if top is None:
         return f"What the models do on {name} is not stored; switch on exact values below to ask them."
@@ -38,6 +42,9 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
     point = grid.at("points", dataset, path, size, alpha)
     value, tuned = estimate(point, metric), estimate(grid.at("points", dataset, FINETUNED, None, 1.0), metric)
     assert value is not None
+    rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
+    models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all ways begin at one
+    value = _of_best(metric, value, models)
     where = "out of distribution" if is_outside else "in distribution"
     interval = f"(95{formats.SPACE}%: {metric_interval(metric, value)})"
     on = f", traced on {formats.counted(grid.traced_on[dataset], 'example')}" if dataset in grid.traced_on else ""
@@ -51,20 +58,33 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
         tuned_words = f"the fine-tuned model ({metric_value(metric, tuned.value)})"
         return f"{first}; **no known point does better** than {tuned_words}."
     rest = f", against {metric_value(metric, tuned.value)} for the fine-tuned model"
-    rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
-    models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all ways begin at one
     return f"{first}{rest}. {_claim(metric, estimate(point, metric + DIFFERENCE), models)}"
 
 
 def _claim(metric: str, difference: Estimate | None, models: int) -> str:
     """What the paired difference to the fine-tuned model allows, and that the point was picked."""
-    picked = f"It was picked as the best of {models} on these same examples, which flatters it."
+    picked = (
+        f"It is the best of {models} on these same examples: its value flatters it, and both intervals hold for all "
+        f"{models} at once."
+    )
     if difference is None or difference.value is None:
         return picked
+    difference = _of_best(metric + DIFFERENCE, difference, models)
     decided, change = verdict(metric, difference), metric_difference(metric, difference)
     if decided == "undecided":
         return f"The paired difference, {change}, does not leave out zero: **no gain can be told**. {picked}"
     return f"By the paired difference, {change}, it is **{decided}** than the fine-tuned model. {picked}"
+
+
+def _of_best(metric: str, one: Estimate, models: int) -> Estimate:
+    """The estimate with an interval that holds for all of so many models at once, within what the metric can be."""
+    if one.value is None or one.low is None or one.high is None:
+        return one
+    low, high = simultaneous(one.low, one.high, one.value, models)
+    if not metric.endswith(DIFFERENCE):
+        row = metric_row(metric)
+        low, high = max(low, row.lowest), min(high, row.highest)
+    return one.model_copy(update={"low": low, "high": high})
 
 
 def place(path: str, size: int | None, alpha: float, d: int | None) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
+from skillviz.core.many_comparisons import compared
 from skillviz.core.metrics import metric_row
 from skillviz.plots.theme import state_style
 from skillviz.plots.transfer import graft_minus_finetuned, zero_shot
 from skillviz.runs.record import RunRecord, Scores, TransferNote
 from skillviz.show import measures, text
+from skillviz.show.comparisons import counted as counted_comparisons
 from skillviz.show.exhibit import Exhibit, drawn_once
 from skillviz.show.sentences import metric_difference, metric_value, verdict
 
@@ -29,7 +32,15 @@ def summary(notes: Sequence[TransferNote], metric: str) -> str:
     words, phrases = metric_row(metric).title, [_task_words(note, metric) for note in notes[:MOST]]
     more = _verdict_counts(notes[MOST:], metric)
     whole = "; ".join([*phrases, *more])
-    return f"Zero-shot {words} on {formats.counted(len(notes), 'other task')}, graft minus fine-tuned: {whole}."
+    first = f"Zero-shot {words} on {formats.counted(len(notes), 'other task')}, graft minus fine-tuned: {whole}."
+    return first + _many(notes, metric)
+
+
+def _many(notes: Sequence[TransferNote], metric: str) -> str:
+    """Of several tasks, how many verdicts there are, how many chance alone gives, and how many hold."""
+    told = [one for note in notes if (one := note.scores.differences.get(metric)) is not None and one.value is not None]
+    ends = [[np.nan if end is None else end for end in (one.value, one.low, one.high)] for one in told]
+    return " " + counted_comparisons(compared(*np.transpose(ends))) if len(told) > 1 else ""
 
 
 def _task_words(note: TransferNote, metric: str) -> str:

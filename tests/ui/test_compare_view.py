@@ -40,7 +40,8 @@ def test_better_and_worse_only_where_the_interval_leaves_out_zero() -> None:
         ("C", "ece", -0.03, -0.05, -0.01, 100, None, None, None),
     )
     summary = view.summary_words(rows, three_sides()[0], ("accuracy", "ece", "nll"), "grafts")
-    *_, accuracy, ece = summary.split("\n")
+    *_, accuracy, ece, _, many = summary.split("\n")
+    assert "Of 4 comparisons, 3 exclude zero; chance alone would give about 0.2. 3 hold" in many
     assert "**B** is better, +3.0 points" in accuracy and "**C** cannot be told from it" in accuracy
     assert "**B** is worse" in ece and "**C** is better" in ece
 

@@ -6,13 +6,14 @@ claim agrees where half of its comparisons or more support it and fewer speak ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from skillviz.analysis.tables import task_metric
+from skillviz.core.many_comparisons import Comparisons, compared
 from skillviz.studies.paper.scales import SCALES
 
 AGREES, DISAGREES, UNDECIDED, UNTESTED = "agrees", "does not agree", "undecided", "not tested here"
@@ -91,6 +92,13 @@ def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], scale: st
     """Every claim with its comparisons in these tables."""
     study = StudyTables(tables, main_share(scale))
     return [Verdict(claim.text, tuple(claim.compare(study))) for claim in claims]
+
+
+def compared_differences(verdicts: Iterable[Verdict]) -> Comparisons:
+    """How many differences (in points) the verdicts rest on, how many exclude zero, how many chance alone gives, and
+    how many remain with the false discovery rate held."""
+    points = [one for verdict in verdicts for one in verdict.comparisons if one.unit == "points"]
+    return compared(*([getattr(one, end) for one in points] for end in ("value", "low", "high")))
 
 
 def main_share(scale: str | None) -> float | None:

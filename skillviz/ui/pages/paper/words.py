@@ -8,7 +8,16 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.show import text
-from skillviz.studies.paper.claims import AGREES, DISAGREES, UNDECIDED, UNTESTED, Comparison, Verdict
+from skillviz.show.comparisons import counted
+from skillviz.studies.paper.claims import (
+    AGREES,
+    DISAGREES,
+    UNDECIDED,
+    UNTESTED,
+    Comparison,
+    Verdict,
+    compared_differences,
+)
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.published_values import TABLES
 from skillviz.studies.store import StudyFolder
@@ -89,7 +98,9 @@ def verdict_counts(verdicts: Sequence[Verdict]) -> str:
     parts = [f"**{counts[o]}** {VERBS[o][0 if counts[o] == 1 else 1]}" for o in VERBS if counts[o]]
     rest = f" {counts[UNTESTED]} could not be asked of this study." if counts[UNTESTED] else ""
     of = formats.counted(len(verdicts), "claim")
-    return f"Of the paper's {of} here, {formats.listed(parts, 3) if parts else 'none was tested'}.{rest}"
+    several = compared_differences(verdicts)
+    many = f" {counted(several)}" if several.n > 1 else ""
+    return f"Of the paper's {of} here, {formats.listed(parts, 3) if parts else 'none was tested'}.{rest}{many}"
 
 
 def verdict_line(verdict: Verdict) -> str:
