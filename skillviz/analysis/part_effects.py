@@ -32,7 +32,7 @@ def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.D
     `control` is the mean of the same over the random controls, and `excess` is value - control with an interval over
     the draws and the examples; missing where no control could be drawn.
     """
-    groups = list(predictions.groupby([*PLACE, "draw"], dropna=False, sort=False))
+    groups: list[tuple[Any, pd.DataFrame]] = list(predictions.groupby([*PLACE, "draw"], dropna=False, sort=False))
     if not groups:
         return pd.DataFrame(columns=list(COLUMNS))
     first = groups[0][1]

@@ -69,7 +69,7 @@ def parts(
     if scores is None:
         scores = scored(stored, grouping, runs_dir, sample, draws, seed)
     report(stored, scores)
-    if as_json:
+    if as_json and stored.record.task is not None:
         frame = part_effects(scores.predictions(), stored.record.task, stored.record.metric)
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
         print_json({**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), "effects": rows})
