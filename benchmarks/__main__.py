@@ -34,8 +34,8 @@ def coverage(
 ) -> None:
     """Measure how often intervals hold the truth, and write docs/statistics.md's tables.
 
-    With another folder of results the tables go to statistics.md in that folder. All 1,000 repetitions take hours on
-    one core, 50 take minutes.
+    With another folder of results the tables go to statistics.md in that folder. 1,000 repetitions take an hour on
+    one core, 50 a few minutes.
     """
     if part not in (*PARTS, "all"):
         raise typer.BadParameter(f"'{part}' is not a part. Choose {', '.join(PARTS)} or all.")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -30,12 +31,11 @@ from skillviz.core.intervals import (
     paired_differences,
     recovered_gain,
     relative_gain,
-    resampled_values,
     wilson,
 )
-from skillviz.core.metrics import ece, score, statistic
+from skillviz.core.metrics import ece, score
 from skillviz.core.region import Region
-from skillviz.core.scores import correct
+from skillviz.core.scores import correct, losses
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
 from skillviz.core.stability import pairwise_iou, stability
 from skillviz.core.temperature import fit_temperature, scaled
@@ -76,7 +76,7 @@ class Cell:
 
 
 def cells() -> Iterator[Cell]:
-    """All of them; a full table of seeds at two sample sizes comes before the third."""
+    """All of them."""
     models = (SST2, MNLI, NEWS, TREC)
     for n, run in itertools.product(SIZES, models):
         yield Cell(run, "shares", n, lambda r, run=run, n=n: shares(run, n, r), 2.0)
@@ -85,10 +85,18 @@ def cells() -> Iterator[Cell]:
         yield Cell(run, "scaled", n, lambda r, run=run, n=n: less_scaled(run, n, r), 0.3)
     for n in SIZES:
         yield Cell(SST2, "path", n, lambda r, n=n: best_of_path(n, r), 0.5)
+    for differ in (1, 3, 5, 12):
+        yield Cell(
+            f"about {differ} predictions differ", "nearly alike", 600, lambda r, k=differ: nearly_alike(k, 600, r)
+        )
     for (name, regions), count in itertools.product(REGIONS.items(), (3, 5, 10)):
         yield Cell(name, f"{count} regions", 0, lambda r, of=regions, k=count: shared_by(of(), k, r), 0.3)
-    for n, (name, pool), seeds in itertools.product((300, 1821, 600), pools().items(), (2, 3, 5)):
-        yield Cell(name, f"{seeds} seeds", n, lambda r, pool=pool, k=seeds, n=n: over_seeds(pool(), k, n, r), 0.3)
+    for n, (name, pool), seeds in itertools.product(SIZES, pools().items(), (2, 3, 5)):
+        yield Cell(name, f"{seeds} seeds", n, lambda r, of=pool, k=seeds, n=n: over_seeds(of(), k, n, r), 2.0)
+    for n, (name, pool), seeds in itertools.product((300, 1821), pools().items(), (2, 3, 5)):
+        yield Cell(
+            name, f"{seeds} seeds, ECE", n, lambda r, of=pool, k=seeds, n=n: errors_over_seeds(of(), k, n, r), 0.2
+        )  # fmt: skip
     for n, spread in itertools.product(SIZES, SPREADS):
         name = f"like sst2-sentences, seeds {spread} points"
         yield Cell(name, "union of 3 seeds", n, lambda r, s=spread, n=n: union_gain(s, 3, n, r), 0.3)
@@ -144,6 +152,16 @@ def _compared(run: str) -> tuple[str, ...]:
     return tuple(m for m in COMPARED if m != "f1" or stored_logits(run, "grafted")[0].shape[1] == 2)
 
 
+def nearly_alike(differ: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """Two models that differ on so many examples of n on average; the first is right on 7 of 10 of them."""
+    only_first, only_second = 0.7 * differ / n, 0.3 * differ / n
+    luck, labels = random.random(n), np.zeros(n, dtype=np.int64)
+    first, second = luck >= only_second, (luck >= only_second + only_first) | (luck < only_second)
+    models = [np.stack([right, ~right], axis=1).astype(np.float64) for right in (first, second)]
+    (less,) = paired_differences(models[1], models[:1], labels, ["accuracy"])
+    return {"accuracy, difference of nearly equal models": (*less["accuracy"][1:3], only_first - only_second)}
+
+
 @lru_cache
 def _truth(run: str) -> dict[str, float]:
     """Every quantity of one run on its whole population."""
@@ -190,44 +208,59 @@ def _temperature(run: str) -> float:
 
 
 def over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Means over seeds with examples: accuracy, NLL and ECE of one method, and the differences of two."""
-    truth, (methods, every, examples, _) = _pool_truth(pool), pool.logits.shape
-    chosen, drawn = random.integers(0, every, seeds), random.integers(0, examples, n)
-    labels = pool.labels[drawn]
-    sides = pool.logits[:, chosen][:, :, drawn]
+    """Means over seeds with examples: accuracy and NLL of one method, and the differences of two.
+
+    The standard deviation of a mean over resampled examples is known without resampling.
+    """
+    known = _known(pool)
+    chosen, drawn = random.integers(0, pool.logits.shape[1], seeds), random.integers(0, len(pool.labels), n)
     answers: dict[str, Answer] = {}
-    metrics = ("accuracy", "nll")
-    of = [statistic(metric, z, labels) for metric in metrics for z in sides.reshape(-1, *sides.shape[2:])]
-    whole = np.array([one(np.ones((1, n)))[0] for one in of]).reshape(2, methods, seeds)
-    draws = np.stack(resampled_values(of, n, 1000, 0)).reshape(2, methods, seeds, -1)
-    for metric, values, resampled in zip(metrics, whole, draws, strict=True):
-        found = seeds_and_examples(values[0], float(resampled[0].mean(0).std()))
-        answers[metric] = found.low, found.high, truth[metric]
-        if methods == 2:
-            less = seeds_and_examples(values[0] - values[1], float((resampled[0] - resampled[1]).mean(0).std()))
-            answers[f"{metric}, difference"] = less.low, less.high, truth[f"{metric}, difference"]
-    errors = [calibration_error(z, labels) for z in sides[0]]
-    found = mean_of_intervals(*(([getattr(one, end) for one in errors]) for end in ("debiased", "low", "high")))
-    answers["ECE"] = found.low, found.high, truth["ece"]
-    if methods == 2:
-        errors = [calibration_difference(a, b, labels) for a, b in zip(*sides, strict=True)]
-        less = mean_of_intervals(*(([getattr(one, end) for one in errors]) for end in ("debiased", "low", "high")))
-        answers["ECE, difference"] = less.low, less.high, truth["ece, difference"]
+    for metric, each in known.each.items():
+        values = each[:, chosen[:, None], drawn]
+        for name, one in ((metric, values[0]), (f"{metric}, difference", values[0] - values[1])):
+            found = seeds_and_examples(one.mean(1), float(one.mean(0).std()) / np.sqrt(n))
+            answers[name] = found.low, found.high, known.truth[name]
     return answers
 
 
-_POOLS: dict[int, tuple[Pool, dict[str, float]]] = {}
+def errors_over_seeds(pool: Pool, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """Mean calibration error of several seeds, and its difference to that of another method."""
+    truth = _known(pool).truth
+    chosen, drawn = random.integers(0, pool.logits.shape[1], seeds), random.integers(0, len(pool.labels), n)
+    labels, (one, other) = pool.labels[drawn], pool.logits[:, chosen][:, :, drawn]
+    errors = {
+        "ECE": [calibration_error(z, labels) for z in one],
+        "ECE, difference": [calibration_difference(a, b, labels) for a, b in zip(one, other, strict=True)],
+    }
+    found = {
+        name: mean_of_intervals(*([getattr(each, end) for each in of] for end in ("debiased", "low", "high")))
+        for name, of in errors.items()
+    }
+    return {name: (of.low, of.high, truth[name]) for name, of in found.items()}
 
 
-def _pool_truth(pool: Pool) -> dict[str, float]:
-    """Means over the pool's seeds, and their differences."""
-    if id(pool) not in _POOLS:
-        names = ("accuracy", "nll", "ece")
-        each = [[score(z, pool.labels, names=names) for z in method] for method in pool.logits]
-        means = [{m: float(np.mean([one[m] for one in method])) for m in names} for method in each]
-        truth = means[0] | {f"{m}, difference": means[0][m] - means[-1][m] for m in names}
-        _POOLS[id(pool)] = pool, truth
-    return _POOLS[id(pool)][1]
+class Known(NamedTuple):
+    """What each answer of a pool counts by metric, [method, seed, example], and the means that are the truth."""
+
+    each: dict[str, np.ndarray]
+    truth: dict[str, float]
+
+
+_KNOWN: dict[int, tuple[Pool, Known]] = {}
+
+
+def _known(pool: Pool) -> Known:
+    if id(pool) not in _KNOWN:
+        each = {
+            "accuracy": (pool.logits.argmax(-1) == pool.labels).astype(np.float64),
+            "nll": np.array([[losses(z, pool.labels) for z in method] for method in pool.logits]),
+        }
+        means = {metric: values.mean((1, 2)) for metric, values in each.items()}
+        means["ECE"] = np.array([np.mean([ece(z, pool.labels) for z in method]) for method in pool.logits])
+        truth = {metric: float(one) for metric, (one, _) in means.items()}
+        truth |= {f"{metric}, difference": float(one - other) for metric, (one, other) in means.items()}
+        _KNOWN[id(pool)] = pool, Known(each, truth)
+    return _KNOWN[id(pool)][1]
 
 
 def union_gain(spread: float, seeds: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
@@ -380,7 +413,7 @@ KINDS = {
 def _kind(quantity: str) -> str:
     if quantity.startswith("ECE"):
         return "test inversion, paired"
-    paired = quantity.endswith("difference") or quantity.startswith("best of")
+    paired = "difference" in quantity or quantity.startswith("best of")
     return KINDS.get(quantity, "paired bootstrap" if paired else "bootstrap")
 
 
@@ -391,7 +424,7 @@ def table(rows: pd.DataFrame) -> list[str]:
         "| n = 1,821 |",
         "|" + " --- |" * 9,
     ]
-    single = rows[~rows["detail"].str.fullmatch(r"\d seeds")]
+    single = rows[~rows["detail"].str.match(r"\d seeds")]
     for quantity, found in single.groupby("quantity", sort=False):
         worst = found.loc[found["coverage"].idxmin()]
         name = str(worst["population"]).removesuffix("-minilm-l6-stagewise-10646-s0")
@@ -407,18 +440,19 @@ def table(rows: pd.DataFrame) -> list[str]:
 
 
 def seeds_table(rows: pd.DataFrame) -> list[str]:
-    """Means over seeds, a line a quantity and number of seeds: coverage over all cells, and widths by the spread."""
+    """Means over seeds, a line a quantity and number of seeds: coverage in made pools and in the stored one."""
     lines = [
-        "| mean over seeds | seeds | cells | under 93% | lowest coverage | median | median width, points | "
-        "of which at a spread of 1.8 points, n = 1,821 |",
+        "| mean over seeds | seeds | cells of made pools | under 93% | lowest coverage | median | stored masks: lowest "
+        "| width at a spread of 1.8 points, n = 1,821 |",
         "|" + " --- |" * 8,
     ]
-    means = rows[rows["detail"].str.fullmatch(r"\d seeds")]
-    for (quantity, seeds), found in means.groupby(["quantity", "detail"], sort=False):
+    means = rows[rows["detail"].str.match(r"\d seeds")]
+    for (quantity, detail), found in means.groupby(["quantity", "detail"], sort=False):
+        is_made = found["population"].str.startswith("like")
+        made, other = found.loc[is_made, "coverage"], found.loc[~is_made, "coverage"]
         usual = found[(found["population"] == "like sst2-sentences, seeds 1.8 points") & (found["n"] == SIZES[-1])]
         lines.append(
-            f"| {quantity} | {str(seeds).removesuffix(' seeds')} | {len(found)} | {(found['coverage'] < 0.93).sum()} | "
-            f"{100 * found['coverage'].min():.1f}% | {100 * found['coverage'].median():.1f}% | "
-            f"{100 * found['width'].median():.1f} | {100 * usual['width'].median():.1f} |"
+            f"| {quantity} | {str(detail)[0]} | {len(made)} | {(made < 0.93).sum()} | {100 * made.min():.1f}% | "
+            f"{100 * made.median():.1f}% | {100 * other.min():.1f}% | {100 * usual['width'].median():.1f} |"
         )
     return lines

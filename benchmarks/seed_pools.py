@@ -7,7 +7,7 @@ noise, so that two seeds disagree on as many examples as two stored ones do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -89,7 +89,7 @@ def real_disagreement(run: str) -> float:
     return float(np.mean([(right[i] != right[j]).mean() for i, j in ((0, 1), (0, 2), (1, 2))]))
 
 
-def _solved(value, wanted: float, most: float) -> float:  # type: ignore[no-untyped-def]
+def _solved(value: Callable[[float], float], wanted: float, most: float) -> float:
     """Where a rising function of 0 to `most` has this value; an end where it has it nowhere."""
     low, high = 0.0, most
     for _ in range(12):

@@ -113,6 +113,17 @@ def test_of_what_was_tried_only_the_shipped_interval_holds() -> None:
     assert lowest["shipped"] >= 0.93 and (lowest.drop("shipped") < 0.9).all()
 
 
+def test_the_other_intervals_hold_but_for_those_that_the_page_names() -> None:
+    """300 draws a cell: one standard error is 1.3 points at 95 %."""
+    rows = pd.read_csv(coverage.RESULTS / "coverage_other.csv")
+    named = ("best of 61", "ECE less scaled, the best temperature", "accuracy, difference of nearly equal models")
+    rest = rows[~rows["quantity"].str.startswith(named) & ~rows["population"].str.startswith("stored")]
+    error = np.sqrt(0.95 * 0.05 / rest["repetitions"])
+    assert (rest["coverage"] >= 0.93 - 3 * error).all()
+    assert (rest.groupby("quantity")["coverage"].mean() >= 0.935).all()
+    assert set(rows["n"]) == {0, *other_intervals.SIZES} and {"2 seeds", "3 seeds", "5 seeds"} < set(rows["detail"])
+
+
 def test_a_cell_counts_what_its_intervals_hold() -> None:
     def once(random: np.random.Generator) -> dict[str, other_intervals.Answer]:
         estimate = random.normal()
@@ -130,8 +141,19 @@ def test_every_kind_of_interval_has_a_cell_that_runs() -> None:
     first: dict[str, other_intervals.Cell] = {}
     for cell in other_intervals.cells():
         first.setdefault(cell.detail, cell)
-    assert {"shares", "scaled", "path", "scores", "pairs", "3 regions", "3 seeds", "union of 3 seeds"} <= set(first)
-    quick = [cell for name, cell in first.items() if name not in ("2 seeds", "5 seeds", "5 regions", "10 regions")]
+    assert {
+        "shares",
+        "scaled",
+        "path",
+        "scores",
+        "pairs",
+        "3 regions",
+        "3 seeds",
+        "3 seeds, ECE",
+        "nearly alike",
+    } <= set(first)
+    skipped = ("2 seeds", "5 seeds", "2 seeds, ECE", "5 seeds, ECE", "5 regions", "10 regions")
+    quick = [cell for name, cell in first.items() if name not in skipped]
     rows = [row for cell in quick for row in other_intervals.measured(cell, round(10 / cell.samples))]
     assert np.mean([row["coverage"] for row in rows]) > 0.85
     assert all(row["undefined"] == 0 and row["width"] > 0 for row in rows)
@@ -144,7 +166,8 @@ def test_seeds_count() -> None:
     good = np.clip(random.normal(0.8, 0.06, 60), 0.5, 0.98)
     right = random.random((1, 60, 2000)) < good[:, None]
     predicted = np.where(right, labels, 1 - labels)
-    pool = Pool("wide", np.stack([1.0 - predicted, 1.0 * predicted], -1) * 2, labels)
+    logits = np.stack([1.0 - predicted, 1.0 * predicted], -1) * 2
+    pool = Pool("wide", np.concatenate([logits, logits]), labels)
     assert pool.spread() > 4
     answers = [other_intervals.over_seeds(pool, 3, 600, random)["accuracy"] for _ in range(100)]
     low, high, true = np.array(answers).T
