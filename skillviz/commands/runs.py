@@ -12,9 +12,11 @@ from skillviz.commands.output import estimate_text, note, print_json, print_rows
 from skillviz.core import formats
 from skillviz.core.metrics import metric_row
 from skillviz.errors import CorruptRun
+from skillviz.runs.interval_table import interval_table
+from skillviz.runs.intervals import FILE, write
 from skillviz.runs.library import Library, library, open_run
 from skillviz.runs.run import Run
-from skillviz.runs.store import Store, store_root
+from skillviz.runs.store import Store, store_root, written
 from skillviz.tasks.project import expanded
 
 app = typer.Typer(help="List, show, verify and delete stored runs.", no_args_is_help=True)
@@ -81,6 +83,19 @@ def verify(
     broken = [name for name, sentences in problems.items() if sentences]
     if broken:
         raise CorruptRun(f"{len(broken)} of {len(problems)} runs differ from what run.json vouches for: {broken[0]}.")
+
+
+@app.command()
+def intervals(runs_dir: options.RunsDir = None) -> None:
+    """Compute the intervals of calibration errors of older runs again from their predictions; no model is run."""
+    root = store_root(runs_dir)
+    frame = interval_table(root)
+    if frame.empty:
+        say(f"No run in {root} needs it: their intervals are stored in the runs themselves.")
+        return
+    with written(root):
+        write(root, frame)
+    say(f"{len(frame):,} intervals of {frame['run'].nunique():,} runs and scores are in {root / FILE}.")
 
 
 @app.command()

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from skillviz.core.agreement import agreement_interval
-from skillviz.core.intervals import bootstrap, paired_bootstrap, recovered_gain, wilson
-from skillviz.core.metrics import COMPARED, METRICS, SCORED, metric_names, score
+from skillviz.core.intervals import metric_difference, metric_interval, recovered_gain
+from skillviz.core.metrics import COMPARED, SCORED, metric_names, score
 from skillviz.core.temperature import fit_temperature, scaled
 from skillviz.runs.record import Estimate, Scores, TaskNote
 
@@ -56,16 +56,7 @@ def with_scaled(logits: Logits, temperature: float | None) -> dict[str, np.ndarr
 def metrics(logits: np.ndarray, labels: np.ndarray, task: TaskNote, names: Collection[str] = SCORED) -> Metrics:
     """Every metric of one state (or only those in `names`) with the interval that its row of the table names."""
     values = score(logits, labels, task.metric, positive(task), names)
-    return {name: _with_interval(name, value, logits, labels, task) for name, value in values.items()}
-
-
-def _with_interval(name: str, value: float, logits: np.ndarray, labels: np.ndarray, task: TaskNote) -> Estimate:
-    kind = METRICS[name].interval
-    if kind == "wilson":
-        return estimate((value, *wilson(round(value * len(labels)), len(labels))))
-    if kind == "none":
-        return Estimate(value=_defined(value))
-    return estimate(bootstrap(logits, labels, name, positive=positive(task)))
+    return {name: estimate(metric_interval(logits, labels, name, positive(task))) for name in values}
 
 
 def graft_row(logits: Logits, labels: np.ndarray, task: TaskNote) -> Metrics:
@@ -95,7 +86,7 @@ def graft_row_of(split_scores: Scores) -> Metrics:
 
 def curve_rows(row: Metrics, **common: Any) -> list[dict[str, Any]]:
     """The rows of curve.parquet for one size and split; `common` are the columns that do not change."""
-    return [{**common, "metric": name, **value.model_dump()} for name, value in row.items()]
+    return [{**common, "metric": name, **value.columns()} for name, value in row.items()]
 
 
 def temperature_of(logits: Logits, labels: np.ndarray) -> float | None:
@@ -122,7 +113,7 @@ def _differences(states: Logits, other: str, labels: np.ndarray, task: TaskNote)
     """Paired differences grafted - other, in the task's metric and in all that are compared."""
     pair = states["grafted"], states[other], labels
     names = metric_names(task.metric, COMPARED)
-    return {name: estimate(paired_bootstrap(*pair, name, positive=positive(task))) for name in names}
+    return {name: estimate(metric_difference(*pair, name, positive(task))) for name in names}
 
 
 def _agreement(states: Logits) -> Estimate:

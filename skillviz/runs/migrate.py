@@ -7,12 +7,13 @@ from typing import Any
 
 from skillviz.errors import CorruptRun, NewerSchema
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # version -> what turns a record of that version into one of the next; a frozen tiny run of every
 # version stays in tests/runs/frozen/
 # 2: other tasks (`others` of the spec, `transfers`), sizes and histograms of the WiSE grid; none of it is in a 1
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: dict}
+# 3: intervals of calibration errors about a debiased value; those of older runs are replaced (runs/intervals.py)
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: dict, 2: dict}
 
 
 def migrated(

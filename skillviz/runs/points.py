@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.calibration import reliability
-from skillviz.core.intervals import percentile_interval, whole_and_resampled
+from skillviz.core.intervals import metric_difference, percentile_interval, whole_and_resampled
 from skillviz.core.metrics import METRICS, metric_names, score, statistic
 from skillviz.core.scores import checked
 from skillviz.runs.metrics import estimate, metrics, positive
@@ -34,7 +34,7 @@ def grid_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
 def metric_rows(
     points: Sequence[Point], labels: np.ndarray, task: TaskNote, reference: np.ndarray
 ) -> list[dict[str, Any]]:
-    """One row a point and metric: the point's columns, metric, value, low, high.
+    """One row a point and metric: the point's columns, metric, value, debiased, low, high.
 
     Every metric of `runs.metrics.metrics`, and as `<metric>_difference` the paired difference to `reference`
     (logits of the fine-tuned model on the same examples) of the task's metric, accuracy, ECE and NLL.
@@ -42,19 +42,22 @@ def metric_rows(
     scored = score(reference, labels, task.metric, positive(task))
     names = [name for name in scored if METRICS[name].interval == "bootstrap"]
     compared = metric_names(task.metric)
-    resampled = list(dict.fromkeys([*names, *compared]))
+    calibration = [name for name in compared if METRICS[name].interval == "calibration"]
+    resampled = [name for name in dict.fromkeys([*names, *compared]) if name not in calibration]
     values = [_values(logits, labels, task, resampled) for _, logits in points]
-    values.append(_values(reference, labels, task, compared))
+    values.append(_values(reference, labels, task, [name for name in compared if name not in calibration]))
     draws_in_turn = iter(whole_and_resampled([of for point in values for of in point.values()], len(labels)))
     *resampled_points, end = [{name: next(draws_in_turn) for name in point} for point in values]
     rows = []
     for (common, logits), drawn in zip(points, resampled_points, strict=True):
         row = {name: _estimate(*drawn[name]) for name in names}
         row |= metrics(logits, labels, task, [name for name in scored if name not in names])
-        for name in compared:
+        for name in calibration:
+            row[name + DIFFERENCE] = estimate(metric_difference(logits, reference, labels, name))
+        for name in end:
             (value, draws), (base, base_draws) = drawn[name], end[name]
             row[name + DIFFERENCE] = _estimate(value - base, draws - base_draws)
-        rows += [{**common, "metric": name, **one.model_dump()} for name, one in row.items()]
+        rows += [{**common, "metric": name, **one.columns()} for name, one in row.items()]
     return rows
 
 

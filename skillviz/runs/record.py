@@ -20,12 +20,20 @@ class Frozen(BaseModel):
 
 
 class Estimate(Frozen):
-    """A value with its 95 % interval; None where it is not defined (never a made-up number)."""
+    """A value with its 95 % interval; None where it is not defined (never a made-up number).
+
+    The interval of a calibration error is about `debiased`, which no other metric has; the plug-in `value` may lie
+    outside it.
+    """
 
     value: float | None
     low: float | None = None
     high: float | None = None
     debiased: float | None = Field(default=None, exclude_if=lambda value: value is None)
+
+    def columns(self) -> dict[str, float | None]:
+        """The estimate as the columns of a table: value, debiased, low, high."""
+        return {"value": self.value, "debiased": self.debiased, "low": self.low, "high": self.high}
 
 
 class Failure(Frozen):

@@ -17,13 +17,15 @@ from skillviz.core.parameters import ParameterTable, graftable
 from skillviz.core.region import Region
 from skillviz.errors import BadInput, CorruptFile, CorruptRun
 from skillviz.runs import tables
+from skillviz.runs.intervals import CALIBRATION, with_intervals
 from skillviz.runs.migrate import migrated
-from skillviz.runs.record import RunRecord
+from skillviz.runs.record import Estimate, RunRecord
 from skillviz.runs.spec import RunSpec
 
 RECORD = "run.json"
 REGION = "region.safetensors"
 RANKING = "ranking.safetensors"
+COVERS = 3  # the schema version from which on stored intervals of calibration are those of core/calibration_error.py
 RECORDS = 2048  # are kept in memory
 
 
@@ -41,6 +43,15 @@ def read_record(folder: Path) -> RunRecord:
 
 @lru_cache(maxsize=RECORDS)
 def _record(folder: Path, inode: int, changed: int, size: int) -> RunRecord:
+    record, version = stored_record(folder)
+    return record if version >= COVERS else with_intervals(record, folder)
+
+
+def stored_record(folder: Path) -> tuple[RunRecord, int]:
+    """The record as run.json has it, brought to the current version, and the version that wrote it.
+
+    Its intervals of calibration are legacy in versions before COVERS: `read_record` has those that hold.
+    """
     try:
         content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -48,7 +59,7 @@ def _record(folder: Path, inode: int, changed: int, size: int) -> RunRecord:
     if not isinstance(content, dict):
         raise CorruptRun(f"{RECORD} in {folder} is not a record.")
     try:
-        return RunRecord(**migrated(content))
+        return RunRecord(**migrated(content)), content["schema_version"]
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -157,14 +168,14 @@ class Run:
         return rows["example_id"].to_numpy(dtype=object), rows["label"].to_numpy(), logits
 
     def scores(self) -> pd.DataFrame:
-        """The metrics of run.json as a table: split, state, metric, value, low, high."""
+        """The metrics of run.json as a table: split, state, metric, value, debiased, low, high."""
         rows = [
-            {"split": split, "state": state, "metric": metric, **estimate.model_dump()}
+            {"split": split, "state": state, "metric": metric, **estimate.columns()}
             for split, scores in self.record.metrics.items()
             for state, metrics in scores.states.items()
             for metric, estimate in metrics.items()
         ]
-        return pd.DataFrame(rows, columns=["split", "state", "metric", "value", "low", "high"])
+        return pd.DataFrame(rows, columns=["split", "state", "metric", "value", "debiased", "low", "high"])
 
     def region(self) -> Region:
         """The main region."""
@@ -217,8 +228,45 @@ class Run:
             raise CorruptRun(f"{table.file} of {self.id} cannot be read ({error}).") from error
 
     def _whole(self, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-        """The table with the columns that runs of schema version 1 do not have: their grid is of the main size."""
-        if name != "interpolation" or "size" in frame:
-            return frame
-        size = pd.array([self.record.size if path == "wise-graft" else None for path in frame["path"]], dtype="Int64")
-        return frame.assign(size=size)
+        """The table with what runs of older versions do not have: the grid's size, and intervals of calibration."""
+        if name == "interpolation" and "size" not in frame:  # schema version 1: the grid is of the main size
+            sizes = [self.record.size if path == "wise-graft" else None for path in frame["path"]]
+            frame = frame.assign(size=pd.array(sizes, dtype="Int64"))
+        if name in ("curve", "interpolation") and "debiased" not in frame:
+            return self._with_intervals(name, frame.assign(debiased=np.nan))
+        return frame
+
+    def _with_intervals(self, name: str, frame: pd.DataFrame) -> pd.DataFrame:
+        """An older table with the record's intervals of calibration; what has no stored predictions has none."""
+        frame = frame.reset_index(drop=True)
+        errors = frame["metric"].str.removesuffix("_difference").isin(CALIBRATION)
+        ends = {end: frame[end].to_numpy(float, copy=True) for end in ("debiased", "low", "high")}
+        for at in np.flatnonzero(errors):
+            row = frame.iloc[at]
+            one = (self._curve_point if name == "curve" else self._grid_point)(row)
+            for end, values in ends.items():
+                value = getattr(one, end) if one else None
+                values[at] = np.nan if value is None else value
+        return frame.assign(**ends)
+
+    def _curve_point(self, row: pd.Series) -> Estimate | None:
+        """The record's estimate of a row of the curve, where it is of the main size."""
+        scores = self.record.metrics.get(row["split"])
+        if scores is None or row["size"] != self.record.size or row["dataset"] != self.datasets[0]:
+            return None
+        return scores.states.get("grafted", {}).get(row["metric"])
+
+    def _grid_point(self, row: pd.Series) -> Estimate | None:
+        """The record's estimate of a row of the WiSE grid, where it is an end of its path."""
+        scores = {note.name: note.scores for note in self.record.transfers}.get(row["dataset"])
+        scores = self.record.metrics.get("test") if row["dataset"] == self.datasets[0] else scores
+        ends = {("wise-ft", 1.0): "finetuned", ("wise-graft", 1.0): "grafted"}
+        state = "pretrained" if row["alpha"] == 0.0 else ends.get((row["path"], row["alpha"]))
+        if scores is None or state is None or (state == "grafted" and row["size"] != self.record.size):
+            return None
+        metric = row["metric"].removesuffix("_difference")
+        if metric == row["metric"]:
+            return scores.states.get(state, {}).get(metric)
+        if state == "finetuned":
+            return Estimate(value=0.0, debiased=0.0, low=0.0, high=0.0)
+        return scores.differences.get(metric) if state == "grafted" else None

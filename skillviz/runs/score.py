@@ -19,6 +19,7 @@ from skillviz.runs import tables
 from skillviz.runs.artifact import SCORE, UNKNOWN, Checker, Clock, Stored, Workshop, changes_of, pair_words
 from skillviz.runs.estimate import FORWARD, INTERVALS, OTHERS, example_seconds
 from skillviz.runs.folder import now
+from skillviz.runs.intervals import replaced, replaced_transfers, score_rows
 from skillviz.runs.metrics import scores
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 FOLDER = "scores"
 RECORD, PREDICTIONS = "score.json", "predictions.parquet"
 SHORT = 12  # letters of the key in a folder's name
-SCORE_VERSION = 1
+SCORE_VERSION = 2  # 2: intervals of calibration errors about a debiased value
 
 
 class ScoreSpec(BaseModel):
@@ -166,13 +167,31 @@ def score_path(root: Path, spec: ScoreSpec) -> Path:
 
 def read_score(path: Path) -> Score | None:
     """The scores in a folder; None where there are none that are whole."""
-    try:
-        content: dict[str, Any] = json.loads((path / RECORD).read_text(encoding="utf-8"))
-        record = ScoreRecord(**content)
-    except (OSError, ValueError, TypeError):
+    record = stored_score(path)
+    if record is None:
         return None
+    if record.schema_version < SCORE_VERSION:
+        record = _with_intervals(path, record)
     whole = all((path / n).is_file() and (path / n).stat().st_size == note.size for n, note in record.files.items())
     return Score(path, record) if whole else None
+
+
+def stored_score(path: Path) -> ScoreRecord | None:
+    """The record as score.json has it; its intervals of calibration are legacy before SCORE_VERSION."""
+    try:
+        content: dict[str, Any] = json.loads((path / RECORD).read_text(encoding="utf-8"))
+        return ScoreRecord(**content)
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _with_intervals(path: Path, record: ScoreRecord) -> ScoreRecord:
+    """The record of older scores with the intervals of calibration that hold, as of a run."""
+    dataset = record.transfer.name if record.transfer else record.task.name
+    rows = score_rows(path, record.splits, dataset, record.task.labels, record.temperature)
+    splits = {split: replaced(scores, rows, dataset, split) for split, scores in record.splits.items()}
+    transfer = replaced_transfers((record.transfer,), rows)[0] if record.transfer else None
+    return record.model_copy(update={"splits": splits, "transfer": transfer})
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,9 @@ SPLIT = Column("split", "str", "", "validation or test")
 METRIC = Column("metric", "str", "", "accuracy, f1, ece, ece_equal_mass, nll, brier, confidence, agreement, ...")
 ESTIMATE = (
     Column("value", "float64", "the metric's", "the estimate", nullable=True),
+    Column(
+        "debiased", "float64", "the metric's", "a calibration error without its bias, within the ends", nullable=True
+    ),
     Column("low", "float64", "the metric's", "lower end of its 95 % interval", nullable=True),
     Column("high", "float64", "the metric's", "upper end of its 95 % interval", nullable=True),
 )

@@ -163,7 +163,7 @@ def _end_rows(scores: Scores, dataset: str, size: int) -> list[dict[str, Any]]:
         if state == "finetuned":
             zero = Estimate(value=0.0, low=0.0, high=0.0)
             values |= {name + DIFFERENCE: zero for name in scores.differences}
-        rows += [{**common, "metric": metric, **value.model_dump()} for metric, value in values.items()]
+        rows += [{**common, "metric": metric, **value.columns()} for metric, value in values.items()]
     return rows
 
 

@@ -65,7 +65,7 @@ def ece_difference(a: np.ndarray, b: np.ndarray, labels: np.ndarray, bins: int, 
 def state_scores(scores: Scores) -> pd.DataFrame:
     """The metrics of each state as the comparison figure wants them: state, metric, value, low, high."""
     rows = [
-        {"state": TEMPERATURE if state == SCALED else state, "metric": metric, **estimate.model_dump()}
+        {"state": TEMPERATURE if state == SCALED else state, "metric": metric, **estimate.columns()}
         for state, metrics in scores.states.items()
         for metric, estimate in metrics.items()
     ]

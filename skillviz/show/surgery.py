@@ -48,7 +48,7 @@ class Grafted:
     def table(self) -> pd.DataFrame:
         """state, metric, value, low, high."""
         rows = [
-            {"state": state, "metric": metric, **score.model_dump()}
+            {"state": state, "metric": metric, **score.columns()}
             for state, row in self.scores.items()
             for metric, score in row.items()
         ]

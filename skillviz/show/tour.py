@@ -49,7 +49,7 @@ def sizes(
     whole, value = lines, "not known"
     if row is not None and metric in row:
         share, value = size / (record.d or 1), formats.percent(row[metric].value)
-        chosen = {"localizer": CHOSEN, "size": size, "share": share, **row[metric].model_dump()}
+        chosen = {"localizer": CHOSEN, "size": size, "share": share, **row[metric].columns()}
         whole = pd.concat([lines, lines.iloc[:1].assign(**chosen)], ignore_index=True)
     points, stored = by_size(lines, metric), localizer_style(record.spec.localizer).title
     return Exhibit(

@@ -120,7 +120,7 @@ def states(scores: Mapping[str, Scores], levels: Mapping[str, Mapping[str, float
 def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibit:
     """Graft minus fine-tuned on each task, paired."""
     rows = [
-        {"dataset": name, "metric": key, **value.model_dump()}
+        {"dataset": name, "metric": key, **value.columns()}
         for name, task_scores in scores.items()
         for key, value in task_scores.differences.items()
     ]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skillviz.core.intervals import paired_bootstrap
+from skillviz.core.intervals import metric_difference
 from skillviz.core.metrics import ece
 from skillviz.runs.metrics import metrics
 from skillviz.runs.points import MOST_SIZES, bin_rows, grid_sizes, metric_rows
@@ -31,11 +31,11 @@ def test_every_metric_is_that_of_the_model_alone(labels: int, metric: str) -> No
     for common, logits in points:
         found = {row["metric"]: row for row in rows if row["alpha"] == common["alpha"]}
         for name, wanted in metrics(logits, y, task).items():
-            assert {key: found[name][key] for key in ("value", "low", "high")} == wanted.model_dump(), name
+            assert {key: found[name][key] for key in ("value", "debiased", "low", "high")} == wanted.columns(), name
         compared = {name.removesuffix("_difference") for name in found if name.endswith("_difference")}
         assert compared == {metric, "accuracy", "ece", "nll"}
         for name in compared:
-            wanted = paired_bootstrap(logits, points[-1][1], y, name, positive=0 if metric == "f1" else 1)
+            wanted = metric_difference(logits, points[-1][1], y, name, 0 if metric == "f1" else 1)
             row = found[f"{name}_difference"]
             assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3], abs=1e-12)
 

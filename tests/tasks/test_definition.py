@@ -122,6 +122,6 @@ def test_a_record_that_says_nothing_is_taken_at_its_word() -> None:
 
 
 def test_older_records_stay_as_they_were_when_written_anew() -> None:
-    assert SCHEMA_VERSION == 2  # the field is optional, so that it needs no version of its own
+    assert SCHEMA_VERSION == 3  # the field is optional, so that it needs no version of its own
     assert "definition" not in TaskNote(name="mine", labels=("a", "b")).model_dump(mode="json")
     assert TaskNote(name="mine", labels=("a", "b"), definition="x").model_dump(mode="json")["definition"] == "x"

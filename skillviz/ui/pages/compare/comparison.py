@@ -114,7 +114,7 @@ def tuned(runs: Sequence[Side]) -> dict[str, Side]:
 def _rows(key: str, side: Side, state: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
     scores = side.record.metrics.get(headline_split(side.record))
     estimates = scores.states.get(state, {}) if scores else {}
-    return [{"run": key, "metric": m, **estimates[m].model_dump()} for m in metrics if m in estimates]
+    return [{"run": key, "metric": m, **estimates[m].columns()} for m in metrics if m in estimates]
 
 
 def styles(sides: Sequence[Side], finetuned: Sequence[str] = ()) -> dict[str, Style]:

@@ -1,0 +1,196 @@
+"""The intervals of calibration errors of runs and scores stored before schema version 3, in a table beside them.
+
+What is stored is never changed, and the `low` and `high` of calibration in it are legacy: percentile bootstraps,
+which lie above the truth. Where a record is read they are replaced by the rows of `intervals.parquet`, computed
+from the stored predictions without a model. A run without rows there gets them when it is first read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillviz.atomic import write_file
+from skillviz.core.intervals import metric_difference, metric_interval
+from skillviz.core.metrics import METRICS
+from skillviz.errors import DiskFull, SkillvizError
+from skillviz.runs import tables
+from skillviz.runs.metrics import SCALED, estimate, with_scaled
+from skillviz.runs.record import Estimate, RunRecord, Scores, TransferNote
+
+FILE = "intervals.parquet"
+PREDICTIONS = "predictions.parquet"
+METHOD = 1
+"""Raised with every change of core/calibration_error.py that changes an interval: older rows are then made again."""
+CALIBRATION = tuple(name for name, metric in METRICS.items() if metric.interval == "calibration")
+DIFFERENCES = {"differences": "finetuned", "scaled_differences": SCALED}
+"""The fields of Scores that hold paired differences, and what is subtracted from the graft there."""
+TEXTS = ("run", "dataset", "split", "of", "metric")
+COLUMNS = (*TEXTS, "value", "debiased", "low", "high", "method")
+
+Rows = Mapping[tuple[str, str, str, str], Estimate]
+"""Dataset, split, state or field of differences, metric -> the estimate of one run."""
+
+
+def with_intervals(record: RunRecord, folder: Path) -> RunRecord:
+    """The record of a run of an older version with the intervals of calibration that hold."""
+    if not record.metrics or record.task is None:
+        return record
+    own, labels = record.task.name, record.task.labels
+    rows = _rows(folder, folder.name, own, record.metrics, record.transfers, labels, record.temperature)
+    metrics = {split: replaced(scores, rows, own, split) for split, scores in record.metrics.items()}
+    return record.model_copy(update={"metrics": metrics, "transfers": replaced_transfers(record.transfers, rows)})
+
+
+def replaced_transfers(transfers: tuple[TransferNote, ...], rows: Rows) -> tuple[TransferNote, ...]:
+    """The scores on other tasks with these intervals."""
+    return tuple(
+        note.model_copy(update={"scores": replaced(note.scores, rows, note.name, "test")}) for note in transfers
+    )
+
+
+def replaced(scores: Scores, rows: Rows, dataset: str, split: str) -> Scores:
+    """The scores with these intervals of calibration; an error without a row keeps its value alone."""
+
+    def of(name: str, metrics: Mapping[str, Estimate]) -> dict[str, Estimate]:
+        return {
+            metric: _row(rows, (dataset, split, name, metric), one) if metric in CALIBRATION else one
+            for metric, one in metrics.items()
+        }
+
+    states = {state: of(state, metrics) for state, metrics in scores.states.items()}
+    differences = {field: of(field, getattr(scores, field)) for field in DIFFERENCES}
+    return scores.model_copy(update={"states": states, **differences})
+
+
+def _row(rows: Rows, key: tuple[str, str, str, str], stored: Estimate) -> Estimate:
+    """The row's interval about the stored value, which stays what it is to the last bit."""
+    row = rows.get(key)
+    if row is None:
+        return Estimate(value=stored.value)
+    return Estimate.model_construct(value=stored.value, debiased=row.debiased, low=row.low, high=row.high)
+
+
+def score_rows(
+    folder: Path,
+    splits: Mapping[str, Scores],
+    dataset: str,
+    labels: tuple[str, ...],
+    temperature: float | None,
+) -> Rows:
+    """The same of the scores of a fine-tuned model, `scores/<folder>`, on one data set."""
+    return _rows(folder, f"{folder.parent.name}/{folder.name}", dataset, splits, (), labels, temperature)
+
+
+def table(root: Path) -> pd.DataFrame:
+    """The table of a store, without rows where there is none that can be read: it can always be made again."""
+    try:
+        return pd.read_parquet(root / FILE)[list(COLUMNS)]
+    except (OSError, ValueError, KeyError):
+        return pd.DataFrame(columns=list(COLUMNS))
+
+
+def write(root: Path, frame: pd.DataFrame) -> None:
+    """Stores the table of a store, sorted; raises OSError or DiskFull."""
+    ordered = frame.sort_values(list(TEXTS), ignore_index=True)
+    ordered = ordered.astype({**dict.fromkeys(COLUMNS[5:9], "float64"), "method": "int64"})
+    write_file(root / FILE, lambda part: ordered.to_parquet(part, index=False, **tables.encoding(ordered)))
+
+
+def computed(
+    folder: Path,
+    name: str,
+    dataset: str,
+    splits: Mapping[str, Scores],
+    transfers: tuple[TransferNote, ...],
+    labels: tuple[str, ...],
+    temperature: float | None,
+) -> pd.DataFrame:
+    """The rows of one run or of the scores `name`, from its predictions; none where they cannot be read."""
+    try:
+        predictions = pd.read_parquet(folder / PREDICTIONS)
+        wanted = [(dataset, split, scores) for split, scores in splits.items()]
+        wanted += [(note.name, "test", note.scores) for note in transfers]
+        rows = [row for one in wanted for row in _of_split(predictions, *one, labels, temperature)]
+    except (OSError, ValueError, KeyError, SkillvizError):
+        rows = []
+    frame = pd.DataFrame(rows, columns=[*TEXTS[1:], *COLUMNS[5:9]])
+    return frame.assign(run=name, method=METHOD)[list(COLUMNS)]
+
+
+def _of_split(
+    predictions: pd.DataFrame,
+    dataset: str,
+    split: str,
+    scores: Scores,
+    labels: tuple[str, ...],
+    temperature: float | None,
+) -> Iterator[dict[str, Any]]:
+    frame = predictions[(predictions["dataset"] == dataset) & (predictions["split"] == split)]
+    columns = tables.logit_columns(labels)
+    logits = {str(state): rows[columns].to_numpy(np.float32) for state, rows in frame.groupby("state", sort=False)}
+    if not logits:
+        return
+    y = frame.loc[frame["state"] == frame["state"].iloc[0], "label"].to_numpy()
+    logits = with_scaled(logits, temperature if SCALED in scores.states else None)
+    common = {"dataset": dataset, "split": split}
+    for state in scores.states.keys() & logits.keys():
+        for metric in scores.states[state].keys() & set(CALIBRATION):
+            one = estimate(metric_interval(logits[state], y, metric))
+            yield {**common, "of": state, "metric": metric, **one.columns()}
+    for field, other in DIFFERENCES.items():
+        for metric in getattr(scores, field).keys() & set(CALIBRATION):
+            less = estimate(metric_difference(logits["grafted"], logits[other], y, metric))
+            yield {**common, "of": field, "metric": metric, **less.columns()}
+
+
+def _rows(
+    folder: Path,
+    name: str,
+    dataset: str,
+    splits: Mapping[str, Scores],
+    transfers: tuple[TransferNote, ...],
+    labels: tuple[str, ...],
+    temperature: float | None,
+) -> Rows:
+    """The rows of one run: those of the table, else computed now and stored where the folder can be written."""
+    root = folder.parents[name.count("/")]
+    rows = _stored(root).get(name)
+    if rows is None:
+        frame = computed(folder, name, dataset, splits, transfers, labels, temperature)
+        rows = _by_run(frame).get(name, {})
+        with suppress(OSError, DiskFull):
+            if len(frame):
+                rest = table(root)
+                write(root, pd.concat([rest[rest["run"] != name], frame]) if len(rest) else frame)
+    return rows
+
+
+def _stored(root: Path) -> Mapping[str, Rows]:
+    """Run -> rows, of the table of a store; a table that has not changed is not read again."""
+    try:
+        state = (root / FILE).stat()
+    except OSError:
+        return {}
+    return _read(root, state.st_ino, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _read(root: Path, inode: int, changed: int) -> Mapping[str, Rows]:
+    frame = table(root)
+    return _by_run(frame[frame["method"] == METHOD])
+
+
+def _by_run(frame: pd.DataFrame) -> dict[str, dict[tuple[str, str, str, str], Estimate]]:
+    runs: dict[str, dict[tuple[str, str, str, str], Estimate]] = {}
+    for run, dataset, split, of, metric, *numbers in frame[list(COLUMNS[:9])].itertuples(index=False):
+        value, debiased, low, high = (None if pd.isna(x) else float(x) for x in numbers)
+        row = Estimate(value=value, debiased=debiased, low=low, high=high)
+        runs.setdefault(run, {})[dataset, split, of, metric] = row
+    return runs
