@@ -84,7 +84,7 @@ def print_scores(scores: Mapping[str, Scores], metric: str) -> None:
 
 def estimate_text(estimate: Estimate | None, metric: Metric) -> str:
     """A value with its 95 % interval, such as `86.4 (84.8–87.9)`; its unit stands in the heading."""
-    return metric.cell(estimate.value, estimate.low, estimate.high) if estimate else MISSING
+    return metric.cell(estimate.value, estimate.low, estimate.high, estimate.debiased) if estimate else MISSING
 
 
 def print_finetuned(scores: Mapping[str, Mapping[str, float]], metric: str) -> None:

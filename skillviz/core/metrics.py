@@ -187,15 +187,19 @@ class Metric:
         number = self.number(value)
         return f"{number} {self.unit}" if self.unit == "nats" and number != formats.MISSING else number
 
-    def ends(self, low: formats.Number, high: formats.Number) -> str:
-        """The interval beside a value: `77.4–82.6`, `0.412–0.450`."""
-        return formats.interval(low, high, self.digits, self.scale)
+    def ends(self, low: formats.Number, high: formats.Number, debiased: formats.Number = None) -> str:
+        """The interval beside a value: `77.4–82.6`; of a calibration error `6.1–9.6, debiased 7.9`."""
+        interval = formats.interval(low, high, self.digits, self.scale)
+        if interval == formats.NO_INTERVAL or debiased is None or formats.missing(debiased):
+            return interval
+        return f"{interval}, debiased {formats.number(self.scale * debiased, self.digits)}"
 
-    def interval_text(self, low: float, high: float, over: str = "") -> str:
+    def interval_text(self, low: float, high: float, over: str = "", debiased: float = math.nan) -> str:
         """A 95 % interval on its own, and what it is over; `no interval` where there is none."""
         if formats.missing(low) or formats.missing(high):
             return formats.NO_INTERVAL
-        return f"95 %{' over ' if over else ''}{over}: {self.text(low)} to {self.text(high)}"
+        center = "" if formats.missing(debiased) else f"; debiased {self.text(debiased)}"
+        return f"95 %{' over ' if over else ''}{over}: {self.text(low)} to {self.text(high)}{center}"
 
     def cell(
         self, value: formats.Number, low: formats.Number, high: formats.Number, debiased: formats.Number = None
@@ -249,7 +253,9 @@ _ROWS = (
     Metric(
         "ece", "ECE", better="lower", interval="calibration", kernel=CalibrationError(), rank="headline",
         help="Expected calibration error: the mean distance between confidence and accuracy over bins of confidence "
-        "(15 of equal width unless said otherwise). 0 % is perfect. It says nothing about accuracy.",
+        "(15 of equal width unless said otherwise). 0 % is perfect. It says nothing about accuracy. "
+        "This plug-in value is the one that papers report; on few examples it is too high. The 95 % interval stands "
+        "around the debiased error, so the plug-in value may lie outside it: docs/statistics.md explains both.",
     ),
     Metric(
         "ece_equal_mass", "equal-mass ECE", better="lower", interval="calibration",

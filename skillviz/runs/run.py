@@ -232,7 +232,7 @@ class Run:
         if name == "interpolation" and "size" not in frame:  # schema version 1: the grid is of the main size
             sizes = [self.record.size if path == "wise-graft" else None for path in frame["path"]]
             frame = frame.assign(size=pd.array(sizes, dtype="Int64"))
-        if name in ("curve", "interpolation") and "debiased" not in frame:
+        if name in ("curve", "complement", "interpolation") and "debiased" not in frame:
             return self._with_intervals(name, frame.assign(debiased=np.nan))
         return frame
 

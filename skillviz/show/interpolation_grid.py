@@ -19,7 +19,7 @@ from skillviz.runs.tables import logit_columns
 
 FINETUNED, GRAFT = PATHS
 POINT = ["path", "size", "alpha", "dataset"]
-COLUMNS = [*POINT, "metric", "value", "low", "high"]
+COLUMNS = [*POINT, "metric", "value", "debiased", "low", "high"]
 BIN_COLUMNS = [*POINT, "bin", "count", "correct", "confidence"]
 ENDS = (
     (FINETUNED, 0.0, "pretrained"),
@@ -148,8 +148,8 @@ def estimate(rows: pd.DataFrame, metric: str) -> Estimate | None:
     row = rows[rows["metric"] == metric]
     if row.empty:
         return None
-    value, low, high = (None if pd.isna(x) else float(x) for x in row[["value", "low", "high"]].iloc[0])
-    return Estimate(value=value, low=low, high=high)
+    names = ("value", "debiased", "low", "high")
+    return Estimate(**{name: None if pd.isna(row[name].iloc[0]) else float(row[name].iloc[0]) for name in names})
 
 
 def _end_rows(scores: Scores, dataset: str, size: int) -> list[dict[str, Any]]:
@@ -192,6 +192,6 @@ def _joined(parts: Sequence[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with the tables' own dtypes, whatever its missing values made of them."""
-    floats = ("alpha", "value", "low", "high", "confidence")
+    floats = ("alpha", "value", "debiased", "low", "high", "confidence")
     kinds = {"size": "Int64", **dict.fromkeys(floats, "float64"), "count": "int64", "correct": "int64", "bin": "int64"}
     return frame.astype({name: kind for name, kind in kinds.items() if name in frame})

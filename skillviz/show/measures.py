@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from skillviz.core.calibration import reliability
-from skillviz.core.intervals import paired_bootstrap
+from skillviz.core.intervals import metric_difference
 from skillviz.core.localizers.table import EXPRESSION, rest_of
 from skillviz.core.metrics import METRICS, metric_names, metric_row
 from skillviz.core.temperature import scaled
 from skillviz.plots.sparsity import COLUMNS as CURVE_COLUMNS
-from skillviz.runs.metrics import SCALED
+from skillviz.runs.metrics import SCALED, estimate
 from skillviz.runs.record import Estimate, RunRecord, Scores
 from skillviz.runs.tables import logit_columns
 from skillviz.show.entries import Entry, setting_words
@@ -56,18 +56,17 @@ def reliability_bins(logits: dict[str, np.ndarray], labels: np.ndarray, bins: in
 
 
 def ece_difference(a: np.ndarray, b: np.ndarray, labels: np.ndarray, bins: int, equal_mass: bool) -> Estimate:
-    """ECE of a - ECE of b on the same examples, with its paired interval (1,000 resamples)."""
+    """ECE of a - ECE of b on the same examples, with its paired interval."""
     metric = "ece_equal_mass" if equal_mass else "ece"
-    interval = paired_bootstrap(a, b, labels, metric, bins=bins)
-    return Estimate(value=interval.value, low=interval.low, high=interval.high)
+    return estimate(metric_difference(a, b, labels, metric, bins=bins))
 
 
 def state_scores(scores: Scores) -> pd.DataFrame:
     """The metrics of each state as the comparison figure wants them: state, metric, value, low, high."""
     rows = [
-        {"state": TEMPERATURE if state == SCALED else state, "metric": metric, **estimate.columns()}
+        {"state": TEMPERATURE if state == SCALED else state, "metric": metric, **one.columns()}
         for state, metrics in scores.states.items()
-        for metric, estimate in metrics.items()
+        for metric, one in metrics.items()
     ]
     frame = pd.DataFrame(rows, columns=["state", "metric", "value", "low", "high"])
     return frame.astype({name: "float64" for name in ("value", "low", "high")})
@@ -82,9 +81,9 @@ def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:
     values = {}
     before = [("pretrained", "pretrained")] if rest_of(record.spec.localizer) == "base" else []
     for state, name in (("finetuned", "finetuned"), *before, (SCALED, TEMPERATURE)):
-        estimate = scores.states.get(state, {}).get(metric) if scores else None
-        if estimate and estimate.value is not None and not (name == TEMPERATURE and metric_row(metric).of_predictions):
-            values[name] = estimate.value
+        one = scores.states.get(state, {}).get(metric) if scores else None
+        if one and one.value is not None and not (name == TEMPERATURE and metric_row(metric).of_predictions):
+            values[name] = one.value
     return values | guesses(record, split, metric)
 
 

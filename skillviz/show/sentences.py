@@ -33,21 +33,23 @@ def better_sides(metrics: Sequence[str]) -> str:
 
 
 def metric_interval(metric: str, estimate: Estimate) -> str:
-    """`77.4–82.6` or `0.412–0.450`."""
-    return metric_row(metric).ends(estimate.low, estimate.high)
+    """`77.4–82.6` or `0.412–0.450`; of a calibration error with the debiased error that it stands around."""
+    return metric_row(metric).ends(estimate.low, estimate.high, estimate.debiased)
 
 
 def metric_estimate(metric: str, estimate: Estimate | None) -> str:
-    """`80.1 % (77.4–82.6)`; `n/a` where there is no number."""
+    """`80.1 % (77.4–82.6)`, `8.3 %, debiased 7.9 % (6.1–9.6)`; `n/a` where there is no number."""
     if estimate is None or estimate.value is None:
         return formats.MISSING
-    value = metric_value(metric, estimate.value)
-    return value if estimate.low is None else f"{value} ({metric_interval(metric, estimate)})"
+    row, value = metric_row(metric), metric_value(metric, estimate.value)
+    if estimate.debiased is not None:
+        value = f"{value}, debiased {metric_value(metric, estimate.debiased)}"
+    return value if estimate.low is None else f"{value} ({row.ends(estimate.low, estimate.high)})"
 
 
 def metric_difference(metric: str, estimate: Estimate) -> str:
     """`−2.9 points (95 %: −5.1 to −0.8)`."""
-    return metric_row(metric).difference(estimate.value, estimate.low, estimate.high)
+    return metric_row(metric).difference(estimate.value, estimate.low, estimate.high, estimate.debiased)
 
 
 def verdict(metric: str, difference: Estimate | None) -> str:

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.size_curve import by_size
-from skillviz.core import formats
-from skillviz.core.intervals import paired_bootstrap
+from skillviz.core import formats, intervals
 from skillviz.core.metrics import metric_row, panels
 from skillviz.core.scores import probabilities
 from skillviz.plots.examples import class_probabilities
@@ -57,7 +56,7 @@ class Grafted:
     def difference(self, metric: str, task: TaskNote) -> Estimate:
         """By hand less the run's own region, paired by example."""
         pair = self.logits["grafted"], self.logits[REGION]
-        return estimate(paired_bootstrap(*pair, self.labels, metric, positive=positive(task)))
+        return estimate(intervals.metric_difference(*pair, self.labels, metric, positive(task)))
 
 
 def shown_metrics(task: TaskNote) -> tuple[str, ...]:

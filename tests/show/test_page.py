@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -101,11 +102,12 @@ def test_the_style_has_the_grounds_of_the_figures(run: Run) -> None:
 
 def test_a_users_words_are_shown_as_words(tmp_path: Path) -> None:
     labels = (f"bad {HOSTILE}", "good")
+    enough: dict[str, Any] = {**SMALL, "n": {"validation": 200, "test": 2000}}  # both runs have the same verdicts
     run = fake_run(
         Store(tmp_path), task=f"reviews {HOSTILE}", base=f"me/base {HOSTILE}", finetuned=f"me/tuned {HOSTILE}",
-        localizer=f"mine {HOSTILE}", labels=labels, sizes=("1%",), **SMALL,
+        localizer=f"mine {HOSTILE}", labels=labels, sizes=("1%",), **enough,
     )  # fmt: skip
-    plain = read(page.report(fake_run(Store(tmp_path), sizes=("1%",), **SMALL)))
+    plain = read(page.report(fake_run(Store(tmp_path), sizes=("1%",), **enough)))
     found = read(page.report(run))
     assert [name for name, _ in found.elements] == [name for name, _ in plain.elements]
     assert not [a for _, a in found.elements if any(name.startswith("on") for name in a)]

@@ -71,8 +71,7 @@ def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np
 def _verdict(rival: str, difference: Estimate, temperature: float | None) -> None:
     st.metric(f"ECE: graft − {state_style(rival).title}", formats.points(difference.value), help=about("paired"))
     st.caption(
-        f"95{formats.SPACE}%: {formats.percent_interval(difference.low, difference.high)} points, paired, 1,000 "
-        f"resamples"
+        f"95{formats.SPACE}%: {sentences.metric_interval('ece', difference)} points (debiased), paired by example"
     )
     st.markdown(sentences.against(difference, sentences.RIVALS[rival]))
     if rival == measures.TEMPERATURE:

@@ -13,7 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.core import formats
-from skillviz.core.intervals import paired_bootstrap
+from skillviz.core.intervals import metric_difference
 from skillviz.plots.region import cells
 from skillviz.runs.metrics import estimate, metrics, positive
 from skillviz.runs.points import DIFFERENCE
@@ -48,7 +48,7 @@ def more_often(before: np.ndarray, after: np.ndarray, labels: np.ndarray, task: 
     """Which of pre-trained and fine-tuned model is right more often; logits [n, label] of both."""
     metric = task.metric
     values = [metrics(z, labels, task, (metric,))[metric].value for z in (before, after)]
-    difference = estimate(paired_bootstrap(after, before, labels, metric, positive=positive(task)))
+    difference = estimate(metric_difference(after, before, labels, metric, positive(task)))
     return Question(
         f"Over all {len(labels):,} test sentences: which model is right more often?",
         {"pretrained": "the pre-trained one", "finetuned": "the fine-tuned one", UNTOLD: "it cannot be told"},
