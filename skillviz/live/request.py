@@ -18,6 +18,7 @@ from skillviz.live.pair_cache import LoadedPair, PairCache
 from skillviz.live.protocol import ANSWERS
 from skillviz.models.pair import ModelPair
 from skillviz.runs.disk_cache import DiskCache, cache_key
+from skillviz.runs.intervals import METHOD
 from skillviz.runs.library import library
 from skillviz.runs.region_expression import in_full, stored_in
 from skillviz.runs.run import Run
@@ -137,6 +138,6 @@ class PairRequest:
             stamps.append(task_stamp(registry.task(full["task"], "task")))
         record = self.run.record
         members = [note.fingerprint for note in (record.base, record.finetuned) if note]
-        run = {"run": self.run.id, "spec": record.key, "members": members, "version": __version__}
+        run = {"run": self.run.id, "spec": record.key, "members": members, "version": __version__, "intervals": METHOD}
         drawn = {"drawn": DRAWN} if full.get("sample") is not None else {}
         return cache_key({"operation": operation, "arguments": full, "stamps": stamps, **run, **drawn})

@@ -133,7 +133,7 @@ def point_of(answer: Mapping[str, Any], dataset: str, path: str, size: int | Non
     common = {"path": path, "size": size, "alpha": alpha, "dataset": dataset}
     rows = [{**common, "metric": metric, **values} for metric, values in answer["metrics"].items()]
     bins = pd.DataFrame({**answer["bins"]}).assign(**common)
-    return _typed(pd.DataFrame(rows))[COLUMNS], _typed(bins)[BIN_COLUMNS]
+    return _typed(pd.DataFrame(rows).reindex(columns=COLUMNS)), _typed(bins)[BIN_COLUMNS]
 
 
 def with_edges(bins: pd.DataFrame) -> pd.DataFrame:
@@ -148,8 +148,8 @@ def estimate(rows: pd.DataFrame, metric: str) -> Estimate | None:
     row = rows[rows["metric"] == metric]
     if row.empty:
         return None
-    names = ("value", "debiased", "low", "high")
-    return Estimate(**{name: None if pd.isna(row[name].iloc[0]) else float(row[name].iloc[0]) for name in names})
+    found = {name: row[name].iloc[0] for name in ("value", "debiased", "low", "high") if name in row}
+    return Estimate(**{"value": None} | {name: None if pd.isna(x) else float(x) for name, x in found.items()})
 
 
 def _end_rows(scores: Scores, dataset: str, size: int) -> list[dict[str, Any]]:
