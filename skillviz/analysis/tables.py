@@ -47,7 +47,11 @@ OVER_SEEDS = (
     Column("low", "float64", "the metric's", "lower end of the 95 % interval over examples and seeds", True),
     Column("high", "float64", "the metric's", "its upper end", True),
 )
-CHANCE = Column("chance", "float64", "", "what random regions with as many entries in each tensor would give", True)
+CHANCE = Column(
+    "chance", "float64", "",
+    "what random regions with as many entries in each tensor would give; in tables from before whose regions are not "
+    "stored, what random entries of the whole model would give", True,
+)  # fmt: skip
 
 
 def _with_ends(name: str, meaning: str) -> tuple[Column, ...]:
