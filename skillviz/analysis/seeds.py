@@ -61,7 +61,7 @@ class Scored:
     positive: int = 1
 
 
-Side = Mapping[Hashable, Sequence[Scored]]
+Side = Mapping[Any, Sequence[Scored]]
 """The models of a mean by what the seeds are: by fine-tuned model where there are several, else by mask seed."""
 
 
@@ -153,16 +153,16 @@ def _mean_draws(side: Side) -> np.ndarray | None:
     models = [one for of_seed in side.values() for one in of_seed]
     if any(one.draws is None for one in models) or len({one.answers.examples for one in models if one.answers}) > 1:
         return None
-    means: np.ndarray = np.mean([np.mean([one.draws for one in of_seed], axis=0) for of_seed in side.values()], axis=0)
+    drawn = [[one.draws for one in of_seed if one.draws is not None] for of_seed in side.values()]
+    means: np.ndarray = np.mean([np.mean(of_seed, axis=0) for of_seed in drawn], axis=0)
     return means
 
 
 def _mean_interval(intervals: Sequence[Interval], metric: str) -> tuple[float, float, float]:
     """Mean estimate and ends of models of one seed; the estimate is the one that the ends are about."""
     centers = [one.debiased if is_calibration(metric) else one.value for one in intervals]
-    return tuple(
-        float(np.mean(of)) for of in (centers, [one.low for one in intervals], [one.high for one in intervals])
-    )
+    low, high = ([one.low for one in intervals], [one.high for one in intervals])
+    return float(np.mean(centers)), float(np.mean(low)), float(np.mean(high))
 
 
 def _paired(one: Sequence[Scored], other: Sequence[Scored], metric: str) -> list[Interval]:

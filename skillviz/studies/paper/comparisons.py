@@ -166,7 +166,8 @@ def recovers_less(recipe: str, than: str, sign: int = 1) -> Compare:
         for task, of_task in rows[rows["id_task"] == rows["task"]].groupby("task", sort=False):
             sides = [of_task[of_task["recipe"].isin(names)] for names in (_alias(than), _alias(recipe))]
             if all(len(side) for side in sides):
-                comparisons.append(gap(str(task), *(side.iloc[0].rename({"mean": "value"}) for side in sides), sign))
+                one, other = (side.iloc[0].rename({"mean": "value"}) for side in sides)
+                comparisons.append(gap(str(task), one, other, sign))
         return comparisons
 
     return compare
