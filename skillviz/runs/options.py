@@ -30,7 +30,7 @@ def options_of(
     common = {"steps": spec.steps, "batch_size": spec.batch_size}
     common = {name: value for name, value in common.items() if value is not None}
     values |= {name: value for name, value in common.items() if name in known}
-    if base_region is not None:
+    if base_region is not None and row.region_option is not None:
         values.pop(row.region_option, None)
         values |= {f"{row.region_option}_indices": tuple(base_region.flat().tolist())}
     if resolved is not None:

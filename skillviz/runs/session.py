@@ -96,8 +96,8 @@ class Session:
             self.values = {name: entry for name, entry in self.values.items() if name in OF_DATA}
         base, finetuned = _models(spec)
         make = partial(load_pair, base, finetuned, readout=spec.readout, device=spec.device, dtype=spec.dtype)
-        control = {"rest": rest_of(spec.localizer), "rescaled": is_rescaled(spec.localizer)}
-        return self._remember("pair", _pair_key(spec), lambda: make(task=self.task(spec), **control))
+        make = partial(make, rest=rest_of(spec.localizer), rescaled=is_rescaled(spec.localizer))
+        return self._remember("pair", _pair_key(spec), lambda: make(task=self.task(spec)))
 
     def weights(self, spec: RunSpec) -> str:
         """sha256 of the model's weights as they were when the pair was loaded."""
