@@ -98,7 +98,7 @@ def compared_differences(verdicts: Iterable[Verdict]) -> Comparisons:
     """How many differences (in points) the verdicts rest on, how many exclude zero, how many chance alone gives, and
     how many remain with the false discovery rate held."""
     points = [one for verdict in verdicts for one in verdict.comparisons if one.unit == "points"]
-    return compared(*([getattr(one, end) for one in points] for end in ("value", "low", "high")))
+    return compared([one.value for one in points], [one.low for one in points], [one.high for one in points])
 
 
 def main_share(scale: str | None) -> float | None:
