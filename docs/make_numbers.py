@@ -2,7 +2,7 @@
 
     python docs/make_numbers.py [--runs-dir DIR] [--changes REV]
 
-No model is run. In order: the tables of the studies, docs/results.md, docs/demo-world.md, and the tables of README.md
+No model is run. In order: the intervals of runs and scores, the tables of the studies, docs/results.md, docs/demo-world.md, and the tables of README.md
 and benchmarks/README.md. A study's table keeps its rows and every other number; a row whose runs or scores are not in
 the store loses the intervals that an older version made for its calibration errors. `--changes` writes
 docs/changed_verdicts.csv: every verdict of the studies' tables, of their claims and of the runs' calibration that is
@@ -34,6 +34,8 @@ from skillviz.analysis.tables import LAYOUT, TABLES, check
 from skillviz.core.intervals import metric_difference
 from skillviz.core.metrics import metric_row
 from skillviz.errors import SkillvizError
+from skillviz.runs.interval_table import interval_table
+from skillviz.runs.intervals import write
 from skillviz.runs.metrics import SCALED
 from skillviz.runs.run import RECORD, Run
 from skillviz.runs.store import Store
@@ -207,6 +209,10 @@ def main() -> None:
     parser.add_argument("--changes", metavar="REV", help="also write docs/changed_verdicts.csv against a git revision")
     given = parser.parse_args()
     store = Store(given.runs_dir)
+    intervals = interval_table(store.root)
+    if not intervals.empty:
+        write(store.root, intervals)
+    print(f"{len(intervals):,} intervals of runs and scores", flush=True)
     studies = list_studies(store)
     for study in studies:
         print(renew(study, store), flush=True)
