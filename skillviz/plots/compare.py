@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
-from skillviz.plots.figure import blank, error_bars, require
+from skillviz.plots.figure import blank, centers, error_bars, require
 from skillviz.plots.theme import INK, LOCALIZERS, Style, localizer_style, spare_style, template
 
 COLUMNS = ("run", "metric", "value", "low", "high")
@@ -115,21 +115,22 @@ def _range(scores: pd.DataFrame, metric: str, baseline: str) -> list[float]:
 
 def _dot(key: str, style: Style, rows: pd.DataFrame, words: Metric, baseline: str, is_named: bool) -> go.Scatter:
     value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+    center = centers(rows, words.scale)
     return go.Scatter(
-        x=value,
+        x=center,
         y=[key] * len(rows),
         mode="markers",
         name=style.title,
         legendgroup=key,
         showlegend=is_named,
         marker=style.marker(11),
-        error_x=error_bars(value, low, high, 2, 4),
-        hovertext=[_hover(*ends, words, baseline) for ends in zip(value, low, high, strict=True)],
+        error_x=error_bars(center, low, high, 2, 4),
+        hovertext=[_hover(*ends, words, baseline) for ends in zip(value, low, high, center, strict=True)],
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )
 
 
-def _hover(value: float, low: float, high: float, words: Metric, baseline: str) -> str:
+def _hover(value: float, low: float, high: float, center: float, words: Metric, baseline: str) -> str:
     """Value and interval in the panel's own unit; a difference with its sign."""
     sign = "+" if baseline else ""
     unit = words.difference_unit if baseline else words.unit
@@ -138,4 +139,5 @@ def _hover(value: float, low: float, high: float, words: Metric, baseline: str) 
     )
     if np.isnan(low) or np.isnan(high):
         return f"{text}<br>no interval"
-    return f"{text}<br>95 %: {low:{sign}.{words.digits}f} to {high:{sign}.{words.digits}f} {unit}".rstrip()
+    debiased = "" if center == value else f"<br>debiased {center:{sign}.{words.digits}f} {unit}".rstrip()
+    return f"{text}{debiased}<br>95 %: {low:{sign}.{words.digits}f} to {high:{sign}.{words.digits}f} {unit}".rstrip()

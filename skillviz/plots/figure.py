@@ -108,6 +108,15 @@ def ordered(names: Iterable[str], known: Iterable[str]) -> list[str]:
     return [n for n in order if n in present] + sorted(present - set(order))
 
 
+def centers(rows: pd.DataFrame, scale: float) -> np.ndarray:
+    """Where marks with an interval stand: of a calibration error the debiased one, which its interval is about."""
+    value = rows["value"].to_numpy(float, na_value=np.nan)
+    if "debiased" not in rows:
+        return value * scale
+    debiased = rows["debiased"].to_numpy(float, na_value=np.nan)
+    return np.where(np.isfinite(debiased), debiased, value) * scale
+
+
 def error_bars(value: np.ndarray, low: np.ndarray, high: np.ndarray, thickness: float, width: float) -> dict:
     """`error_x` or `error_y` of a trace: the interval from low to high about each value."""
     ends = {"array": high - value, "arrayminus": value - low}

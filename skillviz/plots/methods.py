@@ -5,6 +5,7 @@ A method is one mark, a method of several sizes a line; a graft of a model tuned
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from skillviz.core.metrics import Metric, metric_row
 from skillviz.plots.figure import (
     blank,
     canvas,
+    centers,
     error_bars,
     log_ticks,
     ordered,
@@ -164,9 +166,10 @@ def _placed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _marks(style: Style, rows: pd.DataFrame, words: Metric) -> go.Scatter:
-    value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+    value, low, high = centers(rows, words.scale), *(rows[c].to_numpy(float) * words.scale for c in ("low", "high"))
     hover = [
-        f"{words.text(row['value'])} {words.title}<br>{words.interval_text(row['low'], row['high'])}<br>"
+        f"{words.text(row['value'])} {words.title}<br>"
+        f"{words.interval_text(row['low'], row['high'], debiased=row.get('debiased', math.nan))}<br>"
         f"{formats.share(row['touched'])} of the graftable parameters touched"
         for row in rows.astype({"low": float, "high": float}).to_dict("records")
     ]
@@ -187,18 +190,20 @@ def _marks(style: Style, rows: pd.DataFrame, words: Metric) -> go.Scatter:
 def _difference(method: str, rows: pd.DataFrame, words: Metric, unit: str) -> go.Scatter:
     style = method_style(method)
     value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+    center = centers(rows, words.scale)
     hover = [
         f"{v:+.{words.digits}f} {unit}<br>"
         + ("no interval" if np.isnan(a) or np.isnan(b) else f"95 %: {a:+.{words.digits}f} to {b:+.{words.digits}f}")
-        for v, a, b in zip(value, low, high, strict=True)
+        + ("" if c == v else f"; debiased {c:+.{words.digits}f}")
+        for v, a, b, c in zip(value, low, high, center, strict=True)
     ]
     return go.Scatter(
-        x=value,
+        x=center,
         y=[style.title] * len(rows),
         mode="markers",
         name=style.title,
         marker=style.marker(11),
-        error_x=error_bars(value, low, high, 1.5, 4),
+        error_x=error_bars(center, low, high, 1.5, 4),
         hovertext=hover,
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from skillviz.core.metrics import HEADLINE, Metric, metric_row
-from skillviz.plots.figure import blank, error_bars, ordered, require
+from skillviz.plots.figure import blank, centers, error_bars, ordered, require
 from skillviz.plots.references import reference_style
 from skillviz.plots.theme import STATES, state_style, template
 
@@ -73,9 +74,10 @@ def _level(figure: go.Figure, name: str, value: float, words: Metric, theme: str
 
 def _dot(state: str, rows: pd.DataFrame, words: Metric) -> go.Scatter:
     style = state_style(state)
-    value, low, high = (rows[c].to_numpy(float) * words.scale for c in ("value", "low", "high"))
+    value, low, high = centers(rows, words.scale), *(rows[c].to_numpy(float) * words.scale for c in ("low", "high"))
     text = [
-        f"{words.text(r['value'])} {words.title}<br>{words.interval_text(r['low'], r['high'])}"
+        f"{words.text(r['value'])} {words.title}<br>"
+        f"{words.interval_text(r['low'], r['high'], debiased=r.get('debiased', math.nan))}"
         for r in rows.to_dict("records")
     ]
     return go.Scatter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from skillviz.core.metrics import Metric, metric_row
-from skillviz.plots.figure import blank, canvas, error_bars, ordered, range_around_zero, require
+from skillviz.plots.figure import blank, canvas, centers, error_bars, ordered, range_around_zero, require
 from skillviz.plots.references import reference_style
 from skillviz.plots.theme import INK, SOFT_INK, STATES, state_style
 
@@ -67,18 +68,20 @@ def graft_minus_finetuned(
     figure = canvas(theme, tall, x, "task")
     marks = rows[rows["dataset"].isin(shown)]
     value, low, high = (marks[c].to_numpy(float, na_value=np.nan) * words.scale for c in ("value", "low", "high"))
+    center = centers(marks, words.scale)
     figure.add_vline(x=0, line={"color": SOFT_INK[theme], "width": 1.5, "dash": "2px,3px"}, layer="below")
     figure.add_trace(
         go.Scatter(
-            x=value,
+            x=center,
             y=_places(marks["dataset"], shown),
             mode="markers",
             name="graft − fine-tuned, paired",
             marker={"color": INK[theme], "symbol": "diamond-tall", "size": 12},
-            error_x=error_bars(value, low, high, 2, 4),
+            error_x=error_bars(center, low, high, 2, 4),
             hovertext=[
                 f"{v:+.{words.digits}f} {unit}<br>{_interval(a, b, words.digits, unit)}"
-                for v, a, b in zip(value, low, high, strict=True)
+                + ("" if c == v else f"; debiased {c:+.{words.digits}f}")
+                for v, a, b, c in zip(value, low, high, center, strict=True)
             ],
             customdata=marks["dataset"],
             hovertemplate="<b>%{customdata}</b><br>%{hovertext}<extra></extra>",
@@ -113,7 +116,8 @@ def _bands(figure: go.Figure, shown: Sequence[str]) -> None:
 
 def _dots(state: str, rows: pd.DataFrame, shown: Sequence[str], offset: float, words: Metric) -> go.Scatter:
     rows, style = rows[rows["dataset"].isin(shown)], state_style(state)
-    value, low, high = (rows[c].to_numpy(float, na_value=np.nan) * words.scale for c in ("value", "low", "high"))
+    value = centers(rows, words.scale)
+    low, high = (rows[c].to_numpy(float, na_value=np.nan) * words.scale for c in ("low", "high"))
     return go.Scatter(
         x=value,
         y=_places(rows["dataset"], shown) + offset,
@@ -123,7 +127,7 @@ def _dots(state: str, rows: pd.DataFrame, shown: Sequence[str], offset: float, w
         error_x=error_bars(value, low, high, 2, 4),
         hovertext=[
             f"{words.text(row['value'])} {words.title} on {row['dataset']}<br>"
-            f"{words.interval_text(row['low'], row['high'])}"
+            f"{words.interval_text(row['low'], row['high'], debiased=row.get('debiased', math.nan))}"
             for row in rows.astype({"low": float, "high": float}).to_dict("records")
         ],
         hovertemplate=f"<b>{style.title}</b><br>%{{hovertext}}<extra></extra>",

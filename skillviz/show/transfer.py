@@ -124,7 +124,7 @@ def differences(scores: Mapping[str, Scores], metric: str, theme: str) -> Exhibi
         for name, task_scores in scores.items()
         for key, value in task_scores.differences.items()
     ]
-    table = pd.DataFrame(rows, columns=["dataset", "metric", "value", "low", "high"])
+    table = pd.DataFrame(rows, columns=["dataset", "metric", "value", "debiased", "low", "high"])
     better = "left" if metric_row(metric).better == "lower" else "right"
     phrases = [
         f"{name} {metric_difference(metric, task_scores.differences[metric])}"
