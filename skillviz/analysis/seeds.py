@@ -254,10 +254,11 @@ def scored_in(row: Mapping[Any, Any], metric: str) -> Scored:
 
     A calibration error without its debiased value was stored with another kind of interval, and has none here.
     """
-    debiased = float(row.get("debiased", NAN))
+    numbers = (row.get(name) for name in ("value", "low", "high", "debiased"))
+    value, low, high, debiased = (NAN if number is None else float(number) for number in numbers)
     if is_calibration(metric) and np.isnan(debiased):
-        return Scored(Interval(float(row["value"]), NAN, NAN))
-    return Scored(Interval(float(row["value"]), float(row["low"]), float(row["high"]), debiased))
+        return Scored(Interval(value, NAN, NAN))
+    return Scored(Interval(value, low, high, debiased))
 
 
 def scored_on(answers: Sequence[Answers], metric: str, positive: int = 1) -> list[Scored]:
