@@ -47,7 +47,7 @@ def differences(
         title=f"Differences from {baseline}",
         figure=plots.differences(table, marks, baseline, metrics, theme=theme),
         reads="the upright line is the baseline. A run whose interval leaves the line out differs; one whose interval "
-        "crosses it may not. Intervals come from 1,000 resamples of the shared examples, one comparison at a time: of "
+        "crosses it may not. Intervals are paired over the shared examples, one comparison at a time: of "
         "twenty comparisons of equal models, about one leaves the line out by luck.",
         alt=_alt_words(f"Differences from {baseline}", table, marks),
         table=table,

@@ -62,14 +62,14 @@ def ece_difference(a: np.ndarray, b: np.ndarray, labels: np.ndarray, bins: int, 
 
 
 def state_scores(scores: Scores) -> pd.DataFrame:
-    """The metrics of each state as the comparison figure wants them: state, metric, value, low, high."""
+    """The metrics of each state as the comparison figure wants them: state, metric, value, debiased, low, high."""
     rows = [
         {"state": TEMPERATURE if state == SCALED else state, "metric": metric, **one.columns()}
         for state, metrics in scores.states.items()
         for metric, one in metrics.items()
     ]
-    frame = pd.DataFrame(rows, columns=["state", "metric", "value", "low", "high"])
-    return frame.astype({name: "float64" for name in ("value", "low", "high")})
+    frame = pd.DataFrame(rows, columns=["state", "metric", "value", "debiased", "low", "high"])
+    return frame.astype({name: "float64" for name in ("value", "debiased", "low", "high")})
 
 
 def levels(record: RunRecord, split: str, metric: str) -> dict[str, float]:

@@ -45,13 +45,13 @@ class Grafted:
         return len(self.labels)
 
     def table(self) -> pd.DataFrame:
-        """state, metric, value, low, high."""
+        """state, metric, value, debiased, low, high."""
         rows = [
             {"state": state, "metric": metric, **score.columns()}
             for state, row in self.scores.items()
             for metric, score in row.items()
         ]
-        return pd.DataFrame(rows).astype({name: "float64" for name in ("value", "low", "high")})
+        return pd.DataFrame(rows).astype({name: "float64" for name in ("value", "debiased", "low", "high")})
 
     def difference(self, metric: str, task: TaskNote) -> Estimate:
         """By hand less the run's own region, paired by example."""
@@ -115,7 +115,8 @@ def by_chance(curve: pd.DataFrame, metric: str, size: int, split: str) -> str:
     if not len(apart) or np.abs(apart).min() > np.log(SIZE_RATIO):
         return "No stored run of this pair has drawn a random region of about this size, so chance is not known here."
     row = points.iloc[int(np.abs(apart).argmin())]
-    low_high = Estimate(value=row["value"], low=row["low"], high=row["high"])
+    debiased = None if np.isnan(row["debiased"]) else row["debiased"]
+    low_high = Estimate(value=row["value"], low=row["low"], high=row["high"], debiased=debiased)
     seeds = f", mean of {row['seeds']} seeds" if row["seeds"] > 1 else ""
     return (
         f"By chance: a random region of {formats.counted(int(row['size']), 'entry')} ({formats.share(row['share'])}) "

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from skillviz.core.metrics import metric_row
-from skillviz.plots.figure import log_ticks, ordered, require, spread, value_range, wrapped
+from skillviz.plots.figure import centers, log_ticks, ordered, require, spread, value_range, wrapped
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,9 @@ def test_an_axis_of_a_narrow_span_has_more_than_one_tick() -> None:
     for low, high in ((-0.9, -0.6), (0.0, 0.5), (-2.0, 2.0), (-0.76, -0.56)):
         ticks = log_ticks(low, high)["tickvals"]
         assert sum(10**low <= tick <= 10**high for tick in ticks) >= 2
+
+
+def test_a_mark_stands_at_the_debiased_error_where_there_is_one() -> None:
+    rows = pd.DataFrame({"value": [0.05, 0.8], "debiased": [0.02, np.nan], "low": [0.01, 0.7], "high": [0.04, 0.9]})
+    assert centers(rows, 100).tolist() == pytest.approx([2.0, 80.0])
+    assert centers(rows.drop(columns="debiased"), 100).tolist() == pytest.approx([5.0, 80.0])

@@ -70,9 +70,7 @@ def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np
 
 def _verdict(rival: str, difference: Estimate, temperature: float | None) -> None:
     st.metric(f"ECE: graft − {state_style(rival).title}", formats.points(difference.value), help=about("paired"))
-    st.caption(
-        f"95{formats.SPACE}%: {sentences.metric_interval('ece', difference)} points (debiased), paired by example"
-    )
+    st.caption(f"95{formats.SPACE}%: {sentences.metric_interval('ece', difference)} points, paired by example")
     st.markdown(sentences.against(difference, sentences.RIVALS[rival]))
     if rival == measures.TEMPERATURE:
         st.caption(sentences.temperature(temperature))

@@ -90,16 +90,15 @@ def metrics_of(baseline: Side) -> tuple[str, ...]:
 
 
 def values(runs: Sequence[Side], state: str, metrics: Sequence[str]) -> pd.DataFrame:
-    """run, metric, value, low, high of one state, as the runs themselves stored them; beside grafts, fine-tuned too.
+    """run, metric, value, debiased, low, high of one state, as the runs stored them; beside grafts, fine-tuned too.
 
     A fine-tuned model that several runs share is one row, under `tuned` and their letters.
     """
     rows = [row for side in runs for row in _rows(side.key, side, state, metrics)]
     if state == "grafted":
         rows += [row for key, side in tuned(runs).items() for row in _rows(key, side, "finetuned", metrics)]
-    return pd.DataFrame(rows, columns=["run", "metric", "value", "low", "high"]).astype(
-        {"value": "float64", "low": "float64", "high": "float64"}
-    )
+    frame = pd.DataFrame(rows, columns=["run", "metric", "value", "debiased", "low", "high"])
+    return frame.astype({name: "float64" for name in ("value", "debiased", "low", "high")})
 
 
 def tuned(runs: Sequence[Side]) -> dict[str, Side]:

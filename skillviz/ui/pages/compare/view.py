@@ -192,7 +192,8 @@ def _sentence(rows: pd.DataFrame, metric: str) -> str:
         return ""
     decided, open_ones = [], []
     for row in rows.to_dict("records"):
-        difference = Estimate(value=row["value"], low=row["low"], high=row["high"])
+        debiased = None if pd.isna(row["debiased"]) else row["debiased"]
+        difference = Estimate(value=row["value"], low=row["low"], high=row["high"], debiased=debiased)
         word = verdict(metric, difference)
         if word == "undecided":
             open_ones.append(f"**{row['run']}**")

@@ -226,8 +226,10 @@ def _change(rows: pd.DataFrame, metric: str) -> str:
     rows = rows[(rows["metric"] == metric) & rows["value"].notna()]
     if rows.empty:
         return ""
-    row, (value, low, high) = metric_row(metric), rows.iloc[0][["value", "low", "high"]].astype(float)
-    outcome, change = row.verdict(low, high), f"{row.change(value)}, 95{formats.SPACE}%: {row.ends(low, high)}"
+    numbers = rows.iloc[0][["value", "low", "high", "debiased"]].astype(float)
+    row, (value, low, high, debiased) = metric_row(metric), numbers
+    outcome = row.verdict(low, high)
+    change = f"{row.change(value)}, 95{formats.SPACE}%: {row.ends(low, high, debiased)}"
     if outcome == "undecided":
         return f"shows **no difference in {row.title}** ({change})"
     if metric == "ece":
