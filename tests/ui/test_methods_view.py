@@ -92,7 +92,7 @@ SELECTION = Selection("film-sentiment", "all", "stagewise")
 
 def difference(method: str, metric: str, value: float) -> dict[str, object]:
     row = {"method": method, "metric": metric, "value": value, "low": value - 0.01, "high": value + 0.01}
-    return {**row, "n": 100, "seeds": 3}
+    return {**row, "debiased": float("nan"), "n": 100, "seeds": 3}
 
 
 def test_the_sentence_claims_only_what_an_interval_allows() -> None:
@@ -106,7 +106,9 @@ def test_the_sentence_claims_only_what_an_interval_allows() -> None:
 
 def test_another_choice_of_a_region_is_told_and_is_no_other_method() -> None:
     rows = [("graft_movement", metric, -0.2, -0.22, -0.18, 100, 3) for metric in ("accuracy", "ece")]
-    frame = pd.DataFrame(rows, columns=["method", "metric", "value", "low", "high", "n", "seeds"])
+    frame = pd.DataFrame(rows, columns=["method", "metric", "value", "low", "high", "n", "seeds"]).assign(
+        debiased=float("nan")
+    )
     summary = view.comparison(frame, SELECTION, 0.001, "accuracy").replace("\N{NO-BREAK SPACE}", " ")
     assert "this stays open here" in summary
     assert "- A graft of the top movement **loses** in accuracy (−20.0 points, 95 %: −22.0 to −18.0); " in summary
