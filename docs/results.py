@@ -24,7 +24,7 @@ from skillviz.errors import BadInput
 from skillviz.runs.library import Library
 from skillviz.runs.store import Store
 from skillviz.show.comparisons import counted
-from skillviz.studies.paper.claims import AGREES, DISAGREES, UNDECIDED, Verdict, compared_differences
+from skillviz.studies.paper.claims import AGREES, DISAGREES, UNDECIDED, Verdict, counted_comparisons
 from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.experiments import verdicts as paper_verdicts
@@ -140,9 +140,9 @@ def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterato
         verdicts = [(study, verdict) for study in of_scale for verdict in _verdicts(study)]
         if verdicts:
             yield f"- Of the paper's {formats.counted(len(verdicts), 'claim')} that were asked {_outcomes(verdicts)}."
-            several = compared_differences(verdict for _, verdict in verdicts)
+            several = counted_comparisons(verdict for _, verdict in verdicts)
             if several.n > 1:
-                yield f"- Differences behind these claims: {counted(several)}"
+                yield f"- Comparisons behind these claims: {counted(several, paper_words.CLAIM_LIMIT)}"
         missing = [row.title.partition(":")[0] for row in SHIPPED if not of(studies, row, name)]
         if missing:
             yield f"- Not stored: {', '.join(missing)}; the reason is told with each."

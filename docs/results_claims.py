@@ -12,7 +12,9 @@ from docs.results_tables import MAIN_SEARCH, SEARCHED, estimate
 from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import without_variants
 from skillviz.core import formats
+from skillviz.core.many_comparisons import compared, expected_by_chance
 from skillviz.models.finetune.recipes import SGD
+from skillviz.show.comparisons import counted_rows
 from skillviz.studies.paper.claims import at_main, beyond, main_share, of_task_metric
 from skillviz.studies.paper.comparisons import GRAFTS
 from skillviz.studies.paper.scales import SCALES
@@ -95,8 +97,8 @@ def against_movement(studies: Sequence[StudyFolder]) -> list[str]:
     every = counts(_beyond(rows))
     sentence = (
         f"Of {every.total} comparisons the search is better in {every.supporting}, top movement in {every.against}; "
-        f"{every.open} stay open."
-    )
+        f"{every.open} stay open. {counted_rows(rows)}"
+    ).rstrip()
     head = ("search", "size", "search better", "movement better", "open", "differences from task to task")
     return [sentence, "", *formats.markdown_table(head, lines)]
 
@@ -124,6 +126,17 @@ def _better_calibrated(rows: pd.DataFrame, rival: str) -> Count:
     return counts(beyond(low, high, 0.0, -1) for low, high in ends)
 
 
+def _ece_differences(rows: pd.DataFrame) -> pd.DataFrame:
+    """Both differences of a row of `recovered` as rows of their own: value, low, high, debiased."""
+    names = {"value": "", "low": "_low", "high": "_high", "debiased": "_debiased"}
+    return pd.concat(
+        [
+            pd.DataFrame({name: rows[f"ece_less_{rival}{end}"] for name, end in names.items()})
+            for rival in ("ft", "scaled")
+        ]
+    )
+
+
 def calibration(studies: Sequence[StudyFolder]) -> list[str]:
     """ECE of the graft at 95 % of the gain against the fine-tuned model, and against it temperature-scaled."""
     rows = _needed(studies)
@@ -135,10 +148,11 @@ def calibration(studies: Sequence[StudyFolder]) -> list[str]:
         count = _better_calibrated(reached, rival)
         outcomes.append(f"against {name} better in {count.supporting}, worse in {count.against}, open in {count.open}")
     on = reached["reached_on"].eq("validation").sum()
-    return [
+    sentence = (
         f"Grafts that reach it: {len(reached)} of {len(rows)}; ECE {'; '.join(outcomes)}. {on} of these sizes were "
-        "found on validation, the others on test. Task by task: Table 2."
-    ]
+        "found on validation, the others on test. Task by task: Table 2. "
+    )
+    return [f"{sentence}{counted_rows(_ece_differences(reached))}".rstrip()]
 
 
 def relatives(studies: Sequence[StudyFolder]) -> list[str]:
@@ -185,7 +199,7 @@ def _versus(rows: pd.DataFrame) -> str:
     count = counts(_beyond(rows))
     return (
         f"at {_sizes(rows['share'])} better on {count.supporting} of {count.total} tasks, worse on {count.against}, "
-        f"open on {count.open}"
+        f"open on {count.open} (chance alone would decide about {expected_by_chance(count.total):.1f})"
     )
 
 
@@ -196,10 +210,14 @@ def _calibration_brief(studies: Sequence[StudyFolder]) -> str:
         return ""
     reached = rows[rows["reached"]]
     tuned, scaled = _better_calibrated(reached, "ft"), _better_calibrated(reached, "scaled")
+    both = _ece_differences(reached)
+    several = compared(both["value"], both["low"], both["high"], both["debiased"])
     return (
         f"{len(reached)} of {len(rows)} tasks have a graft with 95 % of the gain; its ECE is lower than the fine-tuned "
         f"model's on {tuned.supporting}, higher on {tuned.against}, undecided on {tuned.open}, and lower than after "
-        f"temperature scaling on {scaled.supporting}, higher on {scaled.against}, undecided on {scaled.open}"
+        f"temperature scaling on {scaled.supporting}, higher on {scaled.against}, undecided on {scaled.open} "
+        f"({several.n} of {tuned.total + scaled.total} comparisons have an interval; chance alone would decide about "
+        f"{several.by_chance:.1f})"
     )
 
 

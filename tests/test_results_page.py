@@ -61,7 +61,8 @@ def test_no_machine_is_named(made: str, results: ModuleType) -> None:
 
 def test_the_three_claims_are_counted_from_the_tables(made: str) -> None:
     claims = made.partition("## Three claims")[2].partition("## All experiments")[0]
-    assert "Of 12 comparisons the search is better in 12, top movement in 0; 0 stay open." in claims
+    assert "Of 12 comparisons the search is better in 12, top movement in 0; 0 stay open. Of 12 comparisons, " in claims
+    assert claims.count("chance alone would give about") == 2  # against movement, and calibration against two rivals
     assert "Grafts that reach it: 4 of 4; ECE against the fine-tuned model better in 4, worse in 0, open in 0" in claims
     assert "| figure8-demo | overlap | related - unrelated | 15.0 (13.0–17.0) |" in claims
     assert claims.count("No result: ") == len(SCALES) - 1 + 2  # real data have none here

@@ -36,15 +36,21 @@ def expected_by_chance(n: int, level: float = LEVEL) -> float:
     return n * (1 - level)
 
 
-def p_values(values: ArrayLike, lows: ArrayLike, highs: ArrayLike, level: float = LEVEL) -> Floats:
+def p_values(
+    values: ArrayLike, lows: ArrayLike, highs: ArrayLike, debiased: ArrayLike | None = None, level: float = LEVEL
+) -> Floats:
     """Two-sided p-values of differences [n] from their intervals, by the normal approximation.
 
-    The standard error is read off the part of the interval on the side of zero (off all of it where the value is its
-    end), so that a p below 1 - level goes with an interval that leaves out zero. An interval without width decides
-    nothing: p = 1. A value outside of its interval (a plug-in calibration error) stands for the middle. NaN without an
-    interval.
+    `debiased` are the differences of calibration errors that the intervals are about; they stand for the values where
+    they are finite. The standard error is read off the part of the interval on the side of zero (off all of it where
+    the value is its end), so that a p below 1 - level goes with an interval that leaves out zero. An interval without
+    width decides nothing: p = 1. A value outside of its interval (a plug-in without its debiased error) stands for the
+    middle. NaN without an interval.
     """
     value, low, high = (np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (values, lows, highs))
+    if debiased is not None:
+        center = np.atleast_1d(np.asarray(debiased, dtype=np.float64))
+        value = np.where(np.isfinite(center), center, value)
     value = np.where((low <= value) & (value <= high), value, (low + high) / 2)
     towards_zero = np.where(value > 0, value - low, high - value)
     reach = np.where(towards_zero > 0, towards_zero, high - low)
@@ -66,13 +72,23 @@ def discoveries(p: ArrayLike, rate: float = RATE) -> np.ndarray:
     return values <= known[below[-1]] if len(below) else np.zeros(len(values), dtype=bool)
 
 
-def compared(values: ArrayLike, lows: ArrayLike, highs: ArrayLike, level: float = LEVEL) -> Comparisons:
-    """The counts for these differences [n] and their intervals; those without an interval do not count."""
+def compared(
+    values: ArrayLike, lows: ArrayLike, highs: ArrayLike, debiased: ArrayLike | None = None, level: float = LEVEL
+) -> Comparisons:
+    """The counts for these differences [n] and their intervals; those without an interval do not count.
+
+    `debiased` as of `p_values`.
+    """
     low, high = (np.asarray(x, dtype=np.float64) for x in (lows, highs))
-    p = p_values(values, low, high, level)
-    n = int(np.isfinite(p).sum())
-    decided = ((low > 0) | (high < 0)) & (low < high)
-    return Comparisons(n, int(decided.sum()), expected_by_chance(n, level), int((discoveries(p) & decided).sum()))
+    return tallied(p_values(values, low, high, debiased, level), ((low > 0) | (high < 0)) & (low < high), level)
+
+
+def tallied(p: ArrayLike, decided: ArrayLike, level: float = LEVEL) -> Comparisons:
+    """The counts for comparisons with these p-values [n], of which some are decided; NaN does not count."""
+    known, verdicts = np.asarray(p, dtype=np.float64), np.asarray(decided, dtype=bool)
+    n = int(np.isfinite(known).sum())
+    held = int((discoveries(known) & verdicts).sum())
+    return Comparisons(n, int(verdicts.sum()), expected_by_chance(n, level), held)
 
 
 def simultaneous(low: float, high: float, value: float, n: int, level: float = LEVEL) -> tuple[float, float]:

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from skillviz.core import formats
-from skillviz.core.many_comparisons import RATE, Comparisons
+from skillviz.core.many_comparisons import RATE, Comparisons, compared
 
 
-def counted(counts: Comparisons) -> str:
-    """`Of 32 comparisons, 21 exclude zero; chance alone would give about 1.6. 20 hold at a false discovery rate ...`"""
+def counted(counts: Comparisons, limit: str = "zero") -> str:
+    """`Of 32 comparisons, 21 exclude zero; chance alone would give about 1.6. 20 hold at a false discovery rate ...`
+
+    `limit` names what an interval has to leave out for a verdict.
+    """
     if not counts.n:
-        return "There are too few examples to compare anything."
+        return "No comparison has an interval: too few examples, or no stored predictions."
     of = formats.counted(counts.n, "comparison")
     if not counts.decided:
-        return f"None of {of} excludes zero."
+        return f"None of {of} excludes {limit}."
     exclude, hold = ("excludes" if counts.decided == 1 else "exclude"), ("holds" if counts.held == 1 else "hold")
     return (
-        f"Of {of}, {counts.decided} {exclude} zero; chance alone would give about {counts.by_chance:.1f}. "
+        f"Of {of}, {counts.decided} {exclude} {limit}; chance alone would give about {counts.by_chance:.1f}. "
         f"{counts.held} {hold} at a false discovery rate of {RATE:.0%}."
     )
+
+
+def counted_rows(rows: pd.DataFrame) -> str:
+    """The same of differences with the columns value, low, high and, where there is one, debiased; empty for fewer than
+    two values."""
+    known = rows.dropna(subset=["value"])
+    if len(known) < 2:
+        return ""
+    return counted(compared(known["value"], known["low"], known["high"], known.get("debiased")))

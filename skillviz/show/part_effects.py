@@ -5,14 +5,13 @@ from __future__ import annotations
 import pandas as pd
 
 from skillviz.core import formats
-from skillviz.core.many_comparisons import compared
 from skillviz.core.metrics import metric_row
 from skillviz.core.region_parts import ALONE, CELLS, HEADS, WITHOUT
 from skillviz.plots.forest import forest
 from skillviz.plots.part_effects import effect_map
 from skillviz.plots.region import layer_name
 from skillviz.plots.theme import kind_style
-from skillviz.show.comparisons import counted
+from skillviz.show.comparisons import counted_rows
 from skillviz.show.exhibit import Exhibit, drawn_once
 
 CONDITIONS = {ALONE: "Grafted alone", WITHOUT: "Left out"}
@@ -56,8 +55,8 @@ def finding(effects: pd.DataFrame, condition: str, metric: str, grouping: str) -
     return (
         f"{first}: **{words.change(best['value'])}** ({ends}). Of {formats.counted(len(rows), noun)}, {better} make it "
         f"better and {worse} worse when {CONDITIONS[condition].lower()}. "
-        f"{counted(compared(rows['value'], rows['low'], rows['high']))}"
-    )
+        f"{counted_rows(rows)}"
+    ).rstrip()
 
 
 @drawn_once

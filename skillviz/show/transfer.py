@@ -39,8 +39,9 @@ def summary(notes: Sequence[TransferNote], metric: str) -> str:
 def _many(notes: Sequence[TransferNote], metric: str) -> str:
     """Of several tasks, how many verdicts there are, how many chance alone gives, and how many hold."""
     told = [one for note in notes if (one := note.scores.differences.get(metric)) is not None and one.value is not None]
-    ends = [[np.nan if end is None else end for end in (one.value, one.low, one.high)] for one in told]
-    return " " + counted_comparisons(compared(*np.transpose(ends))) if len(told) > 1 else ""
+    numbers = [(one.value, one.low, one.high, one.debiased) for one in told]
+    ends = np.array(numbers, dtype=np.float64).reshape(-1, 4)  # None is NaN
+    return " " + counted_comparisons(compared(*ends.T)) if len(told) > 1 else ""
 
 
 def _task_words(note: TransferNote, metric: str) -> str:

@@ -74,6 +74,14 @@ def test_no_width_and_no_interval_decide_nothing() -> None:
     assert tuple(compared([], [], [])) == (0, 0, 0, 0)
 
 
+def test_the_debiased_difference_stands_for_the_plug_in() -> None:
+    value, low, high, debiased = [0.09, 0.09, 0.5], [0.01, 0.01, 0.1], [0.1, 0.1, 0.9], [0.02, np.nan, 0.5]
+    p = p_values(value, low, high, debiased)
+    assert p[0] == p_values([0.02], [0.01], [0.1])[0] < p[1] / 10 and p[1] == p_values([0.09], [0.01], [0.1])[0]
+    assert p[2] == p_values(value, low, high)[2]
+    assert compared(value, low, high, debiased).decided == 3
+
+
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9], ids=lambda share: f"correlation {share}")
 def test_the_false_discovery_rate_is_held(share: float) -> None:
     """40 differences on the same examples, 30 of them zero: the mean share of false ones among the discoveries."""

@@ -59,3 +59,14 @@ def test_more_ece_is_worse() -> None:
     told = NONE.copy()
     told.loc[0] = ["continual_naive", "independent", "ece", "a", 0.1, 0.05, 0.15]
     assert "alone: **worse** on a (+10.0 points" in summary(stages((0.1, 0.05, 0.15), "ece"), told, "ece")
+
+
+def test_comparisons_are_counted_and_an_ece_is_told_with_its_debiased_change() -> None:
+    frame = stages((0.1, 0.05, 0.15), "ece").assign(change_debiased=0.09)
+    rows = [("continual_naive", "independent", "ece", task, 0.1, 0.05, 0.15, 0.08) for task in "ab"]
+    told = pd.DataFrame(rows, columns=["a", "b", "metric", "task", "value", "low", "high", "debiased"])
+    said = summary(frame, told, "ece")
+    assert "debiased +9.0" in said and "5.0–15.0, debiased 8.0" in said
+    assert said.endswith(
+        "Of 4 comparisons, 3 exclude zero; chance alone would give about 0.2. 3 hold at a false discovery rate of 5%."
+    )

@@ -102,6 +102,10 @@ def test_the_sentence_claims_only_what_an_interval_allows() -> None:
     assert "against a graft of **0.1 %** of the parameters, re-training the region **gains** in accuracy" in summary
     assert "+2.0 points, 95 %: 1.0–3.0" in summary and "shows **no difference in ECE**" in summary
     assert "- BitFit **loses** in accuracy" in summary and "is **worse calibrated**" in summary
+    assert summary.endswith(
+        "\n\nOf 4 comparisons, 3 exclude zero; chance alone would give about 0.2. "
+        "3 hold at a false discovery rate of 5%."
+    )
 
 
 def test_another_choice_of_a_region_is_told_and_is_no_other_method() -> None:

@@ -50,6 +50,7 @@ def test_transfer_counts_what_leaves_out_nought() -> None:
     assert "brings back **60.0 %** to **90.0 %** of the multi-task model's gain on its own task" in said
     assert "of 2 pairs of related tasks the region of one helps the other beyond chance in 1 and harms it in 0" in said
     assert "of 1 pair of unrelated tasks the region of one helps the other beyond chance in 0 and harms it in 1" in said
+    assert "Of 3 comparisons, 2 exclude zero; chance alone would give about 0.2. 2 hold" in said
     assert plain(view.transfer(GAIN.iloc[:0], kin)) == ""
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.tables import task_metric
-from skillviz.core.many_comparisons import Comparisons, compared
+from skillviz.core.many_comparisons import Comparisons, p_values, tallied
 from skillviz.studies.paper.scales import SCALES
 
 AGREES, DISAGREES, UNDECIDED, UNTESTED = "agrees", "does not agree", "undecided", "not tested here"
@@ -24,7 +24,9 @@ LEAST_SHARE = 1e-12  # in place of 0, that of an empty region, which has no loga
 class Comparison:
     """One number with its interval, and whether it `supports` the claim; None where the interval leaves that open.
 
-    `unit` is points (a difference of shares), percent (a share) or times.
+    `unit` is points (a difference of shares), percent (a share) or times. A verdict needs an interval that leaves out
+    each of the `limits`: zero, another bound, or both margins of "equally good". Of calibration errors the interval is
+    about `debiased`, NaN for other metrics.
     """
 
     where: str
@@ -33,6 +35,8 @@ class Comparison:
     high: float
     supports: bool | None
     unit: str = "points"
+    limits: tuple[float, ...] = (0.0,)
+    debiased: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -94,11 +98,21 @@ def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame], scale: st
     return [Verdict(claim.text, tuple(claim.compare(study))) for claim in claims]
 
 
-def compared_differences(verdicts: Iterable[Verdict]) -> Comparisons:
-    """How many differences (in points) the verdicts rest on, how many exclude zero, how many chance alone gives, and
-    how many remain with the false discovery rate held."""
-    points = [one for verdict in verdicts for one in verdict.comparisons if one.unit == "points"]
-    return compared([one.value for one in points], [one.low for one in points], [one.high for one in points])
+def counted_comparisons(verdicts: Iterable[Verdict]) -> Comparisons:
+    """How many comparisons the verdicts rest on, how many decide, how many would by chance alone were each true value
+    at its limit, and how many remain with the false discovery rate held.
+
+    A comparison with two limits counts by the one that its interval leaves out less clearly.
+    """
+    several = [one for verdict in verdicts for one in verdict.comparisons]
+    decided = [one.supports is not None and one.low < one.high for one in several]
+    return tallied([_p_value(one) for one in several], decided)
+
+
+def _p_value(one: Comparison) -> float:
+    """The largest p-value over the limits of a comparison; NaN without an interval."""
+    limits = np.array(one.limits)
+    return float(p_values(one.value - limits, one.low - limits, one.high - limits, one.debiased - limits).max())
 
 
 def main_share(scale: str | None) -> float | None:

@@ -76,9 +76,12 @@ def less(a: str, b: str, metric: str = TASK_METRIC, sign: int = 1, keep: Keep = 
 
     def compare(study: StudyTables) -> list[Comparison]:
         return [
-            Comparison(where(r), r["value"], r["low"], r["high"], beyond(r["low"], r["high"], limit, sign))
+            Comparison(
+                where(r), r["value"], r["low"], r["high"], beyond(r["low"], r["high"], limit, sign),
+                limits=(limit,), debiased=_debiased(r),
+            )
             for r in rows_of(study, a, b, metric, keep).to_dict("records")
-        ]
+        ]  # fmt: skip
 
     return compare
 
@@ -88,9 +91,12 @@ def alike(a: str, b: str, metric: str = TASK_METRIC, keep: Keep = own_task, marg
 
     def compare(study: StudyTables) -> list[Comparison]:
         return [
-            Comparison(where(r), r["value"], r["low"], r["high"], within(r["low"], r["high"], margin))
+            Comparison(
+                where(r), r["value"], r["low"], r["high"], within(r["low"], r["high"], margin),
+                limits=(-margin, margin), debiased=_debiased(r),
+            )
             for r in rows_of(study, a, b, metric, keep).to_dict("records")
-        ]
+        ]  # fmt: skip
 
     return compare
 
@@ -129,7 +135,7 @@ def keeps(share: float) -> Compare:
             if not tuned > 0:  # NaN too
                 continue
             value, low, high = (1 + r[end] / tuned for end in ("value", "low", "high"))
-            comparisons.append(Comparison(where(r), value, low, high, beyond(low, high, share), "percent"))
+            comparisons.append(Comparison(where(r), value, low, high, beyond(low, high, share), "percent", (share,)))
         return [one for one in comparisons if np.isfinite(one.value)]
 
     return compare
@@ -181,4 +187,10 @@ def _alias(recipe: str) -> tuple[str, ...]:
 def gap(name: str, a: pd.Series, b: pd.Series, sign: int) -> Comparison:
     """a - b of two rows with intervals of their own: the widest interval that they allow."""
     low, high = a["low"] - b["high"], a["high"] - b["low"]
-    return Comparison(name, a["value"] - b["value"], low, high, beyond(low, high, 0.0, sign))
+    debiased = _debiased(a) - _debiased(b)
+    return Comparison(name, a["value"] - b["value"], low, high, beyond(low, high, 0.0, sign), debiased=debiased)
+
+
+def _debiased(row: Mapping[Any, Any] | pd.Series) -> float:
+    """What the interval of a row is about where that is not its value; NaN else."""
+    return float(row.get("debiased", np.nan))

@@ -31,7 +31,7 @@ def shares_little(limit: float) -> Compare:
         return [
             Comparison(
                 f"{_region(r, 'row')} and {_region(r, 'column')}", r["value"], r["low"], r["high"],
-                beyond(r["low"], r["high"], limit, -1), "percent",
+                beyond(r["low"], r["high"], limit, -1), "percent", (limit,),
             )
             for r in rows[is_fisher].to_dict("records")
         ]  # fmt: skip
@@ -91,7 +91,7 @@ def gains(limit: float, several: bool, purified: bool) -> Compare:
         return [
             Comparison(
                 f"{r['task']} from {r['region']}", r["value"], r["low"], r["high"],
-                beyond(r["low"], r["high"], limit), "percent",
+                beyond(r["low"], r["high"], limit), "percent", (limit,),
             )
             for r in rows.to_dict("records")
         ]  # fmt: skip
@@ -148,7 +148,7 @@ def _part(chosen: Callable[[pd.DataFrame], pd.Series]) -> Compare:
             over = seeds_interval(known)
             name = str(task) if localizer == GRAFTS[0] else f"{task}, {localizer}"
             comparisons.append(
-                Comparison(name, over.value, over.low, over.high, beyond(over.low, over.high, 1.0), "times")
+                Comparison(name, over.value, over.low, over.high, beyond(over.low, over.high, 1.0), "times", (1.0,))
             )
         return comparisons
 

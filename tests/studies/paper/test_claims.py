@@ -15,6 +15,7 @@ from skillviz.studies.paper.claims import (
     Verdict,
     at_main,
     beyond,
+    counted_comparisons,
     main_share,
     of_task_metric,
     within,
@@ -76,6 +77,39 @@ def test_a_claim_goes_with_half_of_its_comparisons(said: tuple[bool | None, ...]
     found = Verdict("claim", tuple(Comparison("here", 0.1, 0.0, 0.2, one) for one in said))
     assert found.outcome == wanted
     assert (found.supporting, found.against, found.open) == tuple(said.count(one) for one in (True, False, None))
+
+
+def test_verdicts_are_counted_against_the_limit_of_their_claim() -> None:
+    """A comparison is decided exactly where its p-value is below 5 %, whatever its limits and its debiased value."""
+    generator = np.random.default_rng(0)
+    for _ in range(300):
+        center, margin = generator.normal(0, 0.03), 0.03
+        low, high = center - generator.uniform(0.001, 0.05), center + generator.uniform(0.001, 0.05)
+        plug_in = center + generator.normal(0, 0.05)
+        for supports, limits in (
+            (within(low, high, margin), (-margin, margin)),
+            (beyond(low, high), (0.0,)),
+            (beyond(low, high, margin, -1), (margin,)),
+        ):
+            one = Comparison("here", plug_in, low, high, supports, limits=limits, debiased=center)
+            counts = counted_comparisons([Verdict("claim", (one,))])
+            is_decided = supports is not None
+            assert (counts.n, counts.decided, counts.held) == (1, is_decided, is_decided)
+
+
+def test_equally_good_is_no_difference_from_zero() -> None:
+    """Inside the margin is a verdict though zero lies within; without width, as of equal answers, no chance decides."""
+    inside = Comparison("here", 0.0, -0.01, 0.01, within(-0.01, 0.01, 0.03), limits=(-0.03, 0.03))
+    equal = Comparison("here", 0.0, 0.0, 0.0, within(0.0, 0.0, 0.03), limits=(-0.03, 0.03))
+    assert tuple(counted_comparisons([Verdict("claim", (inside, equal))]))[:2] == (2, 1)
+    assert counted_comparisons([Verdict("claim", (Comparison("here", 0.1, NAN, NAN, None),))]).n == 0
+
+
+def test_comparisons_of_calibration_hold_the_debiased_difference() -> None:
+    (one,) = outcome("table2", 1, row(metric="ece", value=-0.05, debiased=-0.045)).comparisons
+    assert one.debiased == -0.045 and one.limits == (0.0,)
+    (turned,) = outcome("table1", 0, row(a="graft", b="graft_retrain", value=-0.05)).comparisons
+    assert np.isnan(turned.debiased)
 
 
 def test_the_sign_of_a_difference_decides() -> None:

@@ -11,14 +11,13 @@ import streamlit as st
 from skillviz.analysis.answers import Answers
 from skillviz.analysis.differences import less_baseline
 from skillviz.core import formats
-from skillviz.core.many_comparisons import compared
 from skillviz.core.metrics import metric_heading, metric_row
 from skillviz.core.region import Region
 from skillviz.runs.metrics import positive
 from skillviz.runs.record import Estimate
 from skillviz.show import compare as exhibits
 from skillviz.show import measures, small_world, text
-from skillviz.show.comparisons import counted
+from skillviz.show.comparisons import counted_rows
 from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.show.sentences import metric_difference, verdict
@@ -179,9 +178,8 @@ def summary_words(differences: pd.DataFrame, baseline: Side, metrics: Sequence[s
         return f"No other run here was scored on the examples of **{text.plain(baseline.name)}**."
     phrases = [_sentence(differences[differences["metric"] == metric], metric) for metric in metrics[:2]]
     lines = [f"- {sentence}." for sentence in phrases if sentence]
-    told = differences[differences["metric"].isin(metrics[:2])].dropna(subset=["value"])
-    if len(told) > 1:
-        lines += ["", counted(compared(told["value"], told["low"], told["high"]))]
+    if several := counted_rows(differences[differences["metric"].isin(metrics[:2])]):
+        lines += ["", several]
     return "\n".join([f"The {what}, against **{text.plain(baseline.name)}**:\n", *lines])
 
 

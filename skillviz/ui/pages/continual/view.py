@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from skillviz.models.finetune.recipes import MODES
 from skillviz.plots.continual import order_of
 from skillviz.show import continual as exhibits
 from skillviz.show import text
+from skillviz.show.comparisons import counted_rows
 from skillviz.show.glossary import about
 from skillviz.show.sentences import metric_value
 from skillviz.studies.store import StudyFolder
@@ -22,6 +24,7 @@ from skillviz.ui import cache, controls, page, study_words
 from skillviz.ui.chart import show, theme
 
 TABLES = ("stages", "scores", "differences", "note")
+ESTIMATE = ("value", "debiased", "low", "high")
 NAMES = {"naive": "naive training", "grafting": "training within regions"}
 
 
@@ -77,33 +80,46 @@ def summary(stages: pd.DataFrame, differences: pd.DataFrame, metric: str) -> str
     order = order_of(rows)
     if len(order) < 2:
         return "Fewer than two stages are finished: nothing can have been forgotten yet."
-    lines = [_mode_words(rows, differences, metric, mode, order) for mode in NAMES if (rows["mode"] == mode).any()]
+    lines: list[str] = []
+    compared: list[pd.DataFrame] = []
+    for mode in [mode for mode in NAMES if (rows["mode"] == mode).any()]:
+        changes = _since_learned(rows[rows["mode"] == mode], order)
+        beside = differences[(differences["a"] == MODES[mode]) & (differences["b"] == "independent")]
+        beside = beside[beside["metric"] == metric].drop_duplicates("task")
+        lines.append(_mode_words(changes, beside, metric, mode))
+        compared += [changes, beside]
     head = f"After {len(order)} tasks, in {metric_row(metric).title}; changes are since a task was learned:\n"
-    return "\n".join([head, *lines])
+    known = [frame for one in compared if len(frame := one.reindex(columns=list(ESTIMATE)).dropna(subset=["value"]))]
+    several = counted_rows(pd.concat(known)) if known else ""
+    return "\n".join([head, *lines, *(["", several] if several else [])])
 
 
-def _mode_words(rows: pd.DataFrame, differences: pd.DataFrame, metric: str, mode: str, order: list[str]) -> str:
-    """`- **Naive training** lost 5.2 points on qnli (95 %: ...) ...`."""
-    of_mode = rows[rows["mode"] == mode]
+def _since_learned(of_mode: pd.DataFrame, order: list[str]) -> pd.DataFrame:
+    """What later training did to each earlier task of a mode, paired: task, at_end, value, debiased, low, high."""
     last = int(of_mode["stage"].max())
-    ends = of_mode[of_mode["stage"] == last].set_index("task")
-    earlier = [task for task in order[: last - 1] if task in ends.index]
-    changes = [_change(task, ends.loc[task], metric) for task in earlier]
-    name = NAMES[mode]
-    line = f"- **{formats.capital(name)}**: {'; '.join(changes)}"
-    rivals = _beside_one_task(differences, metric, MODES[mode])
+    ends = of_mode[(of_mode["stage"] == last) & of_mode["task"].isin(order[: last - 1])]
+    columns = {"task": "task", "value": "at_end", "change": "value"} | {f"change_{end}": end for end in ESTIMATE[1:]}
+    changes = ends.reindex(columns=list(columns)).rename(columns=columns)
+    return changes.sort_values("task", key=lambda tasks: tasks.map(order.index))
+
+
+def _mode_words(changes: pd.DataFrame, beside: pd.DataFrame, metric: str, mode: str) -> str:
+    """`- **Naive training** lost 5.2 points on qnli (95 %: ...) ...`."""
+    words = [_change(row, metric) for row in changes.to_dict("records")]
+    line = f"- **{formats.capital(NAMES[mode])}**: {'; '.join(words)}"
+    rivals = _beside_one_task(beside, metric)
     return f"{line}. {rivals}" if rivals else f"{line}."
 
 
-def _change(task: str, row: Any, metric: str) -> str:
+def _change(row: Mapping[Any, Any], metric: str) -> str:
     """What training after a task's own stage did to it."""
-    name, words = text.plain(task), metric_row(metric)
-    change, low, high = row["change"], row["change_low"], row["change_high"]
+    name, words = text.plain(row["task"]), metric_row(metric)
+    change, low, high = row["value"], row["low"], row["high"]
     if formats.missing(change):
-        return f"{name} ends at {metric_value(metric, row['value'])}"
+        return f"{name} ends at {metric_value(metric, row['at_end'])}"
     if change == low == high == 0:
         return f"{name} is answered as before, example by example"
-    interval = words.difference(change, low, high)
+    interval = words.difference(change, low, high, row.get("debiased"))
     if low <= 0 <= high:
         return f"{name} changed by {interval}, which may be none"
     if words.better == "lower":
@@ -112,14 +128,12 @@ def _change(task: str, row: Any, metric: str) -> str:
     return f"{name} **{'lost' if change < 0 else 'gained'}** {words.amount(change)} (95{formats.SPACE}%: {ends})"
 
 
-def _beside_one_task(differences: pd.DataFrame, metric: str, method: str) -> str:
+def _beside_one_task(rows: pd.DataFrame, metric: str) -> str:
     """On which tasks it ends worse or better than a model of that task alone, and on which that stays open."""
-    rows = differences[(differences["a"] == method) & (differences["b"] == "independent")]
-    rows = rows[rows["metric"] == metric].drop_duplicates("task")
     words = metric_row(metric)
     tasks: dict[str, list[str]] = {"worse": [], "better": [], "undecided": []}
     for row in rows.to_dict("records"):
-        interval = f"95{formats.SPACE}%: {words.ends(row['low'], row['high'])}"
+        interval = f"95{formats.SPACE}%: {words.ends(row['low'], row['high'], row.get('debiased'))}"
         difference = f"{text.plain(row['task'])} ({words.change(row['value'])}, {interval})"
         tasks[words.verdict(row["low"], row["high"])].append(difference)
     phrases = [f"**{word}** on {formats.listed(tasks[word], 20)}" for word in ("worse", "better") if tasks[word]]

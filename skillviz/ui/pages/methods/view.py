@@ -18,6 +18,7 @@ from skillviz.core.metrics import metric_row
 from skillviz.plots.theme import localizer_style
 from skillviz.show import methods as exhibits
 from skillviz.show import text
+from skillviz.show.comparisons import counted_rows
 from skillviz.show.glossary import about
 from skillviz.studies.paper.claims import main_share
 from skillviz.studies.paper.scales import SCALES, Scale
@@ -201,7 +202,11 @@ def comparison(differences: pd.DataFrame, selection: Selection, share: float, me
     first, *others = [_method_sentence(differences[differences["method"] == m], m, metric) for m in methods]
     begin = first if not METHODS[methods[0]].subject else f"{first[:1].lower()}{first[1:]}"
     head = f"On **{name}**, against {graft}, {begin}."
-    return "\n".join([head, "", *(f"- {formats.capital(line)}." for line in others)])
+    lines = [head, "", *(f"- {formats.capital(line)}." for line in others)]
+    several = counted_rows(
+        differences[differences["method"].isin(methods) & differences["metric"].isin([metric, "ece"])]
+    )
+    return "\n".join([*lines, "", several] if several else lines)
 
 
 def no_rival(task: str, several_bases: bool = False) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from skillviz.core import formats
@@ -16,7 +17,7 @@ from skillviz.studies.paper.claims import (
     UNTESTED,
     Comparison,
     Verdict,
-    compared_differences,
+    counted_comparisons,
 )
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.published_values import TABLES
@@ -70,6 +71,7 @@ CAUTION = (
     "Published numbers are of RoBERTa-base (GPT-2 in Table 9), with other data and other seeds. A difference is no "
     "error, here or there: it says how far a number carries over."
 )
+CLAIM_LIMIT = "the claim's limit"
 PUBLISHED_ONLY = "No study of this is stored, so only the published values are shown. This makes one:"
 
 
@@ -98,8 +100,8 @@ def verdict_counts(verdicts: Sequence[Verdict]) -> str:
     parts = [f"**{counts[o]}** {VERBS[o][0 if counts[o] == 1 else 1]}" for o in VERBS if counts[o]]
     rest = f" {counts[UNTESTED]} could not be asked of this study." if counts[UNTESTED] else ""
     of = formats.counted(len(verdicts), "claim")
-    several = compared_differences(verdicts)
-    many = f" {counted(several)}" if several.n > 1 else ""
+    several = counted_comparisons(verdicts)
+    many = f" {counted(several, CLAIM_LIMIT)}" if several.n > 1 else ""
     return f"Of the paper's {of} here, {formats.listed(parts, 3) if parts else 'none was tested'}.{rest}{many}"
 
 
@@ -123,12 +125,15 @@ def _evidence(verdict: Verdict) -> str:
 
 
 def value_words(comparison: Comparison) -> str:
-    """The value with its interval in its unit: `−5.2 points, 95 %: −7.2 to −3.2`."""
+    """The value with its interval in its unit: `−5.2 points, 95 %: −7.2 to −3.2`; of calibration `−5.2 points
+    (debiased −4.8), ...`."""
     value, low, high = comparison.value, comparison.low, comparison.high
     if comparison.unit == "times":
         return f"{formats.number(value, 2)} times, 95{formats.SPACE}%: {formats.interval(low, high, 2)}"
     number = formats.points(value) if comparison.unit == "points" else formats.percent(value)
-    return f"{number}, 95{formats.SPACE}%: {formats.percent_interval(low, high, 1)}"
+    debiased = formats.points(comparison.debiased).removesuffix(" points")
+    center = f" (debiased {debiased})" if np.isfinite(comparison.debiased) else ""
+    return f"{number}{center}, 95{formats.SPACE}%: {formats.percent_interval(low, high, 1)}"
 
 
 def comparison_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:

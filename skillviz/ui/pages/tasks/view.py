@@ -17,6 +17,7 @@ from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
 from skillviz.runs.run import Run
 from skillviz.show import tasks as exhibits
 from skillviz.show import text
+from skillviz.show.comparisons import counted_rows
 from skillviz.show.glossary import about
 from skillviz.studies.store import StudyFolder
 from skillviz.tasks.family import RELATED, UNRELATED, family, relation
@@ -270,7 +271,7 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
     if single.empty:
         return ""
     of_own_task = single.loc[of_its_own_task(single), "value"]
-    lines = []
+    lines, judged = [], []
     if len(of_own_task):
         ends = (of_own_task.min(), of_own_task.max())
         span = (
@@ -283,12 +284,14 @@ def transfer(gain: pd.DataFrame, related: Mapping[tuple[str, str], str]) -> str:
         pairs = zip(single["region_tasks"], single["task"], strict=True)
         rows = single[[related.get((of, task)) == kin for (of,), task in pairs]]
         if len(rows):
+            judged.append(rows)
             helped, hurt = int((rows["low"] > 0).sum()), int((rows["high"] < 0).sum())
             lines.append(
                 f"of {formats.counted(len(rows), 'pair')} of {kin} tasks the region of one helps the other beyond "
                 f"chance in {helped} and harms it in {hurt}"
             )
-    return "; ".join(lines) + ". Each pair is judged by its own interval."
+    several = counted_rows(pd.concat(judged)) if judged else ""
+    return f"{'; '.join(lines)}. Each pair is judged by its own interval. {several}".rstrip()
 
 
 def without_gain(tasks: Sequence[str], is_every_one: bool) -> str:
