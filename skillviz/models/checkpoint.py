@@ -13,6 +13,7 @@ from typing import Any
 
 from skillviz.errors import BadModel, CorruptFile, ModelNotFound
 from skillviz.models.fetch import hub_name
+from skillviz.tasks.plain_files import LONGEST_JSON, read_text
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
@@ -231,7 +232,7 @@ def _hash(tensors: Mapping[str, Stored]) -> str:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path, LONGEST_JSON))
     except (ValueError, OSError) as error:
         raise CorruptFile(f"{path} is not readable as JSON ({error}); fetch or save it again.") from error
     if not isinstance(content, dict):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from skillviz.errors import BadInput, BadModel, CorruptFile, ModelNotFound
+from skillviz.tasks.plain_files import LONGEST_JSON, read_text
 from skillviz.tasks.task import Task
 from skillviz.tasks.template import parse
 from skillviz.tasks.verbalizer import word_ids
@@ -131,7 +132,7 @@ def _content(path: Path) -> Any:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path, LONGEST_JSON))
     except ValueError as error:
         raise CorruptFile(f"{path} is not readable as JSON; fetch or save it again.") from error
     if not isinstance(content, dict):

@@ -9,7 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from skillviz.core.seeds import LARGEST_SEED
@@ -21,6 +20,7 @@ from skillviz.tasks.paper import TASKS
 from skillviz.tasks.project import FINETUNED_VARIABLE, finetuned_root, located
 from skillviz.tasks.refusals import refused
 from skillviz.tasks.user_file import file_stamp
+from skillviz.tasks.yaml_files import read_yaml
 
 SHORT = 10  # letters of the key in a folder's name
 
@@ -138,14 +138,14 @@ def task_name(task: str) -> str:
         return TASKS[name].name if name in TASKS else task
     try:
         return _name_in(*file_stamp(located(task)))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+    except (OSError, BadInput, KeyError, TypeError) as error:
         raise UnknownTask(f"there is no task file {task} with a name; how to write one: docs/add-a-task.md.") from error
 
 
 @lru_cache(maxsize=1024)
 def _name_in(path: str, size: int, changed: int) -> str:
     """The name in a task file of this size and time: a plan asks for the same name at each of its steps."""
-    return str(yaml.safe_load(Path(path).read_text(encoding="utf-8"))["name"])
+    return str(read_yaml(Path(path), f"the task file {path}")["name"])
 
 
 def slug(text: str) -> str:

@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 from skillviz.errors import BadInput
 from skillviz.studies.finetuned_model import slug
 from skillviz.tasks.refusals import refused
+from skillviz.tasks.yaml_files import read_yaml
 
 EXPANDED = ("base", "task", "k_shot", "data_seed", "recipe", "finetune.seed", "localizer", "size", "seed")
 """Fields whose lists stand for every combination; the last varies fastest, so that a pair's runs come together."""
@@ -133,19 +134,19 @@ def read_study(path: Path | str) -> StudySpec:
 
     A file that is a plain list of entries is a study of its own name.
     """
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise BadInput(f"the study file {path} cannot be read: {' '.join(str(error).split())}.") from error
+    content = read_yaml(Path(path), f"the study file {path}")
     if _is_endless(content):
         raise BadInput(
             f"the study file {path} holds itself by an alias (*name), or more than {MOST_VALUES:,} values in all; "
             "write it without that alias, or as several files."
         )
-    if isinstance(content, list):
+    if isinstance(content, list) and any(isinstance(entry, dict) and "base" in entry for entry in content):
         content = {"name": Path(path).stem, "runs": content}
-    if not isinstance(content, dict):
-        raise BadInput(f"the study file {path} must be a list of runs, or have the fields name, defaults and runs.")
+    if not isinstance(content, dict) or "runs" not in content:  # no study at all: none of its keys are said
+        raise BadInput(
+            f"the study file {path} must have a name and a list of runs, and may have defaults; or be a list of runs, "
+            "each with a base."
+        )
     try:
         return StudySpec(**content)
     except (ValidationError, TypeError) as error:

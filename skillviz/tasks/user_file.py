@@ -14,6 +14,7 @@ from skillviz.tasks.project import expanded
 from skillviz.tasks.refusals import refused
 from skillviz.tasks.task import READOUTS, SPLITS, Files, Task
 from skillviz.tasks.template import MASKS
+from skillviz.tasks.yaml_files import read_yaml
 
 KEYS = (
     "name",
@@ -47,7 +48,8 @@ class _Loader(yaml.SafeLoader):
         keys: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in keys:
-                raise yaml.constructor.ConstructorError(None, None, f"'{key.value}' is given twice", key.start_mark)
+                what = f"the key {key.value}" if key.value in KEYS else "a key"
+                raise yaml.constructor.ConstructorError(None, None, f"{what} is given twice", key.start_mark)
             keys.add(str(key.value))
         return super().construct_mapping(node, deep)
 
@@ -63,6 +65,8 @@ def read_task(path: Path) -> Task:
     """The task of a YAML file; raises BadInput where the file cannot be read as one. Data are not opened."""
     values = _mapping(path)
     where = f"the task file {path.name}"
+    if not any(key in values for key in REQUIRED):  # no task at all: none of its keys are said
+        raise BadInput(f"{where} describes no task: it has none of {', '.join(REQUIRED)} ({SEE}).")
     unknown = [str(key) for key in values if key not in KEYS]
     if unknown:
         raise BadInput(f"{where} has an unknown key '{unknown[0]}'; known: {', '.join(KEYS)} ({SEE}).")
@@ -104,24 +108,10 @@ def data_files(task: Task) -> dict[str, Path]:
 
 
 def _mapping(path: Path) -> dict[Any, Any]:
-    try:
-        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    except UnicodeDecodeError:
-        raise BadInput(f"the task file {path} is not UTF-8 text.") from None
-    except OSError as error:
-        raise BadInput(f"the task file {path} cannot be read: {error.strerror}.") from None
-    except yaml.YAMLError as error:
-        raise BadInput(f"the task file {path} is not YAML: {_problem(error)}.") from None
+    values = read_yaml(path, f"the task file {path}", _Loader)
     if not isinstance(values, dict):
         raise BadInput(f"the task file {path} must be a mapping with the keys {', '.join(REQUIRED)} ({SEE}).")
     return values
-
-
-def _problem(error: yaml.YAMLError) -> str:
-    """What YAML found wrong and in which line, as one phrase."""
-    mark = getattr(error, "problem_mark", None)
-    words = str(getattr(error, "problem", None) or error).splitlines()[0]
-    return f"{words} in line {mark.line + 1}" if mark else words
 
 
 def _files(value: Any, where: str) -> dict[str, str]:

@@ -1,0 +1,98 @@
+"""YAML files that others wrote: the safe loader, with bounds on size, depth and what merges unfold to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from skillviz.errors import BadInput
+from skillviz.tasks.plain_files import read_text
+
+MOST_PAIRS = 100_000
+"""Of all mappings together, those that merges (`<<`) bring counted wherever they come in."""
+MERGE = "tag:yaml.org,2002:merge"
+
+
+def read_yaml(path: Path, name: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
+    """What a YAML file holds, None for an empty one.
+
+    Raises BadInput, which calls the file by `name`, where it cannot be read. The sentence holds no text of the file:
+    on a page, whoever names a file may not be whom it belongs to.
+    """
+    try:
+        return parsed(read_text(path), loader)
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8 text"
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    except yaml.MarkedYAMLError as error:
+        reason = _problem(error)
+    except yaml.YAMLError:
+        reason = "it holds a character that YAML does not allow"
+    except RecursionError:
+        reason = "it is nested too deeply"
+    except ValueError as error:  # of a scalar with a tag: `!!int x`, `2026-99-99`; and of `parsed`
+        reason = str(error) if isinstance(error, _TooMuch) else "a value is not what its tag says"
+    raise BadInput(f"{name} cannot be read as YAML: {reason}.") from None
+
+
+def parsed(text: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> Any:
+    """What a YAML text holds; raises yaml.YAMLError, ValueError or RecursionError."""
+    reader = loader(text)
+    try:
+        node = reader.get_single_node()
+        if node is None:
+            return None
+        _refuse_unfolding(node)
+        return reader.construct_document(node)
+    finally:
+        reader.dispose()
+
+
+class _TooMuch(ValueError):
+    """More than a file may hold."""
+
+
+def _refuse_unfolding(root: yaml.Node) -> None:
+    """Raises _TooMuch where merges unfold to more than MOST_PAIRS: thirty nested ones are a thousand million."""
+    pairs: dict[int, int] = {}
+
+    def unfolded(node: yaml.Node, above: frozenset[int]) -> int:
+        if id(node) in above:
+            raise _TooMuch("a merge (<<) holds itself")
+        if id(node) not in pairs:
+            inside = above | {id(node)}
+            if isinstance(node, yaml.MappingNode):
+                merged = [value for key, value in node.value if key.tag == MERGE]
+                pairs[id(node)] = len(node.value) + sum(unfolded(value, inside) for value in merged)
+            elif isinstance(node, yaml.SequenceNode):
+                pairs[id(node)] = sum(unfolded(value, inside) for value in node.value)
+            else:
+                pairs[id(node)] = 0
+        return pairs[id(node)]
+
+    waiting, seen = [root], {id(root)}
+    total = 0
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, yaml.CollectionNode):
+            continue
+        if isinstance(node, yaml.MappingNode):
+            total += unfolded(node, frozenset())
+            if total > MOST_PAIRS:
+                raise _TooMuch(f"its merges (<<) unfold to more than {MOST_PAIRS:,} values")
+            children = [part for pair in node.value for part in pair]
+        else:
+            children = node.value
+        waiting += [child for child in children if id(child) not in seen]
+        seen |= {id(child) for child in children}
+
+
+def _problem(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong and in which line; what the reader quotes of the file is left out."""
+    mark = error.problem_mark or error.context_mark
+    words = re.sub(r"\s*('[^']*'|\"[^\"]*\"|b'.*)", "", str(error.problem or "it is not YAML"))
+    return f"{words} in line {mark.line + 1}" if mark is not None else words
