@@ -76,6 +76,7 @@ def user_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "runs"
     monkeypatch.setenv("SKILLVIZ_MEMBERS", str(tmp_path / "members"))
     monkeypatch.setenv("SKILLVIZ_RUNS", str(folder))
+    monkeypatch.setenv("SKILLVIZ_ROOTS", str(tmp_path.parents[1]))  # what tests make lies below it
     return folder
 
 

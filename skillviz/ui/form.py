@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from skillviz.show import text
-from skillviz.ui import address, controls
+from skillviz.ui import address, controls, visitor
 
 LONGEST = 300  # characters of a typed name
 LOST = "form.lost"  # in the session: what was asked for and could not be chosen, by name
@@ -24,9 +24,15 @@ def box(
     shown: Callable[[str], str] = str,
     help: str | None = None,
     placeholder: str = "choose, or type",
+    names_files: bool = False,
 ) -> str:
-    """The option chosen, or what was typed instead of one; empty where there is neither."""
+    """The option chosen, or what was typed instead of one; empty where there is neither.
+
+    One that `names_files` is empty too while an address alone names a file that is not offered.
+    """
     key = _key(name)
+    if names_files and (linked := address.linked(name)) is not None:
+        visitor.note_linked(name, (linked,))
     if key not in st.session_state or address.linked(name) is not None:
         st.session_state[key] = _linked_text(address.current(name), default) or None
     value = st.session_state[key]
@@ -35,7 +41,8 @@ def box(
         label, offered, key=key, format_func=shown, help=help, placeholder=placeholder, accept_new_options=True
     )
     address.drew(key, chosen)
-    return _keep_text(name, (chosen or "").strip())
+    value = _keep_text(name, (chosen or "").strip())
+    return value if not names_files or visitor.is_chosen(name, (value,), options) else ""
 
 
 def any_of(
@@ -48,9 +55,15 @@ def any_of(
     help: str | None = None,
     placeholder: str = "choose, or type",
     takes_typed: bool = True,
+    names_files: bool = False,
 ) -> tuple[str, ...]:
-    """The options chosen, in the order of choice, and what was typed beside them; empty for none."""
+    """The options chosen, in the order of choice, and what was typed beside them; empty for none.
+
+    One that `names_files` is without those that an address alone names and that are not offered.
+    """
     key = _key(name)
+    if names_files and (linked := address.linked(name)) is not None:
+        visitor.note_linked(name, linked.split(","))
     if key not in st.session_state or address.linked(name) is not None:
         linked = address.current(name)
         st.session_state[key] = list(default) if linked is None else [] if linked == NONE else linked.split(",")
@@ -63,6 +76,8 @@ def any_of(
     address.drew(key, list(chosen))
     words = tuple(dict.fromkeys(part.strip() for word in chosen for part in word.split(",") if part.strip()))
     address.keep(name, ",".join(words) or NONE)
+    if names_files and not visitor.is_chosen(name, words, options):
+        return tuple(word for word in words if word in options)
     return words
 
 

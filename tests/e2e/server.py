@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -42,7 +43,7 @@ def started(
     target = Path(logs) / "server.log" if logs else Path(os.devnull)
     with target.open("ab") as log:
         server = subprocess.Popen(
-            [*command, "--server.port", str(port)], cwd=project, env={**os.environ, **(more or {})}, stdout=log,
+            [*command, "--server.port", str(port)], cwd=project, env={**os.environ, "SKILLVIZ_ROOTS": tempfile.gettempdir(), **(more or {})}, stdout=log,
             stderr=log,
         )  # fmt: skip
     address = f"http://127.0.0.1:{port}"

@@ -27,6 +27,7 @@ from tests.fake_run import fake_run
 from tests.runs.test_scoring import other_task
 from tests.tiny import tiny_pair, tiny_task
 from tests.ui.shared_store import SMALL
+from tests.visitor import confirmed
 
 LABELS = ("class-terrible", "class-great")
 
@@ -60,7 +61,7 @@ def opened(**query: object) -> AppTest:
     test = AppTest.from_file(str(PAGES["launch"].path), default_timeout=120)
     for name, value in query.items():
         test.query_params[name if name == "jobs" else f"new.{name.replace('_', '-')}"] = str(value)
-    return test.run()
+    return confirmed(test.run())
 
 
 def chosen(small: Path, **query: object) -> dict[str, object]:
@@ -143,7 +144,9 @@ def test_the_choices_come_back_from_the_address(small: Path) -> None:
     again = AppTest.from_file(str(PAGES["launch"].path), default_timeout=120)
     for name, value in dict(test.query_params).items():
         again.query_params[name] = value
-    assert again.run().code[0].value == test.code[0].value and dict(again.query_params) == dict(test.query_params)
+    assert confirmed(again.run()).code[0].value == test.code[0].value and dict(again.query_params) == dict(
+        test.query_params
+    )
 
 
 def test_a_hundredth_is_said_in_numbers(small: Path) -> None:
@@ -158,12 +161,12 @@ def test_a_hundredth_is_said_in_numbers(small: Path) -> None:
     ("query", "problem"),
     [
         ({"base": "MODELS/finetuned"}, "are the same folder"),
-        ({"base": "/no/where"}, "there is no folder '/no/where'"),
+        ({"base": "/no/where"}, "outside the folders"),
         ({"finetuned": "MODELS/words/finetuned"}, "both must be of one architecture"),
         ({"base": "~nobody-is-called-so"}, "there is no folder '~nobody-is-called-so'"),
         ({"base": "x" * 280}, "is no folder here"),
         ({"finetuned": "/" + "x" * 280}, "there is no folder"),
-        ({"file": "/no/task.yaml"}, "there is no task file"),
+        ({"file": "/no/task.yaml"}, "outside the folders"),
         ({"file": "~nobody-is-called-so/y.yaml"}, "there is no task file ~nobody"),
         ({"file": "x" * 280 + ".yaml"}, "there is no task file"),
         ({"size": "5%,200%"}, "'200%' asks for"),

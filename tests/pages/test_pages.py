@@ -15,6 +15,7 @@ from skillviz.runs.store import Store
 from skillviz.ui.page_table import PAGES, PROJECT
 from tests.fake_run import fake_run
 from tests.ui.shared_store import SMALL
+from tests.visitor import confirmed
 
 RUN_PAGES = [name for name, entry in PAGES.items() if entry.group == "This run"]
 FIGURES = {  # of these runs; no study is stored here: test_study_pages.py
@@ -29,7 +30,7 @@ def opened(name: str, **query: str) -> AppTest:
     test = AppTest.from_file(str(PAGES[name].path), default_timeout=60)
     for key, value in query.items():
         test.query_params[key] = value
-    return test.run()
+    return confirmed(test.run())
 
 
 def words(test: AppTest) -> str:

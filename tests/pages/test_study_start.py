@@ -26,6 +26,7 @@ from skillviz.ui import cache
 from skillviz.ui.pages.studies import start as study_start
 from tests.pages.test_pages import opened, words
 from tests.studies.fake_study import fake_study
+from tests.visitor import confirmed
 
 BASE, PAIR = "demo_world/base", "demo_world/pairs/film-sentiment"
 TASKS = "film-sentiment,news-topic"
@@ -184,6 +185,7 @@ def test_another_study_has_its_own_usual_number(empty: Path, monkeypatch: pytest
     slider = "control.new.workers"
     assert test.slider(key=slider).value == 2
     test.segmented_control(key="control.new.study").set_value("file").run()
+    confirmed(test)
     assert not test.exception and test.slider(key=slider).value == 1
     code = next(code.value for code in test.code if "study run" in code.value)
     assert code.endswith(f"study.yaml --runs-dir {empty}")

@@ -11,6 +11,7 @@ import yaml
 from tests.live.conftest import lived, own_workers
 from tests.pages.scored_world import asked, scored, scored_world
 from tests.pages.test_pages import charts, opened, words
+from tests.visitor import confirmed
 
 
 def bands(test: object) -> list[str]:
@@ -73,6 +74,7 @@ def test_labels_of_other_names_are_mapped_by_the_reader(scored: str, scored_worl
     other = tmp_path / "strange.yaml"
     other.write_text(yaml.safe_dump({**told, "name": "strange", "labels": ["bad", "good"], "data": data}))
     test = asked("transfer", run=scored, also=str(other))
+    confirmed(test)
     assert not test.exception and "say above which label" in test.info[0].value and bands(test) == ["tiny", "near"]
     boxes = {box.label: box for box in test.selectbox}
     boxes["good"].select("class-great").run()

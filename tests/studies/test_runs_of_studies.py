@@ -104,7 +104,7 @@ def test_sizes_is_one_run_of_several() -> None:
         ("token: s3cret\n", "^(?!.*(token|s3cret)).*a list of runs"),
         ("- {hosts: s3cret}", "^(?!.*(hosts|s3cret)).*a list of runs"),
         ("password: *s3cret\n", "^(?!.*s3cret).*undefined alias in line 1"),
-        ("a: \"s3cret\nb: @s3cret", "^(?!.*s3cret).*cannot be read"),
+        ('a: "s3cret\nb: @s3cret', "^(?!.*s3cret).*cannot be read"),
         ("name: x\nruns: [{}]\nsurprise: 1", "surprise"),
         ("name: [", "cannot be read"),
         ("name: !!python/object/apply:os.system [ls]\nruns: [{}]", "cannot be read"),

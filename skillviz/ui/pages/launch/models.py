@@ -15,9 +15,8 @@ from skillviz.models.preflight import Preflight
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks.demo_world import PairEntry, World
-from skillviz.tasks.project import refuse_variables
 from skillviz.tasks.task import Task
-from skillviz.ui import cache, controls, form
+from skillviz.ui import cache, controls, form, visitor
 
 WHERE = {"demo": "demo world", "own": "this machine or the hub"}
 BASE_HELP = (
@@ -118,7 +117,7 @@ def _fit(choices: Choices) -> None:
     """Says whether the two make a pair, from their headers; a model of the hub is fetched only when asked for."""
     base, finetuned = choices.values["base"], choices.values["finetuned"]
     try:
-        absent = {source: why for source in (base, finetuned) if (why := absent_models(refuse_variables(source)))}
+        absent = {source: why for source in (base, finetuned) if (why := absent_models(visitor.checked(source)))}
     except BadInput as error:
         choices.refuse(str(error.args[0]))
         return
@@ -144,7 +143,7 @@ def _fit(choices: Choices) -> None:
 def base_box(name: str, label: str, help: str = BASE_HELP, placeholder: str = "choose, or type") -> str:
     """The model before fine-tuning; empty for none."""
     whole = [model.source for model in cache.local_models().models if not model.is_adapter]
-    return form.box(name, label, whole, "", shown=_shown, help=help, placeholder=placeholder)
+    return form.box(name, label, whole, "", shown=_shown, help=help, placeholder=placeholder, names_files=True)
 
 
 def finetuned_box(
@@ -154,7 +153,7 @@ def finetuned_box(
     models = {model.source: model for model in cache.local_models().models}
     kind = models[base].model_type if base in models else ""
     kin = sorted((s for s in models if s != base), key=lambda s: models[s].model_type not in (kind, ""))
-    return form.box(name, label, kin, "", shown=_shown, help=help, placeholder=placeholder)
+    return form.box(name, label, kin, "", shown=_shown, help=help, placeholder=placeholder, names_files=True)
 
 
 def models_folders_caption() -> str:

@@ -17,8 +17,7 @@ from skillviz.plots.theme import localizer_style
 from skillviz.runs.spec import RunSpec
 from skillviz.show import text
 from skillviz.show.glossary import about
-from skillviz.tasks.project import refuse_variables
-from skillviz.ui import cache, controls, form
+from skillviz.ui import cache, controls, form, visitor
 from skillviz.ui.pages.launch.models import Choices
 
 SIZES = ("0.01%", "0.1%", "1%", "3%", "10%")
@@ -174,12 +173,13 @@ def _other_tasks(choices: Choices) -> None:
     choices.values["others"] = form.any_of(
         "new.also", "Score on other tasks too", list(by_file), (), shown=lambda file: by_file.get(file, file),
         takes_typed=True,
+        names_files=True,
         help="Their test sets are asked as each of them asks, without training: how well the skill transfers. They "
         "need the same labels.",
     )  # fmt: skip
     for name in choices.values["others"]:
         try:
-            refuse_variables(name)
+            visitor.checked(name)
         except BadInput as error:
             choices.refuse(str(error.args[0]))
 

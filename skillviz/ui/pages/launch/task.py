@@ -15,12 +15,11 @@ from skillviz.models.tokenizer import words_problem
 from skillviz.show import text
 from skillviz.show.glossary import about
 from skillviz.tasks import registry, uploaded
-from skillviz.tasks.project import refuse_variables
 from skillviz.tasks.task import Hub, Task
 from skillviz.tasks.template import parse, places, rendered
 from skillviz.tasks.uploaded import ASIDE, Draft, Upload, are_indices, classes_of, guessed, save
 from skillviz.tasks.user_file import FORMATS
-from skillviz.ui import address, cache, controls, form
+from skillviz.ui import address, cache, controls, form, visitor
 from skillviz.ui.pages.launch.models import READOUTS as READOUT_TITLES
 from skillviz.ui.pages.launch.models import Choices
 
@@ -56,7 +55,7 @@ def task(choices: Choices) -> None:
             choices.still("Choose a task." if source != "upload" else "Upload data, and keep them as a task.")
             return
         try:
-            choices.task = registry.task(refuse_variables(name))
+            choices.task = visitor.task(name)
         except SkillvizError as error:
             choices.refuse(str(error.args[0]))
             return
@@ -93,6 +92,7 @@ def _task_file(choices: Choices) -> str:
         "new.file", "Task file", files, files[0] if files else "",
         shown=lambda path: path if path not in files else text.last_part(path.removesuffix(f"/{uploaded.FILE}")),
         help="A YAML file beside your data (docs/add-a-task.md): one of those you uploaded, or type its path.",
+        names_files=True,
     )  # fmt: skip
 
 

@@ -18,8 +18,7 @@ from skillviz.studies.paper.scales import SCALES, Scale
 from skillviz.studies.plan import Plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
-from skillviz.tasks.project import refuse_variables
-from skillviz.ui import address, cache, controls, form, jobs_view, study_choice, study_words
+from skillviz.ui import address, cache, controls, form, jobs_view, study_choice, study_words, visitor
 from skillviz.ui.pages.launch import models
 from skillviz.ui.pages.studies import running, study_file
 
@@ -103,16 +102,16 @@ def _request(name: str, scale: str) -> ExperimentRequest:
         left, right = st.columns(2)
         with left:
             base = models.base_box(BASE, "Base model", placeholder=f"{usual.base}, or choose or type")
-            tasks = form.any_of(TASKS, "Tasks", usual.every(), (), help=TASKS_HELP,
+            tasks = form.any_of(TASKS, "Tasks", usual.every(), (), help=TASKS_HELP, names_files=True,
                                  placeholder="the experiment's, or choose or type")  # fmt: skip
-            also = form.any_of(ALSO, "Scored on too", scored_too, (), help=ALSO_HELP)
+            also = form.any_of(ALSO, "Scored on too", scored_too, (), help=ALSO_HELP, names_files=True)
         with right:
             readout = _readout(usual)
             finetuned = models.finetuned_box(FINETUNED, "Fine-tuned model, of one task", base, help=FINETUNED_HELP,
                                               placeholder="the experiment's own")  # fmt: skip
             seeds = form.number(SEEDS, "Fine-tuning seeds", None, high=MOST_SEEDS, placeholder="1", help=SEEDS_HELP)
         for text in (base, finetuned, *tasks, *also):
-            refuse_variables(text)
+            visitor.checked(text)
         for source in filter(None, (base, finetuned)):
             if why := models.absent_models(source):
                 models.fetch_button(source)
@@ -135,10 +134,12 @@ def _file() -> tuple[StudySpec, str] | None:
 
     The file lies in the study's folder once it is started.
     """
+    if (linked := address.linked("new.file")) is not None:
+        visitor.note_linked("new.file", (linked,))
     path = controls.typed("new.file", "Path of the file, on the machine of the dashboard", most=LONGEST)
     upload = st.file_uploader("or upload it", ["yaml", "yml"], key="study.upload", max_upload_size=1)
     st.caption("A YAML file with a name, defaults (fields of every entry) and runs (the entries): docs/studies.md.")
-    if upload is None and not path:
+    if upload is None and not (path and visitor.is_chosen("new.file", (path,), ())):
         return None
     study = study_file.typed(path) if upload is None else study_file.uploaded(upload.name, upload.getvalue())
     if why := study_file.claim(study):

@@ -16,13 +16,13 @@ from skillviz.studies.paper.request import is_as_requested, refuse_edited
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import StudySpec, read_study
 from skillviz.studies.store import FILE, open_study, study_path
-from skillviz.tasks.project import expanded, refuse_variables
-from skillviz.ui import cache, study_words
+from skillviz.tasks.project import expanded
+from skillviz.ui import cache, study_words, visitor
 
 
 def typed(path: str) -> StudySpec:
     """The study of a file on the dashboard's machine; raises BadInput."""
-    return _checked(read_study(Path(expanded(refuse_variables(path)))))
+    return _checked(read_study(Path(expanded(visitor.checked(path)))))
 
 
 def uploaded(name: str, content: bytes) -> StudySpec:
@@ -111,9 +111,9 @@ def _is_as_it_was_run(path: Path) -> bool:
 
 
 def _checked(study: StudySpec) -> StudySpec:
-    """The study; raises BadInput for other variables."""
+    """The study; raises BadInput for other variables, and for files that a visitor may not name."""
     for text in _texts(study.model_dump()):
-        refuse_variables(text)
+        visitor.checked(text)
     return study
 
 

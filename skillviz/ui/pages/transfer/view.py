@@ -12,9 +12,7 @@ from skillviz.runs.record import Scores, TransferNote
 from skillviz.runs.run import Run
 from skillviz.show import text, transfer
 from skillviz.show.glossary import about
-from skillviz.tasks import registry
-from skillviz.tasks.project import refuse_variables
-from skillviz.ui import controls, form, live
+from skillviz.ui import controls, form, live, visitor
 from skillviz.ui.other_tasks import Offered, as_offered, offered, offered_task
 from skillviz.ui.pages.interpolation.view import metrics
 
@@ -38,6 +36,7 @@ def notes_of(run: Run) -> tuple[TransferNote, ...]:
         list(titles),
         "",
         shown=lambda name: titles.get(name, name),
+        names_files=True,
         help="Tasks with as many texts as this run's own; those with the same labels first. A name of the registry "
         "or the path of your own YAML file can be typed.",
     )
@@ -85,7 +84,7 @@ def _task(run: Run, named: str, rows: list[Offered]) -> Offered | None:
     if row is not None:
         return row
     try:
-        return as_offered(registry.task(refuse_variables(named)), run)
+        return as_offered(visitor.task(named), run)
     except SkillvizError as error:
         st.warning(text.plain(str(error.args[0])), icon=":material/error:")
         return None

@@ -1,0 +1,89 @@
+"""What a visitor may name: files under a few folders, and none because of an address alone.
+
+An address can be written by anybody. So a file that it names is shown with a button, and read after its click.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import streamlit as st
+
+from skillviz.core import formats
+from skillviz.errors import BadInput
+from skillviz.models import fetch, local_models
+from skillviz.show import text as words
+from skillviz.tasks import registry
+from skillviz.tasks.project import NOWHERE, OURS, expanded, located, project_root, refuse_variables
+from skillviz.tasks.task import Files, Task
+from skillviz.tasks.user_file import data_files
+from skillviz.ui import cache
+
+ROOTS = "SKILLVIZ_ROOTS"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HUB_CACHES = ("HF_HOME", "HF_HUB_CACHE")
+_LINKED = "visitor.linked"  # in the session: field -> what an address named there and nobody has confirmed
+
+
+def roots() -> tuple[Path, ...]:
+    """The folders that a visitor's files may lie in.
+
+    Everywhere those of $SKILLVIZ_ROOTS and $SKILLVIZ_MODELS, the demo world and the store of runs. On a loopback
+    address also the home, the working folder, the project's, the hub's cache, and what other SKILLVIZ_ variables name.
+    """
+    names = [ROOTS, local_models.ENVIRONMENT]
+    places = [project_root() / fetch.DEMO, cache.user_store().root]
+    if _is_loopback():
+        names += [*HUB_CACHES, *(name for name in os.environ if name.startswith(OURS))]
+        places += [Path.home(), Path.cwd(), project_root()]
+    listed = [path for name in names for path in os.environ.get(name, "").split(os.pathsep) if path]
+    return tuple(dict.fromkeys(place.resolve() for place in (*(Path(expanded(path)) for path in listed), *places)))
+
+
+def checked(text: str) -> str:
+    """The text, where it names no file outside `roots`, links followed.
+
+    Raises BadInput for others, whether or not they are there, and for variables of the environment but the project's.
+    """
+    refuse_variables(text)
+    path = located(text)
+    is_name = not path.is_absolute() and ".." not in path.parts and not path.exists()  # a task's, the hub's
+    if is_name or path == NOWHERE or any(path.resolve().is_relative_to(root) for root in roots()):
+        return text
+    if _is_loopback():
+        allowed = formats.listed([str(root) for root in roots()], 9)
+        way_on = f"Allowed: {allowed}. Move it there, or add its folder to the environment variable {ROOTS}."
+    else:  # the machine's folders are nobody else's business
+        way_on = f"Upload the file, or ask whoever runs this dashboard to add its folder to {ROOTS}."
+    raise BadInput(f"'{text}' is outside the folders that this dashboard may read. {way_on}")
+
+
+def _is_loopback() -> bool:
+    return st.get_option("server.address") in LOOPBACK
+
+
+def task(name: str) -> Task:
+    """The task of that name or file, its data files under `roots` too; raises a SkillvizError."""
+    chosen = registry.task(checked(name))
+    if isinstance(chosen.data, Files):
+        for path in data_files(chosen).values():
+            checked(str(path))
+    return chosen
+
+
+def note_linked(field: str, values: Sequence[str]) -> None:
+    """Remembers what an address names in a field."""
+    st.session_state.setdefault(_LINKED, {})[field] = set(values)
+
+
+def is_chosen(field: str, values: Sequence[str], offered: Collection[str]) -> bool:
+    """Whether nothing of it comes from an address alone; else draws the button that confirms all of the address."""
+    linked: set[str] = st.session_state.get(_LINKED, {}).get(field, set())
+    waiting = [value for value in values if value in linked and value not in offered]
+    if waiting:
+        named = formats.listed([f"'{words.plain(value)}'" for value in waiting], 3)
+        st.info(f"This link names {named}. It is not opened unless you say so.", icon=":material/link:")
+        st.button("Open", key=f"visitor.{field}", on_click=st.session_state[_LINKED].clear)
+    return not waiting

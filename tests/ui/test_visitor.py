@@ -1,0 +1,118 @@
+"""Files that a visitor names: under the roots only, and none before a click."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from skillviz.errors import BadInput
+from skillviz.ui import visitor
+from skillviz.ui.page_table import PAGES
+from tests.visitor import confirmed
+
+TASK = """name: s3cret-task
+data: {{train: {data}, test: {data}}}
+text: text
+labels: [no, yes]
+"""
+
+
+@pytest.fixture
+def outside(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder outside the roots; the test's own folder is the only one inside."""
+    folder = tmp_path_factory.mktemp("outside")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(visitor.ROOTS, str(tmp_path))
+    return folder
+
+
+def address(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setattr(visitor.st, "get_option", lambda name: value)
+
+
+@pytest.mark.parametrize("name", ["sst2", "org/name", "org/name@main", "demo_world/base", "Is a/b better?"])
+def test_names_that_are_no_files_of_others_pass(name: str, outside: Path) -> None:
+    assert visitor.checked(name) == name
+
+
+def test_paths_outside_are_refused_whether_or_not_they_are_there(
+    outside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (outside / "there.yaml").write_text("a: 1")
+    (tmp_path / "link").symlink_to(outside)
+    (tmp_path / "inside.yaml").write_text("a: 1")
+    up = os.path.relpath(outside, tmp_path)
+    assert visitor.checked(str(tmp_path / "inside.yaml"))
+    for path in (
+        outside / "there.yaml", outside / "absent.yaml", tmp_path / "link" / "there.yaml", tmp_path / up / "there.yaml",
+        tmp_path / up / "absent.yaml", "/dev/zero", "/etc/passwd", "/proc/self/environ", "~root/x.yaml",
+    ):  # fmt: skip
+        with pytest.raises(BadInput, match="outside the folders"):
+            visitor.checked(str(path))
+    monkeypatch.chdir(tmp_path)
+    for text in (f"{up}/there.yaml", f"{up}/absent.yaml", "link/there.yaml"):
+        with pytest.raises(BadInput, match="outside the folders"):
+            visitor.checked(text)
+    assert visitor.checked("inside.yaml") == "inside.yaml"
+
+
+def test_on_another_address_the_home_is_closed_and_no_folder_is_said(
+    outside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(visitor.ROOTS, "")
+    (tmp_path / "mine.yaml").write_text("a: 1")
+    assert visitor.checked(str(tmp_path / "mine.yaml"))
+    for open_address in ("0.0.0.0", None, "skills.example.org"):
+        address(monkeypatch, open_address)
+        with pytest.raises(BadInput, match="Upload the file") as caught:
+            visitor.checked(str(tmp_path / "mine.yaml"))
+        assert str(caught.value).count(str(tmp_path)) == 1
+        assert visitor.checked("demo_world/base") == "demo_world/base"
+
+
+def test_a_task_file_inside_may_not_name_data_outside(outside: Path, tmp_path: Path) -> None:
+    (outside / "rows.csv").write_text("text,label\na,no\nb,yes\n")
+    (tmp_path / "task.yaml").write_text(TASK.format(data=outside / "rows.csv"))
+    with pytest.raises(BadInput, match="outside the folders"):
+        visitor.task(str(tmp_path / "task.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("page", "query"),
+    [
+        ("launch", {"new.from": "own", "new.source": "file", "new.file": "{file}"}),
+        ("studies", {"new.study": "file", "new.file": "{file}"}),
+        ("transfer", {"also": "{file}"}),
+    ],
+)
+def test_a_file_that_an_address_names_is_read_after_a_click_only(
+    page: str, query: dict[str, str], ids: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "of-others.yaml"
+    file.write_text("name: [unclosed")
+    read: list[str] = []
+    for place in ("skillviz.tasks.user_file.read_yaml", "skillviz.studies.spec.read_yaml"):
+        real = __import__(place.rpartition(".")[0], fromlist=["x"]).read_yaml
+        monkeypatch.setattr(place, lambda path, *rest, real=real: (read.append(Path(path).name), real(path, *rest))[1])
+    test = AppTest.from_file(str(PAGES[page].path), default_timeout=120)
+    for name, value in query.items():
+        test.query_params[name] = value.format(file=file)
+    test.run()
+    assert not test.exception and file.name not in read
+    assert any("This link names" in info.value for info in test.info)
+    confirmed(test)
+    assert not test.exception and file.name in read
+
+
+def test_an_endless_file_and_a_pipe_are_refused_at_once(ids: dict[str, str], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "endless.yaml").symlink_to("/dev/zero")
+    for name, words in (("pipe.yaml", "not a regular file"), ("endless.yaml", "outside the folders")):
+        test = AppTest.from_file(str(PAGES["studies"].path), default_timeout=60)
+        test.query_params["new.study"] = "file"
+        test.query_params["new.file"] = str(tmp_path / name)
+        confirmed(test.run())
+        assert not test.exception and words in test.error[0].value
