@@ -41,9 +41,10 @@ def started(
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "dashboard.py", "--server.headless", "true"]
     target = Path(logs) / "server.log" if logs else Path(os.devnull)
+    variables = {**os.environ, "SKILLVIZ_ROOTS": tempfile.gettempdir(), **(more or {})}
     with target.open("ab") as log:
         server = subprocess.Popen(
-            [*command, "--server.port", str(port)], cwd=project, env={**os.environ, "SKILLVIZ_ROOTS": tempfile.gettempdir(), **(more or {})}, stdout=log,
+            [*command, "--server.port", str(port)], cwd=project, env=variables, stdout=log,
             stderr=log,
         )  # fmt: skip
     address = f"http://127.0.0.1:{port}"
