@@ -86,7 +86,8 @@ def finetune(
     """The fine-tuned model, written to `out` as an ordinary `from_pretrained` folder with a model card.
 
     `settings` are the fields of `models.finetune.training_config`: recipe, readout, head, steps, batch_size, lr, seed,
-    grid, rank, train_embeddings, train_head; k_shot, data_seed, max_train, max_validation, max_test, evaluate_test.
+    grid, rank, matrices, train_embeddings, train_head; k_shot, data_seed, max_train, max_validation, max_test,
+    evaluate_test.
     `region` is what the recipe graft-retrain may move, `region_run` the id of the run that found it; `progress` is
     called with every step's record. Raises BadInput where `out` is not empty (unless `overwrite`) or the loss is no
     longer a number.

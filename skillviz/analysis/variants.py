@@ -70,6 +70,7 @@ WORDS: dict[str, Callable[[Any], str]] = {
     "steps": lambda value: f"{value} step{'s' * (value > 1)}",
     "k_shot": lambda value: f"{value}-shot",
     "lr": lambda value: f"lr {value:g}",
+    "matrices": lambda value: f"last {value} {'matrices' if value > 1 else 'matrix'}",
     "head": lambda value: f"{value} head",
     "stage": lambda value: f"after stage {value}",
     **dict.fromkeys(("mode", "localizer", "sizes", "optimizer", "recipe", MODEL), str),

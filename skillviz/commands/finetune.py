@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from skillviz.commands import options
 from skillviz.commands.output import command_line, print_finetuned, print_json, progress_bar, say
 from skillviz.commands.region_source import RegionSource, check_bases, region_source
+from skillviz.core.formats import share
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import GRIDS, MODES, OPTIMIZERS, RANKS, RECIPES, SGD, default_rates
@@ -50,6 +51,16 @@ Rank = Annotated[
         metavar="R",
         rich_help_panel=options.SEARCH,
         help=f"Rank of the recipe lora ({', '.join(map(str, RANKS))} in the paper). Default: {RECIPES['lora'].rank}.",
+    ),
+]
+Matrices = Annotated[
+    int | None,
+    typer.Option(
+        "--matrices",
+        metavar="N",
+        rich_help_panel=options.SEARCH,
+        help="How many query and value matrices the recipe lora changes, from the last layer back, value before query. "
+        "Default: all.",
     ),
 ]
 RegionOf = Annotated[
@@ -115,6 +126,7 @@ def finetune(
     ] = None,
     recipe: Recipe = SGD,
     rank: Rank = None,
+    matrices: Matrices = None,
     region: RegionOf = None,
     mode: Mode = None,
     regions: Regions = None,
@@ -227,7 +239,7 @@ def finetune(
     """
     config = TrainingConfig(
         recipe, readout.value, head.value, steps, batch_size, lr, seed, optimizer, grid, rank, train_embeddings,
-        train_head,
+        train_head, matrices,
     )  # fmt: skip
     data = DataSettings(k_shot, data_seed, max_train, max_validation, max_test, test)
     if out is None:
@@ -302,6 +314,7 @@ def _train_into_folder(
             left = strip(folder, choice.base)
             say(f"{len(left.names)} tensors that equal the base's were left out ({left.bytes / 1e6:.1f} MB).")
     print_finetuned(done.scores, choice.metric)
+    _say_trained(json.loads(path.read_text()) for path in sorted(done.path.rglob("finetune.json")))
     for remark in done.notes:
         say(remark)
     for point in done.grid:
@@ -340,9 +353,19 @@ def _train_into_cache(choice: Choice, as_json: bool) -> None:
         {f"{name} {split}".removeprefix(". "): values for name, of in scores.items() for split, values in of.items()},
         choice.metric,
     )
+    _say_trained(record for _, record in sorted(records.items()))
     say(f"The model {'was there before' if is_cached else 'is kept'}: {folder}.")
     if as_json:
         print_json({"path": str(folder), "cached": is_cached, "metrics": scores.get(".", scores)})
+
+
+def _say_trained(records: Iterable[Mapping[str, Any]]) -> None:
+    """How many entries were trained in each model, exactly, from its finetune.json."""
+    for record in records:
+        trained, head = record["trained"], record["trained_head"]
+        beside = f", and {head:,} of the classification head" if head else ""
+        part = share(trained / record["d"])
+        say(f"{record['task']}: {trained:,} parameters trained ({part} of the graftable){beside}.")
 
 
 def _shown(advance: Callable[..., None], metric: str) -> OnStep:

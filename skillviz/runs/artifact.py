@@ -263,7 +263,8 @@ def pair_words(spec: Any, labels: Mapping[str, Any]) -> str:
     model = str(labels.get("recipe") or Path(spec.finetuned).name)
     rank = f", rank {labels['rank']}" if "rank" in labels else ""
     seed = f", seed {labels['finetune_seed']}" if "finetune_seed" in labels else ""
-    return f"{labels['task_name']} ({model}{rank}{sample_words(spec)}{seed})"
+    few = f", {labels['matrices']} of the matrices" if "matrices" in labels else ""
+    return f"{labels['task_name']} ({model}{rank}{few}{sample_words(spec)}{seed})"
 
 
 def sample_words(spec: Any) -> str:

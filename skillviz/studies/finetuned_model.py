@@ -50,6 +50,7 @@ class FineTunedSpec(BaseModel):
     lr: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     grid: str | None = None
     rank: int | None = Field(default=None, ge=1)
+    matrices: int | None = Field(default=None, ge=1)
     optimizer: str | None = None
     regions: tuple[RunSpec, ...] = ()
 

@@ -105,7 +105,8 @@ class FineTunedArtifact:
         spec = self.spec
         mode = f", {labels['mode']}" if "mode" in labels else ""
         rank = f", rank {spec.rank}" if spec.rank else ""
-        how = f"{spec.recipe}{mode}{rank}{sample_words(spec)}, seed {spec.seed}"
+        few = f", {spec.matrices} of the matrices" if spec.matrices else ""
+        how = f"{spec.recipe}{mode}{rank}{few}{sample_words(spec)}, seed {spec.seed}"
         return f"fine-tune {labels['task_name']} ({how})"
 
     def device(self, default: str) -> str:

@@ -336,7 +336,8 @@ class _Entry:
         labels = {
             **self._common(task), "task_name": "+".join(names),
             "tasks": model.tasks, "recipe": model.recipe, "finetune_seed": model.seed, "data_seed": model.data_seed,
-            "k_shot": model.k_shot, "finetuned_key": model.key(), "rank": model.rank, "optimizer": model.optimizer,
+            "k_shot": model.k_shot, "finetuned_key": model.key(), "rank": model.rank,
+            "matrices": model.matrices, "optimizer": model.optimizer,
         }  # fmt: skip
         return {n: v for n, v in labels.items() if n == "k_shot" or v is not None}
 
@@ -356,11 +357,11 @@ def _need_regions(steps: _Steps) -> None:
 
 
 def _of_recipe(chosen: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The values without a rank, where several recipes are asked for and this one is not LoRA."""
+    """The values without rank and matrices, where several recipes are asked for and this one is not LoRA."""
     tuned, recipes = chosen.get("finetune"), values.get("recipe")
     if not isinstance(recipes, list) or LORA not in recipes or chosen["recipe"] == LORA or not isinstance(tuned, dict):
         return chosen
-    return {**chosen, "finetune": {name: value for name, value in tuned.items() if name != "rank"}}
+    return {**chosen, "finetune": {name: value for name, value in tuned.items() if name not in ("rank", "matrices")}}
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:

@@ -138,6 +138,9 @@ def test_lists_stand_for_every_combination(tiny: Path) -> None:
 def test_a_rank_is_of_lora_alone(tiny: Path) -> None:
     entry = {"task": tasks(tiny)[0], "recipe": ["bitfit", "lora"], "localizer": "none", "finetune": {"rank": 1}}
     assert [model.rank for model in plan(study_of(tiny, entry)).finetuned] == [None, 1]
+    few = {**entry, "finetune": {"rank": 1, "matrices": 2}}
+    assert [model.matrices for model in plan(study_of(tiny, few)).finetuned] == [None, 2]
+    assert any("rank 1, 2 of the matrices" in step.title for step in plan(study_of(tiny, few)).steps)
 
 
 def test_keys_are_those_of_the_specs_and_stay() -> None:

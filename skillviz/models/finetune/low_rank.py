@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from skillviz.core.parameters import ParameterTable
-from skillviz.errors import BadModel
+from skillviz.errors import BadInput, BadModel
 
 LORA_ALPHA = 8
 """The changes are multiplied by alpha / rank (Hu et al. 2022, RoBERTa-base)."""
@@ -33,24 +33,48 @@ TARGETS: dict[str, tuple[str, ...]] = {
 }
 
 
-class Adapter:
-    """The low-rank pairs in a model: `parameters` are trained, `merge` adds them to the matrices and takes them out."""
+def adapted(table: ParameterTable, matrices: int | None = None) -> list[str]:
+    """The names of the modules that get a low-rank pair: all query and value matrices, or the first `matrices` of them.
 
-    def __init__(self, model: Any, table: ParameterTable, rank: int, seed: int) -> None:
+    They are taken from the last layer back, in each layer value before query, which alone did better than query alone
+    (Hu et al. 2022, Table 5). Raises BadModel for an unknown architecture, BadInput where there are not so many.
+    """
+    if table.model_type not in TARGETS:
+        raise BadModel(
+            f"which modules of a '{table.model_type}' model are its query and value is not in the table, so the "
+            f"recipe lora cannot train it; known: {', '.join(TARGETS)}."
+        )
+    order = TARGETS[table.model_type][::-1]  # value first
+    modules = [
+        (-(parameter.layer or 0), order.index(leaf), module)
+        for parameter in table.parameters
+        for module, _, last in [parameter.name.rpartition(".")]
+        if last == "weight" and (leaf := module.rpartition(".")[2]) in order
+    ]
+    if matrices is not None and matrices > len(modules):
+        raise BadInput(
+            f"matrices is {matrices:,}, but the model has {len(modules):,} query and value matrices; choose at most "
+            "that, or a larger rank."
+        )
+    return [module for *_, module in sorted(modules)[:matrices]]
+
+
+class Adapter:
+    """The low-rank pairs in a model: `parameters` are trained, `merge` adds them to the matrices and takes them out.
+
+    With `matrices` only so many query and value matrices get a pair: those of `adapted`.
+    """
+
+    def __init__(self, model: Any, table: ParameterTable, rank: int, seed: int, matrices: int | None = None) -> None:
         # seconds to import, and only this recipe needs it
         from peft import LoraConfig  # imports torch
         from peft.tuners.lora import LoraModel
 
-        if table.model_type not in TARGETS:
-            raise BadModel(
-                f"which modules of a '{table.model_type}' model are its query and value is not in the table, so the "
-                f"recipe lora cannot train it; known: {', '.join(TARGETS)}."
-            )
         settings = LoraConfig(
             r=rank,
             lora_alpha=LORA_ALPHA,
             lora_dropout=0.0,
-            target_modules=list(TARGETS[table.model_type]),
+            target_modules=adapted(table, matrices),
             fan_in_fan_out=table.model_type == "gpt2",
         )
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():

@@ -116,7 +116,8 @@ def _optimizer(settings: TrainingSettings) -> str:
     warm = f" after a warm-up over {100 * settings.warmup:g} % of the steps" if settings.warmup else ""
     penalty = f", {settings.l1:g} times the l1 norm of the movement added to the loss" if settings.l1 else ""
     rank = f", rank {settings.rank}" if settings.rank is not None else ""
-    return f"AdamW, rate {settings.lr:g} falling linearly to 0{warm}{penalty}{rank}"
+    few = f", the last {settings.matrices} query and value matrices" if settings.matrices is not None else ""
+    return f"AdamW, rate {settings.lr:g} falling linearly to 0{warm}{penalty}{rank}{few}"
 
 
 def _facts(report: Report) -> list[tuple[str, ...]]:

@@ -228,6 +228,7 @@ def check_use(
     regions: int = 0,
     mode: str | None = None,
     rank: int | None = None,
+    matrices: int | None = None,
     grid: str | None = None,
     lr: float | None = None,
     optimizer: str | None = None,
@@ -241,7 +242,7 @@ def check_use(
     sentence = (
         _wrong_tasks(row, tasks)
         or _wrong_regions(row, tasks, regions, mode)
-        or _wrong_numbers(row, rank, grid, lr, optimizer)
+        or _wrong_numbers(row, rank, matrices, grid, lr, optimizer)
     )
     if sentence is None and extra_trained and name not in OPTIMIZERS:
         sentence = (
@@ -289,12 +290,16 @@ def _wrong_regions(row: RecipeRow, tasks: int, regions: int, mode: str | None) -
 
 
 def _wrong_numbers(
-    row: RecipeRow, rank: int | None, grid: str | None, lr: float | None, optimizer: str | None
+    row: RecipeRow, rank: int | None, matrices: int | None, grid: str | None, lr: float | None, optimizer: str | None
 ) -> str | None:
-    if rank is not None and row.rank is None:
-        return f"rank goes with the recipe {_named(lambda other: other.rank is not None)}; leave it out for {row.name}."
+    for name, value in (("rank", rank), ("matrices", matrices)):
+        if value is not None and row.rank is None:
+            lora = _named(lambda other: other.rank is not None)
+            return f"{name} goes with the recipe {lora}; leave it out for {row.name}."
     if rank is not None and rank < 1:
         return f"the rank is {rank}; give 1 or more (the paper: {', '.join(map(str, RANKS))})."
+    if matrices is not None and matrices < 1:
+        return f"matrices is {matrices}; give 1 or more, or leave it out for all query and value matrices."
     if optimizer is not None and not row.several_tasks:
         several = _named(lambda other: other.several_tasks)
         return f"the recipe {row.name} has its own optimizer; leave it out: an optimizer goes with {several}."

@@ -113,7 +113,7 @@ def open_trainable(
     named = dict(model.named_parameters())
     adapter = None
     if recipe_row(settings.name).scope == "low-rank":
-        adapter = Adapter(model, table, settings.rank or 1, settings.seed)
+        adapter = Adapter(model, table, settings.rank or 1, settings.seed, settings.matrices)
         for name in chosen:  # peft has frozen them
             named[name].requires_grad_(True)
     model.to(device)

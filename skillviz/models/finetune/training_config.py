@@ -51,6 +51,8 @@ class TrainingSettings:
     """Weight of the sum of absolute movements of trained graftable entries in the loss."""
     rank: int | None = None
     """Of LoRA."""
+    matrices: int | None = None
+    """How many query and value matrices LoRA changes, from the last layer back; None is all."""
 
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 1."""
@@ -67,7 +69,7 @@ class TrainingConfig:
     """How a model is to be fine-tuned; None stands for the recipe's own default.
 
     `optimizer` (of recipes for several tasks) is the recipe whose optimizer, rate and penalty are taken; `grid` a
-    search on validation data; `rank` LoRA's. `steps` of a sequence of tasks are those of each.
+    search on validation data; `rank` and `matrices` LoRA's. `steps` of a sequence of tasks are those of each.
     """
 
     recipe: str = SGD
@@ -82,12 +84,13 @@ class TrainingConfig:
     rank: int | None = None
     train_embeddings: bool = False
     train_head: bool = False
+    matrices: int | None = None
 
     def check(self, tasks: int = 1, regions: int = 0, mode: str | None = None) -> RecipeRow:
         """The recipe's row; raises BadInput where the recipe does not go with the rest, or with so many of these."""
         return check_use(
             self.recipe, tasks=tasks, regions=regions, mode=mode, rank=self.rank, grid=self.grid, lr=self.lr,
-            optimizer=self.optimizer, extra_trained=self.train_embeddings or self.train_head,
+            matrices=self.matrices, optimizer=self.optimizer, extra_trained=self.train_embeddings or self.train_head,
         )  # fmt: skip
 
     def settings(self, default_steps: int = DEFAULT_STEPS) -> TrainingSettings:
@@ -113,7 +116,7 @@ class TrainingConfig:
             self.readout, steps, self.batch_size, lr, self.seed, train_embeddings=self.train_embeddings,
             train_head=self.train_head, head=self.head, name=self.recipe, optimizer=moved_by.optimizer.lower(),
             schedule=moved_by.schedule, warmup=moved_by.warmup, l1=moved_by.l1,
-            rank=row.rank if self.rank is None else self.rank,
+            rank=row.rank if self.rank is None else self.rank, matrices=self.matrices,
         )  # fmt: skip
 
     def points(self, default_steps: int = DEFAULT_STEPS) -> list[TrainingSettings]:

@@ -10,8 +10,8 @@ from transformers import AutoConfig, AutoModelForMaskedLM
 
 from skillviz.api import finetune
 from skillviz.core.parameters import graftable
-from skillviz.errors import BadModel
-from skillviz.models.finetune.low_rank import Adapter
+from skillviz.errors import BadInput, BadModel
+from skillviz.models.finetune.low_rank import TARGETS, Adapter, adapted
 from skillviz.models.pair import load_pair
 from skillviz.tasks.registry import task
 from tests.tiny import tiny_model, tiny_pair, tiny_task
@@ -81,3 +81,38 @@ def test_a_family_without_known_modules_is_refused():
     table = graftable("strange", {"layers.0.w.weight": (2, 2)})
     with pytest.raises(BadModel, match="not in the table"):
         Adapter(tiny_model("bert", "head"), table, rank=1, seed=0)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "distilbert"])
+def test_fewer_matrices_are_the_last_ones_value_first(family):
+    """A slow twin: layer by layer from the last, the last name of a layer's targets first."""
+    model = tiny_model(family, "head")
+    shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    table = graftable(family, shapes, model.config.to_dict())
+    wanted = []
+    for layer in reversed(range(max(p.layer for p in table.parameters) + 1)):
+        for leaf in reversed(TARGETS[family]):
+            wanted += [
+                p.name.removesuffix(".weight")
+                for p in table.parameters
+                if p.layer == layer and p.name.endswith(f".{leaf}.weight")
+            ]
+    assert adapted(table) == wanted
+    assert [adapted(table, n) for n in range(1, len(wanted))] == [wanted[:n] for n in range(1, len(wanted))]
+    with pytest.raises(BadInput, match=f"matrices is {len(wanted) + 1}, but the model has {len(wanted)} query"):
+        adapted(table, len(wanted) + 1)
+
+
+def test_an_adapter_on_one_matrix_changes_that_one_and_counts_its_factors(tiny, tmp_path):
+    base = tiny_pair(tmp_path, "bert", "head")[0]
+    found = finetune(
+        str(base), tiny, out=tmp_path / "out", recipe="lora", rank=1, matrices=1, steps=30, lr=0.05, device="cpu"
+    )
+    pair = load_pair(base, found.path)
+    (target,) = adapted(pair.table, 1)
+    assert target.endswith("value")
+    for name, mask in zip(pair.table.names, pair.flat.views(pair.base != pair.finetuned), strict=True):
+        assert bool(mask.any()) == (name == f"{target}.weight"), name
+    shape = next(p.shape for p in pair.table.parameters if p.name == f"{target}.weight")
+    assert found.trained == told(found.path)["trained"] == sum(shape)
+    assert told(found.path)["settings"]["matrices"] == 1

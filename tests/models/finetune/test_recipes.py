@@ -96,6 +96,8 @@ def test_the_linear_rate_ends_near_zero_and_warms_up():
         ("sgd", {"regions": 1}, "regions go with graft-retrain"),
         ("graft-retrain", {"regions": 2}, "takes one region; got 2"),
         ("lora", {"rank": 0}, "1 or more"),
+        ("bitfit", {"matrices": 2}, "matrices goes with the recipe lora"),
+        ("lora", {"matrices": 0}, "1 or more, or leave it out"),
         ("multi-task", {}, "several tasks"),
         ("multi-task", {"tasks": 2, "mode": "naive"}, "recipe continual"),
         ("continual", {"tasks": 2, "mode": "forgetful"}, "known: naive, grafting"),
