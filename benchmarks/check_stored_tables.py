@@ -8,7 +8,7 @@ then (`lora, rank 8`, `<task> <localizer> <size>`, ...); where rows share a key,
 of runs and scores are matched by their place, as those tables are not written again; numbers of run.json and
 score.json by their path. Every number has to be the same to the bit, a missing one missing. Ends with 1 where one is
 not, or where a table or row is gone. Intervals are left out, as a better one is made from the same predictions: in
-tables of studies all of them, in those of runs and in records those of calibration errors.
+tables of studies all of them and the level of chance, in those of runs and in records those of calibration errors.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ CALIBRATION = ("ece", "ece_equal_mass", "ece_difference", "ece_equal_mass_differ
 
 
 def is_end(column: str) -> bool:
-    """Whether a column of a study's table is part of an interval, or says what that is over."""
-    return column in ("low", "high", "over") or column.endswith(("_low", "_high"))
+    """Whether a column of a study's table is part of an interval, says what that is over, or is a level by chance."""
+    return column in ("low", "high", "over", "chance") or column.endswith(("_low", "_high"))
 
 
 def with_old_texts(table: pd.DataFrame, name: str) -> pd.DataFrame:

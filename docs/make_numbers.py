@@ -53,6 +53,8 @@ FOLLOWING = ("low", "high", "debiased", "over", "chance")
 Ends = tuple[float, float, str]
 """The ends of an interval, and its verdict."""
 NAN = float("nan")
+ROUNDED = 1e-3
+"""Relative: what a share may differ by where it is that of whole entries in one table only."""
 CLOSE = 1e-9
 """Relative: what a mean over seeds may differ by when it is summed in another order."""
 
@@ -66,11 +68,12 @@ def renewed(stored: pd.DataFrame, made: pd.DataFrame, name: str) -> tuple[pd.Dat
     """The stored table with the intervals of its rows in `made`, and how many rows have none there.
 
     A row is found by its texts, and by its numbers but for the intervals: where those differ, as where a run is gone,
-    the stored row stays as it is.
+    the stored row stays as it is. Sizes are as they were asked for in older tables, so shares may differ by rounding.
     """
     columns = [column.name for column in TABLES[name].columns]
     texts = [c for c in columns if not follows(c) and not pd.api.types.is_float_dtype(stored[c])]
     numbers = [c for c in columns if not follows(c) and c not in texts and c != "touched"]  # touched needs the models
+    near = np.array([ROUNDED if c == "share" else CLOSE for c in numbers])
     rows: dict[tuple[str, ...], list[int]] = {}
     for place, key in enumerate(made[texts].astype(str).itertuples(index=False, name=None)):
         rows.setdefault(key, []).append(place)
@@ -78,7 +81,8 @@ def renewed(stored: pd.DataFrame, made: pd.DataFrame, name: str) -> tuple[pd.Dat
     following = [c for c in columns if follows(c)]
     places = np.full(len(stored), -1)
     for row, key in enumerate(stored[texts].astype(str).itertuples(index=False, name=None)):
-        same = [p for p in rows.get(key, ()) if np.allclose(values[p], others[row], CLOSE, 1e-12, equal_nan=True)]
+        known = [i for i, c in enumerate(numbers) if c != "size" or not np.isnan(others[row, i])]
+        same = [p for p in rows.get(key, ()) if _is_close(values[p, known], others[row, known], near[known])]
         if same:
             places[row] = same[0]
             rows[key].remove(same[0])
@@ -91,6 +95,10 @@ def renewed(stored: pd.DataFrame, made: pd.DataFrame, name: str) -> tuple[pd.Dat
             fresh = np.where(np.isclose(fresh, before, CLOSE, 1e-12, equal_nan=True), before, fresh)
         table.loc[found, column] = fresh
     return check(table, name), int((~found).sum())
+
+
+def _is_close(made: np.ndarray, stored: np.ndarray, near: np.ndarray) -> bool:
+    return bool(np.isclose(made, stored, near, 1e-12, equal_nan=True).all())
 
 
 def renew(study: StudyFolder, store: Store) -> str:

@@ -163,12 +163,14 @@ def relatives(studies: Sequence[StudyFolder]) -> list[str]:
     lines = [
         [
             r["study"], r["kind"], SAME if r["relation"] == "same" else r["relation"],
-            estimate(r), formats.percent_estimate(r["chance"]), str(r["pairs"]),
+            estimate(r), formats.percent_estimate(r["chance"], r["chance_low"], r["chance_high"]), str(r["pairs"]),
         ]
         for r in rows.to_dict("records")
         if r["kind"] == "overlap"
     ]  # fmt: skip
-    return formats.markdown_table(("study", "kind", "tasks", "share, %", "by chance, %", "pairs"), lines)
+    return formats.markdown_table(
+        ("study", "kind", "tasks", "share, %", "by chance, % (95 % of draws)", "pairs"), lines
+    )
 
 
 SAME = "one task, other mask seed"

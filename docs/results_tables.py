@@ -10,7 +10,17 @@ import pandas as pd
 
 from skillviz.analysis.observations import PAIR_RECIPE
 from skillviz.analysis.tables import label, without_variants
-from skillviz.core.formats import MISSING, count, interval, markdown_table, number, percent, percent_estimate, share
+from skillviz.core.formats import (
+    MISSING,
+    by_chance,
+    count,
+    interval,
+    markdown_table,
+    number,
+    percent,
+    percent_estimate,
+    share,
+)
 from skillviz.core.intervals import Interval, seeds_interval, wilson
 from skillviz.core.localizers.table import LOCALIZERS
 from skillviz.core.metrics import metric_row
@@ -52,6 +62,15 @@ def of_study(study: StudyFolder) -> list[str]:
     return []
 
 
+def _at_most_by_chance(rows: pd.DataFrame) -> str:
+    """`by chance at most 1.2 % (95 %: ...)`: the largest level of these rows, with its range."""
+    known = rows.dropna(subset=["chance"])
+    if known.empty:
+        return "by chance not known, as the regions are not stored"
+    highest = known.loc[known["chance"].idxmax()]
+    return f"by chance at most {by_chance(*(highest[name] for name in ('chance', 'chance_low', 'chance_high')))}"
+
+
 def stability(study: StudyFolder) -> list[str]:
     """A line a search and source of luck: how much two regions of a task share, from the least stable task on."""
     if "stability" not in study.tables():
@@ -69,8 +88,7 @@ def stability(study: StudyFolder) -> list[str]:
         )
         luck = "from bootstrap samples of the training data" if source == "bootstrap" else f"with different {source}"
         at = f" at {sizes.pop()}" if len(sizes) == 1 else ""
-        chance = share(float(rows["chance"].max()))
-        lines.append(f"- Two regions of {localizer}{at} {luck}: IoU, %, {values}; by chance at most {chance}.")
+        lines.append(f"- Two regions of {localizer}{at} {luck}: IoU, %, {values}; {_at_most_by_chance(rows)}.")
     return lines
 
 
@@ -314,8 +332,7 @@ def overlap(tables: Tables, main: float | None, row: Experiment | None) -> list[
         return f"**{words}**" if row["relation"] == "related" and words else words
 
     lines = [[row, *cells] for row, cells in crossed(rows, "row_task", "column_task", tasks, cell)]
-    chance = share(float(rows["chance"].max()))
-    caption = f"Share of the column's region that the row's has too, %, over mask seeds; by chance {chance}."
+    caption = f"Share of the column's region that the row's has too, %, over mask seeds; {_at_most_by_chance(rows)}."
     return [*markdown_table(("region of", *tasks), lines), "", f"{caption} Bold: tasks of one family."]
 
 

@@ -11,7 +11,7 @@ sentence = st.empty()
 sides, baseline = controls.choose(entries)
 compared = view.compare(sides, baseline)
 
-sentence.markdown(view.summary(compared), help=about("paired", "graft", "localizer"))
+sentence.markdown(view.summary(compared), help=about("paired", "debiased", "discovery", "graft", "localizer"))
 view.who_is_who(compared)
 view.scores(compared)
 view.curves(compared)

@@ -11,6 +11,8 @@ tables = view.read(study)
 sentence = st.empty()
 metric = view.metric_of(tables)
 
-sentence.markdown(view.summary(tables.stages, tables.differences, metric), help=about("continual", "paired"))
+sentence.markdown(
+    view.summary(tables.stages, tables.differences, metric), help=about("continual", "paired", "discovery")
+)
 view.stages(tables, metric)
 view.notes(tables)

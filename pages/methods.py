@@ -10,7 +10,9 @@ study = page.begin_studies("methods")
 sentence = st.empty()
 shown = view.choose(study)
 
-sentence.markdown(view.summary(shown), help=about("graft", "retrain", "bitfit", "lora", "paired"))
+sentence.markdown(
+    view.summary(shown), help=about("graft", "retrain", "bitfit", "lora", "paired", "debiased", "discovery")
+)
 view.on_own_task(shown)
 view.on_other_data(shown)
 view.notes(shown)

@@ -18,7 +18,7 @@ record, split = run.record, headline_split(run.record)
 scores = page.scores(run, split)
 history = measures.history_of(page.table(run, "history", needed=False), record.size)
 
-st.markdown(sentences.overview(record, scores), help=about("graft", "region", "recovered", "paired"))
+st.markdown(sentences.overview(record, scores), help=about("graft", "region", "recovered", "paired", "debiased"))
 cards.state_cards(record, scores)
 st.caption(sentences.basis(scores, record, split))
 cards.evidence(record, scores)

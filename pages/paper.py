@@ -10,7 +10,7 @@ page.begin_without_run("paper")
 sentence = st.empty()
 item = view.choose()
 
-sentence.markdown(view.summary(item), help=about("published", "verdict"))
+sentence.markdown(view.summary(item), help=about("published", "verdict", "discovery"))
 view.study(item)
 view.claims(item)
 view.values(item)

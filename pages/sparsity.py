@@ -27,7 +27,7 @@ metric = controls.select(
     measures.offered(curve, run.record),
     run.record.task.metric,
     shown=metric_heading,
-    help=about(*HEADLINE, "agreement"),
+    help=about(*HEADLINE, "debiased", "agreement"),
     width=320,
 )
 exhibit = exhibits.sizes(curve, run.record, split, metric, theme())

@@ -12,7 +12,9 @@ sentence = st.empty()
 with st.container(horizontal=True, vertical_alignment="bottom"):
     kind, which = view.kind_of(), view.which_of(tables)
 
-sentence.markdown(view.summary(tables, kind), help=about("multitask", "related", "overlap", "gain"))
+sentence.markdown(
+    view.summary(tables, kind), help=about("multitask", "related", "overlap", "matched", "gain", "discovery")
+)
 left, right = st.columns(2)
 with left:
     view.overlap(tables, kind)

@@ -18,7 +18,7 @@ with left:
 with right:
     notes = view.notes_of(run)
 
-sentence.markdown(exhibits.summary(notes, metric), help=about("ood", "graft", "paired"))
+sentence.markdown(exhibits.summary(notes, metric), help=about("ood", "graft", "paired", "discovery"))
 scores = view.scores_by_task(run, of_run, notes)
 guesses = measures.guesses(run.record, "test", metric)
 levels = exhibits.levels(run.labels, guesses, notes, run.datasets[0]) if guesses else {}

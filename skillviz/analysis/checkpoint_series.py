@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 
 from skillviz.analysis.recovered import GAIN_SHARE, ROUNDING
-from skillviz.core.overlap import iou_matrix, matched_iou, overlap_matrix
+from skillviz.core.overlap import iou_matrix, matched_chance, overlap_matrix
+from skillviz.core.region import Region
 from skillviz.errors import BadInput
 from skillviz.runs.run import Run
 
 COLUMNS = (
     "step", "run_id", "split", "finetuned", "grafted", "ece", "grafted_ece", "size", "size_needed", "recovered", "low",
-    "high", "held_of_last", "iou", "chance_iou",
+    "high", "held_of_last", "iou", "chance_iou", "chance_low", "chance_high",
 )  # fmt: skip
 
 
@@ -25,7 +26,8 @@ def checkpoint_series(runs: Mapping[int, Run]) -> pd.DataFrame:
     plug-in calibration errors. `size_needed` is the smallest of the run's sizes whose graft recovers GAIN_SHARE of what
     the checkpoint gained, `recovered` with its interval what it recovers; missing where no size does, or nothing was
     gained. `held_of_last` is the share of the last region that this one holds, `iou` their intersection over union and
-    `chance_iou` that of random regions with as many entries in each tensor. Raises BadInput for no run.
+    `chance_iou` that of random regions with as many entries in each tensor, with the range of 95 % of them. Raises
+    BadInput for no run.
     """
     if not runs:
         raise BadInput("a series of checkpoints needs at least one run.")
@@ -45,10 +47,16 @@ def checkpoint_series(runs: Mapping[int, Run]) -> pd.DataFrame:
                 "grafted": value["grafted", run.record.metric], "ece": value["finetuned", "ece"],
                 "grafted_ece": value["grafted", "ece"], "size": run.record.size, **size_needed(run.curve(), split),
                 "held_of_last": held.loc[name, last], "iou": iou.loc[name, last],
-                "chance_iou": matched_iou(regions[name], regions[last]) if name != last else np.nan,
+                **_chance(regions, name, last),
             }
         )  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _chance(regions: Mapping[str, Region], name: str, last: str) -> dict[str, float]:
+    """chance_iou, chance_low and chance_high; missing for the last region itself."""
+    by_chance = matched_chance([] if name == last else [(regions[name], regions[last])], "iou")
+    return dict(zip(COLUMNS[-3:], by_chance, strict=True))
 
 
 def size_needed(curve: pd.DataFrame, split: str, share: float = GAIN_SHARE) -> dict[str, float]:

@@ -1,5 +1,7 @@
 """Tables of studies that were stored with older columns, read as today's; estimates stay what they were.
 
+Up to layout 4 what overlaps have by chance was that of random entries of the whole model in some rows, which is far too
+low: these are blank here, and have no range, until the tables are made anew from stored regions.
 Up to layout 3 calibration errors had percentile intervals, which hold the truth too rarely, and several means had an
 interval over seeds alone, which leaves out the examples: both are blank here until the tables are made anew.
 Up to layout 2 several facts stood in one text: `lora, rank 8` and `lora less sgd` in `recipe`, `learned lr=0.1` in
@@ -18,6 +20,8 @@ from skillviz.analysis.seeds import is_calibration
 from skillviz.analysis.tables import TABLES, check
 
 JOINED, JOINT = "+", " + "
+EVEN = 1e-3
+"""Relative: how near to the even chance of its size a level stands for it."""
 RENAMED = {"makeup": "composition"}
 """Names that tables were stored under, with today's."""
 
@@ -26,7 +30,24 @@ def read_older(table: pd.DataFrame, name: str, layout: int) -> pd.DataFrame:
     """A table of an older layout as today's columns have it; the argument is left as it is."""
     if layout < 3:
         table = READERS.get(name, lambda frame: frame)(table)
-    return check(_with_one_interval(table, name), name)
+    if layout < 4:
+        table = _with_one_interval(table, name)
+    return check(_with_matched_chance(table, layout), name)
+
+
+def _with_matched_chance(table: pd.DataFrame, layout: int) -> pd.DataFrame:
+    """The table of layout 4 with the chance that is matched per tensor alone, and no range of it."""
+    if "chance" not in table:
+        return table
+    chance = table["chance"].astype(float)
+    if layout < 4 or "share" not in table:
+        is_even = pd.Series(layout < 4, index=table.index)
+    else:
+        share = table["share"].astype(float)
+        kind = table["kind"] if "kind" in table else pd.Series("iou", index=table.index)
+        even = share.where(kind == "overlap", share / (2 - share))
+        is_even = pd.Series(np.isclose(chance, even, EVEN, 0.0), index=table.index)
+    return table.assign(chance=chance.mask(is_even), chance_low=np.nan, chance_high=np.nan)
 
 
 def _with_one_interval(table: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from skillviz.analysis.seeds import cut, mean_of, over_seeds
 from skillviz.analysis.tables import check
 from skillviz.core.intervals import jackknife_half
 from skillviz.core.localizers.table import LOCALIZERS
-from skillviz.core.overlap import iou_matrix, matched_iou, matched_overlap, overlap_matrix
+from skillviz.core.overlap import Chance, iou_matrix, matched_chance, overlap_matrix
 from skillviz.core.region import Region
 from skillviz.runs.run import RANKING, Run
 from skillviz.tasks.family import RELATED, SAME, UNRELATED, relation
@@ -40,8 +40,7 @@ def overlap(regions: Regions) -> pd.DataFrame:
         rows.append(
             {
                 **_ends(a, b), "kind": kind, **estimate, **({"value": 1.0} if is_itself else {}),
-                "chance": float(np.mean([_chance(kind, one, two) for one, two in _region_pairs(regions, a, b)])),
-                "relation": relation(a, b),
+                **matched_chance(list(_region_pairs(regions, a, b)), kind).columns(), "relation": relation(a, b),
             }
         )  # fmt: skip
     return check(pd.DataFrame(rows), "overlap")
@@ -76,12 +75,12 @@ def isolation(regions: Regions) -> pd.DataFrame:
             those = [pair for pair in pairs if relation(*pair) == which]
             if those and (which != SAME or max(map(len, regions.values())) > 1):
                 means[which] = _over_tasks([shares[pair] for pair in those], which == SAME, bool(common))
-                chance = [_chance(kind, *two) for pair in those for two in _region_pairs(regions, *pair)]
-                counts = {"pairs": len(those), "chance": float(np.mean(chance))}
+                chance = matched_chance([two for pair in those for two in _region_pairs(regions, *pair)], kind)
+                counts = {"pairs": len(those), **chance.columns()}
                 rows.append({"kind": kind, "relation": which, **_estimate(means[which], kind), **counts})
         if RELATED in means and UNRELATED in means:
             gap = means[RELATED].less(means[UNRELATED])
-            counts = {"pairs": len(pairs) - len(regions), "chance": 0.0}
+            counts = {"pairs": len(pairs) - len(regions), **Chance(0.0, np.nan, np.nan).columns()}
             rows.append({"kind": kind, "relation": RELATED_LESS_UNRELATED, **_estimate(gap), **counts})
     return check(pd.DataFrame(rows), "isolation")
 
@@ -158,10 +157,6 @@ def _region_pairs(regions: Regions, a: str, b: str) -> Iterator[tuple[Region, Re
             yield one, two
 
 
-def _chance(kind: str, a: Region, b: Region) -> float:
-    return matched_overlap(a, b) if kind == "overlap" else matched_iou(a, b)
-
-
 def _estimate(mean: Left, kind: str = "") -> dict[str, Any]:
     """value, low, high and seeds; the ends are cut to what a share can be."""
     half = mean.half()
@@ -208,8 +203,8 @@ def _iou(regions: Mapping[int, Region], rivals: Mapping[int, Region], is_same: b
         return None
     values = {(a, b): float(iou_matrix({"a": regions[a], "b": rivals[b]}).to_numpy()[0, 1]) for a, b in pairs}
     over = over_seeds([float(np.mean([v for (a, _), v in values.items() if a == seed])) for seed in regions], "iou")
-    chance = [matched_iou(regions[a], rivals[b]) for a, b in pairs]
     return {
-        "value": over.value, "low": over.low, "high": over.high, "chance": float(np.mean(chance)),
+        "value": over.value, "low": over.low, "high": over.high,
+        **matched_chance([(regions[a], rivals[b]) for a, b in pairs], "iou").columns(),
         "seeds": len(pairs) // 2 if is_same else len(pairs),
     }  # fmt: skip

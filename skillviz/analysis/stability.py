@@ -49,7 +49,7 @@ def _row(source: str, localizer: str, regions: Sequence[Region]) -> dict[str, An
     size, shared = sum(region.size for region in regions) / len(regions), stability(regions)
     return {
         "source": source, "localizer": localizer, "size": size, "share": size / regions[0].d,
-        "iou": shared.iou, "low": shared.low, "high": shared.high, "chance": shared.chance, "pairs": shared.pairs,
+        "iou": shared.iou, "low": shared.low, "high": shared.high, **shared.chance.columns(), "pairs": shared.pairs,
     }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from skillviz.runs.tables import Column, Table, typed
 
-LAYOUT = 4
+LAYOUT = 5
 """The version of the columns; tables stored in an older one are read by `analysis.older_tables`."""
 
 OVER = ("examples and seeds", "examples and seeds, unpaired", "")
@@ -47,11 +47,11 @@ OVER_SEEDS = (
     Column("low", "float64", "the metric's", "lower end of the 95 % interval over examples and seeds", True),
     Column("high", "float64", "the metric's", "its upper end", True),
 )
-CHANCE = Column(
-    "chance", "float64", "",
-    "what random regions with as many entries in each tensor would give; in tables from before whose regions are not "
-    "stored, what random entries of the whole model would give", True,
-)  # fmt: skip
+CHANCE = (
+    Column("chance", "float64", "", "what random regions with as many entries in each tensor would give", True),
+    Column("chance_low", "float64", "", "lower end of the range that 95 % of such random regions give", True),
+    Column("chance_high", "float64", "", "its upper end", True),
+)
 
 
 def _with_ends(name: str, meaning: str) -> tuple[Column, ...]:
@@ -107,13 +107,13 @@ TABLES = {
             Column("size", "float64", "entries", "entries of both, where regions of several sizes are compared", True),
             Column("share", "float64", "of d", "the same as a share of the graftable entries", True),
             Column("kind", "str", "", "overlap: |row and column| / |column|; iou: |row and column| / |row or column|"),
-            *ESTIMATE, CHANCE, Column("seeds", "int64", "", "mask seeds, of the task with fewer"),
+            *ESTIMATE, *CHANCE, Column("seeds", "int64", "", "mask seeds, of the task with fewer"),
             Column("relation", "str", "", "same, related or unrelated tasks"),
         )),
         Table("isolation", (
             Column("kind", "str", "", "overlap or iou"),
             Column("relation", "str", "", "same, related, unrelated, or related - unrelated"),
-            *ESTIMATE, CHANCE, Column("pairs", "int64", "", "ordered pairs of tasks"),
+            *ESTIMATE, *CHANCE, Column("pairs", "int64", "", "ordered pairs of tasks"),
             Column("seeds", "int64", "", "mask seeds that the interval is over (jackknife); the tasks are held fixed"),
         )),
         Table("gain", (
@@ -157,7 +157,7 @@ TABLES = {
         Table("stability", (
             Column("base", "str", "", "the base model as it was named"), RECIPE, Column("task", "str", "", "the task"),
             Column("source", "str", "", "what differs: mask seeds, data seeds or bootstrap"), LOCALIZER, SIZE, SHARE,
-            Column("iou", "float64", "", "mean intersection over union of two regions", True), *ESTIMATE[1:], CHANCE,
+            Column("iou", "float64", "", "mean intersection over union of two regions", True), *ESTIMATE[1:], *CHANCE,
             Column("pairs", "int64", "", "pairs of regions"),
         )),
         Table("sensitivity", (

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from skillviz.analysis.checkpoint_series import checkpoint_series
+from skillviz.analysis.checkpoint_series import COLUMNS, checkpoint_series
 from skillviz.analysis.recovered import GAIN_SHARE
 from skillviz.commands import options
 from skillviz.commands.localize import reporter
@@ -91,7 +91,7 @@ def checkpoints(
             f"{row['step']:,}", metric.number(row["finetuned"]), metric.number(row["grafted"]),
             ece.number(row["ece"]), ece.number(row["grafted_ece"]), _size(row["size_needed"]),
             formats.percent_estimate(row["recovered"], row["low"], row["high"]), formats.percent(row["held_of_last"]),
-            formats.percent(row["iou"]), formats.percent(row["chance_iou"]),
+            formats.percent(row["iou"]), formats.by_chance(*(row[name] for name in COLUMNS[-3:])),
         ]
         for row in table.to_dict("records")
     ]  # fmt: skip
@@ -100,7 +100,7 @@ def checkpoints(
         "recovered, %", "holds of the last region", "IoU with it", "IoU by chance",
     ]  # fmt: skip
     print_rows(f"{method}, seed {seed}, {table['split'].iloc[0]} set", headings, rows)
-    say("By chance: random regions with as many entries in each tensor.")
+    say("By chance: random regions with as many entries in each tensor, and the range of 95 % of them.")
     if as_json:
         print_json({"checkpoints": table.astype(object).where(table.notna(), None).to_dict("records")})
 

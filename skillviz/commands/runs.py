@@ -95,7 +95,13 @@ def intervals(runs_dir: options.RunsDir = None) -> None:
         return
     with written(root):
         write(root, frame)
-    say(f"{len(frame):,} intervals of {frame['run'].nunique():,} runs and scores are in {root / FILE}.")
+    folders = frame["run"].drop_duplicates()
+    scores = int(folders.str.contains("/").sum())
+    parts = [
+        formats.counted(len(folders) - scores, "run"),
+        *([f"{formats.counted(scores, 'set')} of scores"] if scores else []),
+    ]
+    say(f"{formats.counted(len(frame), 'interval')} of {formats.listed(parts)}: {root / FILE}")
 
 
 @app.command()

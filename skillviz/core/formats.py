@@ -97,6 +97,15 @@ def percent_estimate(value: Number, low: Number = None, high: Number = None, deb
     return estimate(value, low, high, 1, 100.0, debiased)
 
 
+def by_chance(mean: Number, low: Number = None, high: Number = None) -> str:
+    """`1.2 % (95 %: 0.9 % to 1.5 %)`: a level by chance with the range that 95 % of random draws lie in."""
+    if mean is None or missing(mean):
+        return MISSING
+    if low is None or high is None or missing(low) or missing(high):
+        return share(mean)
+    return f"{share(mean)} (95{SPACE}%: {share(low)} to {share(high)})"
+
+
 def count(value: int | None) -> str:
     """`10,646`."""
     return MISSING if value is None else f"{value:,}"

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping, Sequence
 from math import prod
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from skillviz.core.intervals import LEVEL
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
 Regions = Mapping[str, Region]
 EXACT = 4096
 """Entries that can be common up to which the mean IoU by chance is exact."""
+FEW_COMMON = 1000
+"""Common entries on average up to which the range by chance is exact."""
+NEGLIGIBLE = 1e-14
+
+
+class Chance(NamedTuple):
+    """What random regions with as many entries in each tensor would share: the mean, and the ends of the range that
+    95 % of them lie in, inclusive; NaN where nothing is defined."""
+
+    mean: float
+    low: float
+    high: float
+
+    def columns(self) -> dict[str, float]:
+        """The columns of a table: chance, chance_low, chance_high."""
+        return {"chance": self.mean, "chance_low": self.low, "chance_high": self.high}
 
 
 def overlap_matrix(regions: Regions) -> pd.DataFrame:
@@ -62,29 +82,12 @@ def _framed(regions: Regions, values: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(values, index=list(regions), columns=list(regions), dtype=np.float64)
 
 
-def chance_overlap_matrix(regions: Regions) -> pd.DataFrame:
-    """What `overlap_matrix` would be for random regions with as many entries in each tensor; NaN where g_j is empty."""
-    return _matrix(regions, matched_overlap)
-
-
-def chance_iou_matrix(regions: Regions) -> pd.DataFrame:
-    """What `iou_matrix` would be on average for independent random regions with as many entries in each tensor."""
-    return _matrix(regions, matched_iou)
-
-
-def _matrix(regions: Regions, entry: Callable[[Region, Region], float]) -> pd.DataFrame:
-    names = list(regions)
-    values = [entry(regions[i], regions[j]) for i in names for j in names]
-    return _framed(regions, np.array(values).reshape(len(names), len(names)))
-
-
 def matched_overlap(a: Region, b: Region) -> float:
     """Mean of |a and b| / |b| over random regions with as many entries in each tensor; NaN where b is empty.
 
     Regions crowd into the same tensors, so this is well above size / d: sum over tensors of a_t b_t / d_t, over |b|.
     """
-    counts = _counts_by_tensor(a, b)
-    return float((counts[:, 0] * counts[:, 1] / counts[:, 2]).sum() / b.size) if b.size else float("nan")
+    return overlap_by_chance(_counts_by_tensor(a, b), b.size).mean
 
 
 def matched_iou(a: Region, b: Region) -> float:
@@ -109,6 +112,72 @@ def matched_iou(a: Region, b: Region) -> float:
     variance = (means * (1 - a_t / d_t) * (1 - b_t / d_t) * d_t / np.maximum(d_t - 1, 1)).sum()
     either = total - means.sum()
     return float(means.sum() / either + variance * total / either**3)
+
+
+def matched_chance(pairs: Sequence[tuple[Region, Region]], kind: str = "overlap") -> Chance:
+    """What the mean `overlap` (|a and b| / |b|) or `iou` over these pairs would be by chance.
+
+    Of a single pair the range is that of `common_range`. Overlaps of pairs that share one random region are pairwise
+    independent, so the ends of several are put together by their squared distances from the mean; a pair and the same
+    turned round are one.
+    """
+    several = [_chance_of_pair(a, b, kind) for a, b in pairs]
+    if not several:
+        return Chance(math.nan, math.nan, math.nan)
+    ends: dict[frozenset[int], tuple[float, float]] = {}
+    for (a, b), one in zip(pairs, several, strict=True):
+        key = frozenset((id(a), id(b)))
+        down, up = ends.get(key, (0.0, 0.0))
+        ends[key] = down + one.mean - one.low, up + one.high - one.mean
+    mean = float(np.mean([one.mean for one in several]))
+    down, up = (math.sqrt(sum(end[side] ** 2 for end in ends.values())) / len(pairs) for side in (0, 1))
+    return Chance(mean, mean - down, mean + up)
+
+
+def overlap_by_chance(counts: np.ndarray, size: int) -> Chance:
+    """|a and b| / |b| by chance for regions with these `counts` [tensor, 3], `size` being |b|; see `common_range`."""
+    if not size:
+        return Chance(math.nan, math.nan, math.nan)
+    a, b, d = np.asarray(counts, dtype=np.float64).reshape(-1, 3).T
+    return Chance(float((a * b / d).sum() / size), *(x / size for x in common_range(counts)))
+
+
+def _chance_of_pair(a: Region, b: Region, kind: str) -> Chance:
+    counts, total = _counts_by_tensor(a, b), a.size + b.size
+    if kind == "overlap":
+        return overlap_by_chance(counts, b.size)
+    low, high = (x / (total - x) if total else math.nan for x in common_range(counts))
+    return Chance(matched_iou(a, b), low, high)
+
+
+def common_range(counts: np.ndarray, level: float = LEVEL) -> tuple[int, int]:
+    """The entries that two random regions share in 95 of 100 draws, both ends inclusive.
+
+    `counts` [tensor, 3] are the entries of the one region, of the other, and of all in each tensor: a sum of
+    independent hypergeometric counts. At most half of 1 - level lies on each side outside of the ends. Exact, by a
+    convolution over the tensors, where FEW_COMMON or fewer are common on average; beyond, the normal quantiles with
+    the third moment (Cornish and Fisher 1938), at most one entry off.
+    """
+    tail = (1 - level) / 2
+    a, b, d = np.asarray(counts, dtype=np.float64).reshape(-1, 3).T
+    means = a * b / d
+    if means.sum() <= FEW_COMMON:
+        x, chance = 0.0, np.ones(1)
+        for row in np.asarray(counts).reshape(-1, 3):
+            here, chance_here = _common_counts(*map(int, row))
+            chance = np.convolve(chance, chance_here)
+            likely = np.flatnonzero(chance > NEGLIGIBLE)
+            x, chance = x + here[0] + likely[0], chance[likely[0] : likely[-1] + 1]
+        below = np.cumsum(chance) / chance.sum()
+        return int(x + np.searchsorted(below, tail, "right")), int(x + np.searchsorted(below, 1 - tail))
+    variance = means * (1 - a / d) * (1 - b / d) * d / np.maximum(d - 1, 1)
+    third = variance * (d - 2 * a) * (d - 2 * b) / (d * np.maximum(d - 2, 1))
+    sd, skew = math.sqrt(variance.sum()), third.sum() / max(variance.sum(), 1e-300) ** 1.5
+    ends = []
+    for share in (tail, 1 - tail):
+        z = NormalDist().inv_cdf(share)
+        ends.append(means.sum() + sd * (z + (z * z - 1) * skew / 6))
+    return math.ceil(ends[0] - 0.5), math.ceil(ends[1] - 0.5)
 
 
 def _counts_by_tensor(a: Region, b: Region) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from skillviz.core.intervals import LEVEL, draws, jackknife_half
 from skillviz.core.localizers.table import LinearizedOptions
-from skillviz.core.overlap import iou_matrix, matched_iou
+from skillviz.core.overlap import Chance, iou_matrix, matched_chance
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
 
@@ -28,7 +28,7 @@ class Stability(NamedTuple):
     iou: float
     low: float
     high: float
-    chance: float
+    chance: Chance
     pairs: int
     n: int
 
@@ -51,13 +51,13 @@ def stability(regions: Sequence[Region], level: float = LEVEL) -> Stability:
         raise BadInput(f"stability needs at least two regions to compare; got {n}.")
     values = pairwise_iou(regions)
     pairs = list(combinations(range(n), 2))
-    expected = [matched_iou(regions[i], regions[j]) for i, j in pairs]
+    chance = matched_chance([(regions[i], regions[j]) for i, j in pairs], "iou")
     # of two regions neither can be left out
     without = [np.mean([v for v, pair in zip(values, pairs, strict=True) if i not in pair]) for i in range(n) if n > 2]
     mean, half = float(np.mean(values)), jackknife_half([np.array(without)], level)
     low, high = max(0.0, mean - half), min(1.0, mean + half)
     ends = (float("nan"), float("nan")) if np.isnan(half) else (low, high)
-    return Stability(mean, *ends, float(np.mean(expected)), len(pairs), n)
+    return Stability(mean, *ends, chance, len(pairs), n)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from skillviz.plots.cells import CIVIDIS, broken, matrix, numbers
 from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
 from skillviz.plots.theme import DENSITY
 
-COLUMNS = ("row", "column", "value", "chance")
+CHANCE = ("chance", "chance_low", "chance_high")
+COLUMNS = ("row", "column", "value", *CHANCE)
 CELL, LOW_CELL, FRAME = 62, 34, 110
 FEW = 6  # regions up to which a cell has room for what chance would give
 OFF = 5  # pixels between a row's name and its cells
@@ -31,12 +32,12 @@ def overlap_map(
     theme: str = "light",
     height: int | None = None,
 ) -> go.Figure:
-    """One cell a pair of regions, its share in percent and, below it, the share by chance in brackets.
+    """One cell a pair of regions, its share in percent and, below it in brackets, the range that chance would give.
 
-    Of more than FEW regions the share by chance is in the hover alone. `shares`: row, column (keys of runs), value and
-    chance (0..1; NaN where a region is empty). `kind` is `iou`, which is symmetric, or `overlap`: of the column's
-    region, the share that lies in the row's too. The keys name an `of`; where rows and columns are of different
-    kinds, `axes` are the titles of x and y.
+    Of more than FEW regions the range is in the hover alone; where it is missing the mean by chance stands for it.
+    `shares`: row, column (keys of runs), value, chance, chance_low and chance_high (0..1; NaN where a region is empty).
+    `kind` is `iou`, which is symmetric, or `overlap`: of the column's region, the share that lies in the row's too. The
+    keys name an `of`; where rows and columns are of different kinds, `axes` are the titles of x and y.
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not known; it is {' or '.join(map(repr, KINDS))}")
@@ -49,7 +50,8 @@ def overlap_map(
         return blank(NOTHING, theme, height or 300, x, y)
     many = len(columns) > FEW
     figure = canvas(theme, height or FRAME + (LOW_CELL if many else CELL) * len(names), x, y)
-    value, chance = (matrix(shares, ("row", "column"), names, columns, of) for of in ("value", "chance"))
+    value, *chance = (matrix(shares, ("row", "column"), names, columns, of) for of in ("value", *CHANCE))
+    by_chance = np.stack(chance, axis=-1)
     figure.add_trace(
         go.Heatmap(
             z=100 * value,
@@ -62,11 +64,11 @@ def overlap_map(
             xgap=2,
             ygap=2,
             name="shared entries",
-            hovertext=_hovers(value, chance, names, columns, kind),
+            hovertext=_hovers(value, by_chance, names, columns, kind),
             hovertemplate="%{hovertext}<extra></extra>",
         )
     )
-    texts = [[_cell(v, c, many) for v, c in zip(*rows, strict=True)] for rows in zip(value, chance, strict=True)]
+    texts = [[_cell(v, c, many) for v, c in zip(*rows, strict=True)] for rows in zip(value, by_chance, strict=True)]
     size = 10 if many else 12
     figure.add_trace(numbers(100 * value, texts, CIVIDIS, (0, 100), theme, columns=columns, rows=names, size=size))
     for axis, labels in ((figure.layout.xaxis, columns), (figure.layout.yaxis, names)):
@@ -78,24 +80,24 @@ def overlap_map(
     return figure
 
 
-def _cell(value: float, chance: float, many: bool) -> str:
-    """`62.1` and `(0.1)` below it, in percent; of many `62` alone."""
+def _cell(value: float, chance: np.ndarray, many: bool) -> str:
+    """`62.1` and `(0.1–0.3)` below it, in percent; of many `62` alone."""
     if np.isnan(value):
         return ""
     if many:
         return f"{100 * value:.0f}"
-    by_chance = f"{100 * chance:.1f}" if chance >= 0.001 else f"{100 * chance:.2g}"
-    return f"{100 * value:.1f}<br>({by_chance})"
+    mean, *ends = ((f"{100 * one:.1f}" if one >= 0.001 else f"{100 * one:.2g}") for one in chance)
+    if np.isnan(chance[0]):
+        return f"{100 * value:.1f}"
+    return f"{100 * value:.1f}<br>({mean if np.isnan(chance[1:]).any() else formats.TO.join(ends)})"
 
 
 def _hovers(value: np.ndarray, chance: np.ndarray, names: list[str], columns: list[str], kind: str) -> list[list[str]]:
     words = "of {b}'s entries, {v} are in {a} too" if kind == "overlap" else "{a} and {b} share {v} of their entries"
-    return [
-        [
-            ""
-            if np.isnan(value[i, j])
-            else f"{words.format(a=a, b=b, v=formats.share(value[i, j]))}<br>by chance: {formats.share(chance[i, j])}"
-            for j, b in enumerate(columns)
-        ]
-        for i, a in enumerate(names)
-    ]
+
+    def hover(a: str, b: str, share: float, by_chance: np.ndarray) -> str:
+        if np.isnan(share):
+            return ""
+        return f"{words.format(a=a, b=b, v=formats.share(share))}<br>by chance: {formats.by_chance(*by_chance)}"
+
+    return [[hover(a, b, value[i, j], chance[i, j]) for j, b in enumerate(columns)] for i, a in enumerate(names)]

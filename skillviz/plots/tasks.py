@@ -11,13 +11,14 @@ import plotly.graph_objects as go
 
 from skillviz.core import formats
 from skillviz.plots.cells import CIVIDIS, broken, matrix, numbers, shown
-from skillviz.plots.figure import blank, canvas, colour_bar, ordered, require
+from skillviz.plots.figure import blank, canvas, colour_bar, error_bars, ordered, require
+from skillviz.plots.overlap import CHANCE
 from skillviz.plots.theme import DENSITY, INK, LOCALIZERS, SOFT_INK, STATES, Style
 
-OVERLAP = ("row_task", "column_task", "kind", "value", "low", "high", "chance", "relation")
+OVERLAP = ("row_task", "column_task", "kind", "value", "low", "high", *CHANCE, "relation")
 GAIN = ("region_tasks", "task", "purified", "value", "low", "high")
 UNION = ("task", "what", "value", "low", "high")
-STABILITY = ("task", "source", "iou", "low", "high", "chance")
+STABILITY = ("task", "source", "iou", "low", "high", *CHANCE)
 NO_REGIONS = "No two regions are stored here to be compared."
 NO_GAIN = "No relative gain is stored here."
 NO_STABILITY = "No region was found twice, so nothing can be said of its stability."
@@ -69,11 +70,12 @@ def overlap_of_tasks(
     names = ordered(rows["row_task"].astype(str), order)
     if not names:
         return blank(NO_REGIONS, theme, height or 300, x, y)
-    value, low, high, chance = (
-        matrix(rows, ("row_task", "column_task"), names, names, of) for of in ("value", "low", "high", "chance")
+    value, low, high, *chance = (
+        matrix(rows, ("row_task", "column_task"), names, names, of) for of in ("value", "low", "high", *CHANCE)
     )
+    by_chance = np.stack(chance, axis=-1)
     hover = [
-        [_shares_words(kind, a, b, value[i, j], low[i, j], high[i, j], chance[i, j]) for j, b in enumerate(names)]
+        [_shares_words(kind, a, b, value[i, j], low[i, j], high[i, j], by_chance[i, j]) for j, b in enumerate(names)]
         for i, a in enumerate(names)
     ]
     most = max(float(np.nanmax(value)), 1e-6) if np.isfinite(value).any() else 1.0
@@ -138,7 +140,8 @@ def union_gain(union: pd.DataFrame, *, theme: str = "light", height: int | None 
 
 
 def stability_of_regions(stability: pd.DataFrame, *, theme: str = "light", height: int | None = None) -> go.Figure:
-    """IoU of two regions of a task that differ in their luck alone: one row a task; what chance gives is a tick."""
+    """IoU of two regions of a task that differ in their luck alone: one row a task; what chance gives is a tick,
+    its range a thin line."""
     require(stability, STABILITY, "stability")
     x = "shared entries (IoU), %"
     if stability.empty:
@@ -146,12 +149,15 @@ def stability_of_regions(stability: pd.DataFrame, *, theme: str = "light", heigh
     frame = stability.rename(columns={"source": "group"}).assign(value=stability["iou"])
     figure = _dots(frame, SOURCE_STYLES, x, theme, height)
     tasks = ordered(stability["task"].astype(str), ())
-    chance = stability.groupby("task")["chance"].max().reindex(tasks)
+    highest = stability.sort_values("chance").groupby("task")[list(CHANCE)].last().reindex(tasks)
+    chance, low, high = (100 * highest[name].to_numpy(float) for name in CHANCE)
     figure.add_trace(
         go.Scatter(
-            x=100 * chance, y=list(range(len(tasks))), mode="markers", name="by chance",
+            x=chance, y=list(range(len(tasks))), mode="markers", name="by chance",
+            error_x=error_bars(chance, low, high, 1, 0),
+            hovertext=[formats.by_chance(*row) for row in highest.to_numpy(float)],
             marker={"symbol": "line-ns", "size": 16, "line": {"color": INK[theme], "width": 2}},
-            hovertemplate="by chance: %{x:.3g} %<extra></extra>",
+            hovertemplate="by chance: %{hovertext}<extra></extra>",
         )
     )  # fmt: skip
     figure.update_xaxes(rangemode="tozero")
@@ -264,7 +270,7 @@ def _ends(low: float, high: float) -> str:
     return f"95 %: {formats.number(100 * low, 1)} to {formats.number(100 * high, 1)} %"
 
 
-def _shares_words(kind: str, a: str, b: str, value: float, low: float, high: float, chance: float) -> str:
+def _shares_words(kind: str, a: str, b: str, value: float, low: float, high: float, chance: np.ndarray) -> str:
     if np.isnan(value):
         return ""
     if a == b:
@@ -273,7 +279,7 @@ def _shares_words(kind: str, a: str, b: str, value: float, low: float, high: flo
         sentence = f"of the entries of {b}'s region, {formats.share(value)} are in that of {a} too"
     else:
         sentence = f"the regions of {a} and {b} share {formats.share(value)} of their entries"
-    return f"{sentence}<br>{_ends(low, high)}<br>by chance: {formats.share(chance)}"
+    return f"{sentence}<br>{_ends(low, high)}<br>by chance: {formats.by_chance(*chance)}"
 
 
 def _gain_words(of: Sequence[str], purified: bool, task: str, value: float, low: float, high: float) -> str:

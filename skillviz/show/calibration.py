@@ -46,7 +46,7 @@ def reliability(
         "Large marks are bins with many examples, vertical lines 95 % intervals.",
         alt=alt.reliability(bins.assign(state=bins["state"].replace(titles))),
         table=bins,
-        words=("ece", "confidence"),
+        words=("ece", "debiased", "confidence"),
     )
 
 

@@ -15,7 +15,7 @@ from skillviz.plots.sparsity import metric_by_size
 from skillviz.plots.theme import Style
 from skillviz.show import alt, calibration, overlap
 from skillviz.show.exhibit import Exhibit, drawn_once
-from skillviz.show.sentences import better_sides, metric_value
+from skillviz.show.sentences import better_sides, metric_value, plug_in_marks
 
 HEIGHT = 480
 STATES = {"grafted": "grafts", "finetuned": "fine-tuned models"}
@@ -74,7 +74,7 @@ def sizes(
         title=f"{metric_row(metric).heading} by region size",
         figure=metric_by_size(points, metric, references=levels, per_run=(), styles=marks, theme=theme, height=HEIGHT),
         reads="one line a run, at the sizes that it was evaluated at; a run of one size is a single mark. Vertical "
-        "lines are 95 % intervals over examples.",
+        f"lines are 95 % intervals over examples. {plug_in_marks(metric)}".rstrip(),
         alt=alt.sparsity(points.assign(localizer=points["localizer"].map(lambda key: marks[key].title)), metric),
         table=points,
         words=("size", "chance"),
@@ -94,9 +94,9 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
         name=f"compare_{kind}",
         title=overlap.TITLES[kind],
         figure=overlap_map(table, kind, theme=theme),
-        reads=f"{overlap.READS[kind]}. In brackets, what two random regions with as many entries in each tensor would "
-        "share.",
+        reads=f"{overlap.READS[kind]}. In brackets, the range in which 95 % of random regions with as many entries in "
+        "each tensor lie.",
         alt=overlap.alt(table, kind),
         table=table,
-        words=(kind,),
+        words=(kind, "matched"),
     )

@@ -103,7 +103,16 @@ GLOSSARY = {
     "study": "Fine-tunes and localizations that belong together, made from one file, with tables of means and "
     "intervals over seeds. What is finished is not made twice.",
     "verdict": "A comparison supports a claim, or speaks against it, only where its whole 95 % interval does. A claim "
-    "agrees where at least half of its comparisons support it and fewer speak against it, and the other way round.",
+    "agrees where at least half of its comparisons support it and fewer speak against it, and the other way round. The "
+    "limit of a claim is what the interval has to exclude: zero, another bound, or the margin of 'equally good'.",
+    "debiased": "The plug-in calibration error adds up distances that noise alone makes, so on few examples it is too "
+    "high. The debiased error is the error of all examples of this kind for which the plug-in seen here is what to "
+    "expect. The 95 % interval and every verdict are about it; the plug-in value is kept because papers report it.",
+    "discovery": "Of many comparisons where nothing differs, 5 in 100 exclude zero by chance. The false discovery rate "
+    "is the expected share of such false ones among all that are said to differ; it is held at 5 % (Benjamini and "
+    "Hochberg 1995).",
+    "matched": "Regions crowd into the same tensors, so two of them share entries by chance. The level by chance is "
+    "that of random regions with as many entries in each tensor; 95 % of such regions lie in the range beside it.",
     "chance": "Chance is 1 / number of classes; majority always answers with the most frequent class.",
 }
 
@@ -121,6 +130,9 @@ NAMES = {
     "multitask": "multi-task model",
     "continual": "continual learning",
     "mcnemar": "McNemar's test",
+    "debiased": "debiased error",
+    "discovery": "false discovery rate",
+    "matched": "matched chance",
     "touched": "parameters touched",
     "retrain": RECIPES[RETRAIN].title,
     "bitfit": RECIPES["bitfit"].title,

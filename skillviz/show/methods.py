@@ -54,7 +54,7 @@ def against_graft(
         "open which is better.",
         alt=f"{metric_row(metric).title} on {task} less that of the graft: {'; '.join(words)}.",
         table=differences,
-        words=("paired", "ece"),
+        words=("paired", "ece", "debiased"),
     )
 
 

@@ -68,7 +68,7 @@ def states(record: RunRecord, scores: Scores, split: str, theme: str) -> Exhibit
         "confidence fitted on validation data.",
         alt=alt.overview(table),
         table=table,
-        words=("complement", "temperature", "chance"),
+        words=("complement", "temperature", "debiased", "chance"),
     )
 
 

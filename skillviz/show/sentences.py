@@ -235,14 +235,22 @@ def sparsity(points: pd.DataFrame, metric: str, finetuned: float | None) -> str:
     return f"Best {metric_row(metric).title}: {leaders}.{tuned}"
 
 
-def sparsity_reads(points: pd.DataFrame) -> str:
-    """How to read the sparsity figure, as far as it depends on what was drawn."""
+def sparsity_reads(points: pd.DataFrame, metric: str) -> str:
+    """How to read the sparsity figure of a metric, as far as it depends on what was drawn."""
     most = int(points["seeds"].max()) if len(points) else 1
     over = f"over examples and up to {most} seeds" if most > 1 else "over examples (one seed)"
     return (
         f"further left is a smaller region. Vertical lines are 95 % intervals, {over}. A localizer that chooses its "
-        "own size is shown as single marks, one a run. Level lines need no region."
+        f"own size is shown as single marks, one a run. {plug_in_marks(metric)}Level lines need no region."
     )
+
+
+def plug_in_marks(metric: str) -> str:
+    """Why a mark may stand beside its bar in a line by size; empty where it cannot."""
+    row = metric_row(metric)
+    if row.interval != "calibration":
+        return ""
+    return f"Marks are the plug-in {row.title}; bars stand around the debiased error and may lie below the mark. "
 
 
 def _leader(rows: pd.DataFrame, metric: str) -> str:

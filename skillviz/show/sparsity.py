@@ -25,7 +25,7 @@ def sizes(curve: pd.DataFrame, record: RunRecord, split: str, metric: str, theme
         name="sparsity",
         title=f"{metric_row(metric).heading} by region size",
         figure=metric_by_size(points, metric, references=levels, theme=theme, height=HEIGHT),
-        reads=sentences.sparsity_reads(points),
+        reads=sentences.sparsity_reads(points, metric),
         alt=alt.sparsity(points, metric),
         table=points,
         words=("seed", "chance"),

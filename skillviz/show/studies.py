@@ -52,11 +52,12 @@ def shared(table: pd.DataFrame, kind: str, theme: str) -> Exhibit:
         name=f"study_{kind}",
         title=TITLES[kind],
         figure=overlap_map(rows, kind, of="region", axes=axes, theme=theme),
-        reads=f"{READS[kind]}; {'in the hover' if rows['column'].nunique() > FEW else 'in brackets'}, what random "
-        "regions of these sizes would give. Means over mask seeds.",
+        reads=f"{READS[kind]}; {'in the hover' if rows['column'].nunique() > FEW else 'in brackets'}, the range in "
+        "which 95 % of random regions with as many entries in each tensor lie (none where the regions are not stored). "
+        "Means over mask seeds.",
         alt=alt(rows, kind),
         table=rows,
-        words=(kind,),
+        words=(kind, "matched"),
     )
 
 

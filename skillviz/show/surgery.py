@@ -177,7 +177,7 @@ def states(graft: Grafted, record: RunRecord, split: str, theme: str) -> Exhibit
         "are those of the region built above. " + better_sides(wanted),
         alt=alt.overview(table),
         table=table,
-        words=("complement", "ece", "nll", "chance"),
+        words=("complement", "ece", "debiased", "nll", "chance"),
     )
 
 

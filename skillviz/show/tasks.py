@@ -30,7 +30,7 @@ def overlap(table: pd.DataFrame, kind: str, order: tuple[str, ...], theme: str) 
         "largest share here.",
         alt=alt(rows, kind, "row_task", "column_task"),
         table=rows.reset_index(drop=True),
-        words=("overlap", "iou", "stability"),
+        words=("overlap", "iou", "stability", "matched"),
     )
 
 
@@ -82,11 +82,11 @@ def stability(table: pd.DataFrame, theme: str) -> Exhibit:
         title="How steady is a region?",
         figure=plots.stability_of_regions(table, theme=theme),
         reads="the IoU of two regions of one task that differ in what is named; the tick is what "
-        "random regions with as many entries in each tensor share. "
+        "random regions with as many entries in each tensor share, its line the range of 95 % of them. "
         "Lines are 95 % jackknife intervals over the regions. Bootstrap samples are drawn from the training data with "
         "replacement and searched by the quick linearized localizer; two of them share two fifths of their draws, so "
         "their regions agree more than those of two data sets would.",
         alt=f"Stability of regions, IoU. {'; '.join(phrases)}.",
         table=table.reset_index(drop=True),
-        words=("stability", "iou"),
+        words=("stability", "iou", "matched"),
     )

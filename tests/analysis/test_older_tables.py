@@ -30,7 +30,7 @@ def of_layout_3(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """The table as it was stored with two intervals a mean, and none about a debiased value."""
     if name == "scores":
         table = table.assign(pooled_low=table["low"], pooled_high=table["high"], low=0.0, high=1.0)
-    return table.drop(columns=[column for column in table if column.endswith("debiased")])
+    return table.drop(columns=[c for c in table if c.endswith("debiased") or c in ("chance_low", "chance_high")])
 
 
 def test_the_interval_over_examples_and_seeds_stays_and_that_of_calibration_goes() -> None:
@@ -48,6 +48,18 @@ def test_the_interval_over_examples_and_seeds_stays_and_that_of_calibration_goes
     found = read_older(of_layout_3(needed, "recovered"), "recovered", 3)
     assert found.filter(regex="_(low|high|debiased)$").isna().all(axis=None)
     assert found["ece_less_ft"].equals(needed["ece_less_ft"])
+
+
+def test_a_level_of_chance_that_is_not_matched_per_tensor_is_blank() -> None:
+    """Up to layout 3 all are those of random entries of the whole model; in layout 4 those of their size's share."""
+    stored = FAKE_TABLES["stability"](TASKS, np.random.default_rng(0)).drop(columns=["chance_low", "chance_high"])
+    assert read_older(stored, "stability", 3)["chance"].isna().all()
+    even = stored["share"] / (2 - stored["share"])
+    mixed = stored.assign(chance=even.where(stored.index % 2 == 0, 3 * even))
+    found = read_older(mixed, "stability", 4)
+    assert found["chance"].isna().tolist() == (stored.index % 2 == 0).tolist()
+    assert found.loc[found["chance"].notna(), "chance"].equals(mixed["chance"][1::2])
+    assert found[["chance_low", "chance_high"]].isna().all(axis=None) and found["low"].equals(stored["low"])
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -154,7 +154,7 @@ def test_intervals_of_older_runs_are_made_again_without_a_model(user_runs):
     folder = shutil.copytree(Path(__file__).parents[1] / "runs" / "frozen" / "v2", user_runs)
     said = call("runs", "intervals")
     assert said.code == 0 and (folder / "intervals.parquet").is_file()
-    assert "1 runs" in said.out
+    assert " of 1 run: " in said.out
 
 
 def test_new_runs_need_no_table_of_intervals(store):

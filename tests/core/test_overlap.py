@@ -58,17 +58,18 @@ def test_overlap_by_hand_is_asymmetric() -> None:
     assert overlap.iou_matrix(regions).loc["small", "large"] == 0.5
 
 
-def test_chance_matrices() -> None:
+def test_chance_by_hand() -> None:
     """Tensors of 12, 3 and 10 entries: {0, 1} and {3, .., 7} are both in the first, {14, 20} in the others."""
-    regions = {"two": region([0, 1]), "five": region([3, 4, 5, 6, 7]), "far": region([14, 20]), "none": region([])}
-    chance = overlap.chance_overlap_matrix(regions)
-    assert chance.loc["two", "five"] == pytest.approx(2 / 12) and chance.loc["five", "two"] == pytest.approx(5 / 12)
-    assert chance.loc["far", "two"] == 0.0 and chance.loc["far", "far"] == pytest.approx((1 / 3 + 1 / 10) / 2)
-    assert chance["none"].isna().all() and chance.loc["none", "two"] == 0.0
-    iou = overlap.chance_iou_matrix(regions)
-    assert iou.loc["two", "five"] == pytest.approx(slow.mean_iou(2, 5, 12), rel=1e-12)
-    assert iou.loc["two", "five"] == pytest.approx(iou.loc["five", "two"], rel=1e-12)
-    assert math.isnan(iou.loc["none", "none"]) and iou.loc["none", "two"] == 0.0
+    two, five, far, none = region([0, 1]), region([3, 4, 5, 6, 7]), region([14, 20]), region([])
+    chance = overlap.matched_chance
+    assert chance([(two, five)]).mean == pytest.approx(2 / 12) and chance([(five, two)]).mean == pytest.approx(5 / 12)
+    assert chance([(far, two)]) == (0, 0, 0) and chance([(far, far)]).mean == pytest.approx((1 / 3 + 1 / 10) / 2)
+    assert chance([(two, five)])[1:] == (0, 2 / 5), "0, 1 or 2 of 5 entries: 32, 53 and 15 % of the draws"
+    assert np.isnan(chance([(two, none)])).all() and chance([(none, two)]).mean == 0 and np.isnan(chance([])).all()
+    iou = chance([(two, five)], "iou")
+    assert iou == chance([(five, two)], "iou") and iou.mean == pytest.approx(slow.mean_iou(2, 5, 12), rel=1e-12)
+    assert iou[1:] == (0, 2 / 5)
+    assert np.isnan(chance([(none, none)], "iou")).all() and chance([(none, two)], "iou") == (0, 0, 0)
 
 
 SMALL = {"a": (2, 2), "b": (3,), "c": (2,)}
@@ -81,6 +82,60 @@ def test_matched_chance_equals_the_mean_over_every_region_with_these_counts(a: s
     share, iou = slow.matched_means(one, two)
     assert overlap.matched_overlap(one, two) == pytest.approx(share, rel=1e-9, nan_ok=True)
     assert overlap.matched_iou(one, two) == pytest.approx(iou, rel=1e-9, nan_ok=True)
+
+
+@PROPERTY
+@given(st.sets(st.integers(0, 8)), st.sets(st.integers(0, 8)), st.sampled_from([0.95, 0.8, 0.5]))
+def test_the_range_by_chance_is_that_of_every_region_with_these_counts(a: set[int], b: set[int], level: float) -> None:
+    one, two = (Region.from_flat(np.array(sorted(s), dtype=np.int64), SMALL) for s in (a, b))
+    counts = [(len(one.indices.get(n, ())), len(two.indices.get(n, ())), math.prod(s)) for n, s in SMALL.items()]
+    low, high = overlap.common_range(np.array(counts), level)
+    draws = slow.matched_counts(one, two)
+    tail = (1 - level) / 2 + 1e-12
+    assert sum(x < low for x in draws) <= tail * len(draws) < sum(x <= low for x in draws) + 1e-9
+    assert sum(x > high for x in draws) <= tail * len(draws) < sum(x >= high for x in draws) + 1e-9
+
+
+@pytest.mark.parametrize("share", [0.002, 0.02, 0.2], ids=lambda share: f"share {share}")
+def test_the_range_by_chance_holds_95_of_100_simulated_draws(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum of hypergeometric counts over 40 tensors, 20,000 draws; exact and approximate ends are at most 1 apart."""
+    random = np.random.default_rng(3)
+    d = random.integers(30, 20_000, 40)
+    a, b = (np.maximum(d * random.uniform(0, 2 * share, 40), 1).astype(np.int64) for _ in range(2))
+    low, high = overlap.common_range(np.stack([a, b, d], axis=1))
+    drawn = random.hypergeometric(a, d - a, b, (20_000, 40)).sum(axis=1)
+    for outside in ((drawn < low).mean(), (drawn > high).mean()):
+        assert outside < 0.025 + 4 * math.sqrt(0.025 * 0.975 / 20_000)
+    assert 0.945 < ((drawn >= low) & (drawn <= high)).mean() < 0.99
+    both = []
+    for few in (-1, 10**9):
+        monkeypatch.setattr(overlap, "FEW_COMMON", few)
+        both.append(overlap.common_range(np.stack([a, b, d], axis=1)))
+    assert np.abs(np.subtract(*both)).max() <= 1
+
+
+@pytest.mark.parametrize("kind", ["overlap", "iou"])
+def test_the_range_of_a_mean_over_pairs_that_share_regions_holds(kind: str) -> None:
+    """Three regions of one task with three of another, and three among themselves both ways, of 600 entries."""
+    random, shapes = np.random.default_rng(4), {"crowded": (40, 10), "wide": (100, 100)}
+
+    def draw() -> Region:
+        crowd, rest = random.choice(400, 60, replace=False), random.choice(10_000, 200, replace=False)
+        return Region({"crowded": crowd, "wide": rest}, shapes)
+
+    def pairs(is_same: bool) -> list[tuple[Region, Region]]:
+        ours = [draw() for _ in range(3)]
+        others = ours if is_same else [draw() for _ in range(3)]
+        return [(a, b) for a in ours for b in others if a is not b]
+
+    for is_same in (False, True):
+        mean, low, high = overlap.matched_chance(pairs(is_same), kind)
+        means = [np.mean([getattr(a, kind)(b) for a, b in pairs(is_same)]) for _ in range(400)]
+        assert np.mean(means) == pytest.approx(mean, abs=4 * np.std(means) / 20)
+        inside = np.mean([low <= one <= high for one in means])
+        assert 0.95 - 4 * math.sqrt(0.95 * 0.05 / 400) < inside < 0.999, inside
+        of_pair = overlap.matched_chance(pairs(is_same)[:1], kind)
+        assert high - low < 0.75 * (of_pair.high - of_pair.low), "a mean of several lies nearer"
 
 
 def test_the_approximation_of_large_regions_is_the_exact_mean(monkeypatch: pytest.MonkeyPatch) -> None:

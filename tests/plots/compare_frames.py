@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from skillviz.plots.compare import run_styles
+from skillviz.plots.overlap import COLUMNS
 from tests.plots import frames
 
 RUNS = (
@@ -56,5 +57,5 @@ def reliability() -> pd.DataFrame:
 def shares() -> pd.DataFrame:
     """Overlap of every two runs, and by chance."""
     rng = np.random.default_rng(6)
-    rows = [(a, b, 1.0 if a == b else float(rng.uniform(0, 0.7)), 0.001) for a in KEYS for b in KEYS]
-    return pd.DataFrame(rows, columns=["row", "column", "value", "chance"])
+    rows = [(a, b, 1.0 if a == b else float(rng.uniform(0, 0.7)), 0.001, 0.0005, 0.002) for a in KEYS for b in KEYS]
+    return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -39,7 +39,16 @@ def stages() -> pd.DataFrame:
 def stability() -> pd.DataFrame:
     """One size; two sources."""
     rows = [
-        {"task": task, "source": source, "iou": value, "low": value - 0.05, "high": value + 0.05, "chance": 0.015}
+        {
+            "task": task,
+            "source": source,
+            "iou": value,
+            "low": value - 0.05,
+            "high": value + 0.05,
+            "chance": 0.015,
+            "chance_low": 0.01,
+            "chance_high": 0.02,
+        }
         for task in TASKS
         for source, value in (("mask seeds", 0.4), ("bootstrap", 0.6))
     ]

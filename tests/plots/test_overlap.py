@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skillviz.plots.cells import CIVIDIS, blended, contrast
-from skillviz.plots.overlap import FEW, overlap_map
+from skillviz.plots.overlap import COLUMNS, FEW, overlap_map
 from tests.plots import compare_frames as several
 
 
@@ -17,13 +17,25 @@ def heat(frame: pd.DataFrame, kind: str = "iou"):
 
 def test_a_cell_has_its_share_and_what_chance_would_give() -> None:
     frame = pd.DataFrame(
-        [("A", "A", 1.0, 0.0005), ("A", "B", 0.25, 0.0005), ("B", "A", 0.5, 0.002), ("B", "B", 1.0, 0.002)],
-        columns=["row", "column", "value", "chance"],
+        [
+            ("A", "A", 1.0, 0.0005, 0.0, 0.001),
+            ("A", "B", 0.25, 0.0005, 0.0, 0.0012),
+            ("B", "A", 0.5, 0.002, np.nan, np.nan),
+            ("B", "B", 1.0, np.nan, np.nan, np.nan),
+        ],
+        columns=list(COLUMNS),
     )
     drawn = heat(frame, "overlap")
     assert np.array(drawn.z).tolist() == [[100, 25], [50, 100]]
-    assert list(overlap_map(frame, "overlap").data[1].text)[1:3] == ["25.0<br>(0.05)", "50.0<br>(0.2)"]
-    assert drawn.hovertext[0][1] == "of B's entries, 25.0\xa0% are in A too<br>by chance: 0.05\xa0%"
+    assert list(overlap_map(frame, "overlap").data[1].text)[1:] == [
+        "25.0<br>(0\N{EN DASH}0.1)",
+        "50.0<br>(0.2)",
+        "100.0",
+    ]
+    assert drawn.hovertext[0][1].replace("\xa0", " ") == (
+        "of B's entries, 25.0 % are in A too<br>by chance: 0.05 % (95 %: 0.0 % to 0.12 %)"
+    )
+    assert drawn.hovertext[1][1].endswith("by chance: n/a")
 
 
 def test_the_first_run_is_at_the_top_left_and_the_scale_is_whole() -> None:
@@ -42,8 +54,8 @@ def test_an_empty_region_has_empty_cells() -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_share_can_be_read_on_its_colour(theme: str) -> None:
     shares = np.linspace(0, 1, 5)
-    rows = [(a, b, shares[(i + j) % 5], 0.1) for i, a in enumerate("ABCDE") for j, b in enumerate("ABCDE")]
-    frame = pd.DataFrame(rows, columns=["row", "column", "value", "chance"])
+    rows = [(a, b, shares[(i + j) % 5], 0.1, 0.05, 0.2) for i, a in enumerate("ABCDE") for j, b in enumerate("ABCDE")]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
     drawn, printed = overlap_map(frame, theme=theme).data
     for share, ink in zip(np.array(drawn.z).ravel() / 100, printed.textfont.color, strict=True):
         assert contrast(ink, blended(CIVIDIS, float(share))) >= 4.5
@@ -51,13 +63,13 @@ def test_every_share_can_be_read_on_its_colour(theme: str) -> None:
 
 def test_rows_and_columns_may_be_of_different_kinds() -> None:
     rows = [
-        ("a", "x", 0.1, 0.0),
-        ("a", "y", 0.2, 0.0),
-        ("b", "x", 0.3, 0.0),
-        ("b", "y", 0.4, 0.0),
-        ("c", "y", 0.5, 0.0),
+        ("a", "x", 0.1, 0.0, 0.0, 0.0),
+        ("a", "y", 0.2, 0.0, 0.0, 0.0),
+        ("b", "x", 0.3, 0.0, 0.0, 0.0),
+        ("b", "y", 0.4, 0.0, 0.0, 0.0),
+        ("c", "y", 0.5, 0.0, 0.0, 0.0),
     ]
-    frame = pd.DataFrame(rows, columns=["row", "column", "value", "chance"])
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
     figure = overlap_map(frame, axes=("found by", "region of"))
     drawn = np.array(figure.data[0].z)
     assert drawn.shape == (3, 2) and drawn[:2].tolist() == [[10, 20], [30, 40]] and np.isnan(drawn[2, 0])
@@ -67,8 +79,8 @@ def test_rows_and_columns_may_be_of_different_kinds() -> None:
 
 def test_many_regions_leave_chance_to_the_hover() -> None:
     names = [f"task_{number}" for number in range(FEW + 1)]
-    rows = [(a, b, 0.256, 0.1) for a in names for b in names]
-    figure = overlap_map(pd.DataFrame(rows, columns=["row", "column", "value", "chance"]))
+    rows = [(a, b, 0.256, 0.1, 0.05, 0.2) for a in names for b in names]
+    figure = overlap_map(pd.DataFrame(rows, columns=list(COLUMNS)))
     assert set(figure.data[1].text) == {"26"} and "by chance: 10.0\xa0%" in figure.data[0].hovertext[0][0]
 
 
@@ -79,7 +91,7 @@ def test_an_unknown_kind_is_named() -> None:
 
 def test_what_is_compared_can_be_named_and_long_names_are_broken() -> None:
     names = ["sst2_sentences", "cr", "qnli", "mnli"]
-    frame = pd.DataFrame([(a, b, 0.5, 0.1) for a in names for b in names], columns=["row", "column", "value", "chance"])
+    frame = pd.DataFrame([(a, b, 0.5, 0.1, 0.05, 0.2) for a in names for b in names], columns=list(COLUMNS))
     figure = overlap_map(frame, "overlap", of="region")
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("entries of region", "also in region")
     assert "sst2_<br>sentences" in figure.layout.xaxis.ticktext

@@ -27,7 +27,10 @@ def test_a_cell_has_its_share_its_interval_and_chance_in_the_hover() -> None:
     assert cells.z[0][1] == pytest.approx(100 * row["value"])
     ends = f"{100 * row['low']:.0f}\N{EN DASH}{100 * row['high']:.0f}"
     assert numbers.text[1] == f"{100 * row['value']:.1f}<br>{tasks_interval(ends)}"
-    assert "by chance: 1\xa0%" in cells.hovertext[0][1] and f"of the entries of {TWO}'s region" in cells.hovertext[0][1]
+    assert (
+        "by chance: 1\xa0% (95\xa0%: 0.5\xa0% to 2\xa0%)" in cells.hovertext[0][1]
+        and f"of the entries of {TWO}'s region" in cells.hovertext[0][1]
+    )
     assert "other mask seeds" in cells.hovertext[0][0]
     assert cells.colorscale[0][1] == "#00224e", "Cividis"
 
@@ -129,4 +132,5 @@ def test_a_union_stands_between_the_two_models() -> None:
 def test_stability_has_chance_as_a_tick() -> None:
     figure = draw("stability_of_regions")
     assert figure.data[-1].name == "by chance" and list(figure.data[-1].x) == pytest.approx([1.5] * 4)
+    assert figure.data[-1].error_x.array[0] == pytest.approx(0.5)
     assert figure.data[0].error_x.array[0] == pytest.approx(5)

@@ -45,3 +45,13 @@ def matched_means(a, b):
         shares.append(len(first & other) / len(other) if other else math.nan)
         ious.append(len(first & other) / len(first | other) if first | other else math.nan)
     return math.fsum(shares) / len(shares), math.fsum(ious) / len(ious)
+
+
+def matched_counts(a, b):
+    """How many entries a shares with every region that has as many entries as b in each tensor."""
+    parts = []
+    for name, shape in b.shapes.items():
+        everywhere = [(name, i) for i in range(math.prod(shape))]
+        parts.append(list(combinations(everywhere, len(b.indices.get(name, ())))))
+    first = entries(a)
+    return [len(first & {entry for part in chosen for entry in part}) for chosen in product(*parts)]

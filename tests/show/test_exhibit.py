@@ -37,7 +37,17 @@ def test_anything_else_is_drawn_anew() -> None:
 
 
 def test_a_map_of_localizers_has_a_row_a_region_and_a_column_a_localizer() -> None:
-    common = {"kind": "iou", "value": 0.25, "low": 0.2, "high": 0.3, "chance": 0.01, "seeds": 3, "relation": "same"}
+    common = {
+        "kind": "iou",
+        "value": 0.25,
+        "low": 0.2,
+        "high": 0.3,
+        "chance": 0.01,
+        "chance_low": 0.0,
+        "chance_high": 0.02,
+        "seeds": 3,
+        "relation": "same",
+    }
     rows = [{"row_task": "qnli", "row_localizer": "stagewise", "column_task": "qnli", "column_localizer": by,
              "size": float("nan"), "share": share, **common}
             for share in (0.001, 0.01) for by in ("stagewise", "movement", "fisher")]  # fmt: skip

@@ -150,8 +150,10 @@ def test_sizes_that_only_one_localizer_has_are_not_a_contest() -> None:
 
 def test_what_the_intervals_are_over_is_said() -> None:
     frame = points([("a", 1000, 0.8, 0.7, 0.9)])
-    assert "up to 3 seeds" in sentences.sparsity_reads(frame)
-    assert "one seed" in sentences.sparsity_reads(frame.assign(seeds=1))
+    assert "up to 3 seeds" in sentences.sparsity_reads(frame, "accuracy")
+    assert "one seed" in sentences.sparsity_reads(frame.assign(seeds=1), "accuracy")
+    assert "debiased" in sentences.sparsity_reads(frame, "ece")
+    assert "debiased" not in sentences.sparsity_reads(frame, "nll")
 
 
 def test_the_library_counts() -> None:

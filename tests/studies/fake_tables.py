@@ -12,6 +12,8 @@ import pandas as pd
 from skillviz.analysis.tables import TABLES
 
 Make = Callable[[Sequence[str], np.random.Generator], pd.DataFrame]
+CHANCE = {"chance": 0.01, "chance_low": 0.005, "chance_high": 0.02}
+NO_CHANCE = {"chance": 0.0, "chance_low": np.nan, "chance_high": np.nan}
 D = 2_379_200  # graftable entries of the made-up model
 SIZES = (0.001, 0.01, 0.1)
 TASKS = ("film-sentiment", "gadget-sentiment", "news-topic", "news-inference")
@@ -153,7 +155,7 @@ def overlap(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
             {
                 "row_task": row, "column_task": column, "size": np.nan, "share": np.nan,
                 "kind": kind, "value": value, "low": max(0.0, value - 0.03),
-                "high": min(1.0, value + 0.03), "chance": 0.01, "seeds": 3, "relation": relation,
+                "high": min(1.0, value + 0.03), **CHANCE, "seeds": 3, "relation": relation,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)
@@ -165,7 +167,7 @@ def isolation(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
     rows = [
         {
             "kind": kind, "relation": relation, "value": value, "low": value - 0.02, "high": value + 0.02,
-            "chance": 0.0 if "-" in relation else 0.01, "pairs": 4, "seeds": 3,
+            **(NO_CHANCE if "-" in relation else CHANCE), "pairs": 4, "seeds": 3,
         }
         for kind, (relation, value) in product(("overlap", "iou"), levels.items())
     ]  # fmt: skip
@@ -277,7 +279,7 @@ def stability(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame
             {
                 "base": "demo_world/base", "recipe": "sgd",
                 "task": task, "source": source, "localizer": "linearized", "size": share * D, "share": share,
-                "iou": iou, "low": iou - 0.03, "high": iou + 0.03, "chance": share / 2, "pairs": 3,
+                "iou": iou, "low": iou - 0.03, "high": iou + 0.03, **CHANCE, "pairs": 3,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)

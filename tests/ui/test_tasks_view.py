@@ -14,13 +14,24 @@ def isolation(gap: tuple[float, float, float] | None, **changes: float) -> pd.Da
     rows = [("related", 0.3, 0.25, 0.35), ("unrelated", 0.1, 0.08, 0.12)]
     if gap is not None:
         rows.append(("related - unrelated", *gap))
-    told = {"kind": "overlap", "chance": 0.03, "pairs": 4, "seeds": 3, **changes}
+    told = {
+        "kind": "overlap",
+        "chance": 0.03,
+        "chance_low": 0.02,
+        "chance_high": 0.04,
+        "pairs": 4,
+        "seeds": 3,
+        **changes,
+    }
     return pd.DataFrame([{"relation": r, "value": v, "low": a, "high": b, **told} for r, v, a, b in rows])
 
 
 def test_more_less_or_open_is_read_off_the_interval() -> None:
     more = plain(view.isolation(isolation((0.2, 0.1, 0.3)), "overlap"))
-    assert "**related** tasks **30.0 % (25.0–35.0)**" in more and "in each tensor would share 3 %" in more
+    assert (
+        "**related** tasks **30.0 % (25.0–35.0)**" in more
+        and "in each tensor would share 3 % (95 %: 2 % to 4 %)" in more
+    )
     assert "Related tasks share more: +20.0 points (95 %: 10.0–30.0) over 3 mask seeds." in more
     assert "share less, other than in the paper" in plain(view.isolation(isolation((-0.2, -0.3, -0.1)), "overlap"))
     assert "cannot be told" in plain(view.isolation(isolation((0.2, -0.1, 0.5)), "overlap"))

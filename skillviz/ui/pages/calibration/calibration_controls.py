@@ -60,7 +60,9 @@ def controls_of(run: Run) -> Choice:
 def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np.ndarray) -> None:
     """One sentence for each rival of the graft, with the paired difference at the chosen bins."""
     values = {name: ece(z, labels, choice.bins, choice.equal_mass) for name, z in logits.items()}
-    st.markdown(sentences.eces(values, choice.bins, choice.equal_mass, len(labels)), help=about("ece", "paired"))
+    st.markdown(
+        sentences.eces(values, choice.bins, choice.equal_mass, len(labels)), help=about("ece", "debiased", "paired")
+    )
     rivals = [name for name in sentences.RIVALS if name in logits]
     for place, rival in zip(st.columns(max(len(rivals), 1)), rivals, strict=False):
         difference = measures.ece_difference(logits["grafted"], logits[rival], labels, choice.bins, choice.equal_mass)
@@ -69,7 +71,9 @@ def verdicts(run: Run, choice: Choice, logits: dict[str, np.ndarray], labels: np
 
 
 def _verdict(rival: str, difference: Estimate, temperature: float | None) -> None:
-    st.metric(f"ECE: graft − {state_style(rival).title}", formats.points(difference.value), help=about("paired"))
+    st.metric(
+        f"ECE: graft − {state_style(rival).title}", formats.points(difference.value), help=about("paired", "debiased")
+    )
     st.caption(f"95{formats.SPACE}%: {sentences.metric_interval('ece', difference)} points, paired by example")
     st.markdown(sentences.against(difference, sentences.RIVALS[rival]))
     if rival == measures.TEMPERATURE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.calibration import reliability
 from skillviz.core.metrics import panels
-from skillviz.core.overlap import chance_iou_matrix, chance_overlap_matrix, iou_matrix, overlap_matrix
+from skillviz.core.overlap import iou_matrix, matched_chance, overlap_matrix
 from skillviz.core.region import Region
 from skillviz.plots.calibration import COLUMNS
 from skillviz.plots.compare import run_styles
@@ -131,11 +132,13 @@ def curves(runs: Sequence[Side], tables: Mapping[str, pd.DataFrame], split: str)
 
 
 def shares(regions: Mapping[str, Region], kind: str) -> pd.DataFrame:
-    """row, column, value, chance of every two regions; `kind` is `iou` or `overlap`."""
-    of, by_chance = (iou_matrix, chance_iou_matrix) if kind == "iou" else (overlap_matrix, chance_overlap_matrix)
-    value, chance = of(regions), by_chance(regions)
-    rows = [(a, b, value.loc[a, b], chance.loc[a, b]) for a in regions for b in regions]
-    return pd.DataFrame(rows, columns=["row", "column", "value", "chance"])
+    """row, column, value, chance, chance_low, chance_high of every two regions; `kind` is `iou` or `overlap`."""
+    value = (iou_matrix if kind == "iou" else overlap_matrix)(regions)
+    rows = [
+        {"row": a, "column": b, "value": value.loc[a, b], **matched_chance([(one, two)], kind).columns()}
+        for (a, one), (b, two) in itertools.product(regions.items(), repeat=2)
+    ]
+    return pd.DataFrame(rows)
 
 
 def answers(run: Run, predictions: pd.DataFrame, state: str) -> Answers:

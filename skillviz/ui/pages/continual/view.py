@@ -54,7 +54,9 @@ def metric_of(tables: ContinualTables) -> str:
     """The metric that the figure shows."""
     offered = list(dict.fromkeys(tables.stages["metric"]))
     offered.sort(key=lambda metric: metric == "ece")
-    return controls.segments("metric", "Chart shows", offered, offered[0], shown=metric_heading, help=about("ece"))
+    return controls.segments(
+        "metric", "Chart shows", offered, offered[0], shown=metric_heading, help=about("ece", "debiased")
+    )
 
 
 def stages(tables: ContinualTables, metric: str) -> None:

@@ -275,7 +275,7 @@ def by_class(run: Run, shown: RunExamples) -> None:
 
 def by_slice(run: Run, shown: RunExamples) -> None:
     """Graft against fine-tuned model by class, and by length and the data's own columns where these are at hand."""
-    st.markdown("## Slice by slice", help=about("slices", "paired"))
+    st.markdown("## Slice by slice", help=about("slices", "paired", "discovery"))
     graft, tuned = slices.pair_answers(shown.predictions, run.record, shown.split)
     with page.explained():
         others = cache.columns(run, shown.split) if example_table.has_texts(shown.table) else None

@@ -99,7 +99,7 @@ def claims(item: PaperItem) -> None:
     if item.experiment is None:
         return
     with st.container(border=True):
-        st.markdown("### What the paper says, and what comes out here", help=about("verdict", "paired"))
+        st.markdown("### What the paper says, and what comes out here", help=about("verdict", "paired", "discovery"))
         st.markdown(text.plain(item.experiment.finding))
         if item.study is None:
             return

@@ -35,7 +35,7 @@ class _NoAnswerError(Exception):
 
 def parts(run: Run) -> None:
     """The section: its scores where they are stored, else what they cost and the button that computes them."""
-    st.markdown("## What each part does", help=about("parts", "paired"))
+    st.markdown("## What each part does", help=about("parts", "paired", "discovery"))
     if run.record.task is None:
         return
     with st.container(horizontal=True):

@@ -19,10 +19,11 @@ FIRST = (
     "source", "state", "low_edge", "high_edge", "method", "a", "b", "localizer", "lr", "steps", "bias", "layer", "kind",
     "is_bias", "relation", "gain_share", "reached", "reached_on", "share", "metric", "mean", "value", "value_ft",
     "gain", "ece", "ece_ft", "ece_ft_scaled", "iou",
-    "debiased", "low", "high", "chance", "selected", "total", "count", "correct", "seeds", "n",
+    "debiased", "low", "high", "chance", "chance_low", "chance_high", "selected", "total", "count", "correct",
+    "seeds", "n",
 )  # fmt: skip
 IN_PERCENT = ("metric", "share", "points")
-SHORT = ("share", "chance")  # shares to two figures
+SHORT = ("share", "chance", "chance_low", "chance_high")  # shares to two figures
 LONG = ("gain_share", "iou", "low_edge", "high_edge")  # to three
 
 

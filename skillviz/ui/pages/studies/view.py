@@ -133,7 +133,7 @@ def _verdicts(study: StudyFolder) -> None:
         return
     tables = {table: cache.study_table(study, table) for table in study.tables()}
     if outcomes := verdicts(name, tables, study.record.scale):
-        st.markdown(paper_words.verdict_counts(outcomes), help=about("verdict"))
+        st.markdown(paper_words.verdict_counts(outcomes), help=about("verdict", "discovery"))
     study_choice.links(study, "studies")
 
 

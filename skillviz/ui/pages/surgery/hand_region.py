@@ -11,6 +11,7 @@ import pandas as pd
 
 from skillviz.core import formats
 from skillviz.core.composition import composition_of_parts
+from skillviz.core.overlap import Chance, overlap_by_chance
 from skillviz.core.parameters import Parameter, ParameterTable
 from skillviz.core.region import Region
 from skillviz.core.region_expression import parts
@@ -23,8 +24,7 @@ from skillviz.ui import cache
 @dataclass(frozen=True)
 class HandRegion:
     """The region of an expression: `layers` as layers.parquet counts it, and `shared` of the `run_size` entries of the
-    run's own region; `chance` is what `overlap` would be on average for a random region with as many entries in each
-    tensor."""
+    run's own region; `chance` is what `overlap` would be for a random region with as many entries in each tensor."""
 
     expression: Mapping[str, Any]
     layers: pd.DataFrame
@@ -32,7 +32,7 @@ class HandRegion:
     d: int
     run_size: int
     shared: int
-    chance: float
+    chance: Chance
 
     @property
     def share(self) -> float:
@@ -57,18 +57,17 @@ def table_of(run: Run) -> ParameterTable:
 
 def hand_region_of(run: Run, expression: Mapping[str, Any], table: ParameterTable) -> HandRegion:
     """The expression's region among the parameters of the run; raises BadInput or a StoreError."""
-    own, common_by_chance = cache.region(run), 0.0
+    own, counts = cache.region(run), list[tuple[int, int, int]]()
 
     def counted() -> Iterator[tuple[Parameter, np.ndarray]]:
-        nonlocal common_by_chance
         for parameter, entries in parts(expression, table, stored):
-            common_by_chance += len(entries) * len(own.indices.get(parameter.name, ())) / parameter.size
+            counts.append((len(entries), len(own.indices.get(parameter.name, ())), parameter.size))
             yield parameter, entries
 
     layers = composition_of_parts(counted())
     both = {"intersection": [expression, {"run": run.id}]}
     shared = sum(len(entries) for _, entries in parts(both, table, stored))
-    chance = common_by_chance / own.size if own.size else float("nan")
+    chance = overlap_by_chance(np.array(counts, dtype=np.int64), own.size)
     return HandRegion(expression, layers, int(layers["selected"].sum()), table.d, own.size, shared, chance)
 
 

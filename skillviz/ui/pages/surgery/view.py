@@ -66,7 +66,7 @@ def meaning(run: Run, region: HandRegion) -> None:
 def counts(region: HandRegion) -> None:
     """Size, share, and what the region has in common with the run's own, beside what chance would give."""
     with st.container(border=True, height="stretch"):
-        st.markdown("### How large it is")
+        st.markdown("### How large it is", help=about("matched"))
         with st.container(horizontal=True):
             st.metric("Entries", formats.count(region.size), help=about("size", "graftable"), width="content")
             st.metric("Share", formats.share(region.share), width="content")
@@ -74,7 +74,7 @@ def counts(region: HandRegion) -> None:
         st.caption(
             f"This run's region has {formats.counted(region.run_size, 'entry')}; {formats.count(region.shared)} are in "
             f"both. A "
-            f"random region with as many entries in each tensor would hold {formats.share(region.chance)} of it."
+            f"random region with as many entries in each tensor would hold {formats.by_chance(*region.chance)} of it."
         )
         st.markdown(_composition(region))
 

@@ -13,6 +13,7 @@ from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import empty
 from skillviz.analysis.task_gains import of_its_own_task
 from skillviz.core import formats
+from skillviz.plots.overlap import CHANCE
 from skillviz.plots.tasks import CHOSEN, PURIFIED, SINGLE, UNION_OF
 from skillviz.runs.run import Run
 from skillviz.show import tasks as exhibits
@@ -244,8 +245,9 @@ def isolation(table: pd.DataFrame, kind: str) -> str:
         tail = "" if phrases else f" {SHARES[kind]}"
         phrases.append(f"{between} **{_share(apart)}**{tail}")
     shared = " and ".join(phrases)
-    chance = (apart if apart is not None else rows[RELATED])["chance"]
-    by_chance = f"random regions with as many entries in each tensor would share {formats.share(chance)}"
+    chance = apart if apart is not None else rows[RELATED]
+    level = formats.by_chance(*(chance[name] for name in CHANCE))
+    by_chance = f"random regions with as many entries in each tensor would share {level}"
     return f"{shared}; {by_chance}. {_kinship(rows.get(RELATED_LESS_UNRELATED))}"
 
 
