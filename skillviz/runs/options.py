@@ -12,6 +12,7 @@ from skillviz.errors import BadInput
 from skillviz.runs.region_expression import ResolvedExpression
 from skillviz.runs.run import REGION
 from skillviz.runs.spec import RunSpec
+from skillviz.tasks.project import expanded
 
 
 def options_of(
@@ -40,6 +41,12 @@ def options_of(
         (f"The localizer {row.name} has no {' and no '.join(unused)}; the value given is not used.",) if unused else ()
     )
     return row.make_options(values), notes
+
+
+def other_models_of(options: Any) -> tuple[str, ...]:
+    """The folders or names of the models whose movements a localizer takes beside the pair's, paths filled in."""
+    named = getattr(options, "other_models", "")
+    return tuple(expanded(name, "other_models") for name in named.split(",") if name)
 
 
 def base_region_of(spec: RunSpec, row: Localizer) -> Region | None:

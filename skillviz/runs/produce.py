@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,11 +16,13 @@ from skillviz.core.region import Region
 from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.device import describe, pick
+from skillviz.models.preflight import preflight
+from skillviz.models.task_vectors import summed_movements
 from skillviz.runs.checkpoint import CHECKPOINT, DEFINITION, Checkpoints
 from skillviz.runs.estimate import OTHERS, Passed, passes
 from skillviz.runs.folder import RunFolder
 from skillviz.runs.library import Library, library
-from skillviz.runs.options import base_region_of, options_of
+from skillviz.runs.options import base_region_of, options_of, other_models_of
 from skillviz.runs.progress import Progress, Report, silent
 from skillviz.runs.provenance import architecture_note, commit, model_note, task_note, versions
 from skillviz.runs.record import TaskNote
@@ -32,6 +34,7 @@ from skillviz.runs.search import Searched, SearchStep, search
 from skillviz.runs.session import Session
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store
+from skillviz.tasks.project import expanded
 
 BEAT = 1.0  # seconds between two heartbeats
 
@@ -96,6 +99,8 @@ def prepare(spec: RunSpec, session: Session, runs: Library) -> Plan:
     task = session.task(spec)
     session.refuse_unfit(spec)
     check = session.preflight(spec)
+    for other in other_models_of(options):
+        preflight(expanded(spec.base, "base"), other).raise_first()
     resolved = None
     if row.name == EXPRESSION and check.table is not None:
         resolved = resolved_expression(spec.options, check.table, runs)
@@ -151,12 +156,17 @@ class _Production:
                 f"the region file of the option '{plan.row.region_option}' was made for another architecture than this "
                 "pair; name a region of the same base."
             )
+        options, notes = plan.options, []
+        if others := other_models_of(options):
+            movement, *notes = summed_movements(self.pair, expanded(spec.base, "base"), others)
+            options = replace(options, other_movement=movement)
         autocast = getattr(torch, spec.autocast) if spec.autocast else None
         problem = self.pair.problem(self.data["train"], self.data.get("validation"), autocast=autocast)
         state = self.restored()
+        self.searched.notes += [note for note in notes if note not in self.searched.notes]
         self.begun = time.perf_counter()
         try:
-            for step in search(plan.row, problem, plan.sizes, spec.seed, plan.options, self.searched, state):
+            for step in search(plan.row, problem, plan.sizes, spec.seed, options, self.searched, state):
                 self.on_step(step)
         finally:
             problem.reset()

@@ -9,7 +9,7 @@ import torch
 
 from skillviz.core.localizers.record import Search, Selection, State
 from skillviz.core.localizers.simple import only_step, random, unmoved_note
-from skillviz.core.localizers.table import MatchedOptions, NoOptions
+from skillviz.core.localizers.table import MatchedOptions, NoOptions, ThresholdOptions
 from skillviz.core.problem import Problem
 from skillviz.core.ranking import top, top_of_two
 from skillviz.errors import BadSize
@@ -58,16 +58,20 @@ def magnitude(problem: Problem, size: int, *, seed: int, options: NoOptions, res
     return Selection(order.cpu().numpy(), unmoved_note(int((problem.tau[order] != 0).sum()), size))
 
 
-def tall_mask(problem: Problem, size: int, *, seed: int, options: NoOptions, resume: State | None = None) -> Search:
-    """The entries with the largest |fine-tuned - base| / |base|: those that pass the highest thresholds.
+def tall_mask(
+    problem: Problem, size: int, *, seed: int, options: ThresholdOptions, resume: State | None = None
+) -> Search:
+    """The entries with the largest |fine-tuned - base| relative to what other tasks' models moved, or to |base|.
 
     TALL-masks (Wang et al. 2024, Eq. 5) keep the entries with |tau_t| >= lambda |tau_MTL - tau_t|, tau_MTL the sum of
-    several tasks' vectors. One pair has no other tasks, so theta_ft stands for tau_MTL and the right side is
-    lambda |theta_pre|; lambda is what gives exactly `size`. Of equals (a base of zero) those that moved more.
+    several tasks' vectors; tau_MTL - tau_t is the sum of the others', `other_movement` [d]. One pair has no other
+    tasks: theta_ft then stands for tau_MTL, and the right side is lambda |theta_pre|. lambda is what gives exactly
+    `size`. Of equals (a right side of zero) those that moved more.
     """
     begun = perf_counter()
     distance = problem.tau.abs()
-    ratio = (distance / problem.base.float().abs()).masked_fill_(distance == 0, 0.0)  # 0 / 0 is no movement
+    others = problem.base.float() if options.other_movement is None else options.other_movement.to(distance.device)
+    ratio = (distance / others.abs()).masked_fill_(distance == 0, 0.0)  # 0 / 0 is no movement
     order = top_of_two(ratio, distance, size)
     if resume is None:
         yield only_step(size, float("nan"), begun, order)

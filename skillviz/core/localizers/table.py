@@ -18,6 +18,8 @@ from skillviz.core.region_expression import Stored, canonical, parsed
 from skillviz.errors import BadInput, UnknownLocalizer
 
 if TYPE_CHECKING:  # these import torch
+    from torch import Tensor
+
     from skillviz.core.localizers.record import Search, State
     from skillviz.core.problem import Problem
 
@@ -35,8 +37,8 @@ Value = int | float | str
 class Option:
     """One option in words: its range or choices, and the published value, None where there is none.
 
-    `parse` gives a typed text in its one form and raises ValueError; `expects` completes "... is not". `name` and
-    `default` are those of the field.
+    `parse` gives a typed text in its one form and raises ValueError; `expects` completes "... is not". `names_models`:
+    it names folders, so that no page has a field for it. `name` and `default` are those of the field.
     """
 
     title: str
@@ -47,6 +49,7 @@ class Option:
     paper: Value | None = None
     parse: Callable[[object], str] | None = None
     expects: str = ""
+    names_models: bool = False
     name: str = ""
     default: Value = 0
 
@@ -100,6 +103,11 @@ def kinds_text(value: object) -> str:
     if not words or not set(words) <= set(KINDS):
         raise ValueError(value)
     return ",".join(kind for kind in KINDS if kind in words)
+
+
+def models_text(value: object) -> str:
+    """Folders or names of models with commas, in their order; raises ValueError."""
+    return ",".join(dict.fromkeys(_words(value)))
 
 
 def _words(value: object) -> list[str]:
@@ -351,6 +359,18 @@ class MatchedOptions:
         choices=("movement",),
     )  # fmt: skip
     reference_indices: tuple[int, ...] | None = filled(None, "name a region file: reference=RUN/region.safetensors")
+
+
+@dataclass(frozen=True)
+class ThresholdOptions:
+    """`other_models`: fine-tuned models of the same base, whose summed movements [d] `other_movement` then holds."""
+
+    other_models: str = option(
+        "", "Models of other tasks", "Other fine-tuned models of the same base, with commas; without any, the base's "
+        "values stand for their movements.", parse=models_text, expects="names of models with commas",
+        names_models=True,
+    )  # fmt: skip
+    other_movement: Tensor | None = filled(None, "name models: other_models=FOLDER,FOLDER")
 
 
 @dataclass(frozen=True)
@@ -702,9 +722,9 @@ LOCALIZERS: dict[str, Localizer] = {
         ),
         Localizer(
             "tall-mask", "task-vector threshold",
-            "The parameters that moved most relative to their value before: the threshold of TALL-masks, with the base "
-            "in place of the other tasks' vectors, which one pair does not have.",
-            "after Wang et al. 2024 (TALL-masks)", "skillviz.core.localizers.baselines:tall_mask", NoOptions,
+            "The parameters that moved most relative to what the models of other tasks moved them (TALL-masks); "
+            "without such models, relative to their value before.",
+            "after Wang et al. 2024 (TALL-masks)", "skillviz.core.localizers.baselines:tall_mask", ThresholdOptions,
             budgeted=True, nested=True, seeded=False, cost=_held(3), method="graft_tall_mask",
             color="#337722", marker="hourglass", dash="5px,1px",
         ),

@@ -91,6 +91,27 @@ def test_the_task_vector_threshold_ranks_by_relative_movement() -> None:
         assert finish(start("tall-mask", problem, size))[1].order.tolist() == wanted[:size]
 
 
+def test_with_other_tasks_the_threshold_is_the_published_one() -> None:
+    """|tau| >= lambda |tau_MTL - tau|, tau_MTL the sum of all tasks' vectors, entry by entry."""
+    problem = tiny_problem(moved=0.3)
+    generator = torch.Generator().manual_seed(5)
+    others = [torch.randn(problem.d, generator=generator) for _ in range(2)]
+    others[0][:20] = others[1][:20] = 0.0
+    tau = problem.tau.tolist()
+    together = (problem.tau.double() + others[0].double() + others[1].double()).tolist()
+
+    def threshold(i: int) -> float:
+        rest = abs(together[i] - tau[i])
+        return 0.0 if tau[i] == 0 else inf if i < 20 else abs(tau[i]) / rest
+
+    wanted = sorted(range(problem.d), key=lambda i: (-threshold(i), -abs(tau[i]), i))
+    order = finish(start("tall-mask", problem, 80, other_movement=others[0] + others[1]))[1].order.tolist()
+    assert set(order) == set(wanted[:80])
+    assert set(order) != set(finish(start("tall-mask", problem, 80))[1].order.tolist())
+    wrong = finish(start("tall-mask", problem, 80, other_movement=others[0] + others[1] + problem.tau))[1].order
+    assert set(wrong.tolist()) != set(wanted[:80]), "tau_MTL itself on the right side would pass"
+
+
 def test_localize_and_stitch_descends_as_published() -> None:
     """Entry by entry in float64, from the formula; the largest movers start inside."""
     problem = tiny_problem(n=6)

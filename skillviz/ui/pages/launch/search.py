@@ -108,6 +108,8 @@ def _options(choices: Choices, row: Localizer, place_: DeltaGenerator) -> None:
     chosen: dict[str, Any] = {}
     for option in row.shown_options:
         name, help = f"new.{row.name}.{option.name}", option.sentence
+        if option.names_models:
+            continue
         if option.choices:
             offered, default = list(option.choices), str(option.default)
             value: Any = form.one_of(name, option.title, offered, default, help=help, place=place_)
