@@ -230,17 +230,16 @@ def report(run: Run) -> None:
 
 
 def run_json(run: Run) -> dict[str, Any]:
-    """The object of --json: plain numbers, and their 95 % intervals under keys of their own."""
+    """The object of --json: plain numbers; 95 % intervals and debiased calibration errors under keys of
+    their own."""
     scores = run.record.metrics.get("test") or run.record.metrics.get("validation")
     if scores is None:
         return run.headline()
-    intervals = {s: {m: [e.low, e.high] for m, e in row.items()} for s, row in scores.states.items()}
     return {
         **run.headline(),
         "split": "test" if "test" in run.record.metrics else "validation",
         "n": scores.n,
         "sizes": list(run.record.sizes),
-        "intervals": intervals,
         "differences": {m: e.model_dump() for m, e in scores.differences.items()},
         "recovered": scores.recovered.model_dump() if scores.recovered else None,
     }

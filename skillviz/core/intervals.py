@@ -28,7 +28,8 @@ MOST_RESAMPLES = 1_000_000
 class Interval(NamedTuple):
     """An estimate with the ends of its interval; low <= value <= high.
 
-    Of a calibration error low <= debiased <= high, and the plug-in `value` may lie outside; NaN for other metrics.
+    Of a calibration error, in l1, low <= debiased <= high, and the plug-in `value` may lie outside; NaN for other
+    metrics.
     """
 
     value: float

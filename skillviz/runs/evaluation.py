@@ -38,7 +38,7 @@ class Evaluation:
     notes: tuple[str, ...]
 
     def headline(self) -> dict[str, Any]:
-        """The test set's values without their intervals, as `evaluate --json` prints them."""
+        """The test set's values with their intervals, as `evaluate --json` prints them; see Scores.by_state."""
         split = "test" if "test" in self.scores else "validation"
         scored = self.scores[split]
         return {
@@ -48,8 +48,7 @@ class Evaluation:
             "d": self.d,
             "share": None if self.size is None else self.size / self.d,
             "readout": self.readout,
-            "metrics": {s: {m: e.value for m, e in row.items()} for s, row in scored.states.items()},
-            "intervals": {s: {m: [e.low, e.high] for m, e in row.items()} for s, row in scored.states.items()},
+            **scored.by_state(),
             "agreement": scored.agreement.value if scored.agreement else None,
         }
 

@@ -23,7 +23,7 @@ class Estimate(Frozen):
     """A value with its 95 % interval; None where it is not defined (never a made-up number).
 
     The interval of a calibration error is about `debiased`, which no other metric has; the plug-in `value` may lie
-    outside it.
+    outside it. All three are in the l1 norm, that of the ECE.
     """
 
     value: float | None
@@ -110,6 +110,16 @@ class Scores(Frozen):
     agreement: Estimate | None = None
     recovered: Estimate | None = None
 
+    def by_state(self) -> dict[str, dict[str, Any]]:
+        """`metrics` by state and name, their 95 % `intervals` [low, high], and `debiased`: of calibration errors (l1)
+        what the interval is about."""
+        states = self.states.items()
+        return {
+            "metrics": {s: {m: e.value for m, e in row.items()} for s, row in states},
+            "intervals": {s: {m: [e.low, e.high] for m, e in row.items()} for s, row in states},
+            "debiased": {s: {m: e.debiased for m, e in row.items() if e.debiased is not None} for s, row in states},
+        }
+
 
 class TransferNote(Frozen):
     """The states on another task's test set, asked in that task's own words; `scores` as for the run's own task.
@@ -182,15 +192,14 @@ class RunRecord(Frozen):
         return self.architecture.d if self.architecture else None
 
     def headline(self) -> dict[str, Any]:
-        """The values of the test set (of validation where there is none) without their intervals."""
-        scores = self.metrics.get("test") or self.metrics.get("validation")
-        states = scores.states if scores else {}
+        """The values of the test set (of validation where there is none) with their intervals; see Scores.by_state."""
+        scores = self.metrics.get("test") or self.metrics.get("validation") or Scores(n=0, states={})
         return {
             "run_id": self.run_id,
             "size": self.size,
             "d": self.d,
             "share": self.share,
             "seconds": round(sum(self.seconds.values()), 3),
-            "metrics": {s: {m: e.value for m, e in row.items()} for s, row in states.items()},
-            "agreement": scores.agreement.value if scores and scores.agreement else None,
+            **scores.by_state(),
+            "agreement": scores.agreement.value if scores.agreement else None,
         }

@@ -44,6 +44,9 @@ def test_json_is_the_last_line_and_holds_what_is_promised(localized):
         assert all(isinstance(found["metrics"][state][m], float) for m in ("accuracy", "ece", "nll"))
         low, high = found["intervals"][state]["accuracy"]
         assert low <= found["metrics"][state]["accuracy"] <= high
+        low, high = found["intervals"][state]["ece"]
+        assert low <= found["debiased"][state]["ece"] <= high and "accuracy" not in found["debiased"][state]
+    assert found["differences"]["ece"]["debiased"] is not None
     assert (found["size"], found["d"]) == (444, 4448)
     assert found["share"] == pytest.approx(444 / 4448)
     assert 0 <= found["agreement"] <= 1 and found["seconds"] > 0
