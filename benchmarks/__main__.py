@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import comparators, localizer_report, other_intervals
+from benchmarks import comparators, localizer_figure, localizer_report, other_intervals
 from benchmarks import coverage as measure
 from benchmarks import localizer as regions
 from benchmarks.unseen_populations import unseen
@@ -66,19 +66,25 @@ def localizer(
     results: Annotated[
         Path, typer.Option(help="Folder of the rows. With another one, docs/localizers.md stays as it is.")
     ] = regions.RESULTS,
-    tables: Annotated[bool, typer.Option("--tables", help="Only write the tables again.")] = False,
+    merge: Annotated[Path | None, typer.Option(help="Only take over the rows of this folder of results.")] = None,
+    tables: Annotated[bool, typer.Option("--tables", help="Only write the tables and pictures again.")] = False,
 ) -> None:
-    """Compare localizers on six tasks that chose nothing, and write the tables of docs/localizers.md."""
+    """Compare localizers on six tasks that chose nothing, and write the tables and pictures of docs/localizers.md."""
     names = tuple(name.strip() for name in tasks.split(","))
     if unknown := [name for name in names if name not in regions.TASKS]:
         raise typer.BadParameter(f"'{unknown[0]}' is not a task here. Choose from {', '.join(regions.TASKS)}.")
-    if not tables:
+    if merge:
+        if not (theirs := regions.Stored(merge)).rows:
+            raise typer.BadParameter(f"{merge} has no {theirs.path.name}. Give the folder that --results named.")
+        typer.echo(f"{regions.Stored(results).merge(theirs):,} new rows of {merge}.")
+    elif not tables:
         regions.run(
             regions.plan(rounds, names), regions.Stored(results),
             partial(regions.opened, work=work, base=base, device=device), partial(print, flush=True),
         )  # fmt: skip
     if results == regions.RESULTS:
         localizer_report.write_tables()
+        localizer_figure.write()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
 """Which localizer finds the better region: six tasks that chose nothing, by three fine-tuning and three mask seeds.
 
-    python -m benchmarks localizer [--work DIR] [--rounds 9] [--tasks cr,mpqa] [--device cpu] [--results DIR] [--tables]
+    python -m benchmarks localizer [--work DIR] [--rounds 9] [--tasks cr,mpqa] [--device cpu] [--results DIR]
+    python -m benchmarks localizer --merge DIR
+    python -m benchmarks localizer --tables
 
 Each row of results/localizer.csv is one region, scored on every test example. A row that is there is not made again,
-so a run that was cut resumes. The rows come in rounds, each with one fine-tuning and one mask seed of every task:
-whatever there is compares all tasks alike. results/localizer_predictions.parquet has the same rows with the predicted
-classes, for paired intervals; fine-tuned models stay in the work folder, and are made again where they are missing.
-The configuration was frozen before the first row (docs/localizers.md); --tables writes that page's tables again.
+so a run that was cut at any moment resumes and has lost no more than the region it was making. The rows come in
+rounds, each with one fine-tuning and one mask seed of every task, and a round in blocks, each of some regions of
+every task: wherever it is cut, tasks are compared alike. results/localizer_predictions.parquet has the same rows with
+the predicted classes, for paired intervals; fine-tuned models stay in the work folder, and are made again where they
+are missing. --merge takes over the rows of another results folder and writes the tables and pictures of
+docs/localizers.md; --tables only writes those. The configuration was frozen before the first row of each method.
 """
 
 from __future__ import annotations
@@ -34,7 +38,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 BASE = "${SKILLVIZ_REAL}/models/minilm-l6"
 DEVELOPMENT = ("sst2_sentences", "trec", "mrpc")
-TASKS = ("cr", "mr", "mpqa", "subj", "ag_news", "snli")
+TASKS = ("mpqa", "cr", "mr", "snli", "subj", "ag_news")
+"""Shortest texts first: they cost least."""
 TENTH = ("mpqa", "subj")
 """Tasks with regions of 10 % too."""
 EARLY = ("cr", "subj")
@@ -110,22 +115,34 @@ def sizes_of(pair: Pair) -> tuple[str, ...]:
 KEY = ["task", "is_early", "finetune_seed", "mask_seed", "size", "method"]
 
 
+def blocks(sizes: Sequence[str]) -> list[list[tuple[str, str]]]:
+    """Size and method of a pair's regions in a round, in blocks, the one that answers most first."""
+    searched = ("judged", "learned", "judged, a quarter")
+    return [
+        [(size, "movement") for size in sizes] + [("0.1%", name) for name in searched],
+        [("1%", name) for name in searched],
+        [("0.01%", name) for name in searched],
+        [(size, "nested") for size in sizes],
+        [(size, name) for size in sizes if size not in SIZES for name in searched],
+        list(product(sizes, ("stagewise", "random"))),
+    ]
+
+
 def plan(rounds: int = len(ROUNDS), tasks: Sequence[str] = TASKS) -> list[Cell]:
-    """Every cell, round by round; the published learned mask, which takes the longest, after the third."""
+    """Every cell, round by round and block by block; the published learned mask, which takes the longest, last."""
     cells: dict[tuple[object, ...], Cell] = {}
     for number, (finetune_seed, mask_seed) in enumerate(ROUNDS[:rounds]):
-        pairs = [Pair(task, True, finetune_seed) for task in tasks if task in EARLY and number < 3]
-        pairs += [Pair(task, False, finetune_seed) for task in tasks]
-        for pair in pairs:
-            for size, (name, method) in product(sizes_of(pair), METHODS.items()):
-                if name != AS_PUBLISHED:
-                    cell = Cell(pair, mask_seed if method.is_seeded else 0, size, name)
+        pairs = [Pair(task, False, finetune_seed) for task in tasks]
+        pairs += [Pair(task, True, finetune_seed) for task in tasks if task in EARLY and number < 3]
+        for block in zip(*(blocks(sizes_of(pair)) for pair in pairs), strict=True):
+            for pair, regions in zip(pairs, block, strict=True):
+                for size, name in regions:
+                    cell = Cell(pair, mask_seed if METHODS[name].is_seeded else 0, size, name)
                     cells.setdefault(cell.key, cell)
-        if number == min(2, rounds - 1):
-            for (finetune_seed, mask_seed), task, size in product(ROUNDS[: number + 1], tasks, SIZES):
-                if task in PUBLISHED:
-                    cell = Cell(Pair(task, False, finetune_seed), mask_seed, size, AS_PUBLISHED)
-                    cells.setdefault(cell.key, cell)
+    for (finetune_seed, mask_seed), task, size in product(ROUNDS[: min(3, rounds)], tasks, SIZES):
+        if task in PUBLISHED:
+            cell = Cell(Pair(task, False, finetune_seed), mask_seed, size, AS_PUBLISHED)
+            cells.setdefault(cell.key, cell)
     return list(cells.values())
 
 
@@ -138,10 +155,23 @@ class Stored:
         self.keys = {tuple(row[name] for name in KEY) for row in self.rows}
 
     def add(self, row: dict[str, object], predicted: np.ndarray) -> None:
-        """One more row, with the predicted class of every test example [n]; both files are whole at any time."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        """One more row, with the predicted class of every test example [n]."""
         self.rows.append({**row, "predicted": predicted.astype(np.uint8).tobytes()})
         self.keys.add(tuple(row[name] for name in KEY))
+        self.write()
+
+    def merge(self, other: Stored) -> int:
+        """Take over the rows that are not here yet; how many there were."""
+        new = [row for row in other.rows if tuple(row[name] for name in KEY) not in self.keys]
+        self.rows += new
+        self.keys |= other.keys
+        if new:
+            self.write()
+        return len(new)
+
+    def write(self) -> None:
+        """Put both files in place, each whole at any time."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         frame = pd.DataFrame(self.rows)
         write_file(self.path, lambda path: frame.to_parquet(path, index=False))
         write_file(self.table, lambda path: frame.drop(columns="predicted").to_csv(path, index=False))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.localizer import KEY, LABELS, METHODS, RESULTS, ROOT, SIZES, Stored, plan
+from benchmarks.localizer import KEY, LABELS, METHODS, RESULTS, ROOT, SIZES, TASKS, Pair, Stored, plan
 from skillviz.core.localizers.table import LOCALIZERS, Localizer, Workload
 from skillviz.core.seeds_interval import seeds_and_examples
 
@@ -43,12 +43,17 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a goal is met, and the lines that say why."""
+    """Whether a goal is met by what is measured, and the lines that say why; `planned` comparisons are to be."""
 
     goal: str
     verdict: str
     comparisons: int
+    planned: int
     reasons: tuple[str, ...]
+
+    def words(self) -> str:
+        """`met` of all comparisons, `met so far` of some."""
+        return f"{self.verdict} so far" if self.verdict == MET and self.comparisons < self.planned else self.verdict
 
 
 class Answers:
@@ -127,12 +132,10 @@ def beats_learned(answers: Answers, size: str) -> Verdict:
     better = [task for task, difference in found.items() if difference.low > 0]
     worse = [task for task, difference in found.items() if difference.high < 0]
     level = [t for t, d in found.items() if -MARGIN < d.low <= 0 <= d.high < MARGIN]
-    if worse or (found and len(found) - len(level) <= len(found) / 2):
-        verdict = NOT_MET
-    else:
-        verdict = MET if len(better) > len(found) / 2 else UNDECIDED
+    half = len(TASKS) / 2
+    verdict = NOT_MET if worse or len(level) >= half else MET if len(better) > half else UNDECIDED
     goal = f"At {size}: better than the learned mask on most tasks, worse on none, with half of its gradients"
-    return Verdict(goal, verdict, len(found), tuple(f"{t}: {d.text()}" for t, d in found.items()))
+    return Verdict(goal, verdict, len(found), len(TASKS), tuple(f"{t}: {d.text()}" for t, d in found.items()))
 
 
 def level_with_a_quarter(answers: Answers) -> Verdict:
@@ -144,17 +147,20 @@ def level_with_a_quarter(answers: Answers) -> Verdict:
         for size in SIZES
         if (difference := answers.difference(task, False, (size, QUARTER), (size, LEARNED)))
     }
-    return _at_least_as_good("Level with the learned mask or better, with a quarter of its gradients", found)
+    return _at_least_as_good(
+        "Level with the learned mask or better, with a quarter of its gradients", found, len(TASKS) * len(SIZES)
+    )
 
 
 def tenth_of_movement(answers: Answers) -> Verdict:
     """At 0.1 % at least as good as top movement at 1 %, on every pair."""
     found = {
-        _name(*pair): difference
+        pair_name(*pair): difference
         for pair in answers.pairs
         if (difference := answers.difference(*pair, ("0.1%", OURS), ("1%", "movement")))
     }
-    return _at_least_as_good("At 0.1% at least as good as top movement at 1%, on every pair", found)
+    goal = "At 0.1% at least as good as top movement at 1%, on every pair"
+    return _at_least_as_good(goal, found, len({(pair.task, pair.is_early) for pair, _ in _by_group()}))
 
 
 def no_bad_seed(answers: Answers) -> Verdict:
@@ -171,9 +177,10 @@ def no_bad_seed(answers: Answers) -> Verdict:
                     compared += 1
                     difference = _difference((right.astype(float) - group[middle])[None], 1)
                     if difference.value < -BAD_SEED and difference.high < 0:
-                        bad.append(f"{_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
+                        bad.append(f"{pair_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
     verdict = NOT_MET if bad else MET if compared else UNDECIDED
-    return Verdict("No seed more than two points below the median seed", verdict, compared, tuple(bad))
+    planned = sum(len(regions) for regions in _by_group().values() if len(regions) >= 3)
+    return Verdict("No seed more than two points below the median seed", verdict, compared, planned, tuple(bad))
 
 
 def not_below_movement(answers: Answers) -> Verdict:
@@ -187,30 +194,41 @@ def not_below_movement(answers: Answers) -> Verdict:
                     compared += 1
                     difference = _difference((right.astype(float) - movement[model, 0])[None], 1)
                     if difference.high < 0:
-                        worse.append(f"{_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
+                        worse.append(f"{pair_name(*pair)} {size}, model {model}, seed {mask}: {difference.text()}")
     verdict = NOT_MET if worse else MET if compared else UNDECIDED
-    return Verdict("No region worse than top movement of its size", verdict, compared, tuple(worse))
+    planned = sum(map(len, _by_group().values()))
+    return Verdict("No region worse than top movement of its size", verdict, compared, planned, tuple(worse))
 
 
 def nested_loses_little(answers: Answers) -> Verdict:
     """One search for all sizes is within the margin of a search for each."""
     found = {
-        f"{_name(*pair)} {size}": difference
+        f"{pair_name(*pair)} {size}": difference
         for pair in answers.pairs
         for size in answers.sizes(*pair)
         if (difference := answers.difference(*pair, (size, NESTED), (size, OURS)))
     }
-    return _at_least_as_good("One nested search loses at most one point to a search for each size", found)
+    goal = "One nested search loses at most one point to a search for each size"
+    return _at_least_as_good(goal, found, len({(pair.task, pair.is_early, size) for pair, size in _by_group()}))
 
 
-def _at_least_as_good(goal: str, found: dict[str, Difference]) -> Verdict:
+def _by_group() -> dict[tuple[Pair, str], list[int]]:
+    """The mask seeds of every fine-tuned model and size of our regions in the whole plan."""
+    groups: dict[tuple[Pair, str], list[int]] = {}
+    for cell in plan():
+        if cell.method == OURS:
+            groups.setdefault((cell.pair, cell.size), []).append(cell.mask_seed)
+    return groups
+
+
+def _at_least_as_good(goal: str, found: dict[str, Difference], planned: int) -> Verdict:
     """Met where every interval lies above minus the margin, not met where one lies below it."""
     if any(difference.high < -MARGIN for difference in found.values()):
         verdict = NOT_MET
     else:
         verdict = MET if found and all(difference.low > -MARGIN for difference in found.values()) else UNDECIDED
     open_or_worse = {name: d for name, d in found.items() if d.low <= -MARGIN}
-    return Verdict(goal, verdict, len(found), tuple(f"{name}: {d.text()}" for name, d in open_or_worse.items()))
+    return Verdict(goal, verdict, len(found), planned, tuple(f"{n}: {d.text()}" for n, d in open_or_worse.items()))
 
 
 def _by_model(
@@ -220,7 +238,7 @@ def _by_model(
         yield model, {mask: right for (one, mask), right in regions.items() if one == model}
 
 
-def _name(task: str, is_early: bool) -> str:
+def pair_name(task: str, is_early: bool) -> str:
     return f"{task}, stopped early" if is_early else task
 
 
@@ -228,8 +246,24 @@ def goals_table(found: Iterable[Verdict]) -> list[str]:
     """Markdown: one row a goal; `details` are all differences where the goal is per task, else the exceptions."""
     lines = ["| goal | verdict | comparisons | details, points |", "|" + " --- |" * 4]
     for row in found:
-        lines.append(f"| {row.goal} | **{row.verdict}** | {row.comparisons:,} | {'; '.join(row.reasons)} |")
+        lines.append(
+            f"| {row.goal} | **{row.words()}** | {row.comparisons:,} of {row.planned:,} | {'; '.join(row.reasons)} |"
+        )
     return lines
+
+
+def in_order(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows by pair, size and method, in the plan's order and not in that in which they were made."""
+    ranks = {
+        "task": {name: number for number, name in enumerate(TASKS)},
+        "size": {name: number for number, name in enumerate(("", *SIZES, "10%"))},
+        "method": {name: number for number, name in enumerate(("base", "fine-tuned", *METHODS))},
+    }
+    return rows.sort_values(
+        ["task", "is_early", "size", "method"],
+        kind="stable",
+        key=lambda values: values.map(ranks.get(values.name, int)),
+    )
 
 
 def scores_table(rows: pd.DataFrame) -> list[str]:
@@ -239,11 +273,11 @@ def scores_table(rows: pd.DataFrame) -> list[str]:
         "| gradients | seconds |",
         "|" + " --- |" * 11,
     ]
-    regions = rows[rows["method"] != LABELS].fillna({"gradients": 0, "seconds": 0})
+    regions = in_order(rows[rows["method"] != LABELS]).fillna({"gradients": 0, "seconds": 0})
     for (task, is_early, size, method), group in regions.groupby(["task", "is_early", "size", "method"], sort=False):
         spread = f"{group['accuracy'].std():.1f}" if len(group) > 1 else ""
         lines.append(
-            f"| {_name(task, is_early)} | {size} | {method} | {len(group)} | {group['accuracy'].mean():.1f} | "
+            f"| {pair_name(task, is_early)} | {size} | {method} | {len(group)} | {group['accuracy'].mean():.1f} | "
             f"{group['accuracy'].min():.1f} | {spread} | {group['nll'].mean():.3f} | {group['ece'].mean():.1f} | "
             f"{group['gradients'].mean():,.0f} | {group['seconds'].mean():,.0f} |"
         )
@@ -286,7 +320,7 @@ def development_table(path: Path = RESULTS / "localizer_development.csv") -> lis
     """Markdown: what was tried before the configuration was frozen, on validation data."""
     lines = ["| task | size | setting | seed | accuracy, % | NLL |", "|" + " --- |" * 6]
     for row in pd.read_csv(path, keep_default_na=False).to_dict("records"):
-        name = _name(row["task"], row["is_early"] in (True, "True"))
+        name = pair_name(row["task"], row["is_early"] in (True, "True"))
         lines.append(
             f"| {name} | {row['size']} | {row['setting']} | {row['mask_seed']} | {float(row['accuracy']):.1f} | "
             f"{float(row['nll']):.3f} |"

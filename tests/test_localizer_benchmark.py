@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from benchmarks import localizer as benchmark
+from benchmarks import localizer_figure as figure
 from benchmarks import localizer_report as report
 from benchmarks.localizer import KEY, LABELS, Cell, Method, Opened, Pair, Stored, measured, plan, run
 from skillviz.core.localizers.table import LOCALIZERS, Workload, localizer
@@ -36,6 +38,24 @@ def test_the_plan_is_balanced_at_every_round() -> None:
     assert {c.pair.task for c in everything if c.pair.is_early} == set(benchmark.EARLY)
     assert not {*benchmark.TASKS} & {*benchmark.DEVELOPMENT}
     assert [c.key for c in plan(2)] == [c.key for c in everything if c in plan(2)]
+
+
+def test_a_plan_cut_after_any_block_compares_all_tasks_alike() -> None:
+    cells = [cell for cell in plan(1) if cell.size != "10%" and cell.method != benchmark.AS_PUBLISHED]
+    pairs = [Pair(task, False, 0) for task in benchmark.TASKS]
+    of = [[(c.size, c.method) for c in cells if c.pair == pair] for pair in pairs]
+    assert all(regions == of[0] for regions in of)
+    last = {pair: [c.pair for c in cells if c.size == "0.1%"].index(pair) for pair in pairs}
+    assert list(last) == pairs and of[0][3:6] == [("0.1%", name) for name in ("judged", "learned", "judged, a quarter")]
+    block = len(of[0][:6])
+    assert {c.pair for c in cells[: block * len(pairs)]} == set(pairs), "another block begins before all tasks have one"
+    everything = plan()
+    published = [c for c in everything if c.method == benchmark.AS_PUBLISHED]
+    assert everything[-len(published) :] == published, "what takes longest comes last"
+    opened = [(c.pair, c.mask_seed) for c in everything if c.method == "nested"]
+    assert len({*opened}) == sum(one != before for before, one in zip([None, *opened], opened, strict=False)), (
+        "all sizes of a nested search follow each other, so that it is done once"
+    )
 
 
 def test_the_budgets_are_those_of_the_goals() -> None:
@@ -91,6 +111,36 @@ def test_a_run_resumes_where_it_was_cut(tmp_path: Path, monkeypatch: pytest.Monk
     assert tuned["accuracy"] == pytest.approx(100 * right.mean())
 
 
+def test_rows_of_another_folder_are_taken_over_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "METHODS", QUICK)
+    run(cells()[:3], Stored(tmp_path / "here"), opened, str)
+    run(cells()[:10], Stored(tmp_path / "there"), opened, str)
+
+    def held(folder: str) -> list[tuple[object, ...]]:
+        return [(*(row[name] for name in KEY), row["predicted"]) for row in Stored(tmp_path / folder).rows]
+
+    before, whole = held("here"), held("there")
+    assert Stored(tmp_path / "here").merge(Stored(tmp_path / "there")) == len(whole) - len(before) == 10
+    merged = Stored(tmp_path / "here").rows
+    assert held("here")[: len(before)] == before and {*held("here")} == {*whole}
+    stamp = (tmp_path / "here" / "localizer.csv").stat().st_mtime_ns
+    assert Stored(tmp_path / "here").merge(Stored(tmp_path / "there")) == 0
+    assert (tmp_path / "here" / "localizer.csv").stat().st_mtime_ns == stamp
+    shown = report.in_order(pd.DataFrame(merged[::-1]))
+    assert [*zip(shown["task"], shown["size"], strict=True)] == sorted(
+        zip(shown["task"], shown["size"], strict=True), key=lambda one: (one[0], ("", "0.1%", "1%").index(one[1]))
+    )
+
+
+def test_the_pictures_draw_every_pair(tmp_path: Path) -> None:
+    stored = planted(tmp_path, {"judged": 5, "learned": 3, "movement": 0}).rows
+    stored = stored[stored["method"] != LABELS].assign(accuracy=70.0)
+    figure.draw(stored, tmp_path / "six.png")
+    figure.draw(stored[stored["task"] == "cr"], tmp_path / "one.png")
+    with Image.open(tmp_path / "six.png") as six, Image.open(tmp_path / "one.png") as one:
+        assert six.width > 2 * one.width and six.height > 1.5 * one.height
+
+
 def planted(folder: Path, gains: dict[str, float], tasks: tuple[str, ...] = benchmark.TASKS) -> report.Answers:
     """Regions of every method whose accuracy is 70 % and so many points more, on 1,000 examples of each pair."""
     stored, rng, rows = Stored(folder), np.random.default_rng(0), []
@@ -133,6 +183,10 @@ def test_planted_answers_decide_the_goals(tmp_path: Path, gains: dict[str, float
     assert [row.verdict for row in found] == wanted, found
     assert [row.comparisons for row in found] == [6, 6, 6, 18, 6, 6 * 3 * 3 * 3, 6 * 3 * 3 * 3, 18]
     assert len(report.goals_table(found)) == 2 + len(found)
+    assert [row.planned for row in found] == [6, 6, 6, 18, 8, 180, 198, 26]
+    assert [row.words() for row in found if row.verdict == report.MET and row.comparisons < row.planned] == [
+        "met so far" for row in found[4:] if row.verdict == report.MET
+    ]
 
 
 def test_a_bad_seed_is_named_and_nothing_measured_is_undecided(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""The pictures of docs/localizers.md: accuracy by size of each method, from the stored rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.localizer import LABELS, METHODS, RESULTS, ROOT, SIZES, Stored
+from benchmarks.localizer_report import in_order, pair_name
+from skillviz.plots.theme import GRID, INK, SOFT_INK, localizer_style, state_style
+
+DOCS = ROOT / "docs"
+ENDS = {"base": state_style("pretrained"), "fine-tuned": state_style("finetuned")}
+TRIED = {"learned, 100 steps of 128": "learned", "judged, 25 steps": "judged, a quarter"}
+"""Settings of the development that are methods of the evaluation."""
+DASHES = {"judged": "-", "judged, a quarter": ":", "nested": "--", "learned, as published": ":"}
+MARKERS = {"judged": "D", "judged, a quarter": "d", "nested": "s", "learned": "o", "movement": "^", "random": "x"}
+COLUMNS = 4
+
+
+def write(folder: Path = RESULTS, docs: Path = DOCS) -> None:
+    """Writes localizers-development.png and, where regions are measured, localizers-evaluation.png."""
+    tried = pd.read_csv(folder / "localizer_development.csv", keep_default_na=False)
+    tried["method"] = tried["setting"].replace(TRIED)
+    tried["accuracy"] = tried["accuracy"].astype(float)
+    draw(tried, docs / "localizers-development.png")
+    rows = pd.DataFrame([row for row in Stored(folder).rows if row["method"] != LABELS])
+    if len(rows) and (rows["size"] != "").any():
+        draw(in_order(rows), docs / "localizers-evaluation.png")
+
+
+def draw(rows: pd.DataFrame, path: Path) -> None:
+    """One panel a pair: size to the right, accuracy up; a mark is the mean over seeds, its bar lowest to highest.
+
+    Methods that are none of METHODS are left out; the base and the fine-tuned model are lines across.
+    """
+    import matplotlib  # heavy: only where a picture is drawn
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    pairs = list(rows.groupby(["task", "is_early"], sort=False))
+    across = min(COLUMNS, len(pairs))
+    down = -(-len(pairs) // across)
+    figure, axes = pyplot.subplots(down, across, figsize=(1.5 + 3.2 * across, 0.9 + 2.7 * down), squeeze=False)
+    for axis in axes.flat[len(pairs) :]:
+        axis.set_visible(False)
+    labelled: dict[str, object] = {}
+    for axis, ((task, is_early), pair) in zip(axes.flat, pairs, strict=False):
+        sizes = [size for size in (*SIZES, "10%") if (pair["size"] == size).any()]
+        for name, style in ENDS.items():
+            if len(end := pair[pair["method"] == name]):
+                labelled[name] = axis.axhline(end["accuracy"].mean(), color=style.color, linestyle="--", linewidth=1)
+        present = [name for name in METHODS if (pair["method"] == name).any()]
+        for number, name in enumerate(present):
+            method = pair[pair["method"] == name].groupby("size")["accuracy"].agg(["mean", "min", "max"])
+            method = method.loc[[size for size in sizes if size in method.index]]
+            at = [sizes.index(size) + 0.06 * (number - (len(present) - 1) / 2) for size in method.index]
+            spread = [method["mean"] - method["min"], method["max"] - method["mean"]]
+            labelled[name] = axis.errorbar(
+                at, method["mean"], yerr=spread, color=localizer_style(METHODS[name].localizer).color, markersize=5,
+                marker=MARKERS.get(name, "."), linestyle=DASHES.get(name, "-"), linewidth=1.2, capsize=2,
+            )  # fmt: skip
+        axis.set_title(pair_name(task, is_early in (True, "True")), fontsize=10, color=INK["light"])
+        axis.set_xticks(range(len(sizes)), sizes)
+        axis.set_xlim(-0.4, max(len(sizes), 2) - 0.6)
+        axis.tick_params(labelsize=8, colors=SOFT_INK["light"], length=0)
+        axis.grid(axis="y", color=GRID["light"])
+        axis.spines[:].set_visible(False)
+    figure.supxlabel("size of the region, % of the parameters", fontsize=9, color=SOFT_INK["light"])
+    figure.supylabel("accuracy, %", fontsize=9, color=SOFT_INK["light"])
+    order = [name for name in (*ENDS, *METHODS) if name in labelled]
+    figure.legend([labelled[name] for name in order], order, loc="outside right center", fontsize=9, frameon=False)
+    figure.set_layout_engine("constrained")
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    pyplot.close(figure)
