@@ -46,6 +46,7 @@ def fake_run(
     width: int = 32,
     metric: str = "accuracy",
     steps: int = 50,
+    batch_size: int | None = None,
     interpolation: bool = False,
     others: Sequence[str] = (),
     base: str = "demo/tiny-base",
@@ -57,7 +58,13 @@ def fake_run(
 
     Runs of other seeds and localizers share examples, labels and the pretrained and finetuned logits.
     """
-    given = {"localizer": localizer, "sizes": tuple(sizes), "seed": seed, "others": tuple(others)}
+    given = {
+        "localizer": localizer,
+        "sizes": tuple(sizes),
+        "seed": seed,
+        "others": tuple(others),
+        "batch_size": batch_size,
+    }
     spec = RunSpec(base=base, finetuned=finetuned, task=task, interpolation=interpolation, **given)
     table = bert_table(layers, width)
     counts = [parse_size(s, table.d) for s in sizes]

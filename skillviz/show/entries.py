@@ -5,24 +5,29 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from skillviz.analysis.variants import differing
 from skillviz.core import formats
-from skillviz.core.localizers.table import DEFAULT_LOCALIZER
+from skillviz.core.localizers.table import DEFAULT_LOCALIZER, LOCALIZERS
+from skillviz.models.finetune.recipes import SGD
 from skillviz.plots.theme import localizer_style
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
-from skillviz.show import text
+from skillviz.runs.spec import RunSpec
+from skillviz.show import small_world, text
+from skillviz.studies.finetuned_model import recipe_in
 from skillviz.tasks.demo_world import MAIN, PREFIX
 
-LEVELS = ("pair", "localizer", "size", "seed")
+LEVELS = ("pair", "size", "localizer", "seed")
 DEFAULT_SHARE = 0.001
 DEMO_PAIR = (f"{PREFIX}base", f"{PREFIX}pairs/{MAIN}")
 LONGEST = 40  # characters of a setting in the picker
 # what a run was asked for beside the four levels; two runs that differ in none of these are repetitions
 SETTINGS = ("options", "steps", "batch_size", "data_seed", "k_shot", "dtype", "autocast")
+DEFAULTS = {name: json.dumps(RunSpec.model_fields[name].get_default(call_default_factory=True)) for name in SETTINGS}
 
 
 @dataclass(frozen=True)
@@ -106,40 +111,99 @@ def _value(scores: Scores | None, metric: str) -> float | None:
     return estimate.value if estimate else None
 
 
+Role = Literal["headline", "seed", "variant"]
+"""`headline`: the run that stands for its models, localizer and size; `seed`: the same with another random seed;
+`variant`: other settings, models of another recipe, or a repetition. A user's runs are variants by settings alone."""
+FEW = 0.2  # of the runs of the most studied models: those of one base and task with fewer are a study's variant
+
+
+def roles(entries: Sequence[Entry]) -> dict[str, Role]:
+    """Each run's role, by id.
+
+    Of the settings that a localizer ran with at one size those nearest to the defaults stand for it, of equally near
+    ones the commonest. Of the fine-tuned models of one base and task, those of the usual recipe with at least FEW of
+    the runs that the most studied one has.
+    """
+    models: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        models[entry.base, entry.task].append(entry)
+        size = None if _has_outcome_size(entry) else entry.size
+        groups[entry.pair, entry.localizer, size].append(entry)
+    main = {pair for of_task in models.values() for pair in _main_pairs(of_task)}
+    chosen: dict[str, Role] = {}
+    for group in groups.values():
+        counts = Counter(entry.settings for entry in group)
+        settings = min(counts, key=lambda of: (_given(of), -counts[of], of))
+        seeds: set[int] = set()
+        for entry in sorted(group, key=lambda e: (not e.is_of_user, e.settings != settings, e.seed, e.created, e.id)):
+            is_of_main = entry.is_of_user or entry.pair in main
+            if not is_of_main or entry.settings != settings or entry.seed in seeds:
+                chosen[entry.id] = "variant"
+            else:
+                chosen[entry.id] = "seed" if seeds else "headline"
+                seeds.add(entry.seed)
+    return chosen
+
+
+def _main_pairs(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
+    """The models that stand for one base and task."""
+    usual = [entry for entry in entries if recipe_in(entry.finetuned) in ("", SGD)] or entries
+    runs = Counter(entry.pair for entry in usual)
+    return [pair for pair, count in runs.items() if count >= FEW * max(runs.values())]
+
+
+def _given(settings: Sequence[tuple[str, str]]) -> int:
+    """How many of these settings are not the default."""
+    return sum(value != DEFAULTS[name] for name, value in settings)
+
+
 def pair_labels(entries: Sequence[Entry]) -> dict[tuple[str, ...], str]:
-    """A short name for each pair, in the order of the entries; equal names get what tells them apart."""
+    """A short name for each pair, in the order of the entries: `sst2 · minilm-l6`; equal names get what tells them
+    apart: recipe, readout, number of examples, else a number."""
     first: dict[tuple[str, ...], Entry] = {}
     for entry in entries:
         first.setdefault(entry.pair, entry)
     by_label = defaultdict(list)
     for entry in first.values():
         by_label[_pair_label(entry)].append(entry)
-    labels = {}
+    labels, runs = {}, Counter(entry.pair for entry in entries)
     for label, namesakes in by_label.items():
-        for entry, difference in zip(namesakes, _distinctions(namesakes), strict=True):
+        for entry, difference in zip(namesakes, _distinctions(namesakes, runs), strict=True):
             labels[entry.pair] = f"{label}{difference}"
     return {pair: labels[pair] for pair in first}
 
 
 def _pair_label(entry: Entry) -> str:
-    base, finetuned = text.last_part(entry.base), text.last_part(entry.finetuned)
-    return f"{base} → {finetuned} · {entry.task}"
+    base = text.last_part(entry.base)
+    return f"{entry.task} · {f'demo {base}' if small_world.is_toy(entry.base) else base}"
 
 
-def _distinctions(namesakes: Sequence[Entry]) -> list[str]:
-    """What tells entries of one name apart: the first of readout, examples, data and models that differs for all."""
-    if len(namesakes) == 1:
-        return [""]
-    for words in (
-        lambda e: e.readout,
-        lambda e: formats.counted(e.n, "example"),
-        lambda e: f"data {e.pair[3][:6]}",
-        lambda e: f"models {e.pair[0][:6]} {e.pair[1][:6]}",
-    ):
+def _distinctions(namesakes: Sequence[Entry], runs: Mapping[tuple[str, ...], int]) -> list[str]:
+    """What tells entries of one name apart, as much of it as is needed; nothing for the one with the most runs."""
+    most = max(namesakes, key=lambda e: runs[e.pair])
+    told = ["" if entry is most else " other" for entry in namesakes]
+    for words in (_model_words, lambda e: e.readout, lambda e: formats.counted(e.n, "example")):
+        if len(set(told)) == len(told) and " other" not in told:
+            break
         names = [words(entry) for entry in namesakes]
-        if len(set(names)) == len(names):
-            return [f" · {word}" for word in names]
-    return [f" · {i + 1}" for i in range(len(namesakes))]
+        told = [
+            so_far
+            if entry is most or told.count(so_far) == 1 and so_far != " other" or not name
+            else f"{'' if so_far == ' other' else so_far} {name}"
+            for entry, so_far, name in zip(namesakes, told, names, strict=True)
+        ]
+    seen: Counter[str] = Counter()
+    for place, words_ in enumerate(told):
+        seen[words_] += 1
+        told[place] = f"{words_} #{seen[words_]}" if seen[words_] > 1 else words_
+    return told
+
+
+def _model_words(entry: Entry) -> str:
+    """The recipe of a study's model, or the folder of one that is not named after its task."""
+    name = text.last_part(entry.finetuned)
+    return recipe_in(entry.finetuned) or ("" if name in (entry.task, text.last_part(entry.base)) else name)
 
 
 def demo_choice(entries: Sequence[Entry]) -> Entry | None:
@@ -174,16 +238,15 @@ def level_value(entry: Entry, level: str) -> object:
 
 def options(entries: Sequence[Entry], chosen: Entry, level: str) -> list[Entry]:
     """One entry for each value that `level` can take, the levels before it as in `chosen`; sorted."""
-    before = LEVELS[: LEVELS.index(level)]
-    fitting = [e for e in entries if all(level_value(e, b) == level_value(chosen, b) for b in before)]
     by_value: dict[object, Entry] = {}
-    for entry in fitting:
-        by_value.setdefault(level_value(entry, level), entry)
+    for entry in entries:
+        if _fits(entry, chosen, level):
+            by_value.setdefault(level_value(entry, level), entry)
     order = {
         "pair": lambda e: _pair_label(e),
-        "localizer": lambda e: e.localizer,
         "size": lambda e: e.size,
-        "seed": lambda e: (e.seed, e.settings, e.created),
+        "localizer": lambda e: e.localizer,
+        "seed": lambda e: (e.seed, _given(e.settings), e.settings, e.created),
     }[level]
     return sorted(by_value.values(), key=order)
 
@@ -193,13 +256,25 @@ def switched(entries: Sequence[Entry], chosen: Entry, level: str, value: object)
 
     Earlier levels stay as they are; later ones come as near as the runs allow.
     """
-    before = LEVELS[: LEVELS.index(level)]
-    fitting = [
-        e
-        for e in entries
-        if level_value(e, level) == value and all(level_value(e, b) == level_value(chosen, b) for b in before)
-    ]
+    fitting = [e for e in entries if level_value(e, level) == value and _fits(e, chosen, level)]
     return min(fitting, key=lambda e: _departure(e, chosen))
+
+
+def _fits(entry: Entry, chosen: Entry, level: str) -> bool:
+    """Whether an entry can be chosen at a level: those before are as in `chosen`.
+
+    A size that is an outcome of the search is no choice: it stands in no list but its own run's, and binds nothing.
+    """
+    is_outcome = _has_outcome_size(entry) or _has_outcome_size(chosen)
+    if level == "size" and _has_outcome_size(entry) and entry.localizer != chosen.localizer:
+        return False
+    before = [name for name in LEVELS[: LEVELS.index(level)] if name != "size" or not is_outcome]
+    return all(level_value(entry, name) == level_value(chosen, name) for name in before)
+
+
+def _has_outcome_size(entry: Entry) -> bool:
+    row = LOCALIZERS.get(entry.localizer)
+    return row is not None and not row.budgeted
 
 
 def _departure(entry: Entry, chosen: Entry) -> tuple[object, ...]:
@@ -228,11 +303,21 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
         return [localizer_style(entry.localizer).title for entry in choices]
     if level == "size":
         return [f"{formats.share(entry.share)} ({formats.count(entry.size)})" for entry in choices]
-    # `0`; where settings differ `0 · batch size 1024`; repetitions of one run by their time
+    # `0`; where settings differ `0 · batch size 1024`; repetitions of one run by number
     names = list(differing([dict(entry.settings) for entry in choices]))
     labels = [" · ".join([str(e.seed), *_setting_labels(e, names)]) for e in choices]
-    twice = {label for label in labels if labels.count(label) > 1}
-    return [f"{label} · {e.id[-6:]}" if label in twice else label for label, e in zip(labels, choices, strict=True)]
+    times: Counter[str] = Counter()
+    for place, label in enumerate(labels):
+        times[label] += 1
+        labels[place] = f"{label} · #{times[label]}" if times[label] > 1 else label
+    return labels
+
+
+def run_label(entries: Sequence[Entry], chosen: Entry) -> str:
+    """The run in one line: `cr · minilm-l6 · stagewise · 0.1% · seed 0`, and every setting that is not the default."""
+    words = [pair_labels(entries)[chosen.pair], localizer_style(chosen.localizer).title, formats.share(chosen.share)]
+    names = [name for name, value in chosen.settings if value != DEFAULTS[name]]
+    return " · ".join([*words, f"seed {chosen.seed}", *_setting_labels(chosen, names)])
 
 
 def _setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:

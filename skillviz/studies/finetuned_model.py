@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from skillviz.core.seeds import LARGEST_SEED
 from skillviz.errors import BadInput, UnknownTask
-from skillviz.models.finetune.recipes import SGD, recipe_row
+from skillviz.models.finetune.recipes import RECIPES, SGD, recipe_row
 from skillviz.models.finetune.training_config import DataSettings, TrainingConfig, split_settings
 from skillviz.runs.spec import Readout, RunSpec
 from skillviz.tasks.paper import TASKS
@@ -108,6 +108,13 @@ class FineTunedSpec(BaseModel):
             parts += [str(stage or len(self.tasks))] if row.tasks == "in turn" else []
             parts += [task_name(task or self.tasks[-1])]
         return "/".join(parts)
+
+
+def recipe_in(source: str) -> str:
+    """The recipe of the study's model that `FineTunedSpec.path` names; empty for any other source."""
+    recipes = "|".join(map(re.escape, RECIPES))
+    match = re.match(rf"\$\{{{FINETUNED_VARIABLE}\}}/[^/]*-({recipes})-[0-9a-f]{{{SHORT}}}(/|$)", source)
+    return match[1] if match else ""
 
 
 PLAIN = "task"  # the stem of a task's file in a folder of its own

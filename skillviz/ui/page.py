@@ -1,9 +1,10 @@
-"""How every page begins: its frame, the menu, the run picker, and the run, or an explanation instead of it."""
+"""How every page begins: its frame, the menu, the run bar, and the run, or an explanation instead of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pandas as pd
 import streamlit as st
@@ -15,9 +16,12 @@ from skillviz.show import sentences, text
 from skillviz.show.entries import Entry, first_choice
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, study_choice, study_words
+from skillviz.ui.chart import theme
 from skillviz.ui.page_table import PAGES, install
-from skillviz.ui.picker import caption, picker
+from skillviz.ui.run_bar import run_bar
 
+BRAND = Path(__file__).with_name("brand")
+STYLE = Path(__file__).with_name("frame.css")
 FIRST_RUN = """\
 python -m skillviz finetune --base BASE --task TASK --out models/finetuned
 python -m skillviz localize --base BASE --finetuned models/finetuned --task TASK --size 0.1%
@@ -25,7 +29,7 @@ streamlit run dashboard.py"""
 
 
 def begin(name: str) -> Run:
-    """The run that the page shows, under picker and title; explains and stops where there is none."""
+    """The run that the page shows, under run bar and title; explains and stops where there is none."""
     _frame(name)
     with explained():
         entries = cache.entries()
@@ -36,8 +40,7 @@ def begin(name: str) -> Run:
         chosen = _chosen(name, entries)
         run = cache.run(chosen.id)
     address.keep(address.RUN, chosen.id)
-    picker(entries, chosen)
-    caption(chosen)
+    run_bar(entries, chosen)
     st.title(PAGES[name].question, anchor=False)
     return run
 
@@ -152,9 +155,10 @@ def explain_empty() -> None:
 
 def _frame(name: str) -> None:
     entry = PAGES[name]
-    st.set_page_config(
-        page_title=f"{entry.title} · skillviz", page_icon=":material/filter_center_focus:", layout="wide"
-    )
+    st.set_page_config(page_title=f"{entry.title} · skillviz", page_icon=BRAND / "mark.svg", layout="wide")
+    st.logo(BRAND / f"logo-{theme()}.svg", icon_image=BRAND / "mark.svg", size="large")
+    st.html(STYLE)
+    st.html(f"<style>:root {{ --ground: {st.get_option(f'theme.{theme()}.backgroundColor')} }}</style>")
     install()
 
 

@@ -26,12 +26,13 @@ installed: ContextVar[bool] = ContextVar("installed", default=False)
 
 @dataclass(frozen=True)
 class PageEntry:
-    """One page: `name` is its file, its URL and the word in the code; `question` is its heading.
+    """One page: `name` is its file, its URL and the word in the code; `icon` a Material symbol; `question` its heading.
 
     `experiments` are those of the paper whose tables the page shows, its first one before the others.
     """
 
     name: str
+    icon: str
     title: str
     group: str
     question: str
@@ -44,32 +45,32 @@ class PageEntry:
 
     def link(self) -> StreamlitPage:
         """The page as Streamlit's navigation, links and switches want it."""
-        return st.Page(self.path, title=self.title, url_path=self.name)
+        return st.Page(self.path, title=self.title, icon=f":material/{self.icon}:", url_path=self.name)
 
 
 PAGES = {
     entry.name: entry
     for entry in (
-        PageEntry("tour", "Tour", "Start", "How much of a model is a skill?"),
-        PageEntry("runs", "Runs", "Start", "Which runs are there?"),
-        PageEntry("launch", "Launch", "Start", "Which skill shall be localized?"),
-        PageEntry("overview", "Overview", "This run", "How much of the skill fits into this region?"),
-        PageEntry("region", "Region", "This run", "Where does the skill lie?"),
-        PageEntry("sparsity", "Sparsity", "This run", "How small can the region be?"),
-        PageEntry("calibration", "Calibration", "This run", "How sure is the model, and is it right to be?"),
-        PageEntry("interpolation", "Interpolation", "This run", "What lies between the models?"),
-        PageEntry("transfer", "Transfer", "This run", "Does the skill carry over to other tasks?"),
-        PageEntry("examples", "Examples", "This run", "Which examples does the graft get right, and why?"),
-        PageEntry("surgery", "Surgery", "This run", "What does a region built by hand carry?"),
-        PageEntry("compare", "Compare", "Many runs", "How do several runs differ?"),
+        PageEntry("tour", "school", "Tour", "Start", "How much of the model is the skill?"),
+        PageEntry("runs", "inventory_2", "Runs", "Start", "Runs"),
+        PageEntry("launch", "play_circle", "Launch", "Start", "Find a skill in your model"),
+        PageEntry("overview", "dashboard", "Overview", "This run", "How much of the skill is in this region?"),
+        PageEntry("region", "grid_on", "Region", "This run", "Where is the skill?"),
+        PageEntry("sparsity", "show_chart", "Sparsity", "This run", "How small can the region be?"),
+        PageEntry("calibration", "speed", "Calibration", "This run", "Is the model's confidence justified?"),
+        PageEntry("interpolation", "linear_scale", "Interpolation", "This run", "Between base and fine-tuned model"),
+        PageEntry("transfer", "move_up", "Transfer", "This run", "Does the skill transfer?"),
+        PageEntry("examples", "format_quote", "Examples", "This run", "Which examples change?"),
+        PageEntry("surgery", "build", "Surgery", "This run", "Build your own region"),
+        PageEntry("compare", "compare_arrows", "Compare", "Many runs", "Compare runs"),
         PageEntry(
-            "methods", "Methods", "Many runs", "What else gives the skill by touching as little?",
+            "methods", "category", "Methods", "Many runs", "Grafting vs other small updates",
             ("table1", "table3", "figure5", "table8", "figure4"),
         ),
-        PageEntry("tasks", "Tasks", "Many runs", "Do the skills of several tasks share parameters?", ("figure8",)),
-        PageEntry("continual", "Continual", "Many runs", "Does a new skill cost the old ones?", ("table4",)),
-        PageEntry("studies", "Studies", "Many runs", "Which experiments have been made?"),
-        PageEntry("paper", "Paper", "Reference", "Does it come out as in the paper?"),
+        PageEntry("tasks", "hub", "Tasks", "Many runs", "Do tasks share parameters?", ("figure8",)),
+        PageEntry("continual", "timeline", "Continual", "Many runs", "Learning tasks in sequence", ("table4",)),
+        PageEntry("studies", "science", "Studies", "Many runs", "Studies"),
+        PageEntry("paper", "menu_book", "Paper", "Reference", "Paper vs skillviz"),
     )
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.store import StudyFolder
 from skillviz.ui import address, cache, controls, study_words
 from skillviz.ui.page_table import PAGES
-from skillviz.ui.picker import width_of
+from skillviz.ui.run_bar import width_of
 
 STUDY = "study"
 SCALE_ORDER = ("small", "demo")

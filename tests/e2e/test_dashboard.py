@@ -24,7 +24,7 @@ TOO_WIDE = """(() => { const main = document.querySelector('[data-testid="stMain
 IS_DARK = """wanted => {
   const ground = getComputedStyle(document.querySelector("[data-testid='stApp']")).backgroundColor;
   return ground.match(/\\d+/g)[0] < 128 === wanted; }"""
-MENU = "[data-testid='stSidebarNav'] a"
+MENU = "[data-testid='stSidebarNav'] a [data-testid='stMarkdownContainer']"
 Made = tuple[Path, dict[str, str]]
 Serve, Visit = Callable[[Path], str], Callable[..., Any]
 
@@ -100,6 +100,7 @@ def test_the_bare_address_leads_to_the_tour_and_one_with_a_run_to_it(
 def test_picking_changes_the_address_and_a_copied_link_shows_the_same(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/calibration?run={ids['stagewise0']}")
+    page.locator(".st-key-run-bar button").first.click()
     pick(page, "^Localizer", "random")
     expect(page, run=ids["random"])
     page.get_by_role("radio", name="equal mass").or_(page.get_by_text("equal mass", exact=True)).first.click()
@@ -115,6 +116,7 @@ def test_picking_changes_the_address_and_a_copied_link_shows_the_same(made: Made
 def test_going_back_shows_the_run_before(made: Made, address: str, visit: Visit) -> None:
     ids = made[1]
     page = visit(f"{address}/overview?run={ids['stagewise0']}")
+    page.locator(".st-key-run-bar button").first.click()
     pick(page, "^Localizer", "random")
     page.go_back()
     page.get_by_text(ids["stagewise0"]).first.wait_for()

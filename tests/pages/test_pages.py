@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,11 +69,28 @@ def test_the_run_is_always_written_to_the_address(name: str, ids: dict[str, str]
 
 
 @pytest.mark.parametrize("name", RUN_PAGES)
-def test_the_picker_is_first_and_in_order(name: str, ids: dict[str, str]) -> None:
+def test_the_run_bar_is_first_and_in_order(name: str, ids: dict[str, str]) -> None:
     test = opened(name, run=ids["movement"])
-    picker = test.selectbox[:4]
-    assert [box.label for box in picker] == ["Models and task", "Localizer", "Region size", "Seed"]
-    assert picker[1].value == "top movement" and picker[0].options[0].startswith("tiny-base → tiny-mrpc · mrpc")
+    boxes = test.selectbox[:4]
+    assert [box.label for box in boxes] == ["Task and model", "Region size", "Localizer", "Seed"]
+    assert boxes[2].value == "top movement" and boxes[0].options[0].startswith("mrpc · tiny-base")
+    label = next(e.proto.popover.label for e in test.get("popover") if e.proto.popover.label != "Download")
+    assert "top movement" in label and "seed 0" in label and not re.search(r"[0-9a-f]{6}", label)
+
+
+def test_study_variants_are_offered_on_request_and_one_that_is_open_stays(empty: Path) -> None:
+    plain, *_ = (fake_run(Store(empty), seed=seed, sizes=("3%",), **SMALL).id for seed in (0, 1))
+    variant = fake_run(Store(empty), seed=0, sizes=("3%",), batch_size=16, **SMALL).id
+
+    def seeds(test: AppTest) -> list[str]:
+        return test.selectbox(key="run-bar.seed").options
+
+    test = opened("region", run=plain)
+    assert seeds(test) == ["0", "1"]
+    test.toggle(key="control.variants").set_value(True).run()
+    assert seeds(test) == ["0", "0 · batch size 16", "1"]
+    shown = opened("region", run=variant)
+    assert "0 · batch size 16" in seeds(shown) and "study variant" in words(shown)
 
 
 def toys(root: Path) -> list[str]:
@@ -85,10 +103,10 @@ def toys(root: Path) -> list[str]:
 @pytest.mark.parametrize("name", RUN_PAGES)
 def test_what_the_small_world_does_not_show_is_said_where_a_run_of_it_is(name: str, empty: Path) -> None:
     toy, _, other, _ = toys(empty)
-    told = next(c.value for c in opened(name, run=toy).caption if "Demo world" in c.value)
+    told = next(m.proto.help for m in opened(name, run=toy).markdown if "Demo world" in m.proto.help)
     d = Store(empty).open(toy).record.d
     assert f"{d:,} graftable entries" in told and "3\N{NO-BREAK SPACE}%" in told and "docs/demo-world.md" in told
-    assert "Demo world" not in words(opened(name, run=other))
+    assert "demo world" not in words(opened(name, run=other))
 
 
 def test_a_comparison_tells_which_runs_are_of_the_small_world(empty: Path) -> None:
@@ -144,7 +162,7 @@ def test_a_run_of_a_later_version_is_explained(own_copy: Path, ids_of_copy: dict
 
 def test_picking_another_localizer_keeps_size_and_seed(ids: dict[str, str]) -> None:
     test = opened("overview", run=ids["stagewise0"])
-    test.selectbox[1].select("random").run()
+    test.selectbox(key="run-bar.localizer").select("random").run()
     assert test.query_params["run"] == ids["random"]
     test.selectbox[0].select_index(0).run()
     assert test.query_params["run"] == ids["paraphrase"]

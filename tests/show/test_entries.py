@@ -9,6 +9,7 @@ import pytest
 
 from skillviz.runs.library import library
 from skillviz.show.entries import (
+    DEFAULTS,
     LEVELS,
     SETTINGS,
     Entry,
@@ -18,12 +19,14 @@ from skillviz.show.entries import (
     level_value,
     options,
     pair_labels,
+    roles,
+    run_label,
     setting_words,
     switched,
 )
 
-PLAIN = tuple((name, "null") for name in SETTINGS)
-LARGE = tuple((name, "1024" if name == "batch_size" else "null") for name in SETTINGS)
+PLAIN = tuple(DEFAULTS.items())
+LARGE = tuple((name, "1024" if name == "batch_size" else value) for name, value in PLAIN)
 
 
 def entry(localizer: str = "stagewise", size: int = 1000, seed: int = 0, **fields) -> Entry:
@@ -40,9 +43,9 @@ GRID = [entry(loc, size, seed) for loc in ("stagewise", "random") for size in (1
 
 
 def test_four_levels_in_their_order() -> None:
-    assert LEVELS == ("pair", "localizer", "size", "seed")
+    assert LEVELS == ("pair", "size", "localizer", "seed")
     chosen = GRID[4]
-    assert [len(options(GRID, chosen, level)) for level in LEVELS] == [1, 2, 3, 3]
+    assert [len(options(GRID, chosen, level)) for level in LEVELS] == [1, 3, 2, 3]
     assert [e.size for e in options(GRID, chosen, "size")] == [100, 1000, 10_000]
 
 
@@ -68,18 +71,25 @@ def test_switching_the_pair_keeps_the_localizer_where_it_can() -> None:
 def test_seventy_runs_of_one_pair_give_short_lists() -> None:
     names = ("a", "b", "c", "d", "e", "f", "g", "h")
     many = [entry(n, size, seed) for n in names for size in (100, 1000, 10_000) for seed in (0, 1, 2)]
-    assert [len(options(many, many[0], level)) for level in LEVELS] == [1, 8, 3, 3]
+    assert [len(options(many, many[0], level)) for level in LEVELS] == [1, 3, 8, 3]
 
 
 def test_size_labels_give_share_and_count() -> None:
     assert level_labels([entry(size=1000)], "size")[0].replace("\N{NO-BREAK SPACE}", " ") == "0.1 % (1,000)"
 
 
-def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_id() -> None:
+def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_number() -> None:
     large = replace(entry(), id="second", settings=LARGE)
     assert level_labels([entry(), large], "seed") == ["0", "0 · batch size 1024"]
     again = replace(entry(), id="stagewise-again")
-    assert level_labels([entry(), again], "seed") == ["0 · 1000-0", "0 · -again"]
+    assert level_labels([entry(), again], "seed") == ["0", "0 · #2"]
+
+
+def test_a_run_in_one_line_names_every_setting_that_is_not_the_default() -> None:
+    large = replace(entry(), settings=LARGE)
+    plain = run_label([entry()], entry()).replace("\N{NO-BREAK SPACE}", " ")
+    assert plain == "sst2 · base · stagewise · 0.1 % · seed 0"
+    assert run_label([large], large).endswith("seed 0 · batch size 1024")
 
 
 def test_a_long_setting_is_shortened_to_fit_into_its_box() -> None:
@@ -89,15 +99,53 @@ def test_a_long_setting_is_shortened_to_fit_into_its_box() -> None:
     assert level_labels([entry(), made], "seed")[1] == f"0 · recipe {told[:32]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def test_equal_names_of_pairs_get_what_tells_them_apart() -> None:
-    assert pair_labels([entry()])[entry().pair] == "base → tuned · sst2"
-    other = replace(entry(), pair=("a", "b", "sst2", "dddddd", "head"), n=50)
-    labels = pair_labels([entry(), other])
-    assert labels[entry().pair].endswith("100 examples") and labels[other.pair].endswith("50 examples")
-    prompt = replace(entry(), pair=("a", "b", "sst2", "c", "prompt"), readout="prompt")
-    assert pair_labels([entry(), prompt])[prompt.pair].endswith("· prompt")
-    same = replace(entry(), pair=("a", "b", "sst2", "ffffff", "head"))
-    assert len(set(pair_labels([entry(), same]).values())) == 2
+def test_equal_names_of_pairs_get_what_tells_them_apart_and_never_a_hash() -> None:
+    plain = replace(entry(), finetuned="models/sst2")
+    most = [plain, replace(plain, id="again")]
+    assert pair_labels(most) == {plain.pair: "sst2 · base"}
+    member = "${SKILLVIZ_MEMBERS}/sst2-adamw-0123456789"
+    adamw = replace(plain, pair=("a", "x", "sst2", "c", "head"), finetuned=member)
+    prompt = replace(plain, pair=("a", "b", "sst2", "c", "prompt"), readout="prompt")
+    fewer = replace(plain, pair=("a", "b", "sst2", "d", "head"), n=50)
+    same = replace(fewer, pair=("a", "b", "sst2", "e", "head"))
+    labels = pair_labels([*most, adamw, prompt, fewer, same])
+    assert labels[plain.pair] == "sst2 · base" and labels[adamw.pair] == "sst2 · base adamw"
+    assert labels[prompt.pair] == "sst2 · base prompt"
+    assert len(set(labels.values())) == len(labels) and not any("0123456789" in label for label in labels.values())
+
+
+def of_role(entries: list[Entry], role: str) -> set[str]:
+    return {id for id, of in roles(entries).items() if of == role}
+
+
+def test_one_run_stands_for_models_localizer_and_size_and_its_seeds_are_seeds() -> None:
+    assert of_role(GRID, "headline") == {e.id for e in GRID if e.seed == 0}
+    assert of_role(GRID, "seed") == {e.id for e in GRID if e.seed != 0}
+
+
+def test_other_settings_other_recipes_and_repetitions_are_variants() -> None:
+    large = [replace(e, id="large-" + e.id, settings=LARGE) for e in GRID]
+    again = [replace(e, id="again-" + e.id, created="2026-02-02") for e in GRID]
+    member = "${SKILLVIZ_MEMBERS}/sst2-adamw-0123456789"
+    adamw = [replace(e, id="adamw-" + e.id, pair=("a", "x", "sst2", "c", "head"), finetuned=member) for e in GRID]
+    few = [replace(GRID[0], id="few", pair=("a", "y", "sst2", "c", "head"))]
+    every = [*GRID, *large, *again, *adamw, *few]
+    assert of_role(every, "variant") == {e.id for e in every} - {e.id for e in GRID}
+    assert of_role(adamw, "headline") == {e.id for e in adamw if e.seed == 0}, "nothing else stands for the task"
+    mine = replace(few[0], id="mine", is_of_user=True)
+    assert "mine" in of_role([*every, mine], "headline")
+
+
+def test_without_a_run_at_the_defaults_the_nearest_settings_stand_for_it() -> None:
+    large = [replace(e, id="large-" + e.id, settings=LARGE) for e in GRID]
+    both = tuple((n, "7" if n in ("batch_size", "steps") else value) for n, value in PLAIN)
+    other = [replace(e, id="both-" + e.id, settings=both) for e in GRID]
+    assert of_role([*other, *large], "variant") == {e.id for e in other}
+
+
+def test_a_search_whose_size_is_an_outcome_has_one_headline() -> None:
+    learned = [entry("learned", size, seed) for seed, size in enumerate((900, 1000, 1100))]
+    assert of_role(learned, "headline") == {"learned-900-0"} and len(of_role(learned, "seed")) == 2
 
 
 def test_the_first_choice_is_the_users_newest_else_the_default_localizer_at_a_tenth_of_a_percent() -> None:

@@ -12,7 +12,7 @@ from skillviz.errors import BadInput
 from skillviz.runs.region_expression import keys_in
 from skillviz.runs.score import ScoreSpec
 from skillviz.runs.spec import RunSpec
-from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned
+from skillviz.studies.finetuned_model import FineTunedSpec, read_finetuned, recipe_in
 from skillviz.studies.plan import Plan, plan
 from skillviz.studies.spec import StudySpec, read_study
 from tests.studies.tiny_study import REGION, every_kind, few, study_of, tasks
@@ -301,3 +301,12 @@ def test_a_member_of_a_file_says_what_is_wrong() -> None:
     with pytest.raises(BadInput, match="2 tasks and 1 regions were given; give one region a task"):
         run = RunSpec(base="b", finetuned="f", task="a")
         read_finetuned({"base": "b", "tasks": ("a", "b"), "recipe": "continual", "regions": (run,)})
+
+
+def test_the_recipe_of_a_model_is_read_off_its_path_and_off_nothing_else() -> None:
+    for recipe in ("sgd", "adamw", "adamw-l1"):
+        spec = read_finetuned({"base": "b", "tasks": ("sst2",), "recipe": recipe})
+        assert recipe_in(spec.path()) == recipe
+    several = read_finetuned({"base": "b", "tasks": ("sst2", "mrpc"), "recipe": "multi-task"})
+    assert recipe_in(several.path("mrpc")) == "multi-task"
+    assert not any(map(recipe_in, ("models/sst2-sgd-0123456789", "org/sst2-sgd", "demo_world/pairs/film-sentiment")))

@@ -24,7 +24,7 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.paper import words as paper_words
 from skillviz.ui.pages.studies import running
 from skillviz.ui.pages.studies import table as study_table
-from skillviz.ui.picker import width_of
+from skillviz.ui.run_bar import width_of
 
 LIST = {
     "runs": st.column_config.NumberColumn("runs", help="Localizations that the study's tables were made from."),

@@ -1,0 +1,75 @@
+"""The run bar: one line that says which run a page is about, and opens to choose another. The address names the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from skillviz.core import formats
+from skillviz.show import small_world, text
+from skillviz.show.entries import LEVELS, Entry, level_labels, level_value, options, roles, run_label, switched
+from skillviz.ui import address, controls
+
+TITLES = {"pair": "Task and model", "size": "Region size", "localizer": "Localizer", "seed": "Seed"}
+HELP = {
+    "pair": "The task, and the pre-trained model whose fine-tuning was localized.",
+    "size": "Parameters in the region, as a share of all graftable parameters and as a count.",
+    "localizer": "The method that chose the region.",
+    "seed": "The localizer's random seed.",
+}
+VARIANTS = "variants"
+LETTER, FRAME = 7, 60  # pixels of a letter, and of what a box has beside its text
+
+
+def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
+    """Draws the bar for `chosen`; a change in it opens the run that keeps most of `chosen`."""
+    role_of = roles(entries)
+    is_variant = role_of[chosen.id] == "variant"
+    with st.container(key="run-bar", horizontal=True, vertical_alignment="center"):
+        label = text.plain(run_label(entries, chosen))
+        with st.popover(label, icon=":material/tune:", key="run-bar.open"):
+            place = st.container()
+            shows_all = _shows_variants(is_variant, sum(role == "variant" for role in role_of.values()))
+            offered = entries if shows_all else [entry for entry in entries if role_of[entry.id] != "variant"]
+            with place:
+                for level in LEVELS:
+                    _box(offered, chosen, level)
+            where = "yours" if chosen.is_of_user else "ships with skillviz"
+            st.caption(f"Made {formats.day(chosen.finished)} · {where}")
+        if toy := small_world.caution(chosen.base, chosen.d, chosen.share):
+            st.badge("demo world", color="gray", help=toy)
+        if is_variant:
+            st.badge("study variant", color="gray", help="A run of a study with other settings than the usual ones.")
+
+
+def _shows_variants(is_variant: bool, count: int) -> bool:
+    """Whether study variants can be chosen too: one is shown, or the switch is on."""
+    if is_variant or not count:
+        return is_variant
+    return controls.switch(
+        VARIANTS, f"Show {formats.counted(count, 'study variant')}", False,
+        help="Runs of studies with other settings or another recipe of fine-tuning, and repetitions.",
+    )  # fmt: skip
+
+
+def _box(entries: Sequence[Entry], chosen: Entry, level: str) -> None:
+    choices = options(entries, chosen, level)
+    by_label = dict(zip(level_labels(choices, level), choices, strict=True))
+    value = level_value(chosen, level)
+    key = f"run-bar.{level}"
+    st.session_state[key] = next(label for label, entry in by_label.items() if level_value(entry, level) == value)
+    st.selectbox(
+        TITLES[level], list(by_label), key=key, help=HELP[level], on_change=_changed,
+        args=(tuple(entries), chosen, level, by_label), width=420,
+    )  # fmt: skip
+
+
+def width_of(texts: Sequence[str]) -> int:
+    """Pixels that the longest of these texts needs in a box."""
+    return round(LETTER * max(map(len, texts)) + FRAME)
+
+
+def _changed(entries: Sequence[Entry], chosen: Entry, level: str, by_label: dict[str, Entry]) -> None:
+    entry = by_label[st.session_state[f"run-bar.{level}"]]
+    address.keep(address.RUN, switched(entries, chosen, level, level_value(entry, level)).id)
