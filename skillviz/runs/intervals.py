@@ -34,8 +34,8 @@ DIFFERENCES = {"differences": "finetuned", "scaled_differences": SCALED}
 TEXTS = ("run", "dataset", "split", "of", "metric")
 COLUMNS = (*TEXTS, "value", "debiased", "low", "high", "method")
 
-Rows = Mapping[tuple[str, str, str, str], Estimate]
-"""Dataset, split, state or field of differences, metric -> the estimate of one run."""
+Rows = Mapping[tuple[str, str, str, str], tuple[float | None, float | None, float | None]]
+"""Dataset, split, state or field of differences, metric -> debiased, low and high of one run."""
 
 
 def with_intervals(record: RunRecord, folder: Path) -> RunRecord:
@@ -74,7 +74,8 @@ def _row(rows: Rows, key: tuple[str, str, str, str], stored: Estimate) -> Estima
     row = rows.get(key)
     if row is None:
         return Estimate(value=stored.value)
-    return Estimate.model_construct(value=stored.value, debiased=row.debiased, low=row.low, high=row.high)
+    debiased, low, high = row
+    return Estimate.model_construct(value=stored.value, debiased=debiased, low=low, high=high)
 
 
 def score_rows(
@@ -187,10 +188,11 @@ def _read(root: Path, inode: int, changed: int) -> Mapping[str, Rows]:
     return _by_run(frame[frame["method"] == METHOD])
 
 
-def _by_run(frame: pd.DataFrame) -> dict[str, dict[tuple[str, str, str, str], Estimate]]:
-    runs: dict[str, dict[tuple[str, str, str, str], Estimate]] = {}
-    for run, dataset, split, of, metric, *numbers in frame[list(COLUMNS[:9])].itertuples(index=False):
-        value, debiased, low, high = (None if pd.isna(x) else float(x) for x in numbers)
-        row = Estimate(value=value, debiased=debiased, low=low, high=high)
-        runs.setdefault(run, {})[dataset, split, of, metric] = row
+def _by_run(frame: pd.DataFrame) -> dict[str, Rows]:
+    """The rows of each run. Columns as lists: a list of 437 runs waits for this, and rows of a frame are slow."""
+    texts = zip(*(frame[name].tolist() for name in TEXTS[1:]), strict=True)
+    ends = [[None if x != x else x for x in frame[name].astype(float).tolist()] for name in ("debiased", "low", "high")]
+    runs: dict[str, dict[Any, Any]] = {}
+    for run, key, row in zip(frame["run"].tolist(), texts, zip(*ends, strict=True), strict=True):
+        runs.setdefault(run, {})[key] = row
     return runs

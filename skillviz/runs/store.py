@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -237,9 +238,18 @@ def _entry(path: Path) -> Run | Unfinished | Unreadable:
     if record.status != "finished":
         return Unfinished(path, record)
     for name, note in record.files.items():
-        if not (path / name).is_file() or (path / name).stat().st_size != note.size:
+        if not _is_file_of(path, name, note.size):
             return Unreadable(path, f"{name} is missing or not {note.size:,} bytes long.")
     return Run(path, record)
+
+
+def _is_file_of(folder: Path, name: str, size: int) -> bool:
+    """Whether a folder has a file of this name and size; one look at the disk, as a list of runs has thousands."""
+    try:
+        state = os.stat(os.path.join(folder, name))
+    except (OSError, ValueError):  # ValueError: a name that no file can have
+        return False
+    return stat.S_ISREG(state.st_mode) and state.st_size == size
 
 
 def _has_somebody(path: Path, record: RunRecord) -> bool:

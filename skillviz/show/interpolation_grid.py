@@ -161,8 +161,11 @@ def _end_rows(scores: Scores, dataset: str, size: int) -> list[dict[str, Any]]:
         if state == "grafted":
             values |= {name + DIFFERENCE: value for name, value in scores.differences.items()}
         if state == "finetuned":
-            zero = Estimate(value=0.0, low=0.0, high=0.0)
-            values |= {name + DIFFERENCE: zero for name in scores.differences}
+            zero = {"value": 0.0, "low": 0.0, "high": 0.0}
+            values |= {
+                name + DIFFERENCE: Estimate(**zero, debiased=None if one.debiased is None else 0.0)
+                for name, one in scores.differences.items()
+            }
         rows += [{**common, "metric": metric, **value.columns()} for metric, value in values.items()]
     return rows
 
