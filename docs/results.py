@@ -29,7 +29,7 @@ from skillviz.studies.paper.experiment import Experiment
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.experiments import verdicts as paper_verdicts
 from skillviz.studies.paper.published_values import SOURCE
-from skillviz.studies.paper.scales import SCALES
+from skillviz.studies.paper.scales import SCALES, STORED_SCALES
 from skillviz.studies.store import StudyFolder, list_studies
 from skillviz.ui.pages.paper import words as paper_words
 
@@ -132,7 +132,7 @@ def opening(studies: Sequence[StudyFolder]) -> list[str]:
 def summary(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
     """For a reader with two minutes: the headline claims and all claims by scale, and what is missing."""
     yield from ("## In two minutes", "")
-    for name, scale in SCALES.items():
+    for name, scale in STORED_SCALES.items():
         of_scale = [study for study in studies if study.record.scale == name]
         yield f"**{scale.title}**"
         yield ""
@@ -168,7 +168,7 @@ def headlines(studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Itera
     yield from ("## Three claims", "")
     for title, how, make in HEADLINES:
         yield from (f"### {title}", "", how, "")
-        for name, scale in SCALES.items():
+        for name, scale in STORED_SCALES.items():
             lines = make([study for study in studies if study.record.scale == name])
             yield from (f"**{scale.title}**", "")
             yield from (lines or [f"No result: {_reason(words, 'headlines', title, name)}"])
@@ -181,9 +181,9 @@ def overview(studies: Sequence[StudyFolder]) -> Iterator[str]:
     """Every experiment in one line: how many of the paper's claims agree at each scale."""
     yield from ("## All experiments", "")
     yield from formats.markdown_table(
-        ("experiment", *(scale.title for scale in SCALES.values())),
+        ("experiment", *(scale.title for scale in STORED_SCALES.values())),
         [
-            [row.title, *(" and ".join(_agree(s) for s in of(studies, row, name)) or "not stored" for name in SCALES)]
+            [row.title, *(" and ".join(map(_agree, of(studies, row, at))) or "not stored" for at in STORED_SCALES)]
             for row in SHIPPED
         ],
     )
@@ -202,7 +202,7 @@ def _agree(study: StudyFolder) -> str:
 def experiment(row: Experiment, studies: Sequence[StudyFolder], words: Mapping[str, Any]) -> Iterator[str]:
     """One experiment at every scale."""
     yield from (f"## {row.title}", "", f"{row.question} The paper: {row.finding}", "")
-    for name, scale in SCALES.items():
+    for name, scale in STORED_SCALES.items():
         of_scale = of(studies, row, name)
         if not of_scale:
             why = _reason(words, "missing", row.name, name)

@@ -11,7 +11,7 @@ import pytest
 from skillviz.errors import BadInput
 from skillviz.runs.store import Store, shipped_root
 from skillviz.studies.paper.experiments import EXPERIMENTS
-from skillviz.studies.paper.scales import SCALES
+from skillviz.studies.paper.scales import STORED_SCALES
 from skillviz.studies.store import list_studies
 from tests.scripts import script
 from tests.studies.fake_study import fake_study
@@ -47,7 +47,7 @@ def test_every_experiment_at_every_scale_has_a_result_or_a_reason(made: str, res
         for name, row in ((name, row) for name, row in EXPERIMENTS.items() if row.ships):
             part = page.partition(f"\n## {row.title}\n")[2].partition("\n## ")[0]
             assert part, name
-            for scale, its in SCALES.items():
+            for scale, its in STORED_SCALES.items():
                 own = part.partition(f"\n**{its.title}.** ")[2].partition("\n")[0]
                 command = f"`python -m skillviz reproduce {name} --scale {scale}"
                 assert own.startswith("Not stored: ") or own.startswith(command), (name, scale)
@@ -65,7 +65,7 @@ def test_the_three_claims_are_counted_from_the_tables(made: str) -> None:
     assert claims.count("chance alone would give about") == 2  # against movement, and calibration against two rivals
     assert "Grafts that reach it: 4 of 4; ECE against the fine-tuned model better in 4, worse in 0, open in 0" in claims
     assert "| figure8-demo | overlap | related - unrelated | 15.0 (13.0–17.0) |" in claims
-    assert claims.count("No result: ") == len(SCALES) - 1 + 2  # real data have none here
+    assert claims.count("No result: ") == len(STORED_SCALES) - 1 + 2  # real data have none here
 
 
 def test_a_study_tells_its_command_time_table_verdicts_and_notes(made: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,8 +15,9 @@ from skillviz.commands.study import run_here
 from skillviz.runs.store import Store, store_root
 from skillviz.studies.cores import workers_for
 from skillviz.studies.estimate import time_left
+from skillviz.studies.needs import needs
 from skillviz.studies.paper.published_values import beside
-from skillviz.studies.paper.request import refuse_absent, refuse_wrong, study_of, write_study
+from skillviz.studies.paper.request import forget_tasks, refuse_absent, refuse_wrong, study_of, write_study
 from skillviz.studies.plan import plan
 from skillviz.studies.spec import ExperimentRequest
 from skillviz.studies.status import Snapshot
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from skillviz.studies.engine import Outcome
     from skillviz.studies.paper.experiment import Experiment
+    from skillviz.studies.paper.scales import Scale as ScaleRow
     from skillviz.studies.spec import StudySpec
 
 Name = Annotated[
@@ -38,8 +42,9 @@ Scale = Annotated[
     str,
     typer.Option(
         "--scale",
-        metavar="demo|small",
-        help="demo: the demo world, some minutes on two CPU cores (told first); small: real data and a small encoder.",
+        metavar="demo|small|paper",
+        help="demo: the demo world, some minutes on two CPU cores (told first); small: real data and a small encoder; "
+        "paper: roberta-base with the paper's tasks, sizes and grid, for a GPU.",
     ),
 ]
 Base = Annotated[
@@ -95,6 +100,36 @@ Workers = Annotated[
         help="Processes side by side. Default: 2 for the demo world, where there are two cores; else 1.",
     ),
 ]  # fmt: skip
+Steps = Annotated[
+    int | None,
+    typer.Option("--steps", metavar="N", rich_help_panel=options.SEARCH, help="Steps of each search."),
+]
+TrainSteps = Annotated[
+    int | None,
+    typer.Option("--train-steps", metavar="N", rich_help_panel=options.DATA, help="Steps of each fine-tuning."),
+]
+Sizes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sizes", metavar="SHARE", rich_help_panel=options.SEARCH,
+        help="Sizes of regions, the main one first: shares such as 0.01%, with commas or given again.",
+    ),
+]  # fmt: skip
+MaxTest = Annotated[
+    int | None,
+    typer.Option("--max-test", metavar="N", rich_help_panel=options.DATA, help="Use at most N for the test."),
+]
+KShot = Annotated[
+    int | None,
+    typer.Option("--k-shot", metavar="K", rich_help_panel=options.DATA, help="K training examples per label."),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", rich_help_panel=options.WHERE,
+        help="Say how many models, runs and scores, how long, how much memory and disk; write and start nothing.",
+    ),
+]  # fmt: skip
 WriteOnly = Annotated[
     bool,
     typer.Option("--write-only", rich_help_panel=options.WHERE, help="Write the study file, say how long, and stop."),
@@ -111,8 +146,14 @@ def reproduce(
     also: Also = None,
     data: Data = None,
     seeds: Seeds = None,
+    steps: Steps = None,
+    train_steps: TrainSteps = None,
+    sizes: Sizes = None,
+    max_test: MaxTest = None,
+    k_shot: KShot = None,
     runs_dir: options.RunsDir = None,
     workers: Workers = None,
+    dry_run: DryRun = False,
     write_only: WriteOnly = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -122,16 +163,27 @@ def reproduce(
     """
     store = Store(store_root(runs_dir))
     kind = readout.value if readout else None
-    request = ExperimentRequest(name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned, tuple(also or ()))
+    shares = tuple(size for text in sizes or () for size in re.split(r"[,\s]+", text) if size)
+    request = ExperimentRequest(
+        name, scale, base, data, tuple(tasks or ()), seeds, kind, finetuned, tuple(also or ()), None,
+        steps, train_steps, shares, max_test, k_shot,
+    )  # fmt: skip
     row, chosen, study = study_of(request, store)
     refuse_absent(chosen, study)
     refuse_wrong(study, store)
-    path = write_study(study, store)
-    say(f"{row.title}: {row.question}")
-    for aspect, paper, here in row.differences(chosen):
-        note(f"{aspect}: {here} (the paper: {paper})")
-    say(f"The study file is {path}.")
     count = workers or workers_for(study)
+    if dry_run:
+        _tell(row, chosen)
+        what = needs(study, store, count)
+        forget_tasks(study, store)
+        for sentence in what.sentences():
+            say(sentence)
+        if as_json:
+            print_json({"name": study.name, **asdict(what)})
+        return
+    path = write_study(study, store)
+    _tell(row, chosen)
+    say(f"The study file is {path}.")
     say(f"{study.name}: {time_left(Snapshot(plan(study), store), count)}.")
     outcome = None if write_only else _run(study, store, count)
     tables = {} if outcome is None else _tables(row, study, store)
@@ -140,6 +192,13 @@ def reproduce(
         print_json({"name": study.name, "file": str(path), **_counts(outcome), "rows": rows})
     if outcome is not None and not outcome.is_whole:
         raise typer.Exit(BAD_USE)
+
+
+def _tell(row: Experiment, chosen: ScaleRow) -> None:
+    """Prints the question, and where the study differs from the paper."""
+    say(f"{row.title}: {row.question}")
+    for aspect, paper, here in row.differences(chosen):
+        note(f"{aspect}: {here} (the paper: {paper})")
 
 
 def _run(study: StudySpec, store: Store, workers: int) -> Outcome:

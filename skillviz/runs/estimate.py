@@ -18,7 +18,9 @@ from skillviz.runs.points import grid_sizes
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.tasks import registry
+from skillviz.tasks.published_rows import PUBLISHED_ROWS, published_counts
 from skillviz.tasks.splits import load, load_test
+from skillviz.tasks.task import Task
 
 # MiniLM-L6 (d = 10.6 million) on two idle cores, SST-2: 134 examples a second forward, 47 forward and backward
 MEASURED_D, TOKENS = 10_646_784, 25.0
@@ -80,7 +82,7 @@ def estimate(spec: RunSpec, facts: Facts, finished: Sequence[RunRecord] = ()) ->
     factor = median(ratios) if ratios else 1.0
     phases = {name: seconds * factor for name, seconds in _phases(spec, facts).items()}
     phases["load"] = BEGIN[facts.device] + facts.parameters * 8 / 5e8
-    return Estimate(phases, int(_bytes(spec, facts)), len(ratios))
+    return Estimate(phases, int(peak_bytes(spec, facts)), len(ratios))
 
 
 def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None) -> Facts:
@@ -96,15 +98,29 @@ def facts_of(spec: RunSpec, device: str = "cpu", check: Preflight | None = None)
     splits = load(task, k_shot=spec.k_shot, seed=spec.data_seed, **caps)
     frames = {"train": splits.train, "validation": splits.validation, "test": splits.test}
     words = splits.train["text_a"].head(200).map(lambda text: len(str(text).split())).mean()
-    config, d = check.base.config, check.d or 1
-    width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
-    whole = sum(prod(shape) for shape in check.base.shapes.values())
-    sizes = tuple(parse_size(size, d) for size in spec.sizes)
+    both = 2 if "text_b" in splits.train.columns else 1
     counts = {name: len(frame) for name, frame in frames.items() if len(frame)}
     if spec.others:
         counts[OTHERS] = sum(len(load_test(registry.task(name), max_test=spec.max_test)[0]) for name in spec.others)
-    both = 2 if "text_b" in splits.train.columns else 1
-    tokens = float(min(1.3 * both * words + 4, task.max_length))
+    return _facts(spec, task, check, counts, both * words, device)
+
+
+def published_facts(spec: RunSpec, device: str, check: Preflight) -> Facts | None:
+    """The facts of a spec whose tasks are all of the registry, told without their data; None for other tasks."""
+    if any(name not in PUBLISHED_ROWS for name in (spec.task, *spec.others)):
+        return None
+    task, others = registry.task(spec.task), [registry.task(name) for name in spec.others]
+    counts = published_counts(task, spec.k_shot, spec.max_train, spec.max_validation, spec.max_test)
+    if others:
+        counts[OTHERS] = sum(published_counts(other, max_test=spec.max_test)["test"] for other in others)
+    return _facts(spec, task, check, counts, PUBLISHED_ROWS[task.name].words, device)
+
+
+def _facts(spec: RunSpec, task: Task, check: Preflight, counts: Mapping[str, int], words: float, device: str) -> Facts:
+    config, d = check.base.config, check.d or 1
+    width = int(config.get("hidden_size") or config.get("n_embd") or config.get("dim") or 512)
+    whole = sum(prod(shape) for shape in check.base.shapes.values())
+    sizes, tokens = tuple(parse_size(size, d) for size in spec.sizes), float(min(1.3 * words + 4, task.max_length))
     return Facts(d, max(whole, d), width, check.layers or 1, len(task.labels), counts, sizes, device, tokens)
 
 
@@ -141,7 +157,7 @@ def _cost(spec: RunSpec, facts: Facts) -> Cost:
     return row.cost(row.options(**options), work)
 
 
-def _bytes(spec: RunSpec, facts: Facts) -> float:
+def peak_bytes(spec: RunSpec, facts: Facts) -> float:
     """Weights of both members, the vectors of the search, the activations of a micro-batch."""
     narrow = 2 if spec.dtype == "bfloat16" else 4
     cost = _cost(spec, facts)

@@ -16,7 +16,7 @@ from skillviz.core.size import parse_size
 from skillviz.errors import SkillvizError
 from skillviz.models.preflight import preflight
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE, UNKNOWN
-from skillviz.runs.estimate import BACKWARD, FORWARD, INTERVALS, Facts, example_seconds, facts_of
+from skillviz.runs.estimate import BACKWARD, FORWARD, INTERVALS, Facts, example_seconds, facts_of, published_facts
 from skillviz.runs.record import RunRecord
 from skillviz.runs.spec import RunSpec
 from skillviz.runs.store import Store, shipped_root
@@ -67,9 +67,9 @@ class Estimates:
 
     def words(self, steps: Sequence[Step], workers: int = 1) -> str:
         """As told to a person: how long, and where the number comes from."""
-        return f"about {rough_seconds(self.left(steps, workers))} ({self._basis(steps)})"
+        return f"about {rough_seconds(self.left(steps, workers))} ({self.basis(steps)})"
 
-    def _basis(self, steps: Sequence[Step]) -> str:
+    def basis(self, steps: Sequence[Step]) -> str:
         """What the minutes rest on."""
         shipped = sum(step.key in self.stored for step in steps)
         if shipped:
@@ -89,9 +89,12 @@ def estimate(study: StudySpec, store: Store, workers: int = 1) -> float:
     return estimates(now).left([step for step in now.plan.steps if not now.is_there(step)], workers)
 
 
-def estimates(now: Snapshot) -> Estimates:
-    """Seconds of every step of a plan. What is finished on the same kind of device corrects the constants."""
-    return _Clock(now).estimates()
+def estimates(now: Snapshot, on: str = "") -> Estimates:
+    """Seconds of every step of a plan. What is finished on the same kind of device corrects the constants.
+
+    `on` is cpu or cuda, whatever the steps would take here; each step's own device where it is empty.
+    """
+    return PlanClock(now, on).estimates()
 
 
 @dataclass(frozen=True)
@@ -151,10 +154,11 @@ def shipped_timings(device: str, root: str) -> ShippedTimings:
 
 
 @dataclass
-class _Clock:
-    """What is known of pairs and tasks, each read once, and how fast this machine was."""
+class PlanClock:
+    """What is known of pairs and tasks, each read once, and how fast this machine was; `on` as of `estimates`."""
 
     now: Snapshot
+    on: str = ""
 
     def estimates(self) -> Estimates:
         """The estimates of all steps."""
@@ -172,12 +176,19 @@ class _Clock:
     @cached_property
     def device(self) -> str:
         """The kind of device that most of the steps take."""
-        kinds = [kind_of(step.device) for step in self.plan.steps if step.kind != TABLE]
+        if self.on:
+            return self.on
+        kinds = [self.kind(step.device) for step in self.plan.steps if step.kind != TABLE]
         return max(kinds, key=kinds.count) if kinds else "cpu"
 
     def took(self, step: Step) -> float | None:
         """The seconds that a step took here; None where it is not finished."""
-        return self.now.seconds(step) if step.kind != TABLE and self.now.is_there(step) else None
+        is_measured = step.kind != TABLE and self.kind(step.device) == kind_of(step.device)
+        return self.now.seconds(step) if is_measured and self.now.is_there(step) else None
+
+    def kind(self, device: str) -> str:
+        """cpu or cuda: what a spec's `device` stands for."""
+        return self.on or kind_of(device)
 
     def shipped(self) -> dict[str, float]:
         """The seconds of those steps of the plan that a shipped study did on this kind of device."""
@@ -200,7 +211,7 @@ class _Clock:
     def rough(self, step: Step) -> float:
         """Seconds of a step; of a run they are corrected by other runs already."""
         if step.kind != TABLE:
-            return step.artifact.cost(self, kind_of(step.device))
+            return step.artifact.cost(self, self.kind(step.device))
         rows = self.a_row() * (1 + sum(s.kind in (LOCALIZE, SCORE) for s in self.plan.steps))
         return rows + self.recomputed()
 
@@ -208,7 +219,7 @@ class _Clock:
         """Seconds of what the experiment's tables compute with the models: gains, purification and bootstrap."""
         experiment, seconds = EXPERIMENTS.get(self.plan.study.experiment or ""), 0.0
         for one in experiment.passes(self.plan) if experiment else ():
-            facts = self.facts(one.spec, kind_of(one.spec.device))
+            facts = self.facts(one.spec, self.kind(one.spec.device))
             if facts is None:
                 return seconds + UNKNOWN
             gradients = one.batched + one.single * ONE_BY_ONE * max(1, facts.labels - 1)
@@ -224,7 +235,7 @@ class _Clock:
             if key not in _FACTS:
                 base = preflight(spec.base, spec.base, registry.task(spec.task), spec.readout)
                 plain = spec.model_copy(update={"sizes": ("1",)})
-                _FACTS[key] = facts_of(plain, device, base)
+                _FACTS[key] = published_facts(plain, device, base) or facts_of(plain, device, base)
             facts = _FACTS[key]
             return replace(facts, sizes=tuple(parse_size(size, facts.d) for size in spec.sizes))
         except SkillvizError:
@@ -233,7 +244,7 @@ class _Clock:
     def trained(self) -> list[float]:
         """How much longer finished fine-tunings of these bases took than was thought, on the same kind of device."""
         bases = {spec.base for spec in self.plan.finetuned}
-        devices = {kind_of(step.device) for step in self.plan.steps if step.kind == FINETUNE}
+        devices = {self.kind(step.device) for step in self.plan.steps if step.kind == FINETUNE}
         ratios: list[float] = []
         for path in sorted(finetuned_root().glob(f"*/{RECORD}"), key=lambda p: p.stat().st_mtime, reverse=True):
             record = finetuned_record(path.parent) if bases and len(ratios) < MEASURES else None
@@ -246,7 +257,7 @@ class _Clock:
 
     def scored(self, rough: Mapping[str, float]) -> list[float]:
         """How much longer finished scores of this study took than was thought."""
-        there = [(self.now.seconds(s), rough[s.key]) for s in self.plan.of(SCORE) if s.key in self.now.finished]
+        there = [(self.took(s), rough[s.key]) for s in self.plan.of(SCORE)]
         return [seconds / thought for seconds, thought in there if seconds and thought > 0]
 
     def a_row(self) -> float:

@@ -36,7 +36,8 @@ class ExperimentRequest:
     """What a user asked for: an experiment of the paper at a scale, and what of the scale is replaced.
 
     `tasks` and `also` (other data with the same labels) are names of the scale's or YAML files; `data` is a folder of
-    tasks, or of other copies of the scale's data, for which the task files in `folder` were written.
+    tasks, or of other copies of the scale's data, for which the task files in `folder` were written. `steps` are those
+    of each search, `train_steps` of each fine-tuning, `sizes` shares of the graftable parameters, the main one first.
     """
 
     experiment: str
@@ -49,13 +50,19 @@ class ExperimentRequest:
     finetuned: str | None = None
     also: tuple[str, ...] = ()
     folder: str | None = None
+    steps: int | None = None
+    train_steps: int | None = None
+    sizes: tuple[str, ...] = ()
+    max_test: int | None = None
+    k_shot: int | None = None
 
     def command(self) -> str:
         """The command line that asks for it, with paths as they were given."""
         words = ["python", "-m", "skillviz", "reproduce", self.experiment, "--scale", self.scale]
-        for name in ("base", "data", "finetuned", "readout", "seeds"):
+        for name in ("base", "data", "finetuned", "readout", "seeds", "k_shot", "train_steps", "steps", "max_test"):
             if (value := getattr(self, name)) is not None:
-                words += [f"--{name}", str(value)]
+                words += [f"--{name.replace('_', '-')}", str(value)]
+        words += [word for size in self.sizes for word in ("--sizes", size)]
         words += [word for task in self.tasks for word in ("--tasks", task)]
         return shlex.join([*words, *(word for task in self.also for word in ("--also", task))])
 

@@ -11,7 +11,7 @@ from skillviz.core import formats
 from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
 from skillviz.show import text
 from skillviz.studies.paper.experiments import EXPERIMENTS
-from skillviz.studies.paper.scales import SCALES
+from skillviz.studies.paper.scales import SCALES, is_file
 from skillviz.studies.store import FILE, StudyFolder
 from skillviz.studies.subject import place
 from skillviz.tasks.project import located
@@ -56,7 +56,9 @@ def world(study: StudyFolder) -> str:
     if about.bases != {place(scale.base)}:
         return f"own base {formats.listed(sorted(PurePath(base).name for base in about.bases), 2)}"
     folder = place(scale.folder)
-    is_scales = all(PurePath(file).is_relative_to(folder) for file in about.tasks.values())
+    is_scales = all(
+        PurePath(file).is_relative_to(folder) if scale.folder else not is_file(file) for file in about.tasks.values()
+    )
     return scale_words(scale.name) if is_scales else "own tasks"
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from skillviz.jobs import slots
 from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.request import is_as_requested
+from skillviz.studies.plan import plan
 from skillviz.studies.spec import read_study
 from tests.cli.calls import call
 from tests.studies.tiny_studies import write_world
@@ -28,13 +30,22 @@ def test_the_study_file_is_written_and_timed(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (("tabel2",), f"'tabel2' is not an experiment; known: {', '.join(EXPERIMENTS)}."),
-        (("table2", "--scale", "big"), "'big' is not a scale; known: demo, small."),
+        (("table2", "--scale", "big"), "'big' is not a scale; known: demo, small, paper."),
         (("table2", "--tasks", "sst2"), "'sst2' is not a task of the scale demo; known: film-sentiment"),
         (("table2", "--data", "here"), "here is not a folder"),
         (("table2", "--data", "docs"), "has data of its own"),
         (("figure7", "--tasks", "news-topic"), "with its labels (world, sports, business, science) by --also TASK"),
         (("table2", "--finetuned", "mine"), "belongs to one task"),
+        (("table2", "--steps", "0"), "--steps is 0; give 1 or more."),
+        (("table2", "--train-steps", "-1"), "--train-steps is -1; give 1 or more."),
+        (("table2", "--max-test", "0", "--dry-run"), "--max-test is 0; give 1 or more."),
+        (("table2", "--k-shot", "0"), "--k-shot is 0; give 1 or more."),
+        (("table2", "--sizes", "500"), "'500' is a number of parameters; the sizes of an experiment are shares"),
+        (("table2", "--sizes", "much"), "'much' cannot be read as a region size"),
+        (("table2", "--sizes", "0.1%,200%"), "'200%' asks for"),
+        (("table2", "--scale", "paper", "--data", "docs"), "has data of its own"),
         (("table2", "--base", "no/such/folder"), "no/such/folder"),
+        (("table2", "--base", "no/such/folder", "--dry-run"), "no/such/folder"),
         (("table2", "--base", "no/such/folder", "--write-only"), "no/such/folder"),
     ],
 )
@@ -42,6 +53,39 @@ def test_wrong_words_end_in_one_sentence(words: tuple[str, ...], sentence: str, 
     said = call("reproduce", *words, "--runs-dir", tmp_path)
     assert said.code == 2 and sentence in said.err and "Traceback" not in said.err and "about" not in said.out
     assert not list(tmp_path.iterdir())
+
+
+def test_steps_sizes_and_examples_reach_every_run(tmp_path: Path) -> None:
+    words = ("--steps", 7, "--sizes", "2%,20%", "--sizes", "0.05", "--max-test", 50, "--write-only")
+    said = call("reproduce", "table2", *words, "--runs-dir", tmp_path, "--json")
+    assert said.code == 0, said.err
+    study = read_study(Path(said.json["file"]))
+    runs = plan(study).runs
+    assert {run.sizes for run in runs} == {("2%", "20%", "5%")} and {run.max_test for run in runs} == {50}
+    assert {run.steps for run in runs if run.localizer == "stagewise"} == {7}
+    assert study.request is not None and is_as_requested(study) and study.name != "table2-demo"
+    assert study.request.command().endswith("--steps 7 --max-test 50 --sizes 2% --sizes 20% --sizes 0.05")
+    assert "at most 50 test examples" in said.err and "7 steps" in said.err and "2% to 20%" in said.err
+
+
+def test_fine_tuning_of_other_steps_takes_no_stored_pair(tmp_path: Path) -> None:
+    words = ("--train-steps", 9, "--k-shot", 12, "--tasks", "film-sentiment", "--write-only")
+    said = call("reproduce", "figure5", *words, "--runs-dir", tmp_path, "--json")
+    models = plan(read_study(Path(said.json["file"]))).finetuned
+    assert {model.recipe for model in models} == {"sgd", "adamw", "adamw-l1"}
+    assert {(model.steps, model.k_shot) for model in models} == {(9, 12)} and "12 examples per label" in said.err
+
+
+def test_a_dry_run_says_what_is_needed_and_writes_nothing(tmp_path: Path) -> None:
+    said = call("reproduce", "table1", "--tasks", "film-sentiment", "--dry-run", "--runs-dir", tmp_path / "r", "--json")
+    assert said.code == 0 and not (tmp_path / "r").exists()
+    assert "one GPU" in said.out and "assumed, not measured" in said.out and "Disk: " in said.out
+    known = said.json
+    assert (known["models"], known["runs"], known["scores"], known["unknown"]) == (9, 3, 9, 0)
+    assert known["left"] == 22 and min(known["seconds"]["cpu"], known["disk"], known["device"]) > 0
+    longer = call("reproduce", "table1", "--tasks", "film-sentiment", "--train-steps", 9000, "--dry-run", "--json",
+                  "--runs-dir", tmp_path / "r").json  # fmt: skip
+    assert longer["seconds"]["cpu"] > 2 * known["seconds"]["cpu"] and longer["models"] == 10
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +109,29 @@ def test_every_experiment_can_be_asked_of_a_base_and_a_task_file(name: str, worl
     assert study.experiment == name and "demo_world" not in study.yaml_text()
     assert f"Model: {world / 'base'} (the paper: " in said.err
     assert not [word for word in ("0.97", "wrong on purpose", "stored pair", "demo world") if word in said.err]
+
+
+def test_the_readout_is_that_of_the_models(
+    pair: tuple[Path, Path], task_file: Path, world: Path, tmp_path: Path
+) -> None:
+    """The demo world's is the prompt: a fine-tuned head, or a base without a language-model head, has another."""
+    base, tuned = pair
+    words = ("--tasks", task_file, "--write-only", "--runs-dir", tmp_path, "--json")
+    for models, readout in (
+        (("--base", base, "--finetuned", tuned), "head"),
+        (("--base", base), "head"),
+        (("--base", world / "base"), "prompt"),
+        (("--base", world / "base", "--finetuned", world / "finetuned"), "prompt"),
+    ):
+        said = call("reproduce", "table2", *models, *words)
+        assert said.code == 0, said.err
+        assert {run.readout for run in plan(read_study(Path(said.json["file"]))).runs} == {readout}
+
+
+def test_a_random_language_model_head_is_refused(pair: tuple[Path, Path], task_file: Path, tmp_path: Path) -> None:
+    words = ("--base", pair[0], "--readout", "prompt", "--tasks", task_file, "--dry-run", "--runs-dir", tmp_path / "r")
+    said = call("reproduce", "table2", "--scale", "paper", *words)
+    assert said.code == 2 and "which the prompt readout needs" in said.err and not (tmp_path / "r").exists()
 
 
 def test_an_edited_study_file_is_kept(world: Path, tmp_path: Path) -> None:

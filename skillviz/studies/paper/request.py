@@ -18,6 +18,10 @@ from typing import Any
 
 from skillviz.atomic import write_text
 from skillviz.errors import BadInput, SkillvizError
+from skillviz.models.checkpoint import ModelInfo, read_info
+from skillviz.models.fetch import resolve
+from skillviz.models.heads import missing_head, supported
+from skillviz.models.preflight import preflight
 from skillviz.runs.store import Store, written
 from skillviz.runs.transfer import label_mapping
 from skillviz.studies.check import check
@@ -30,6 +34,7 @@ from skillviz.studies.plan import plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec, read_study
 from skillviz.studies.status import Snapshot
 from skillviz.studies.store import FILE, study_path
+from skillviz.tasks import registry
 from skillviz.tasks.project import located
 from skillviz.tasks.task import Task
 from skillviz.tasks.user_file import read_task
@@ -47,6 +52,7 @@ def study_of(request: ExperimentRequest, store: Store) -> tuple[Experiment, Scal
     `data` is a folder with a task file for every task, which are then the tasks, or other copies of the scale's data.
     Raises BadInput where a name is not known, something does not fit, or the study's file was changed by hand.
     """
+    request = with_readout(request)
     row, chosen = experiment(request.experiment), resolved(request)
     name = f"{row.name}-{chosen.name}" + _suffix(chosen, request)
     if request.data and not request.folder and not folder_tasks(Path(request.data)):
@@ -64,7 +70,7 @@ def resolved(request: ExperimentRequest) -> Scale:
     """The scale with what the request replaces; raises BadInput where a name is not known or something does not fit."""
     row, usual = experiment(request.experiment), scale(request.scale)
     files = folder_tasks(Path(request.data)) if request.data and not request.folder else NO_FILES
-    if request.data and not files and usual.stored:
+    if request.data and not files and (usual.stored or not usual.folder):
         raise BadInput(
             f"the scale {usual.name} has data of its own, and {request.data} has no folder with a {TASK_FILE}: here "
             "--data takes tasks of yours, each in such a folder."
@@ -72,11 +78,40 @@ def resolved(request: ExperimentRequest) -> Scale:
     names = _words(request.tasks) or ((EVERY,) if files else ())
     tasks = requested_tasks(usual, names, files)
     also = other_tasks(usual, _words(request.also), files)
-    chosen = usual.with_choices(request.base, tasks, request.seeds, None, request.readout, request.finetuned)
+    chosen = usual.with_choices(
+        request.base, tasks, request.seeds, None, request.readout, request.finetuned, steps=request.steps,
+        train_steps=request.train_steps, sizes=request.sizes, max_test=request.max_test, k_shot=request.k_shot,
+    )  # fmt: skip
     chosen = with_others(chosen, also)
     if row.on_other_data:
         refuse_alone(row.name, chosen, EVERY not in names)
     return chosen.with_choices(folder=request.folder)
+
+
+def with_readout(request: ExperimentRequest) -> ExperimentRequest:
+    """The request with the readout that its models have, where it names models and no readout.
+
+    A fine-tuned model is read by the head that it has. A base keeps the scale's readout where it has that head; else
+    it is read by its own language-model head, or gets a classification head. What cannot be read stays as it is: that
+    is told when the study is checked.
+    """
+    if request.readout or not (request.finetuned or request.base):
+        return request
+    usual = scale(request.scale)
+    with suppress(SkillvizError):
+        if request.finetuned:
+            readout = preflight(request.base or usual.base, request.finetuned).readout
+        else:
+            info = read_info(resolve(str(request.base)))
+            able = (name for name in (usual.readout, "prompt", "causal", "head") if _can_be_tuned(info, name))
+            readout = next(able, "")
+        return replace(request, readout=readout) if readout not in ("", usual.readout) else request
+    return request
+
+
+def _can_be_tuned(base: ModelInfo, readout: str) -> bool:
+    """Whether a base can be fine-tuned with this readout: a classification head is made, others must be there."""
+    return supported(base.model_type, readout) and (readout == "head" or not missing_head(base, readout))
 
 
 def is_as_requested(study: StudySpec) -> bool:
@@ -151,7 +186,9 @@ def refuse_absent(chosen: Scale, study: StudySpec) -> None:
     files = {task for spec in steps.runs for task in (str(spec.task), *spec.others)}
     files |= {str(task) for spec in steps.scores for task in (spec.task, spec.on) if task}
     files |= {task for spec in steps.finetuned for task in spec.tasks}
-    if "${" + VARIABLE + "}" in chosen.base or any(file.startswith(f"{usual.folder}/") for file in files):
+    if "${" + VARIABLE + "}" in chosen.base or (
+        usual.folder and any(file.startswith(f"{usual.folder}/") for file in files)
+    ):
         raise BadInput(
             f"the scale {chosen.name} needs real models and data: set {VARIABLE} to the folder that has models/ and "
             "data/, or give --base and --data, or --base and task files with --tasks."
@@ -163,14 +200,20 @@ def refuse_wrong(study: StudySpec, store: Store) -> None:
     try:
         check(Snapshot(plan(study), store))
     except SkillvizError:
-        folder = study_path(store.root, study)
-        if not (folder / FILE).exists():
-            shutil.rmtree(folder / TASKS, ignore_errors=True)
-            with suppress(OSError):  # what else is there stays
-                folder.rmdir()
-                folder.parent.rmdir()
-                store.root.rmdir()
+        forget_tasks(study, store)
         raise
+
+
+def forget_tasks(study: StudySpec, store: Store) -> None:
+    """Deletes the task files that were written for a study that is not there."""
+    folder = study_path(store.root, study)
+    if (folder / FILE).exists():
+        return
+    shutil.rmtree(folder / TASKS, ignore_errors=True)
+    with suppress(OSError):  # what else is there stays
+        folder.rmdir()
+        folder.parent.rmdir()
+        store.root.rmdir()
 
 
 def folder_tasks(data: Path) -> dict[str, str]:
@@ -304,7 +347,9 @@ def _task_of(scale: Scale, name: str, known: Sequence[str], files: Mapping[str, 
 
 
 def _read(file: str) -> Task:
-    """The task of a file; raises BadInput that names the file with its folder."""
+    """The task of a file, or of a registry name; raises BadInput that names the file with its folder."""
+    if not is_file(file):
+        return registry.task(file)
     try:
         return read_task(located(file))
     except BadInput as error:
@@ -328,6 +373,8 @@ def _suffix(chosen: Scale, request: ExperimentRequest) -> str:
     every = chosen.chosen == chosen.roles.get(EVERY)
     named = [request.base, request.data, request.readout, request.finetuned, *(() if every else chosen.chosen)]
     named += [f"also {task}" for task in request.also]
+    for option in ("steps", "train_steps", "sizes", "max_test", "k_shot"):
+        named += [f"{option} {value}"] if (value := getattr(request, option)) else []
     if every:
         words.insert(0, f"-{EVERY}")
     if any(named):

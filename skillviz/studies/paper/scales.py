@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.size import parse_size
 from skillviz.errors import BadInput
 from skillviz.models.finetune.recipes import FEW, SGD
 from skillviz.tasks.project import located
 
 Entry = dict[str, Any]
+WHOLE = 10**12  # of which a share is read: finer than any region's
 EVERY = "all"
 """The word for every task, and the role of all tasks where a scale has more of them than it takes by itself."""
 
@@ -26,11 +29,22 @@ def size_text(share: float) -> str:
     return f"{100 * share:g}%"
 
 
+def share_of(text: str) -> float:
+    """The share that `0.01%` or `0.0001` stands for; raises BadInput for a number of parameters, or no size at all."""
+    size = parse_size(text, WHOLE)
+    if re.fullmatch(r"\s*\+?\d+\s*", text, re.ASCII):
+        raise BadInput(
+            f"'{text.strip()}' is a number of parameters; the sizes of an experiment are shares: give 0.01% or 0.0001."
+        )
+    return size / WHOLE
+
+
 @dataclass(frozen=True)
 class Scale:
     """What the experiments are built of.
 
-    `tasks` are names of files in `folder` or YAML files. `roles` name the tasks that an experiment of a few takes;
+    `tasks` are names of files in `folder`, of the registry where it is empty, or YAML files. `roles` name the tasks
+    that an experiment of a few takes;
     `shifts` the tasks that a task's models are scored on too. `sizes` are those of regions as shares of the
     graftable entries, the main one first. `stored` is the folder of ready pairs by task, empty where models are
     fine-tuned, with the values in `training`.
@@ -54,6 +68,13 @@ class Scale:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Fields of a run by localizer: fewer or smaller steps than the defaults."""
     caps: Mapping[str, int] = field(default_factory=dict)
+    """Fields of every run: `k_shot` and how many examples at most."""
+    steps: int | None = None
+    """The steps of each search, where a user asked for others than the scale's."""
+    large: tuple[float, ...] = ()
+    """The sizes of regions that are searched on large data."""
+    ships: bool = True
+    """Whether finished studies of this scale are stored, for docs/results.md and the page Studies."""
     ladder: tuple[float, ...] = ()
     """Three sizes, small to large, each with runs of its own."""
     curve: tuple[float, ...] = ()
@@ -82,8 +103,8 @@ class Scale:
         return (self.sizes[0], *(size for size in sizes if size != self.sizes[0]))
 
     def file(self, task: str) -> str:
-        """The task as a run names it: a file of the scale's folder, or as given where it is a YAML file or path."""
-        return task if is_file(task) else f"{self.folder}/{task}.yaml"
+        """The task as a run names it: a file of the scale's folder, else as given: a YAML file, or a registry name."""
+        return task if is_file(task) or not self.folder else f"{self.folder}/{task}.yaml"
 
     def every(self) -> tuple[str, ...]:
         """All tasks of the scale, whatever a user asked for."""
@@ -118,7 +139,7 @@ class Scale:
         values: dict[str, Any] = {"seed": list(range(self.seeds)), **self.training, **few, **training}
         if recipe == "bitfit" and "lr" not in training and values.get("lr"):
             values["lr"] = round(self.bitfit_rate * values["lr"], 6)
-        if recipe == "lora" and "lr" not in training:
+        if recipe == "lora" and "lr" not in training and "grid" not in values:
             values["lr"] = self.lora_rate
         if fields["readout"] == "head" and self.head:
             values.setdefault("head", self.head)
@@ -203,12 +224,22 @@ class Scale:
         folder: str | None = None,
         readout: str | None = None,
         finetuned: str | None = None,
+        *,
+        steps: int | None = None,
+        train_steps: int | None = None,
+        sizes: Sequence[str] = (),
+        max_test: int | None = None,
+        k_shot: int | None = None,
     ) -> Scale:
         """The scale with what a user named in place of its own; another base, or readout, has no stored pairs.
 
         Another base may be large, so it goes to the device that there is, wherever the scale's own is small enough for
-        the CPU.
+        the CPU. Fine-tuning of other steps, or on other examples, has no stored pairs either.
         """
+        counts = {"steps": steps, "train-steps": train_steps, "max-test": max_test, "k-shot": k_shot}
+        for option, count in counts.items():
+            if count is not None and count < 1:
+                raise BadInput(f"--{option} is {count}; give 1 or more.")
         if finetuned and len(tasks) != 1:
             raise BadInput("a fine-tuned model belongs to one task: name that task with --tasks.")
         changed = replace(self, finetuned=finetuned or self.finetuned)
@@ -228,6 +259,32 @@ class Scale:
             changed = replace(changed, tasks=tuple(tasks), chosen=tuple(tasks))
         if any(map(is_file, tasks)):
             changed = replace(changed, about_data="")
+        return changed._resized(steps, train_steps, tuple(map(share_of, sizes)), max_test, k_shot)
+
+    def _resized(
+        self,
+        steps: int | None,
+        train_steps: int | None,
+        sizes: tuple[float, ...],
+        max_test: int | None,
+        k_shot: int | None,
+    ) -> Scale:
+        """The scale with these numbers in place of its own, where they are given."""
+        changed = self
+        if steps is not None:
+            searches = [row for row in LOCALIZERS.values() if any(one.name == "steps" for one in row.shown_options)]
+            own = {row.name: {**self.options.get(row.name, {}), "steps": steps} for row in searches}
+            changed = replace(changed, options={**self.options, **own}, steps=steps)
+        if train_steps is not None:
+            three = {name: {**getattr(self, name), "steps": train_steps} for name in ("training", "few", "adamw")}
+            changed = replace(changed, **three, stored="")
+        if sizes:
+            rising = tuple(sorted(set(sizes)))
+            changed = replace(changed, sizes=tuple(dict.fromkeys(sizes)), ladder=rising, curve=rising, large=sizes)
+        caps = {"max_test": max_test, "k_shot": k_shot}
+        changed = replace(changed, caps={**self.caps, **{name: n for name, n in caps.items() if n is not None}})
+        if k_shot is not None:
+            changed = replace(changed, stored="", about_data="")
         return changed
 
 
@@ -319,7 +376,49 @@ SMALL = Scale(
 )  # fmt: skip
 
 
-SCALES = {scale.name: scale for scale in (DEMO, SMALL)}
+PAPER = Scale(
+    "paper",
+    "RoBERTa-base, as in the paper",
+    "roberta-base",
+    "prompt",
+    "",
+    tasks=("sst2", "cr", "mr", "mpqa", "ag_news", "subj", "qnli", "snli", "mnli", "rte", "mrpc", "qqp"),
+    sizes=(0.0001, 0.001, 0.01),
+    training={"grid": "paper"},
+    roles={
+        "all": ("sst2", "cr", "mr", "mpqa", "trec", "ag_news", "subj", "qnli", "snli", "mnli", "rte", "mrpc", "qqp"),
+        "four": ("sst2", "ag_news", "qnli", "qqp"),
+        "two": ("sst2", "qnli"),
+        "one": ("sst2",),
+        "histogram": ("qnli",),
+        "transfer": ("sst2", "qnli"),
+        "shift": ("sst2", "mnli", "mpqa", "qnli"),
+        "sequence": ("qnli", "ag_news", "sst2"),
+        "multi": ("sst2", "cr", "snli", "mnli", "qnli", "qqp", "mrpc", "ag_news"),
+        "large": ("ag_news", "qnli", "snli"),
+    },
+    shifts={
+        "sst2": ("imdb", "yelp"),
+        "mnli": ("snli",),
+        "mpqa": ("sst2", "yelp"),
+        "qnli": ("mnli_01", "snli_01"),
+    },
+    head="linear",
+    caps={"k_shot": 4096},
+    ladder=(0.0001, 0.001, 0.01),
+    curve=(0.00001, 0.0001, 0.001, 0.01),
+    bias_sizes=(0.0003, 0.0001),
+    adamw={"grid": "paper"},
+    large=(0.0003, 0.0006, 0.0012),
+    ships=False,
+    about_base="RoBERTa-base",
+    about_data="4,096 examples per label (all that there are of smaller classes), one sample",
+    about_rates="the best of each recipe's grid on validation data",
+)
+"""The models, tasks and sizes of the paper, with data from the hub; its 4,096-shot tables have no TREC."""
+
+SCALES = {scale.name: scale for scale in (DEMO, SMALL, PAPER)}
+STORED_SCALES = {scale.name: scale for scale in SCALES.values() if scale.ships}
 
 
 def scale(name: str) -> Scale:
@@ -327,3 +426,8 @@ def scale(name: str) -> Scale:
     if name not in SCALES:
         raise BadInput(f"'{name}' is not a scale; known: {', '.join(SCALES)}.")
     return SCALES[name]
+
+
+def is_usual_folder(chosen: Scale) -> bool:
+    """Whether its tasks are read from the folder of the scale of its name."""
+    return chosen.name in SCALES and chosen.folder == SCALES[chosen.name].folder

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from skillviz.core.formats import counted, listed
 from skillviz.core.methods import METHODS
 from skillviz.models.finetune.recipes import FEW, RECIPES, RecipeRow
-from skillviz.studies.paper.scales import Scale, size_text
+from skillviz.studies.paper.scales import Scale, is_usual_folder, size_text
 from skillviz.studies.step import name_of
 
 MODEL, READOUT, DATA, TUNING, SEARCH, SIZES = (
@@ -41,7 +41,7 @@ def setting(scale: Scale) -> list[SettingRow]:
     return [
         SettingRow(MODEL, model, model if is_paper_s else scale.about_base or scale.base),
         readout_row(scale.readout),
-        SettingRow(DATA, "64 or 4,096 examples per label, five samples", scale.about_data or _data(scale)),
+        SettingRow(DATA, "64 or 4,096 examples per label, five samples", _data(scale) + _tested(scale)),
         tuning_row(scale, _pairs(scale)),
         search_row(scale, len(scale.mask_seeds)),
         sizes_row(scale, scale.sizes),
@@ -61,6 +61,8 @@ def tuning_row(scale: Scale, here: str) -> SettingRow:
 def trained(scale: Scale, how: str = "plain SGD", steps: int | None = None) -> str:
     """How a model is trained at this scale: by what, steps, batch and rate; `steps` in place of the scale's."""
     values = scale.training
+    if values.get("grid") == "paper" and not steps:
+        return f"{how}, a grid of nine points" + (f", {values['steps']:,} steps" if values.get("steps") else "")
     parts = [f"{count:,} steps"] if (count := steps or values.get("steps")) else []
     parts += [f"of {values['batch_size']} examples"] if "batch_size" in values else []
     parts += [f"at the rate {values['lr']:g}"] if "lr" in values else []
@@ -72,7 +74,8 @@ def few_row(scale: Scale, task: str) -> SettingRow:
     tuned = {recipe: scale.finetuned_model(task, recipe)["finetune"] for recipe in FEW}
     rates = [f"{_name(RECIPES[recipe])} at {values['lr']:g}" for recipe, values in tuned.items() if "lr" in values]
     steps = {values["steps"] for values in tuned.values() if "steps" in values}
-    parts = [listed(rates, 9), *(f"{count:,} steps" for count in steps), *filter(None, [scale.about_rates])]
+    parts = [listed(rates, 9)] if rates else []
+    parts += [*(f"{count:,} steps" for count in steps), *filter(None, [scale.about_rates])]
     return SettingRow("Training of few parameters", "rates not stated", "; ".join(parts))
 
 
@@ -114,10 +117,20 @@ def task_name(scale: Scale, task: str) -> str:
 
 
 def _data(scale: Scale) -> str:
-    """The data of a user: task files, or other copies of the scale's."""
+    """The scale's data in words, or a user's: task files, or other copies of the scale's."""
+    if scale.about_data:
+        return scale.about_data
+    shots = scale.caps.get("k_shot")
+    examples = f"{shots:,} examples per label" if shots else "all training examples"
     if not scale.chosen:
-        return "other copies of the scale's data, all training examples"
-    return f"{listed([task_name(scale, task) for task in scale.chosen], 99)}, all training examples"
+        return f"{'' if is_usual_folder(scale) else 'other copies of '}the scale's data, {examples}"
+    return f"{listed([task_name(scale, task) for task in scale.chosen], 99)}, {examples}"
+
+
+def _tested(scale: Scale) -> str:
+    """How many test examples there are at most, where a user said so."""
+    most = scale.caps.get("max_test")
+    return f", at most {counted(most, 'test example')}" if most else ""
 
 
 def _pairs(scale: Scale) -> str:

@@ -57,7 +57,8 @@ def test_a_row_says_what_it_makes_of_which_published_values(name: str) -> None:
     assert row.question.endswith("?") and row.finding.endswith(".")
     for own in SCALES.values():
         differences = row.differences(own)
-        assert differences[0].aspect == "Model" and all(one.here and one.paper != one.here for one in differences)
+        assert (differences[0].aspect == "Model") == (own.name != "paper"), "its model is the paper's"
+        assert all(one.here and one.paper != one.here for one in differences)
 
 
 @pytest.mark.parametrize("at", SCALES)
@@ -118,7 +119,7 @@ def test_a_region_is_retrained_once_a_mask_seed(at: str) -> None:
     for model in retrained:
         assert [region.key() in known for region in model.regions] == [True]
     assert {spec.recipe for spec in found.finetuned} == {"bitfit", "lora", "graft-retrain"} | (
-        {"sgd"} if at == "small" else set()
+        set() if at == "demo" else {"sgd"}
     )
 
 
@@ -185,7 +186,7 @@ def test_another_base_has_models_of_its_own() -> None:
     ("wrong", "sentence"),
     [
         (lambda: experiment("tabel2"), "'tabel2' is not an experiment; known: table1"),
-        (lambda: scale("large"), "'large' is not a scale; known: demo, small."),
+        (lambda: scale("large"), "'large' is not a scale; known: demo, small, paper."),
         (
             lambda: requested_tasks(scale("small"), ["sst3"]),
             "'sst3' is not a task of the scale small; known: sst2_sent",

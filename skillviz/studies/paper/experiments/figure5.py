@@ -53,7 +53,9 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
 def differs(scale: Scale) -> list[SettingRow]:
     """How its AdamW models are trained."""
     values = scale.adamw or scale.training
-    return [SettingRow("AdamW", "the rate is not stated", f"{values['steps']:,} steps at the rate {values['lr']:g}")]
+    parts = [f"{values['steps']:,} steps"] if values.get("steps") else []
+    parts += [f"at the rate {values['lr']:g}"] if values.get("lr") else ["the best of a grid of rates"]
+    return [SettingRow("AdamW", "the rate is not stated", ", ".join(parts) if "grid" in values else " ".join(parts))]
 
 
 FIGURE5 = Experiment(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def entries(scale: Scale) -> list[Entry]:
     """One task (QNLI, or what stands for it; or those asked for): regions of figure 2, a small and a larger size."""
-    sizes = scale.ladder[0], scale.ladder[-1]
+    sizes = tuple(dict.fromkeys((scale.ladder[0], scale.ladder[-1])))
     return [scale.each(scale.each_seed(task), "stagewise", sizes) for task in scale.some("histogram", 1)]
 
 

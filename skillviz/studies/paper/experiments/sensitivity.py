@@ -36,7 +36,7 @@ def entries(scale: Scale) -> list[Entry]:
 def _of_task(scale: Scale, task: str) -> list[dict[str, Any]]:
     """The learned mask by rate, steps and bias, its ranked form by rate, steps by batch of the others."""
     model = scale.first(task)
-    size, tried = scale.sizes[:1], STEPS.get(scale.name, MORE_STEPS)
+    size, tried = scale.sizes[:1], _steps(scale)
     learned = scale.options.get("learned", {}).get("batch_size", 128) // 2
     entries = [
         scale.search(model, "learned", size, batch_size=learned, steps=steps, options={"lr": lr, "bias": bias})
@@ -45,6 +45,13 @@ def _of_task(scale: Scale, task: str) -> list[dict[str, Any]]:
     for name, steps, batch in itertools.product(("stagewise", "learned-ranked"), tried, BATCHES):
         entries.append(scale.search(model, name, size, steps=steps, batch_size=batch))
     return entries
+
+
+def _steps(scale: Scale) -> tuple[int, ...]:
+    """The numbers of steps that are tried; a quarter, a half and all of those that a user asked for."""
+    if scale.steps is None:
+        return STEPS.get(scale.name, MORE_STEPS)
+    return tuple(dict.fromkeys(max(1, scale.steps // part) for part in (4, 2, 1)))
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:

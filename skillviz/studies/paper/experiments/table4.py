@@ -17,7 +17,7 @@ from skillviz.models.finetune.recipes import CONTINUAL, MODES, SGD
 from skillviz.studies.paper.claims import Claim
 from skillviz.studies.paper.comparisons import before_the_last, less
 from skillviz.studies.paper.experiment import Experiment
-from skillviz.studies.paper.scales import size_text
+from skillviz.studies.paper.scales import SCALES, size_text
 from skillviz.studies.paper.setting import SettingRow, search_row, sizes_row, tasks_row, trained, tuning_row
 from skillviz.studies.task_sequence import TaskSequence, sequence_of
 
@@ -28,20 +28,27 @@ if TYPE_CHECKING:
 
 LOCALIZER = "stagewise"
 METHODS = {**MODES, INDEPENDENT: INDEPENDENT}
-SIZE = {"demo": 0.1, "small": 0.01}
+SIZE = {"demo": 0.1, "small": 0.01, "paper": 0.0001}
 """Of each task's region. Unions of three of the published 0.01 % would hold too little of a small model's skills."""
 
 
 def entries(scale: Scale) -> list[Entry]:
     """Both modes on one sequence, that of the tasks asked for; each task's region is searched on a model of its own."""
     names = scale.some("sequence", 3)
-    shared = scale.several_tasks(CONTINUAL, names, dict(scale.training))
+    training = {name: value for name, value in scale.training.items() if name != "grid"}  # a stage has no grid
+    shared = scale.several_tasks(CONTINUAL, names, training)
     region = {
-        **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER, "size": size_text(SIZE.get(scale.name, 0.01)),
+        **scale.options.get(LOCALIZER, {}), "localizer": LOCALIZER, "size": size_text(_size(scale)),
         "finetune": shared["finetune"],
     }  # fmt: skip
     both = {**shared, "localizer": "none"}
     return [{**both, "mode": NAIVE}, {**both, "mode": GRAFTING, "region": region}]
+
+
+def _size(scale: Scale) -> float:
+    """The share of each task's region: what a user asked for, else the experiment's."""
+    usual = SCALES.get(scale.name)
+    return scale.sizes[0] if usual is not None and scale.sizes != usual.sizes else SIZE.get(scale.name, 0.01)
 
 
 def tables(results: Results) -> dict[str, pd.DataFrame]:
@@ -109,7 +116,7 @@ def differs(scale: Scale) -> list[SettingRow]:
         tasks_row(scale, "QNLI, AG News, SST-2", scale.some("sequence", 3)),
         tuning_row(scale, trained(scale, "plain SGD on one task after the other")),
         search_row(scale, 1),
-        sizes_row(scale, [SIZE.get(scale.name, 0.01)]),
+        sizes_row(scale, [_size(scale)]),
     ]
     return rows + ([SettingRow("Heads", "none", "one per task")] if scale.readout == "head" else [])
 

@@ -14,7 +14,7 @@ from skillviz.show.glossary import about
 from skillviz.studies.cores import cores, workers_for
 from skillviz.studies.paper.experiments import EXPERIMENTS
 from skillviz.studies.paper.request import refuse_absent, study_of, write_study
-from skillviz.studies.paper.scales import SCALES, Scale
+from skillviz.studies.paper.scales import SCALES, STORED_SCALES, Scale
 from skillviz.studies.plan import Plan
 from skillviz.studies.spec import ExperimentRequest, StudySpec
 from skillviz.studies.store import FILE, study_path
@@ -71,7 +71,7 @@ def _experiment() -> tuple[StudySpec, str]:
         name = controls.select(
             "new.experiment", "Experiment", list(experiments), "table2", shown=experiments.get, width=460
         )
-        scales = {scale.name: scale.title for scale in SCALES.values()}
+        scales = {scale.name: scale.title for scale in STORED_SCALES.values()}
         scale = controls.select("new.scale", "Scale", list(scales), "demo", shown=scales.get, width=240)
     row = EXPERIMENTS[name]
     st.markdown(f"**{text.plain(row.question)}** The paper: {text.plain(row.finding)}")

@@ -1,0 +1,83 @@
+"""Writes docs/roberta.md: every experiment of the paper on RoBERTa-base, its command, and what it needs.
+
+`python docs/roberta.py`. Nothing is fetched and no model is run: the numbers are those of `--dry-run`, on headers of
+RoBERTa-base's shape without weights and on the published row counts of the tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+import torch
+from tokenizers import Tokenizer, models
+from transformers import RobertaConfig, RobertaForMaskedLM
+
+from skillviz.core import formats
+from skillviz.runs.store import Store
+from skillviz.studies.needs import Needs, needs
+from skillviz.studies.paper.experiments import EXPERIMENTS
+from skillviz.studies.paper.request import study_of
+from skillviz.studies.spec import ExperimentRequest
+
+PAGE, WORDS = PROJECT / "docs" / "roberta.md", PROJECT / "docs" / "roberta_words.md"
+TABLE = "<!-- table -->"
+COMMAND = "python -m skillviz reproduce {} --scale paper"
+COLUMNS = ("experiment", "command", "models", "runs", "scores", "one GPU", "GPU memory", "main memory", "disk")
+
+
+def headers(folder: Path) -> Path:
+    """A folder with RoBERTa-base's configuration and the header of its weights; the values are a hole in the file."""
+    config = RobertaConfig(
+        vocab_size=50_265, max_position_embeddings=514, type_vocab_size=1, pad_token_id=1, bos_token_id=0,
+        eos_token_id=2, layer_norm_eps=1e-5, architectures=["RobertaForMaskedLM"],
+    )  # fmt: skip
+    with torch.device("meta"):
+        parameters = dict(RobertaForMaskedLM(config).named_parameters())  # tied ones once
+    entries, end = {}, 0
+    for name, parameter in parameters.items():
+        begin, end = end, end + 4 * parameter.numel()
+        entries[name] = {"dtype": "F32", "shape": list(parameter.shape), "data_offsets": [begin, end]}
+    folder.mkdir()
+    config.save_pretrained(folder)
+    Tokenizer(models.BPE({"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "<mask>": 4}, [])).save(
+        str(folder / "tokenizer.json")
+    )
+    text = json.dumps(entries).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + end)
+    return folder
+
+
+def planned(name: str, base: Path) -> Needs:
+    """What an experiment needs on this base, where nothing is there yet."""
+    store = Store(base.parent / "runs")
+    return needs(study_of(ExperimentRequest(name, "paper", base=str(base)), store)[2], store)
+
+
+def page() -> str:
+    """The page: its words, with the table in its place."""
+    with TemporaryDirectory() as folder:
+        base = headers(Path(folder) / "roberta-base")
+        plans = {name: planned(name, base) for name in EXPERIMENTS}
+    rows = [
+        [
+            EXPERIMENTS[name].title.partition(":")[0], f"`{COMMAND.format(name)}`", str(one.models), str(one.runs),
+            str(one.scores), formats.rough_seconds(one.seconds["cuda"]), formats.byte_size(one.device),
+            formats.byte_size(one.host["cuda"]), formats.byte_size(one.disk),
+        ]
+        for name, one in plans.items()
+    ]  # fmt: skip
+    first = next(iter(plans.values()))
+    basis = f"Times are {first.basis['cuda']}."
+    table = "\n".join([*formats.markdown_table(COLUMNS, rows), "", basis])
+    return WORDS.read_text(encoding="utf-8").replace(TABLE, table)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,162 @@
+"""What a study will need before it is started: models, runs, time on CPU and GPU, memory and disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from skillviz.core.formats import byte_size, counted, rough_seconds
+from skillviz.models.finetune.recipes import CONTINUAL, MULTI_TASK, recipe_row
+from skillviz.models.finetune.training_config import BATCH_SIZE
+from skillviz.runs.artifact import FINETUNE, LOCALIZE, SCORE
+from skillviz.runs.estimate import BACKWARD, MEASURED_D, OTHERS, PROCESS, TOKENS, Facts, peak_bytes
+from skillviz.runs.spec import RunSpec
+from skillviz.runs.store import Store
+from skillviz.studies.estimate import PlanClock, estimates
+from skillviz.studies.finetuned_model import FineTunedSpec
+from skillviz.studies.plan import plan
+from skillviz.studies.spec import StudySpec
+from skillviz.studies.status import Snapshot
+from skillviz.studies.step import TABLE, Step
+
+DEVICES = ("cpu", "cuda")
+CUDA_PROCESS = 3e9  # bytes of host memory of a process that has torch and a CUDA context; not measured here
+TOKENIZER = 5e6  # bytes of the files beside a model's weights
+RUN_FILES = 1e5  # bytes of a run's or score's small files
+OF_AN_EXAMPLE = 10.0  # bytes of a stored prediction, a label and state: numbers compress to about half
+ACTIVATIONS = 150.0  # bytes a token, layer and unit of width, as of a search's micro-batch (runs/estimate.py)
+BATCHED_TOKENS = 512  # the longest sequence that a batch is padded to
+OPTIMIZER_COPIES = {"SGD": 0, "AdamW": 2}
+WEIGHT_COPIES = 4
+"""Of a model that is fine-tuned: its values, their gradient, those of the best check, those of the best grid point."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What is left of a study: counts of steps, seconds by device, peak bytes, bytes on disk.
+
+    `host` are bytes of main memory by device, `device` those of the GPU's where there is one. `unknown` steps are
+    of models or data that could not be looked at; they count as a minute and no memory. `basis` says what the seconds
+    rest on, by device.
+    """
+
+    models: int
+    runs: int
+    scores: int
+    left: int
+    seconds: Mapping[str, float]
+    basis: Mapping[str, str]
+    host: Mapping[str, int]
+    device: int
+    disk: int
+    unknown: int = 0
+
+    def sentences(self) -> Iterator[str]:
+        """As told to a person."""
+        yield (
+            f"{counted(self.models, 'model')} to fine-tune, {counted(self.runs, 'run')}, "
+            f"{counted(self.scores, 'score')}; {counted(self.left, 'step')} left."
+        )
+        for name, where in (("cuda", "one GPU"), ("cpu", "the CPU")):
+            yield f"Time on {where}: about {rough_seconds(self.seconds[name])} ({self.basis[name]})."
+        yield (
+            f"Memory: {byte_size(self.host['cpu'])} on a CPU; with a GPU {byte_size(self.device)} of its memory and "
+            f"{byte_size(self.host['cuda'])} of main memory. From the models' headers, for the largest step."
+        )
+        yield f"Disk: {byte_size(self.disk)} for models, regions and predictions, without downloads."
+        if self.unknown:
+            yield (
+                f"Nothing is known yet of {counted(self.unknown, 'step')}, whose models or data could not be read: "
+                "they count as a minute each and no memory."
+            )
+
+
+def needs(study: StudySpec, store: Store, workers: int = 1) -> Needs:
+    """What the steps that are not there yet need; reads headers and data, no weights.
+
+    Workers share time; each needs the memory.
+    """
+    at = Snapshot(plan(study), store)
+    left = [step for step in at.plan.steps if not at.is_there(step)]
+    peaks, disk, unknown = {name: 0.0 for name in DEVICES}, 0.0, 0
+    weights = 0.0
+    clocks = {name: PlanClock(at, name) for name in DEVICES}
+    for step in left:
+        if step.kind == TABLE:
+            continue
+        facts = {name: _facts(step, clock) for name, clock in clocks.items()}
+        if (known := facts["cpu"]) is None:
+            unknown += 1
+            continue
+        disk += _disk(step, known)
+        weights = max(weights, 4.0 * known.parameters)
+        for name, one in facts.items():
+            if one is not None:
+                peaks[name] = max(peaks[name], _peak(step, one))
+    timed = {name: estimates(at, name) for name in DEVICES}
+    count = sum(step.kind != TABLE for step in left)
+    beside = max(1, min(workers, count))
+    is_any = count > unknown
+    return Needs(
+        models=sum(step.kind == FINETUNE for step in left),
+        runs=sum(step.kind == LOCALIZE for step in left),
+        scores=sum(step.kind == SCORE for step in left),
+        left=len(left),
+        seconds={name: round(one.left(left, workers), 1) for name, one in timed.items()},
+        basis={name: _basis(name, one.basis(left)) for name, one in timed.items()},
+        host={"cpu": int(beside * peaks["cpu"]), "cuda": int(beside * (CUDA_PROCESS + 2 * weights)) if is_any else 0},
+        device=int(beside * max(0.0, peaks["cuda"] - PROCESS)),
+        disk=int(disk),
+        unknown=unknown,
+    )
+
+
+def _basis(device: str, basis: str) -> str:
+    """What the seconds rest on; nobody measured the GPU's constant, so it says which speed is assumed."""
+    if device == "cpu" or not basis.startswith("rough"):
+        return basis
+    return (
+        f"assumed, not measured: {BACKWARD[device]:,.0f} examples a second, forward and backward, of {TOKENS:.0f} "
+        f"tokens on a model of {MEASURED_D / 1e6:.1f} million graftable parameters, in proportion to both"
+    )
+
+
+def _facts(step: Step, clock: PlanClock) -> Facts | None:
+    """The facts of the largest of a step's tasks."""
+    every = [clock.facts(spec, clock.on) for spec in _specs(step, clock.on)]
+    known = [facts for facts in every if facts is not None]
+    return max(known, key=lambda facts: (facts.tokens, sum(facts.counts.values()))) if known else None
+
+
+def _specs(step: Step, device: str) -> list[RunSpec]:
+    """Runs that have a step's models and data."""
+    if isinstance(step.spec, RunSpec):
+        return [step.spec]
+    if not isinstance(step.spec, FineTunedSpec):
+        return [step.spec.run_spec(device)]
+    shared = {name: getattr(step.spec, name) for name in ("base", "readout", "k_shot", "max_train", "max_validation")}
+    return [RunSpec(**shared, finetuned=step.spec.base, task=task) for task in step.spec.tasks]
+
+
+def _peak(step: Step, facts: Facts) -> float:
+    """Bytes at the most while a step is made, the process with it."""
+    if isinstance(step.spec, RunSpec):
+        return peak_bytes(step.spec, facts)
+    if not isinstance(step.spec, FineTunedSpec):
+        return PROCESS + 8.0 * facts.parameters + ACTIVATIONS * BATCHED_TOKENS * facts.width
+    row = recipe_row(step.spec.optimizer or step.spec.recipe)
+    values = 4.0 * (facts.parameters + facts.d * (WEIGHT_COPIES + OPTIMIZER_COPIES[row.optimizer]))
+    rows = max(row.grid.batch_sizes) if step.spec.grid == "paper" else step.spec.batch_size or BATCH_SIZE
+    return PROCESS + values + ACTIVATIONS * rows * min(BATCHED_TOKENS, 2 * facts.tokens) * facts.width * facts.layers
+
+
+def _disk(step: Step, facts: Facts) -> float:
+    """Bytes that a step leaves behind."""
+    if isinstance(step.spec, FineTunedSpec):
+        count = len(step.spec.tasks)
+        folders = {MULTI_TASK: count, CONTINUAL: count * (count + 1) // 2}.get(step.spec.recipe, 1)
+        return folders * (4.0 * facts.parameters + TOKENIZER)
+    states = 2 + 2 * len(facts.sizes)
+    rows = sum(facts.counts.get(name, 0) for name in ("validation", "test", OTHERS))
+    region = 4.0 * max(facts.sizes) + 12.0 * facts.sizes[0] if isinstance(step.spec, RunSpec) else 0.0
+    return RUN_FILES + region + OF_AN_EXAMPLE * rows * states * facts.labels
