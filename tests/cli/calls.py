@@ -8,14 +8,19 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from typer import testing
 from typer.testing import CliRunner
 
 from skillviz.cli import app
 
 PROJECT = Path(__file__).resolve().parents[2]
+
+# Every CliRunner reads the signature of every command, for a fifth of these tests' time; once a process is enough.
+testing._get_command = cache(testing._get_command)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,17 @@ SKILLED: dict[str, Any] = {
 @pytest.fixture(scope="session")
 def demo_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder, with `demo_world` and `cached_runs`. Not to be changed."""
+    return _demo_project(tmp_path_factory.getbasetemp() / "demo-project")
+
+
+@cache  # pytest makes an imported session fixture anew in each module; this makes it once a process
+def _demo_project(root: Path) -> Path:
     from demo_world.program import cached
     from demo_world.program.build import build
     from tests.demo_world.test_build import MINIATURE
 
-    root, every = tmp_path_factory.mktemp("demo-project"), cached.specs
+    root.mkdir()
+    every = cached.specs
     size = replace(MINIATURE, pairs=MINIATURE.pairs[:1], rows={"train": 40, "validation": 12, "test": 24})
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
@@ -56,7 +63,11 @@ def demo(demo_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture(scope="session")
 def skilled_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with the stand-in. Not to be changed."""
-    root = tmp_path_factory.mktemp("skilled")
+    return _skilled_runs(tmp_path_factory.getbasetemp() / "skilled")
+
+
+@cache
+def _skilled_runs(root: Path) -> Path:
     fake_run(Store(root), **SKILLED)
     return root
 

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,16 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     Not to be changed.
     """
+    return _lived(tmp_path_factory.getbasetemp() / "lived")
+
+
+@cache  # pytest makes an imported session fixture anew in each module; this makes it once a process
+def _lived(folder: Path) -> Path:
     from skillviz.runs.produce import produce
     from skillviz.runs.store import Store
     from tests.runs.tiny_world import spec_of
     from tests.tiny import tiny_pair, tiny_task
 
-    folder = tmp_path_factory.mktemp("lived")
     tiny_pair(folder, "bert", "head", steps=60)
     tiny_task(folder)
     tiny_task(folder / "other", rows=48)

@@ -183,7 +183,7 @@ def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_make
     """The noted command is of the run's own base and task, is understood by the command line, and gives its folder; a
     model of a study is made by the command of a stored study that has a run of it."""
     studies = {study.record.command or "": plan(study.study).runs for study in list_studies(Store(shipped_root()))}
-    found = 0
+    command, found = get_command(app).get_command(None, "finetune"), 0
     for spec in (json.loads(path.read_text())["spec"] for path in shipped_root().glob("*/run.json")):
         if spec["finetuned"].startswith("demo_world/"):
             continue
@@ -193,7 +193,6 @@ def test_every_shipped_run_whose_members_do_not_ship_names_the_command_that_make
             assert asked and spec["finetuned"] in {found.finetuned for found in next(iter(asked.values()))}, words
             continue
         assert words[:4] == ["python", "-m", "skillviz", "finetune"], spec["finetuned"]
-        command = get_command(app).get_command(None, "finetune")
         given = command.make_context("finetune", words[4:]).params
         assert (given["base"], given["task"], str(given["out"])) == (spec["base"], [spec["task"]], spec["finetuned"])
         found += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,15 @@ def asked(name: str, **query: str) -> AppTest:
 @pytest.fixture(scope="session")
 def scored_world(lived: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the pair, its task, near.yaml and far.yaml beside it, and `runs`. Not to be changed."""
+    return _scored_world(lived, tmp_path_factory.getbasetemp() / "scored-world")
+
+
+@cache  # pytest makes an imported session fixture anew in each module; this makes it once a process
+def _scored_world(lived: Path, folder: Path) -> Path:
     from skillviz.runs.produce import produce
     from skillviz.runs.store import Store
     from tests.runs.tiny_world import spec_of
 
-    folder = tmp_path_factory.mktemp("scored-world")
     shutil.copytree(lived, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("runs", "other"))
     for name, seed in (("near", 70), ("far", 71)):
         told = yaml.safe_load(other_task(folder / name, name, seed=seed).read_text())

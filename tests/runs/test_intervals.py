@@ -22,10 +22,10 @@ LEGACY = {"low": 0.9, "high": 0.95}
 TINY = {"n": {"validation": 30, "test": 40}, "layers": 1, "width": 4, "steps": 2, "sizes": ("5%", "20%")}
 
 
-@pytest.fixture
-def older(tmp_path: Path) -> Run:
-    """A run as schema version 2 wrote it: legacy ends of calibration, no column `debiased`."""
-    run = fake_run(Store(tmp_path), interpolation=True, others=("imdb",), **TINY)
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run as schema version 2 wrote it: legacy ends of calibration, no column `debiased`."""
+    run = fake_run(Store(tmp_path_factory.mktemp("stored")), interpolation=True, others=("imdb",), **TINY)
     content = json.loads((run.path / "run.json").read_text())
     scores = [*content["metrics"].values(), *(note["scores"] for note in content["transfers"])]
     for one in scores:
@@ -40,7 +40,14 @@ def older(tmp_path: Path) -> Run:
         frame.to_parquet(path)
         content["files"][path.name]["size"] = path.stat().st_size
     (run.path / "run.json").write_text(json.dumps(content))
-    return Run(run.path, read_record(run.path))
+    return run.path
+
+
+@pytest.fixture
+def older(stored: Path, tmp_path: Path) -> Run:
+    """A copy of that run, in a folder that a test may change."""
+    path = Path(shutil.copytree(stored, tmp_path / stored.name))
+    return Run(path, read_record(path))
 
 
 def test_an_older_run_has_the_intervals_of_its_predictions(older: Run) -> None:

@@ -17,7 +17,12 @@ manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_componen
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """The folder and the ids of its runs by short name."""
-    root = tmp_path_factory.mktemp("library")
+    return _made(tmp_path_factory.getbasetemp() / "library")
+
+
+@cache  # pytest makes an imported session fixture anew in each folder; this makes it once a process
+def _made(root: Path) -> tuple[Path, dict[str, str]]:
+    root.mkdir()
     return root, make_store(root)
 
 
