@@ -85,7 +85,7 @@ def test_conductance_equals_the_slow_twin_and_captum(tmp_path: Path) -> None:
 
     pair = open_pair(tmp_path, "bert", "head")
     encoded = examples(tmp_path, pair, rows=4)
-    found = conductance(pair, encoded, "finetuned", target=1, row=0, steps=300)
+    found = conductance(pair, encoded, "finetuned", target=1, row=0, steps=100)
     start, end, types = by_hand(pair, encoded, 0)
     names = module_names(pair.table)
     assert names[BLOCK, 1] == "bert.encoder.layer.1" and names["MLP out", 0] == "bert.encoder.layer.0.output.dense"
@@ -94,11 +94,11 @@ def test_conductance_equals_the_slow_twin_and_captum(tmp_path: Path) -> None:
         for (part, layer), name in names.items():
             module = pair.model.get_submodule(name)
             slow = twin.conductance(
-                lambda x: twin.head_log_odds(pair.model, x, types, 1), module, start, end, 600
+                lambda x: twin.head_log_odds(pair.model, x, types, 1), module, start, end, 200
             )  # fmt: skip
             np.testing.assert_allclose(found.parts[part][layer], slow.numpy(), rtol=0.02, atol=5e-3)
         theirs = LayerConductance(case.score, pair.model.get_submodule(names["attention output", 1])).attribute(
-            case.end, baselines=case.start, n_steps=600, method="riemann_trapezoid"
+            case.end, baselines=case.start, n_steps=200, method="riemann_trapezoid"
         )
     np.testing.assert_allclose(
         found.parts["attention output"][1], theirs[0].sum(-1).detach().numpy(), rtol=0.02, atol=5e-3

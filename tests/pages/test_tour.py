@@ -304,9 +304,10 @@ def test_the_last_step_starts_a_job_and_checks_the_guess_by_its_run(demo: Run, s
     assert "overview" in links and len(links) >= 6
 
 
-def test_a_pair_that_is_gone_is_refused_with_a_sentence(skilled: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_pair_that_is_gone_is_refused_with_a_sentence(demo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
-    monkeypatch.setattr("skillviz.tasks.project.project_root", lambda: skilled.path)
+    monkeypatch.setattr("skillviz.tasks.project.project_root", lambda: demo.path)
     test = opened(step=7)
     button(test, "Find its region").click().run()
     assert not test.exception and "tour.job" not in test.query_params

@@ -226,7 +226,7 @@ def slow_twin(trainer, weight):
 
 
 def test_the_penalty_keeps_entries_near_the_base(bare, tiny, tmp_path):
-    options = {"steps": 150, "lr": 0.003, "device": "cpu"}
+    options = {"steps": 50, "lr": 0.003, "device": "cpu"}
     distances = {}
     for name in ("adamw", "adamw-l1"):
         pair = load_pair(bare, finetune(str(bare), tiny, out=tmp_path / name, recipe=name, **options).path)
