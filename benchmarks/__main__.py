@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import comparators, localizer_figure, localizer_report, other_intervals
+from benchmarks import baselines_report, comparators, localizer_figure, localizer_report, other_intervals
 from benchmarks import coverage as measure
 from benchmarks import localizer as regions
 from benchmarks.unseen_populations import unseen
@@ -85,6 +85,15 @@ def localizer(
     if results == regions.RESULTS:
         localizer_report.write_tables()
         localizer_figure.write()
+
+
+@app.command()
+def baselines(
+    studies: Annotated[Path, typer.Option(help="Folder of the stored studies.")] = baselines_report.STUDIES,
+) -> None:
+    """Write the boards of docs/baselines.md from the stored studies; no model is run."""
+    names = baselines_report.write(studies)
+    typer.echo(f"Wrote the boards of {', '.join(names) or 'no study'} to docs/baselines.md.")
 
 
 if __name__ == "__main__":

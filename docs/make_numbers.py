@@ -3,9 +3,9 @@
     python docs/make_numbers.py [--runs-dir DIR] [--changes REV]
 
 No model is run. In order: the intervals of runs and scores, the tables of the studies, docs/results.md,
-docs/demo-world.md, and the tables of README.md and benchmarks/README.md. A study's table keeps its rows and every
-other number but the level of chance; a row whose runs or scores are not in
-the store loses the intervals that an older version made for its calibration errors. `--changes` writes
+docs/demo-world.md, the tables of README.md and benchmarks/README.md, and the boards of docs/baselines.md. A study's
+table keeps its rows and every other number but the level of chance; a row whose runs or scores are not in the store
+loses the intervals that an older version made for its calibration errors. `--changes` writes
 docs/changed_verdicts.csv: every verdict of the studies' tables, of their claims and of the runs' calibration that is
 another than at the git revision. Studies of real data name their task files: set SKILLVIZ_REAL, else theirs stay.
 """
@@ -27,7 +27,7 @@ import pandas as pd
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from benchmarks import report
+from benchmarks import baselines_report, report
 from docs import demo_world, results
 from skillviz.analysis.answers import answers_by_state
 from skillviz.analysis.older_tables import RENAMED, read_older
@@ -232,6 +232,7 @@ def main() -> None:
     for page in (results, demo_world):
         page.main()
     report.main([PROJECT / "benchmarks" / "studies" / name for name in README_STUDIES], given.runs_dir)
+    baselines_report.write()
     if given.changes:
         changed(list_studies(store), store.list(), given.changes).to_csv(CHANGES, index=False, float_format="%.6f")
         print(f"wrote {CHANGES.relative_to(PROJECT)}")

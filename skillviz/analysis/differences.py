@@ -100,8 +100,7 @@ def _matched(left: Sequence[Side], right: Sequence[Side]) -> Iterable[tuple[Side
     for a in left:
         rivals = [b for b in right if _comparable(a[0], b[0])]
         for kind in dict.fromkeys((b[0].training, b[0].search) for b in rivals):
-            b = _of_size(a, [b for b in rivals if (b[0].training, b[0].search) == kind])
-            if b is not None:
+            for b in _of_size(a, [b for b in rivals if (b[0].training, b[0].search) == kind]):
                 yield a, b
     # outcome-sized regions on the right: the next smaller region on the left
     for b in right:
@@ -113,17 +112,19 @@ def _matched(left: Sequence[Side], right: Sequence[Side]) -> Iterable[tuple[Side
                 yield (smaller[-1] if smaller else by_size[0]), b
 
 
-def _of_size(a: Side, rivals: Sequence[Side]) -> Side | None:
-    """The rival of a's size; of an outcome-sized a the next larger one; any where one of them has no region."""
+def _of_size(a: Side, rivals: Sequence[Side]) -> Sequence[Side]:
+    """The rival of a's size; of an outcome-sized a the next larger one. Where one of them has no region, those whose
+    predictions are stored, of every size, or else the first."""
     if not np.isfinite(a[0].size) or not np.isfinite(rivals[0][0].size):
-        return next((b for b in rivals if b[0].answers is not None), rivals[0])
+        stored = [b for b in rivals if b[0].answers is not None]
+        return (stored if np.isfinite(rivals[0][0].size) else stored[:1]) or rivals[:1]
     equal = [b for b in rivals if abs(_size(b) - _size(a)) < 0.5]
     if equal:
-        return equal[0]
+        return equal[:1]
     if not _is_outcome(a):
-        return None
+        return []
     larger = sorted((b for b in rivals if _size(b) >= _size(a) and not _is_outcome(b)), key=_size)
-    return larger[0] if larger else None
+    return larger[:1]
 
 
 def _size(side: Side) -> float:

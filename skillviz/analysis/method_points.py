@@ -24,10 +24,13 @@ SCALED = "ft_scaled"  # a temperature changes no prediction
 TOP_MOVEMENT = "graft_movement"
 MAIN = ("pretrained", GRAFT, *(RECIPES[name].method for name in FEW), "ft", SCALED)
 OTHERS = (
-    *(RECIPES[name].method for name in (*FEW, *OTHER_OPTIMIZERS)), "ft", SCALED, TOP_MOVEMENT,
+    *(RECIPES[name].method for name in (*FEW, *OTHER_OPTIMIZERS)), "ft", SCALED,
+    TOP_MOVEMENT, *(method for method in RIVALS if method != TOP_MOVEMENT),
 )  # fmt: skip
 """What a graft is compared with, in this order."""
 SHOWN = ("pretrained", GRAFT, *OTHERS)
+SMALL = tuple(RECIPES[name].method for name in FEW)
+"""Methods that train few entries of a model: of each there may be several sizes, such as LoRA's ranks."""
 KEYS = (
     "base", "recipe", "variant", "setting", "readout", "id_task", "task", "split", "method", "localizer",
     "search_variant", "share", "metric",
@@ -129,7 +132,9 @@ def _as_points(rows: pd.DataFrame, named: pd.Series, labels: pd.Series, d: Mappi
     )
     points = points[(points["method"] != SCALED) | ~points["metric"].map(lambda name: metric_row(name).of_predictions)]
     # a model without a region may stand in the table once for every recipe of its grafts
-    return points.drop_duplicates(["method", "recipe", "label", "share", "metric"]).reset_index(drop=True)
+    of_size = points["touched"].where(points["method"].isin(SMALL))
+    keys = points[["method", "recipe", "label", "share", "metric"]].assign(of_size=of_size)
+    return points[~keys.duplicated()].reset_index(drop=True)
 
 
 def main_ones(rows: pd.DataFrame) -> pd.DataFrame:
@@ -146,8 +151,14 @@ def has_further(scores: pd.DataFrame, selection: Selection) -> bool:
     return len(main_ones(shown)) < len(shown)
 
 
-def against_graft(differences: pd.DataFrame, selection: Selection, task: str, share: float) -> pd.DataFrame:
-    """Each method less the graft of this size, paired: method, metric, value, debiased, low, high, n, seeds."""
+def against_graft(
+    differences: pd.DataFrame, selection: Selection, task: str, share: float, scores: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Each method less the graft of this size, paired: method, metric, value, debiased, low, high, n, seeds.
+
+    Of a method that trains few entries in several sizes the one nearest to the graft's size, where `scores` say how
+    many each touches.
+    """
     columns = ["method", "metric", "value", "debiased", "low", "high", "n", "seeds"]
     if differences.empty:
         return pd.DataFrame(columns=columns)
@@ -158,9 +169,22 @@ def against_graft(differences: pd.DataFrame, selection: Selection, task: str, sh
     straight = rows[rows["b"] == GRAFT].assign(method=lambda same: same["a"])
     paired = pd.concat([straight, turned], ignore_index=True)
     paired = paired[paired["method"].isin(SHOWN)]
+    if scores is not None and not paired.empty:
+        apart = [_apart(scores, selection, row, share) for row in paired[["method", "variant"]].to_dict("records")]
+        paired = paired.assign(apart=apart).sort_values("apart", kind="stable")
     paired = _of_the_tuned(paired).drop_duplicates(["method", "metric"])
     paired = paired[(paired["method"] != SCALED) | ~paired["metric"].map(lambda name: metric_row(name).of_predictions)]
     return paired[columns].reset_index(drop=True)
+
+
+def _apart(scores: pd.DataFrame, selection: Selection, row: Mapping[str, str], share: float) -> float:
+    """How far what a small update touches is from the graft's size, as |log ratio|; 0 for all other methods."""
+    if row["method"] not in SMALL:
+        return 0.0
+    same = (scores["id_task"] == selection.task) & (scores["setting"] == selection.setting)
+    same &= (scores["method"] == row["method"]) & (scores["variant"] == row["variant"]) & (scores["touched"] > 0)
+    touched = (scores["touched"] / scores["base"].map(_graftable(scores)))[same]
+    return abs(float(np.log(touched.iloc[0] / share))) if len(touched) else np.inf
 
 
 def sizes(differences: pd.DataFrame, selection: Selection) -> list[float]:
@@ -195,7 +219,8 @@ def other_tasks(scores: pd.DataFrame, selection: Selection) -> list[str]:
 def _of(differences: pd.DataFrame, selection: Selection, task: str) -> pd.DataFrame:
     rows = differences[(differences["id_task"] == selection.task) & (differences["task"] == task)]
     rows = rows[(rows["setting"] == selection.setting) & (rows["readout"] == selection.readout)]
-    rows = rows[rows["recipe"].isin(PLAIN) & (rows["variant"] == "") & (rows["recipe_b"] == "")]
+    plain = (rows["variant"] == "") | rows["a"].isin(SMALL)
+    rows = rows[rows["recipe"].isin(PLAIN) & plain & (rows["recipe_b"] == "")]
     return rows[(rows["localizer"] == "") | _is_search(rows, selection)]
 
 

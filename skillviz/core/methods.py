@@ -73,13 +73,25 @@ METHODS: Mapping[str, Method] = MappingProxyType({
         Method(
             "graft_movement", "graft, top movement", "graft of the top movement", "A graft of the top movement",
         ),
-        Method("graft_random", "graft, random", "graft of a random region"),
-        Method("graft_fish", "graft, FISH mask", "graft of the FISH mask"),
-        Method("graft_matched", "graft, random matched", "graft of a random region, as many a tensor"),
-        Method("graft_magnitude", "graft, weight magnitude", "graft of the largest fine-tuned weights"),
-        Method("graft_tall_mask", "graft, task-vector threshold", "graft of the largest relative movement"),
-        Method("graft_stitch", "graft, Localize-and-Stitch", "graft of the mask of Localize-and-Stitch"),
-        Method("graft_l0", "graft, L0 gates", "graft of the gates of diff pruning"),
+        Method("graft_random", "graft, random", "graft of a random region", "A random region"),
+        Method("graft_fish", "graft, FISH mask", "graft of the FISH mask", "The FISH mask"),
+        Method(
+            "graft_matched", "graft, random matched", "graft of a random region, as many a tensor",
+            "A random region in the same tensors",
+        ),
+        Method(
+            "graft_magnitude", "graft, weight magnitude", "graft of the largest fine-tuned weights",
+            "A graft of the largest weights",
+        ),
+        Method(
+            "graft_tall_mask", "graft, task-vector threshold", "graft of the largest relative movement",
+            "The task-vector threshold",
+        ),
+        Method(
+            "graft_stitch", "graft, Localize-and-Stitch", "graft of the mask of Localize-and-Stitch",
+            "The mask of Localize-and-Stitch",
+        ),
+        Method("graft_l0", "graft, L0 gates", "graft of the gates of diff pruning", "The mask of L0 gates"),
         Method("graft_dare", "DARE", "random entries with their movement rescaled"),
         Method("graft_biases", "graft, biases", "graft of all biases"),
         Method("graft_lottery", "rest set to zero", "region kept, all other graftable entries zero"),

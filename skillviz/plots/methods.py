@@ -43,6 +43,7 @@ NOTHING = "No method has been scored here."
 NO_RIVAL = "No method was scored on the same examples."
 TOUCHED = "parameters touched, % (log scale)"
 APART = 1.16  # factor between two marks that would stand on each other
+SPREAD = 0.35  # decades that the marks of one place take at most, so that they stay apart from the next size's
 PLOT, LEGEND = 300, 19  # pixels of the plot, and of a method in the legend of a narrow page
 ROW, PANEL = 36, 84  # pixels of a method's row, and of the axis
 NARROW, SIDE = 34, 15  # letters of an axis' title, and of a row's name, in one line at 320 pixels
@@ -162,7 +163,8 @@ def _placed(rows: pd.DataFrame) -> pd.DataFrame:
     placed = placed.sort_values(["place", "rank"])
     number = placed.groupby("place").cumcount()
     several = placed.groupby("place")["rank"].transform("size")
-    return placed.assign(at=placed["touched"] * APART ** (number - (several - 1) / 2))
+    apart = np.minimum(np.log10(APART), SPREAD / several)
+    return placed.assign(at=placed["touched"] * 10 ** (apart * (number - (several - 1) / 2)))
 
 
 def _marks(style: Style, rows: pd.DataFrame, words: Metric) -> go.Scatter:

@@ -74,7 +74,7 @@ def begin_studies(name: str) -> StudyFolder:
     _keep_run()
     experiments = PAGES[name].experiments
     with explained():
-        choices = study_choice.offered(experiments)
+        choices = study_choice.offered(experiments, PAGES[name].takes_boards)
         if not choices:
             st.title(PAGES[name].question, anchor=False)
             study_choice.explain_none(experiments)

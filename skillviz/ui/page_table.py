@@ -28,7 +28,8 @@ installed: ContextVar[bool] = ContextVar("installed", default=False)
 class PageEntry:
     """One page: `name` is its file, its URL and the word in the code; `icon` a Material symbol; `question` its heading.
 
-    `experiments` are those of the paper whose tables the page shows, its first one before the others.
+    `experiments` are those of the paper whose tables the page shows, its first one before the others; with
+    `takes_boards` also studies of one's own that compare a graft with other regions at equal size.
     """
 
     name: str
@@ -37,6 +38,7 @@ class PageEntry:
     group: str
     question: str
     experiments: tuple[str, ...] = ()
+    takes_boards: bool = False
 
     @property
     def path(self) -> Path:
@@ -65,7 +67,7 @@ PAGES = {
         PageEntry("compare", "compare_arrows", "Compare", "Many runs", "Compare runs"),
         PageEntry(
             "methods", "category", "Methods", "Many runs", "Grafting vs other small updates",
-            ("table1", "table3", "figure5", "table8", "figure4"),
+            ("table1", "table3", "figure5", "table8", "figure4"), takes_boards=True,
         ),
         PageEntry("tasks", "hub", "Tasks", "Many runs", "Do tasks share parameters?", ("figure8",)),
         PageEntry("continual", "timeline", "Continual", "Many runs", "Learning tasks in sequence", ("table4",)),

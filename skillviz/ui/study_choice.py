@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from skillviz.analysis.method_points import base_names
+from skillviz.analysis.method_points import GRAFT, base_names
+from skillviz.core.localizers.table import RIVALS
 from skillviz.show import text
 from skillviz.studies.paper.setting import SettingRow
 from skillviz.studies.store import StudyFolder
@@ -24,9 +25,13 @@ ICONS = {"paper": ":material/menu_book:", "studies": ":material/table_view:"}
 LABELS = {"paper": "Beside the paper", "studies": "Its tables and pictures"}
 
 
-def offered(experiments: Sequence[str] | None) -> list[StudyFolder]:
-    """The studies of these experiments that have tables, the best first; None stands for any study."""
-    studies = [study for study in cache.studies() if study.tables() and _is_of(study, experiments)]
+def offered(experiments: Sequence[str] | None, boards: bool = False) -> list[StudyFolder]:
+    """The studies of these experiments that have tables, the best first; None stands for any study.
+
+    With `boards` also those of no experiment that compare a graft with other regions.
+    """
+    with_tables = [study for study in cache.studies() if study.tables()]
+    studies = [study for study in with_tables if _is_of(study, experiments) or (boards and _is_board(study))]
     return sorted(studies, key=lambda study: _rank(study, experiments or ()))
 
 
@@ -99,6 +104,14 @@ def scale_place(study: StudyFolder) -> int:
 
 def _is_of(study: StudyFolder, experiments: Sequence[str] | None) -> bool:
     return experiments is None or study.record.experiment in experiments
+
+
+def _is_board(study: StudyFolder) -> bool:
+    """Whether a study of one's own compares a graft with at least two other ways to choose its region."""
+    if study.record.experiment or "differences" not in study.tables():
+        return False
+    rows = cache.study_table(study, "differences")
+    return len(set(rows.loc[rows["a"] == GRAFT, "b"]) & set(RIVALS)) > 1
 
 
 def _rank(study: StudyFolder, experiments: Sequence[str]) -> tuple[int, int, str]:

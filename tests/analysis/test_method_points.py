@@ -9,6 +9,7 @@ import pytest
 from skillviz.analysis import method_points
 from skillviz.analysis.method_points import Selection
 from skillviz.analysis.tables import check
+from skillviz.core.localizers.table import RIVALS
 from tests.studies.fake_tables import FAKE_TABLES, SIZES, TASKS, D
 
 SELECTION = Selection("film-sentiment", "all", "stagewise")
@@ -144,3 +145,43 @@ def test_the_page_asks_for_few_methods_first(tables: dict[str, pd.DataFrame]) ->
 def test_bases_go_by_the_last_part_of_their_names_where_that_tells_them_apart() -> None:
     assert method_points.base_names(["a/one", "b/two"]) == {"a/one": "one", "b/two": "two"}
     assert method_points.base_names(["a/one", "b/one"]) == {"a/one": "a/one", "b/one": "b/one"}
+
+
+RANKS = {"rank 1, last 1 matrix": 0.001, "rank 1": 0.008, "rank 4": 0.11}
+
+
+def with_ranks(tables: dict[str, pd.DataFrame]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The tables with LoRA of three sizes in place of one; each value tells which."""
+    scores, differences = tables["scores"], tables["differences"]
+    lora, less = scores["method"] == "lora", differences["a"] == "lora"
+    ways = list(enumerate(RANKS.items(), 1))
+    more = [scores[lora].assign(variant=way, touched=touched * D, mean=i / 10) for i, (way, touched) in ways]
+    compared = [differences[less].assign(variant=way, value=i / 10) for i, (way, _) in ways]
+    return pd.concat([scores[~lora], *more]), pd.concat([differences[~less], *compared])
+
+
+def test_lora_of_every_size_is_a_point(tables: dict[str, pd.DataFrame]) -> None:
+    scores, _ = with_ranks(tables)
+    points = method_points.points(scores, SELECTION, SELECTION.task)
+    lora = points[(points["method"] == "lora") & (points["metric"] == "accuracy")]
+    assert sorted(lora["touched"]) == pytest.approx(list(RANKS.values()))
+
+
+@pytest.mark.parametrize(("share", "value"), list(zip(SIZES, (0.1, 0.2, 0.3), strict=True)))
+def test_a_graft_is_compared_with_the_lora_of_its_size(
+    tables: dict[str, pd.DataFrame], share: float, value: float
+) -> None:
+    assert SIZES == (0.001, 0.01, 0.1)
+    scores, differences = with_ranks(tables)
+    rows = method_points.against_graft(differences, SELECTION, SELECTION.task, share, scores)
+    lora = rows[rows["method"] == "lora"]
+    assert len(lora) == lora["metric"].nunique() and (lora["value"] == value).all()
+
+
+def test_every_other_choice_of_a_region_is_compared(tables: dict[str, pd.DataFrame]) -> None:
+    differences = tables["differences"]
+    movement = differences[differences["b"] == "graft_movement"]
+    assert len(movement)
+    more = pd.concat([differences, *(movement.assign(b=rival) for rival in RIVALS)])
+    rows = method_points.against_graft(more, SELECTION, SELECTION.task, 0.01)
+    assert set(RIVALS) <= set(rows["method"]) and "graft_dare" in RIVALS

@@ -138,6 +138,18 @@ def test_sides_of_other_sizes_or_recipes_are_not_compared() -> None:
     assert len(paired([graft, retrained], [("graft_retrain", "graft")])) > 0
 
 
+def test_a_model_without_a_region_meets_the_graft_of_every_size_with_predictions() -> None:
+    small = seen("lora", recipe="lora", right=RIGHT[::-1])
+    stored = [seen(**{**GRAFT, "size": size, "requested_size": str(size)}, right=RIGHT) for size in (50.0, 100.0)]
+    bare = [
+        seen(**{**GRAFT, "size": size, "requested_size": str(size)}, values={"accuracy": 0.5})
+        for size in (200.0, 400.0)
+    ]
+    rows = paired([small, *bare, *stored], [("lora", "graft")])
+    assert sorted(rows.loc[rows["metric"] == "accuracy", "size"]) == [50.0, 100.0]
+    assert len(paired([small, *bare], [("lora", "graft")]).query("metric == 'accuracy'")) == 1
+
+
 def test_a_region_whose_size_is_an_outcome_meets_the_next_larger_rival() -> None:
     learned = seen(localizer="learned", size=50.0, right=RIGHT)
     rivals = [

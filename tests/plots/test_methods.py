@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
 import pytest
 
 from skillviz.plots.methods import STYLES, against_touched, method_style, rivals
@@ -75,3 +76,13 @@ def test_differences_stand_about_a_line_at_zero_in_the_order_of_the_styles() -> 
 def test_an_interval_that_is_missing_is_said() -> None:
     table = frames.differences().assign(low=float("nan"), high=float("nan"))
     assert rivals(table, "ece").data[0].hovertext[0].endswith("no interval")
+
+
+def test_many_methods_of_one_size_stay_nearer_to_it_than_to_the_next() -> None:
+    """Sizes three times apart, as on a board of ten methods: each mark is nearest to its own size."""
+    methods = list(STYLES)[:10]
+    row = frames.points().query("metric == 'accuracy'").iloc[0]
+    points = pd.DataFrame([{**row, "method": m, "touched": size} for m in methods for size in (0.001, 0.003)])
+    for trace in against_touched(points).data:
+        small, large = sorted(trace.x)
+        assert max(small / 0.1, 0.1 / small) < 3**0.5 > max(large / 0.3, 0.3 / large)

@@ -10,9 +10,10 @@ import pandas as pd
 import streamlit as st
 
 from skillviz.analysis import method_points
-from skillviz.analysis.method_points import GRAFT, OTHERS, TOP_MOVEMENT, Selection
+from skillviz.analysis.method_points import GRAFT, OTHERS, Selection
 from skillviz.analysis.tables import label
 from skillviz.core import formats
+from skillviz.core.localizers.table import RIVALS
 from skillviz.core.methods import METHODS
 from skillviz.core.metrics import metric_row
 from skillviz.plots.theme import localizer_style
@@ -29,7 +30,7 @@ from skillviz.ui.chart import show, theme
 from skillviz.ui.page_table import PAGES
 
 OTHER_DATA, OTHER = "table3", "OTHER.yaml"
-GRAFTS = (TOP_MOVEMENT,)  # other choices of a region: no other method
+GRAFTS = RIVALS  # other choices of a region: no other method
 NOTHING_ELSE = (
     "this stays open here: no stored study of this base and readout compares {graft} with re-training the region, "
     "BitFit, LoRA or fine-tuning everything on the same examples. The experiment Table 1 does: the page Studies starts "
@@ -77,8 +78,9 @@ def choose(study: StudyFolder) -> MethodRows:
                 "size", "Region size", sizes, first, shown=formats.share, width=160, help=about("size")
             )
         further = method_points.has_further(scores, selection) and controls.switch(
-            "further", "AdamW and top movement too", study.record.experiment not in ("table1", "table3"),
-            help="Models fine-tuned with AdamW (and L1 on the movement), their grafts, and grafts of the top movement.",
+            "further", "Other optimizers and regions too", study.record.experiment not in ("table1", "table3"),
+            help="Models fine-tuned with AdamW (and L1 on the movement), their grafts, and regions chosen in other "
+            "ways: top movement, random draws, other masks.",
         )  # fmt: skip
     return MethodRows(studies, base, scores, differences, selection, share, further)
 
@@ -168,7 +170,7 @@ def _select(scores: pd.DataFrame) -> Selection:
 def _less_graft(shown: MethodRows, task: str) -> pd.DataFrame:
     """Every method that is shown less the graft; no rows where none was compared."""
     differences = shown.differences if shown.share is not None else shown.differences.iloc[:0]
-    rows = method_points.against_graft(differences, shown.selection, task, shown.share or 0.0)
+    rows = method_points.against_graft(differences, shown.selection, task, shown.share or 0.0, shown.scores)
     return rows if shown.further else method_points.main_ones(rows)
 
 

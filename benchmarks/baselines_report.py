@@ -1,0 +1,149 @@
+"""The board of docs/baselines.md from a stored study: each choice of a region, and LoRA, at equal size with intervals.
+
+Numbers are those of the study's tables `scores` and `differences` (means over fine-tuned models and mask seeds, 95 %
+intervals over seeds and examples); nothing is typed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from skillviz.analysis.differences import turned_round
+from skillviz.analysis.tables import task_metric
+from skillviz.core import formats
+from skillviz.core.localizers.table import LOCALIZERS
+from skillviz.core.methods import METHODS
+from skillviz.errors import BadInput
+from skillviz.show.comparisons import counted_rows
+from skillviz.studies.store import StudyFolder, open_study
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "baselines.md"
+STUDIES = ROOT / "cached_runs" / "studies"
+GRAFT, LORA = "graft", "lora"
+
+
+def sizes(scores: pd.DataFrame) -> list[float]:
+    """The sizes of the searched grafts in entries, ascending."""
+    return sorted(scores.loc[scores["method"] == GRAFT, "size"].unique())
+
+
+def scored(scores: pd.DataFrame) -> pd.DataFrame:
+    """The test rows of the task's own metric, with `at`: the entries that each touches, of LoRA those trained."""
+    rows = scores[(scores["task"] == scores["id_task"]) & (scores["split"] == "test")]
+    rows = rows[rows["metric"] == task_metric(rows["metric"])]
+    return rows.assign(at=rows["size"].where(rows["method"] != LORA, rows["touched"]))
+
+
+def compared(differences: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    """The searched graft minus each other choice of its size, with `method`, `at` and the task's metric alone.
+
+    LoRA stands at a size only where it trains exactly as many entries.
+    """
+    rows = differences[differences["metric"] == scored(scores)["metric"].iloc[0]]
+    rows = rows[rows["task"] == rows["id_task"]]
+    rivals = rows[(rows["a"] == GRAFT) & rows["b"].str.startswith("graft_")]
+    lora = rows[(rows["a"] == LORA) & (rows["b"] == GRAFT)]
+    trained = scored(scores).query("method == @LORA").set_index("variant")["at"]
+    lora = lora[lora["size"].to_numpy() == lora["variant"].map(trained).to_numpy(float)]
+    return pd.concat([rivals.assign(method=rivals["b"]), turned_round(lora).assign(method=LORA)]).assign(
+        at=lambda both: both["size"]
+    )
+
+
+def board(scores: pd.DataFrame, differences: pd.DataFrame) -> list[str]:
+    """Markdown: accuracy of each choice at each size, and the searched graft minus it, with intervals."""
+    rows, less, at = scored(scores), compared(differences, scores), sizes(scores)
+    known = [name for name in METHODS if name in set(rows["method"])]
+    methods = [name for name in known if name in (GRAFT, LORA) or name.startswith("graft_")]
+    searched = rows.loc[rows["method"] == GRAFT, "localizer"].iloc[0]
+    d = float((rows["size"] / rows["share"]).median())
+    heads = [f"{size:,.0f} ({formats.share(size / d)})" for size in at]
+    head = ("choice", *(f"{name}: {rows['metric'].iloc[0]}, %" for name in heads))
+    lines = formats.markdown_table(head, [
+        [_title(name, searched),
+         *(_cell(rows[(rows["method"] == name) & (rows["at"] == size)], "mean", 1) for size in at)]
+        for name in methods
+    ])  # fmt: skip
+    head = (f"{searched} minus", *(f"{name}: points" for name in heads))
+    others = [name for name in methods if name != GRAFT]
+    return [*lines, "", *formats.markdown_table(head, [
+        [_title(name), *(_cell(less[(less["method"] == name) & (less["at"] == size)], "value", 2)
+                                for size in at)]
+        for name in others
+    ])]  # fmt: skip
+
+
+def _title(method: str, searched: str = "") -> str:
+    """The localizer's name as code, of LoRA its title; `searched` is the localizer of plain grafts."""
+    names = {row.method: row.name for row in LOCALIZERS.values()} | {GRAFT: searched}
+    return f"`{names[method]}`" if method in names else METHODS[method].title
+
+
+def _cell(rows: pd.DataFrame, column: str, signed: int) -> str:
+    """One row's value with its interval in percent or points; empty where there is none."""
+    if rows.empty:
+        return ""
+    value, low, high = (100 * float(rows.iloc[0][name]) for name in (column, "low", "high"))
+    sign = "+" if signed == 2 else ""
+    text = f"{value:{sign}.1f}" + ("" if np.isnan(low) else f" ({low:.1f} to {high:.1f})")
+    return text.replace("-", "−")
+
+
+def setting(scores: pd.DataFrame) -> list[str]:
+    """Sentences on the task, the test examples and the seeds."""
+    rows = scored(scores)
+    ends = rows.drop_duplicates("method").set_index("method")
+    searched = rows[rows["method"] == GRAFT].iloc[0]
+    base = ends.at["pretrained", "mean"] if "pretrained" in ends.index else float("nan")
+    return [
+        f"{searched['id_task']}, {searched['n']:,.0f} test examples, {searched['seeds']:,.0f} fine-tuned models "
+        f"(mean {100 * ends.at['ft', 'mean']:.1f} %; the base has {100 * base:.1f} %)."
+    ]
+
+
+def verdicts(scores: pd.DataFrame, differences: pd.DataFrame) -> Iterator[str]:
+    """What the differences say at each size, and how many comparisons there are."""
+    less = compared(differences, scores)
+    searched = scored(scores).query("method == @GRAFT")["localizer"].iloc[0]
+    for size in sizes(scores):
+        rows = less[less["at"] == size]
+        parts = {
+            "better than": rows[rows["low"] > 0], "worse than": rows[rows["high"] < 0],
+            "no clear difference from": rows[(rows["low"] <= 0) & (rows["high"] >= 0)],
+        }  # fmt: skip
+        said = [f"{words} {', '.join(_title(m) for m in part['method'])}" for words, part in parts.items() if len(part)]
+        yield f"- {size:,.0f} entries: `{searched}` is {'; '.join(said)}."
+    if counted := counted_rows(less):
+        yield f"- {counted}"
+
+
+def parts(study: StudyFolder) -> dict[str, list[str]]:
+    """What stands between the marks of a study, by the name of the mark."""
+    scores, differences = study.table("scores"), study.table("differences")
+    name = study.name
+    return {
+        f"{name} setting": setting(scores), f"{name} board": board(scores, differences),
+        f"{name} verdicts": list(verdicts(scores, differences)),
+    }  # fmt: skip
+
+
+def write(studies: Path = STUDIES, page: Path = PAGE) -> list[str]:
+    """Writes the board of every study that the page has marks for and the folder has tables of; their names."""
+    text, written = page.read_text(encoding="utf-8"), []
+    for folder in sorted(studies.iterdir()):
+        if f"<!-- {folder.name} board:" not in text or (study := open_study(folder)) is None:
+            continue
+        for name, lines in parts(study).items():
+            begin, end = f"<!-- {name}: written by python -m benchmarks baselines -->", f"<!-- end of {name} -->"
+            before, mark, rest = text.partition(begin)
+            if not mark or end not in rest:
+                raise BadInput(f"{page.name} lacks the marks of '{name}': {begin} and {end}.")
+            text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{rest.partition(end)[2]}"
+        written.append(study.name)
+    page.write_text(text, encoding="utf-8")
+    return written
