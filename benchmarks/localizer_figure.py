@@ -12,7 +12,12 @@ from skillviz.plots.theme import GRID, INK, SOFT_INK, localizer_style, state_sty
 
 DOCS = ROOT / "docs"
 ENDS = {"base": state_style("pretrained"), "fine-tuned": state_style("finetuned")}
-TRIED = {"learned, 100 steps of 128": "learned", "judged, 25 steps": "judged, a quarter"}
+TRIED = {
+    "learned, 100 steps of 128": "learned",
+    "judged, 25 steps": "judged, a quarter",
+    "nested": "nested before the change",
+    "nested, gains forgotten at each rung": "nested",
+}
 """Settings of the development that are methods of the evaluation."""
 DASHES = {"judged": "-", "judged, a quarter": ":", "nested": "--", "learned, as published": ":"}
 MARKERS = {"judged": "D", "judged, a quarter": "d", "nested": "s", "learned": "o", "movement": "^", "random": "x"}

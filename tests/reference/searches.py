@@ -58,18 +58,12 @@ def slow_stagewise(
 def slow_judged(
     base: np.ndarray, tuned: np.ndarray, gradient: Gradient, draws: Sequence[np.ndarray], held: np.ndarray, size: int,
     candidates: list[int], start: int, rate: float, judged: int, fixed: Sequence[int] = (),
-    score: dict[int, F] | None = None,
 ) -> tuple[list[int], object]:  # fmt: skip
-    """The judged region without what is fixed in it, best first, and what was chosen: a step or "movement".
-
-    `score` holds the gains of before and is added to.
-    """
+    """The judged region without what is fixed in it, best first, and what was chosen: a step or "movement"."""
     tau = tuned.astype(F) - base.astype(F)
     free = [i for i in candidates if i not in fixed]
     by_movement = [*fixed, *(free[j] for j in slow_top([abs(float(tau[i])) for i in free], len(free)))]
-    members, score = set(by_movement[:start]), {} if score is None else score
-    for i in candidates:
-        score.setdefault(i, F(0))
+    members, score = set(by_movement[:start]), dict.fromkeys(candidates, F(0))
     norms, full_at = [], 0
 
     def grafted(region: set[int]) -> np.ndarray:
@@ -111,11 +105,10 @@ def slow_nested(
 ) -> list[int]:  # fmt: skip
     """The entries of a climb, rung by rung, best first on each."""
     order: list[int] = []
-    score: dict[int, F] = {}
     for number, rung in enumerate(rungs):
         candidates = slow_candidates(tuned.astype(F) - base.astype(F), share, rung)
         drawn = draws[number * steps : (number + 1) * steps]
-        args = (held, rung, candidates, max(1, len(order)), rate, judged, tuple(order), score)
+        args = (held, rung, candidates, max(1, len(order)), rate, judged, tuple(order))
         order += slow_judged(base, tuned, gradient, drawn, *args)[0]
     return order
 

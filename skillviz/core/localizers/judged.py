@@ -64,18 +64,17 @@ def stagewise_nested(
     """One search whose first k entries are a good region for every k up to `size`.
 
     Climbs rungs of a fixed ladder of sizes. On each the region grows as in `stagewise_judged`, but what the rung
-    below chose stays; the last regions of the rung and the region filled up with the largest movers are judged on
-    held examples, and the best is kept. Nothing depends on `size` but where the climb ends.
+    below chose stays, and gains are added up anew: those at a smaller graft say little about a larger one. The last
+    regions of the rung and the region filled up with the largest movers are judged on held examples, and the best is
+    kept. Nothing depends on `size` but where the climb ends.
     """
     begun, d = perf_counter(), problem.d
     rungs = ladder(d)
     rungs = rungs[: 1 + next(i for i, rung in enumerate(rungs) if rung >= size)]
     total, behind = len(rungs) * options.steps, done(resume)
     rate = 1 / max(1, options.grow_share * options.steps)
-    scores = torch.zeros(d, device=problem.flat.device)
     order = torch.empty(0, dtype=torch.long, device=problem.flat.device)
     if resume:
-        scores.copy_(resume["scores"])
         order = resume["order"].to(order.device)
     judge = Judge(problem, options.examples, seed)
     draws = islice(problem.draws(options.batch_size, seed, judge.others), behind, None)
@@ -86,11 +85,10 @@ def stagewise_nested(
             fixed = torch.isin(candidates.index, order)
             start = max(int(fixed.sum()), 1)
             growth = Growth(candidates, rung, options.steps, rate, start, fixed)
-            growth.score.copy_(scores[candidates.index])
             judge.forget()
             first = number_of_rung * options.steps
             if resume and behind > first:
-                growth.restore({**resume, "score": growth.score.clone()})
+                growth.restore(resume)
                 judge.restore(resume)
             else:
                 judge.consider(0, candidates, growth.movers(rung))
@@ -101,19 +99,16 @@ def stagewise_nested(
                 added, removed = growth.switch(step - first)
                 if step > first + options.steps - options.judged:
                     judge.consider(step, candidates, growth.filled())
-                scores[candidates.index] = growth.score
                 if step == first + options.steps:
                     order = torch.cat([order, growth.order(judge.region)])
                 seconds, held = perf_counter() - begun, min(size, int(growth.selected.sum()))
-                state = partial(_rung_state, step, scores, order, growth, judge)
+                state = partial(_rung_state, step, order, growth, judge)
                 yield Step(step, loss, held, added, removed, seconds, total, state)
     return Selection(order[:size].cpu().numpy())
 
 
-def _rung_state(step: int, scores: Tensor, order: Tensor, growth: Growth, judge: Judge) -> State:
-    state = {"step": number(step), "scores": scores, "order": order, **growth.state(), **judge.state()}
-    del state["score"]  # `scores` has it
-    return state
+def _rung_state(step: int, order: Tensor, growth: Growth, judge: Judge) -> State:
+    return {**_state(step, growth, judge), "order": order}
 
 
 def _state(step: int, growth: Growth, judge: Judge) -> State:

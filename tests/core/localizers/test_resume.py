@@ -117,7 +117,8 @@ def test_nothing_in_a_state_is_idle(name: str) -> None:
     """Beside equality, a test that can fail: with any part of the state planted wrong, the outcome differs."""
     problem = problem_for()
     steps, found = whole(problem, name, 60)
-    _, state = cut_after(problem, name, 60, 7)
+    cut = 11 if name == "stagewise-nested" else 7  # a rung of more than a few entries
+    _, state = cut_after(problem, name, 60, cut)
     parts = [part for part in PLANTED if part in state and (name, part) != ("learned", "lr")]
     assert parts, f"none of {PLANTED} is in the state of {name}: {sorted(state)}"
     for lost in parts:
@@ -126,7 +127,7 @@ def test_nothing_in_a_state_is_idle(name: str) -> None:
         if lost in ("settled", "chosen"):
             damaged = torch.arange(len(damaged))
         after, again = whole(problem, name, 60, {**state, lost: damaged})
-        same = np.array_equal(again.order, found.order) and told(after) == told(steps[7:])
+        same = np.array_equal(again.order, found.order) and told(after) == told(steps[cut:])
         assert not same, lost
 
 
