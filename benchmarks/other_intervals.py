@@ -21,16 +21,18 @@ import pandas as pd
 
 from benchmarks.populations import ROOT, stored_logits
 from benchmarks.progress import Progress
-from benchmarks.seed_pools import Pool, of_runs, of_spread
+from benchmarks.seed_pools import Pool, Shape, of_runs, of_spread
 from skillviz.analysis.overlaps import overlap
 from skillviz.core import intervals
 from skillviz.core.agreement import agreement, agreement_interval
 from skillviz.core.calibration_error import calibration_difference, calibration_error
 from skillviz.core.intervals import (
     bootstrap,
+    metric_difference,
     paired_differences,
     recovered_gain,
     relative_gain,
+    tango,
     wilson,
 )
 from skillviz.core.many_comparisons import simultaneous
@@ -51,6 +53,12 @@ COMPARED = ("accuracy", "f1", "nll", "brier")
 DRAWS = intervals.draws
 SPREADS = (0.5, 1.8, 4.0)
 """Standard deviations over seeds, in points of accuracy."""
+CHECKED: tuple[tuple[str, str, float, Shape], ...] = (
+    ("ag-news", NEWS, 1.2, "skewed"), ("trec", TREC, 2.6, "even"), ("mnli", MNLI, 5.0, "normal"),
+    ("sst2-sentences", SST2, 3.0, "skewed"),
+)  # fmt: skip
+"""Pools of seeds that nobody looked at before the interval was made, at CHECKED_SIZES: run, spread, and shape."""
+CHECKED_SIZES = (450, 1000, 3000)
 
 Answer = tuple[float, float, float]
 """Both ends of an interval, and the truth."""
@@ -82,18 +90,25 @@ def cells() -> Iterator[Cell]:
     for n, run in itertools.product(SIZES, models):
         yield Cell(run, "shares", n, lambda r, run=run, n=n: shares(run, n, r), 2.0)
         yield Cell(run, "scores", n, lambda r, run=run, n=n: scores(run, n, r), 0.3)
-        yield Cell(run, "pairs", n, lambda r, run=run, n=n: pairs(run, n, r), 0.3)
+        yield Cell(run, "pairs", n, lambda r, run=run, n=n: pairs(run, n, r))
         yield Cell(run, "scaled", n, lambda r, run=run, n=n: less_scaled(run, n, r), 0.3)
     for n in SIZES:
-        yield Cell(SST2, "path", n, lambda r, n=n: best_of_path(n, r), 0.5)
-    for differ in (1, 3, 5, 12):
-        yield Cell(
-            f"about {differ} predictions differ", "nearly alike", 600, lambda r, k=differ: nearly_alike(k, 600, r)
-        )
+        yield Cell(SST2, "path", n, lambda r, n=n: best_of_path(n, r))
+    for n, share in itertools.product(SIZES, (0.01, 0.05, 0.2)):
+        name = f"61 independent points, {share:.0%} differ"
+        yield Cell(name, "independent points", n, lambda r, n=n, share=share: best_of_independent(share, n, r))
+    for n, differ in ((600, 1), (600, 3), (600, 5), (600, 12), (300, 2), (1821, 2), (1821, 8)):
+        name = f"about {differ} predictions differ"
+        yield Cell(name, "nearly alike", n, lambda r, k=differ, n=n: nearly_alike(k, n, r), 0.5 if n > 600 else 1.0)
     for (name, regions), count in itertools.product(REGIONS.items(), (3, 5, 10)):
         yield Cell(name, f"{count} regions", 0, lambda r, of=regions, k=count: shared_by(of(), k, r), 0.3)
     for n, (name, pool), seeds in itertools.product(SIZES, pools().items(), (2, 3, 5)):
         yield Cell(name, f"{seeds} seeds", n, lambda r, of=pool, k=seeds, n=n: over_seeds(of(), k, n, r), 2.0)
+    for n, (name, run, spread, shape), seeds in itertools.product(CHECKED_SIZES, CHECKED, (3, 4, 5)):
+        yield Cell(
+            f"unseen: {name}, {shape} seeds {spread} points", f"{seeds} seeds", n,
+            lambda r, run=run, of=(spread, shape), k=seeds, n=n: over_seeds(of_spread(run, *of), k, n, r), 2.0,
+        )  # fmt: skip
     for n, (name, pool), seeds in itertools.product((300, 1821), pools().items(), (2, 3, 5)):
         yield Cell(
             name, f"{seeds} seeds, ECE", n, lambda r, of=pool, k=seeds, n=n: errors_over_seeds(of(), k, n, r), 0.2
@@ -154,13 +169,23 @@ def _compared(run: str) -> tuple[str, ...]:
 
 
 def nearly_alike(differ: int, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Two models that differ on so many examples of n on average; the first is right on 7 of 10 of them."""
-    only_first, only_second = 0.7 * differ / n, 0.3 * differ / n
-    luck, labels = random.random(n), np.zeros(n, dtype=np.int64)
-    first, second = luck >= only_second, (luck >= only_second + only_first) | (luck < only_second)
-    models = [np.stack([right, ~right], axis=1).astype(np.float64) for right in (first, second)]
-    (less,) = paired_differences(models[1], models[:1], labels, ["accuracy"])
-    return {"accuracy, difference of nearly equal models": (*less["accuracy"][1:3], only_first - only_second)}
+    """Two models that differ on so many examples of n on average; the first is right on 7 of 10 of them.
+
+    Half of the examples are positive, so that F1 follows; the share is of a gain of 20 points.
+    """
+    only_first, only_second, right = 0.7 * differ / n, 0.3 * differ / n, 0.85
+    luck, labels = random.random(n), random.integers(0, 2, n)
+    gains, loses = luck < only_first, (only_first <= luck) & (luck < only_first + only_second)
+    hits = random.random(n) < right
+    first, second = (hits | gains) & ~loses, (hits | loses) & ~gains
+    base = random.random(n) < right - 0.2
+    models = [np.eye(2)[np.where(hit, labels, 1 - labels)] + 0.1 * random.random((n, 1)) for hit in (first, second)]
+    true = only_first - only_second
+    found = {metric: metric_difference(*models, labels, metric) for metric in ("accuracy", "f1")}
+    answers = {f"{metric}, difference of nearly equal models": (of.low, of.high, true) for metric, of in found.items()}
+    share = recovered_gain(models[0], np.eye(2)[np.where(base, labels, 1 - labels)], models[1], labels)
+    gain = right * (1 - only_first - only_second) + only_second - (right - 0.2)
+    return answers | {"share of the gain of nearly equal models": (share.low, share.high, 1 + true / gain)}
 
 
 @lru_cache
@@ -341,9 +366,23 @@ def best_of_path(n: int, random: np.random.Generator) -> dict[str, Answer]:
         found = less["accuracy"]
         answers[f"best of 61, picked on {how}"] = found.low, found.high, float(truth[point])
         if how == "test":
-            wide = simultaneous(found.low, found.high, found.value, len(test))
+            wide = simultaneous(found.low, found.high, found.value, len(test), examples=n)
             answers["best of 61, interval for all 61"] = *wide, float(truth[point])
     return answers
+
+
+def best_of_independent(share: float, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """The best of 61 models as good as the first, each differing from it on this share of the examples by itself."""
+    right = random.random(n) < 0.85
+    flipped = random.random((60, n)) < np.where(right, 0.5 / 0.85, 0.5 / 0.15) * share
+    models = np.where(flipped, ~right, right)
+    best = models[models.sum(1).argmax()]
+    less = tango(int((best & ~right).sum()), int((right & ~best).sum()), n)
+    value = float(best.mean() - right.mean())
+    return {
+        "best of 61 independent, picked on test": (*less, 0.0),
+        "best of 61 independent, interval for all 61": (*simultaneous(*less, value, 61, examples=n), 0.0),
+    }
 
 
 @lru_cache

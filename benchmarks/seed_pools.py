@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
@@ -50,8 +51,21 @@ def of_runs(patterns: Sequence[str], name: str) -> Pool:
     return Pool(name, np.stack([np.stack(method[:fewest]) for method in methods]), labels)
 
 
-@lru_cache
-def of_spread(run: str, spread: float) -> Pool:
+Shape = Literal["normal", "skewed", "even"]
+"""How the abilities of seeds are distributed: even ones lie equally often anywhere in a range."""
+
+
+def _abilities(shape: Shape, random: np.random.Generator) -> np.ndarray:
+    """Abilities of two methods' seeds [method, seed], mean 0 and standard deviation 1; skewed ones have bad seeds."""
+    if shape == "skewed":
+        return (4 - random.gamma(4, size=(2, SEEDS))) / 2
+    if shape == "even":
+        return random.uniform(-(3**0.5), 3**0.5, (2, SEEDS))
+    return random.standard_normal((2, SEEDS))
+
+
+@lru_cache(maxsize=3)
+def of_spread(run: str, spread: float, shape: Shape = "normal") -> Pool:
     """Two methods of seeds like a stored run's graft, the first with this standard deviation of accuracy, in points.
 
     The second method is a little worse, on the same fine-tuned models: half of what makes a seed good is shared.
@@ -60,7 +74,7 @@ def of_spread(run: str, spread: float) -> Pool:
     repeats = -(-ATOMS // len(labels))
     logits, labels = np.tile(logits, (repeats, 1)), np.tile(labels, repeats)
     random = np.random.default_rng(0)
-    ability, noise = random.standard_normal((2, SEEDS)), random.standard_normal((2, SEEDS, *logits.shape))
+    ability, noise = _abilities(shape, random), random.standard_normal((2, SEEDS, *logits.shape))
     ability[1] = (ability[0] + ability[1]) / np.sqrt(2)
     sure = np.exp(SURENESS * random.standard_normal((2, SEEDS)))
     scale = logits.std()

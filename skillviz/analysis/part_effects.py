@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillviz.core.intervals import percentile_interval, whole_and_resampled
+from skillviz.core.intervals import metric_difference, whole_and_resampled
 from skillviz.core.metrics import statistic
 from skillviz.core.region_parts import ALONE, WITHOUT
 from skillviz.core.seeds_interval import seeds_and_examples
@@ -28,7 +28,7 @@ PLACE = ["layer", "kind", "head", "size", "condition"]
 def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.DataFrame:
     """One row a part and condition, from the table PARTS of `runs.part_scores`.
 
-    `value` is the metric of the graft less that of REFERENCE on the same examples, with its paired bootstrap interval.
+    `value` is the metric of the graft less that of REFERENCE on the same examples, with its paired interval.
     `control` is the mean of the same over the random controls, and `excess` is value - control with an interval over
     the draws and the examples; missing where no control could be drawn.
     """
@@ -42,16 +42,17 @@ def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.D
     scored = [rows[logit_columns(task.labels)].to_numpy(np.float64) for _, rows in groups]
     drawn = whole_and_resampled([statistic(metric, z, labels, positive(task)) for z in scored], len(labels))
     keys = [tuple(None if pd.isna(value) else value for value in key) for key, _ in groups]
-    known = dict(zip(keys, drawn, strict=True))
-    ends = {key[4]: values for key, values in known.items() if key[4] in ENDS}
+    known, logits = (dict(zip(keys, each, strict=True)) for each in (drawn, scored))
+    ends = {key[4]: key for key in known if key[4] in ENDS}
     rows = []
     for key, (value, resampled) in known.items():
         *place, condition, draw = key
         if condition not in REFERENCE or draw:
             continue
-        end, end_resampled = ends[REFERENCE[condition]]
+        reference = ends[REFERENCE[condition]]
+        end = known[reference][0]
         controls = [values for other, values in known.items() if other[:5] == key[:5] and other[5]]
-        interval = percentile_interval(value - end, resampled - end_resampled)
+        interval = metric_difference(logits[key], logits[reference], labels, metric, positive(task))
         rows.append(
             {**dict(zip(PLACE, (*place, condition), strict=True)), "n": len(labels), **interval._asdict(),
              "control": _mean([control - end for control, _ in controls]), "draws": len(controls),

@@ -8,6 +8,7 @@ errors join the intervals of their models, as a resample of an error is biased (
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -102,13 +103,19 @@ def difference_over_seeds(a: Side, b: Side, metric: str) -> SeedsEstimate:
         cells = [[(one, other) for other in b.values()] for one in a.values()]
     shape = len(cells), len(cells[0])
     values = np.array([[_mean_value(one) - _mean_value(other) for one, other in row] for row in cells])
-    own, resampled = np.full((*shape, 3), NAN), None
+    own, resampled, least = np.full((*shape, 3), NAN), None, 0.0
     if is_calibration(metric):
         own = np.array([[_mean_interval(_paired(one, other, metric), metric) for one, other in row] for row in cells])
     else:
         left, right = _mean_draws(a), _mean_draws(b)
         resampled = None if left is None or right is None else left - right
-    over = _over(values, own, resampled)
+        pair = [one for side in (a, b) for models in side.values() for one in models]
+        if resampled is not None and metric in METRICS and METRICS[metric].kernel and len(pair) == 2:
+            less = _paired_models(pair[0], pair[1], metric)
+            return SeedsEstimate(less.value, less.low, less.high, NAN, 1)
+        if resampled is not None and METRICS[metric].interval == "wilson" and pair[0].answers is not None:
+            least = math.sqrt(2) / (len(pair[0].answers.labels) + 2)
+    over = _over(values, own, resampled, least)
     value = float(np.mean([*map(_mean_value, a.values())]) - np.mean([*map(_mean_value, b.values())]))
     debiased = float(own[..., 0].mean()) if is_calibration(metric) else NAN
     return SeedsEstimate(value, over.low, over.high, over.sd, max(len(a), len(b)), debiased)
@@ -125,18 +132,20 @@ def apart(a: SeedsEstimate, b: SeedsEstimate) -> SeedsEstimate:
     return SeedsEstimate(a.value - b.value, low, high, NAN, max(a.seeds, b.seeds), debiased)
 
 
-def _over(values: np.ndarray, own: np.ndarray, resampled: np.ndarray | None) -> SeedsInterval:
+def _over(values: np.ndarray, own: np.ndarray, resampled: np.ndarray | None, least: float = 0.0) -> SeedsInterval:
     """The interval of the mean of `values` [seed, seed of the other side where there is one].
 
     From the mean on resamples [resample], or without them from the cells' own estimates with both ends [..., 3]. One
-    cell alone has the percentiles of its resamples, as where two models are compared without seeds.
+    cell alone has the percentiles of its resamples. `least` is added to the standard deviation over examples, as a
+    square: of a difference of shares one more example for either side (Bonett and Price 2012), as resamples of models
+    that hardly differ do not.
     """
     if resampled is not None and values.size == 1:
         one = percentile_interval(float(values.item()), resampled)
         return SeedsInterval(one.value, one.low, one.high, NAN, 1)
     if resampled is not None:
         defined = resampled[np.isfinite(resampled)]
-        spread = float(defined.std(ddof=1)) if len(defined) > 1 else 0.0
+        spread = math.hypot(float(defined.std(ddof=1)), least) if len(defined) > 1 else 0.0
         if np.isfinite(values).all() and (spread > 0 or not np.isfinite(own).all()):
             return seeds_and_examples(values, spread)
     if np.isfinite(own).all():

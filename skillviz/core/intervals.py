@@ -1,4 +1,4 @@
-"""Intervals: Wilson for shares, percentile bootstrap for any metric, paired bootstrap, Student's t, jackknife.
+"""Intervals: Wilson for shares, Tango for paired ones, percentile bootstrap for any metric, Student's t, jackknife.
 
 Bootstrap resamples are matrix products: a resample is how often it draws each example.
 """
@@ -16,13 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 from skillviz.core.bins import BINS
 from skillviz.core.calibration_error import FEWEST, Binning, calibration_difference, calibration_error
 from skillviz.core.metrics import METRICS, Statistic, statistic
-from skillviz.core.scores import Floats, checked
+from skillviz.core.scores import Floats, checked, correct, f1
 from skillviz.errors import BadData, BadInput
 
 LEVEL = 0.95
 RESAMPLES = 1000
 CELLS = 4_000_000  # weights held at a time: 32 MB
 MOST_RESAMPLES = 1_000_000
+FEW = 10
+"""Where two models differ on fewer examples than this, a resample of their difference knows too little."""
+HALVINGS = 34
+"""Of the search for an end: to 1e-10."""
 
 
 class Interval(NamedTuple):
@@ -99,6 +103,43 @@ def wilson(successes: ArrayLike, n: ArrayLike, level: float = LEVEL) -> tuple[ob
     return (low, high) if low.ndim else (float(low), float(high))
 
 
+@overload
+def tango(only_a: float, only_b: float, n: float, level: float = ...) -> tuple[float, float]: ...
+@overload
+def tango(
+    only_a: NDArray[np.generic], only_b: ArrayLike, n: ArrayLike, level: float = ...
+) -> tuple[Floats, Floats]: ...
+def tango(only_a: ArrayLike, only_b: ArrayLike, n: ArrayLike, level: float = LEVEL) -> tuple[object, object]:
+    """Ends (low, high) of the score interval of a paired difference of shares (Tango 1998): numbers or arrays.
+
+    Of n pairs `only_a` succeed in a alone and `only_b` in b alone; the difference is (only_a - only_b) / n. It has a
+    width where no pair differs, too: a sample without differences does not exclude some. NaN where n is 0.
+    """
+    first, second, count = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (only_a, only_b, n)))
+    if (first < 0).any() or (second < 0).any() or (first + second > count).any():
+        raise BadInput("the pairs that differ must be at least 0 each, and together at most n.")
+    z = NormalDist().inv_cdf(0.5 + _checked_level(level) / 2)
+    size = np.where(count > 0, count, np.nan)
+
+    def is_likely(difference: Floats) -> NDArray[np.bool_]:
+        """Whether the sample is within z standard deviations under this difference; only_b at its likeliest there."""
+        b = (2 * size - first + second) * difference - first - second
+        root = np.sqrt(np.maximum(b**2 + 8 * size * second * difference * (1 - difference), 0.0))
+        variance = size * ((root - b) / (2 * size) + difference * (1 - difference))
+        return np.asarray((first - second - size * difference) ** 2 <= z**2 * np.maximum(variance, 0.0))
+
+    inside, outside = (
+        np.stack([(first - second) / size] * 2),
+        np.stack([np.full(size.shape, end) for end in (-1.0, 1.0)]),
+    )
+    for _ in range(HALVINGS):
+        middle = (inside + outside) / 2
+        likely = is_likely(middle)
+        inside, outside = np.where(likely, middle, inside), np.where(likely, outside, middle)
+    low, high = np.where(np.isnan(size), np.nan, outside)
+    return (low, high) if low.ndim else (float(low), float(high))
+
+
 def bootstrap(
     logits: ArrayLike,
     labels: ArrayLike,
@@ -154,16 +195,19 @@ def paired_differences(
     All are scored on the same resamples, which are drawn once for all of them.
     """
     models = [checked(z, labels) for z in (baseline, *others)]
-    drawn = [metric for metric in metrics if METRICS[metric].interval != "calibration"]
+    drawn = [metric for metric in metrics if METRICS[metric].interval not in ("calibration", "wilson")]
     of = [[statistic(metric, *model, positive, bins) for metric in drawn] for model in models]
     flat = iter(whole_and_resampled([f for row in of for f in row], len(np.asarray(labels)), resamples, seed))
     first, *rows = [{metric: next(flat) for metric in drawn} for _ in models]
 
     def difference(other: ArrayLike, row: dict[str, tuple[float, Floats]], metric: str) -> Interval:
+        if METRICS[metric].interval == "wilson":
+            return accuracy_difference(other, baseline, labels, level)
         if metric not in row:
             return metric_difference(other, baseline, labels, metric, positive, bins)
         (value, draws), (base, base_draws) = row[metric], first[metric]
-        return percentile_interval(value - base, draws - base_draws, level)
+        drawn = percentile_interval(value - base, draws - base_draws, level)
+        return _stretched(drawn, other, baseline, labels, metric, positive, level)
 
     return [
         {metric: difference(other, row, metric) for metric in metrics} for other, row in zip(others, rows, strict=True)
@@ -190,15 +234,68 @@ def metric_interval(logits: ArrayLike, labels: ArrayLike, metric: str, positive:
 def metric_difference(
     logits_a: ArrayLike, logits_b: ArrayLike, labels: ArrayLike, metric: str, positive: int = 1, bins: int = BINS
 ) -> Interval:
-    """The difference a - b of a metric on the same examples, with its paired 95 % interval; NaN ends as above."""
-    n = len(np.asarray(labels))
-    if METRICS[metric].interval != "calibration":
-        return paired_bootstrap(logits_a, logits_b, labels, metric, positive=positive, bins=bins)
+    """The difference a - b of a metric on the same examples, with its paired 95 % interval; NaN ends as above.
+
+    Of accuracy it is Tango's; of F1 the bootstrap's, stretched to hold the one that counts the predictions that differ.
+    """
+    n, kind = len(np.asarray(labels)), METRICS[metric].interval
+    if kind == "wilson":
+        return accuracy_difference(logits_a, logits_b, labels)
+    if kind != "calibration":
+        drawn = paired_bootstrap(logits_a, logits_b, labels, metric, positive=positive, bins=bins)
+        return _stretched(drawn, logits_a, logits_b, labels, metric, positive)
     if n < FEWEST:
         a, b = (metric_interval(z, labels, metric, bins=bins).value for z in (logits_a, logits_b))
         return Interval(a - b, float("nan"), float("nan"))
     less = calibration_difference(logits_a, logits_b, labels, bins, binning=_binning(metric))
     return Interval(less.value, less.low, less.high, less.debiased)
+
+
+def accuracy_difference(logits_a: ArrayLike, logits_b: ArrayLike, labels: ArrayLike, level: float = LEVEL) -> Interval:
+    """The difference a - b of two accuracies on the same examples, with Tango's interval.
+
+    The same logits are of the same model and differ by exactly 0; so do other metrics.
+    """
+    if np.array_equal(logits_a, logits_b):
+        return Interval(0.0, 0.0, 0.0)
+    a, b = (correct(*checked(logits, labels)) for logits in (logits_a, logits_b))
+    only_a, only_b, n = int((a & ~b).sum()), int((b & ~a).sum()), len(a)
+    return Interval((only_a - only_b) / n, *tango(only_a, only_b, n, level))
+
+
+def _stretched(
+    drawn: Interval,
+    logits_a: ArrayLike,
+    logits_b: ArrayLike,
+    labels: ArrayLike,
+    metric: str,
+    positive: int,
+    level: float = LEVEL,
+) -> Interval:
+    """The resampled difference; of F1 stretched to what the predictions that differ allow, also if they are few.
+
+    With c the gain in hits on positive examples, d the gain on the others (shares of n), F the mean F1 and S the mean
+    share of predicted plus actual positives, a - b is exactly ((2 - F) c + F d) / S. The intervals of c and d are
+    Tango's, joined as squares (Zou and Donner 2008).
+    """
+    if metric != "f1" or not np.isfinite(drawn.value) or np.array_equal(logits_a, logits_b):
+        return drawn
+    (za, y), (zb, _) = checked(logits_a, labels), checked(logits_b, labels)
+    actual, a, b = y == positive, za.argmax(1) == positive, zb.argmax(1) == positive
+    n, total = len(y), float((a.sum() + b.sum()) / 2 + actual.sum())
+    mean = float((f1(za, y, positive) + f1(zb, y, positive)) / 2)
+    down, up = 0.0, 0.0
+    for only_a, only_b, weight in (
+        (actual & a & ~b, actual & b & ~a, 2 - mean),
+        (b & ~a & ~actual, a & ~b & ~actual, mean),
+    ):
+        gained, lost = int(only_a.sum()), int(only_b.sum())
+        low, high = tango(gained, lost, n, level)
+        down += (weight * ((gained - lost) / n - low)) ** 2
+        up += (weight * (high - (gained - lost) / n)) ** 2
+    down, up = (math.sqrt(reach) * n / total for reach in (down, up))
+    value = drawn.value
+    return Interval(value, min(drawn.low, value - down), max(drawn.high, value + up))
 
 
 def _binning(metric: str) -> Binning:
@@ -230,10 +327,22 @@ def recovered_gain(
     """Relative gain (Eq. 5) of the grafted logits, 1 = fine-tuned, with its paired bootstrap interval.
 
     Resamples in which fine-tuning gains nothing are left out; NaN where it gains nothing at all. Where it gains
-    little the ratio hardly means anything, and the interval is wide.
+    little the ratio hardly means anything, and the interval is wide. Where the graft differs from one of the models on
+    fewer than FEW examples, the interval is stretched to their difference's, as a share of the gain.
     """
-    of = [statistic(metric, *checked(z, labels), positive) for z in (grafted, pretrained, finetuned)]
-    return _interval(of, len(np.asarray(labels)), lambda v: relative_gain(*v), resamples, seed, level)
+    models = grafted, pretrained, finetuned
+    of = [statistic(metric, *checked(z, labels), positive) for z in models]
+    share = _interval(of, len(np.asarray(labels)), lambda v: relative_gain(*v), resamples, seed, level)
+    if METRICS[metric].interval != "wilson" or not np.isfinite(share.value):
+        return share
+    right = [correct(*checked(z, labels)) for z in models]
+    gain = float(right[2].mean() - right[1].mean())
+    for reference, at in ((pretrained, 0.0), (finetuned, 1.0)):
+        if (right[0] != correct(*checked(reference, labels))).sum() < FEW:
+            less = accuracy_difference(grafted, reference, labels, level)
+            ends = min(share.low, at + less.low / gain), max(share.high, at + less.high / gain)
+            share = Interval(share.value, *ends)
+    return share
 
 
 def _interval(

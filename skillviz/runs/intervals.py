@@ -1,13 +1,14 @@
-"""The intervals of calibration errors of runs and scores stored before schema version 3, in a table beside them.
+"""The intervals of calibration and of paired accuracies of runs and scores stored before schema version 3.
 
-What is stored is never changed, and the `low` and `high` of calibration in it are legacy: percentile bootstraps,
-which lie above the truth. Where a record is read they are replaced by the rows of `intervals.parquet`, computed
-from the stored predictions without a model. A run without rows there gets them when it is first read.
+They stand in a table beside the runs. What is stored is never changed, and these `low` and `high` in it are legacy:
+percentile bootstraps, which lie above the true calibration error, and know too little where two models differ on few
+examples. Where a record is read they are replaced by the rows of `intervals.parquet`, computed from the stored
+predictions without a model. A run without rows there gets them when it is first read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -26,9 +27,11 @@ from skillviz.runs.record import Estimate, RunRecord, Scores, TransferNote
 
 FILE = "intervals.parquet"
 PREDICTIONS = "predictions.parquet"
-METHOD = 1
-"""Raised with every change of core/calibration_error.py that changes an interval: older rows are then made again."""
+METHOD = 2
+"""Raised with every change of core/ that changes an interval of the table: older rows are then made again."""
 CALIBRATION = tuple(name for name, metric in METRICS.items() if metric.interval == "calibration")
+PAIRED = (*CALIBRATION, "accuracy")
+"""The metrics whose paired differences are in the table."""
 DIFFERENCES = {"differences": "finetuned", "scaled_differences": SCALED}
 """The fields of Scores that hold paired differences, and what is subtracted from the graft there."""
 TEXTS = ("run", "dataset", "split", "of", "metric")
@@ -39,7 +42,7 @@ Rows = Mapping[tuple[str, str, str, str], tuple[float | None, float | None, floa
 
 
 def with_intervals(record: RunRecord, folder: Path) -> RunRecord:
-    """The record of a run of an older version with the intervals of calibration that hold."""
+    """The record of a run of an older version with the intervals of calibration and paired accuracies that hold."""
     if not record.metrics or record.task is None:
         return record
     own, labels = record.task.name, record.task.labels
@@ -56,16 +59,16 @@ def replaced_transfers(transfers: tuple[TransferNote, ...], rows: Rows) -> tuple
 
 
 def replaced(scores: Scores, rows: Rows, dataset: str, split: str) -> Scores:
-    """The scores with these intervals of calibration; an error without a row keeps its value alone."""
+    """The scores with these intervals; a calibration error without a row keeps its value alone."""
 
-    def of(name: str, metrics: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    def of(name: str, metrics: Mapping[str, Estimate], names: Sequence[str]) -> dict[str, Estimate]:
         return {
-            metric: _row(rows, (dataset, split, name, metric), one) if metric in CALIBRATION else one
+            metric: _row(rows, (dataset, split, name, metric), one) if metric in names else one
             for metric, one in metrics.items()
         }
 
-    states = {state: of(state, metrics) for state, metrics in scores.states.items()}
-    differences = {field: of(field, getattr(scores, field)) for field in DIFFERENCES}
+    states = {state: of(state, metrics, CALIBRATION) for state, metrics in scores.states.items()}
+    differences = {field: of(field, getattr(scores, field), PAIRED) for field in DIFFERENCES}
     return scores.model_copy(update={"states": states, **differences})
 
 
@@ -73,7 +76,7 @@ def _row(rows: Rows, key: tuple[str, str, str, str], stored: Estimate) -> Estima
     """The row's interval about the stored value, which stays what it is to the last bit."""
     row = rows.get(key)
     if row is None:
-        return Estimate(value=stored.value)
+        return Estimate(value=stored.value) if key[3] in CALIBRATION else stored
     debiased, low, high = row
     return Estimate.model_construct(value=stored.value, debiased=debiased, low=low, high=high)
 
@@ -146,7 +149,7 @@ def _of_split(
             one = estimate(metric_interval(logits[state], y, metric))
             yield {**common, "of": state, "metric": metric, **one.columns()}
     for field, other in DIFFERENCES.items():
-        for metric in getattr(scores, field).keys() & set(CALIBRATION):
+        for metric in getattr(scores, field).keys() & set(PAIRED):
             less = estimate(metric_difference(logits["grafted"], logits[other], y, metric))
             yield {**common, "of": field, "metric": metric, **less.columns()}
 

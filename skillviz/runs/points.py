@@ -42,19 +42,20 @@ def metric_rows(
     scored = score(reference, labels, task.metric, positive(task))
     names = [name for name in scored if METRICS[name].interval == "bootstrap"]
     compared = metric_names(task.metric)
-    calibration = [name for name in compared if METRICS[name].interval == "calibration"]
-    resampled = [name for name in dict.fromkeys([*names, *compared]) if name not in calibration]
-    values = [_values(logits, labels, task, resampled) for _, logits in points]
-    values.append(_values(reference, labels, task, [name for name in compared if name not in calibration]))
+    shared = [name for name in compared if METRICS[name].interval == "bootstrap" and not METRICS[name].of_predictions]
+    values = [_values(logits, labels, task, names) for _, logits in points]
+    values.append(_values(reference, labels, task, shared))
     draws_in_turn = iter(whole_and_resampled([of for point in values for of in point.values()], len(labels)))
     *resampled_points, end = [{name: next(draws_in_turn) for name in point} for point in values]
     rows = []
     for (common, logits), drawn in zip(points, resampled_points, strict=True):
         row = {name: _estimate(*drawn[name]) for name in names}
         row |= metrics(logits, labels, task, [name for name in scored if name not in names])
-        for name in calibration:
-            row[name + DIFFERENCE] = estimate(metric_difference(logits, reference, labels, name))
-        for name in end:
+        for name in compared:
+            if name not in shared:
+                less = metric_difference(logits, reference, labels, name, positive(task))
+                row[name + DIFFERENCE] = estimate(less)
+                continue
             (value, draws), (base, base_draws) = drawn[name], end[name]
             row[name + DIFFERENCE] = _estimate(value - base, draws - base_draws)
         rows += [{**common, "metric": name, **one.columns()} for name, one in row.items()]

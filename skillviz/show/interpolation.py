@@ -45,6 +45,7 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
     rows = grid.points[(grid.points["dataset"] == dataset) & (grid.points["metric"] == metric)]
     models = len(rows) - max(int((rows["alpha"] == 0).sum()) - 1, 0)  # all ways begin at one
     value = _of_best(metric, value, models)
+    examples = int(grid.at("bins", dataset, path, size, alpha)["count"].sum())
     where = "out of distribution" if is_outside else "in distribution"
     interval = f"(95{formats.SPACE}%: {metric_interval(metric, value)})"
     on = f", traced on {formats.counted(grid.traced_on[dataset], 'example')}" if dataset in grid.traced_on else ""
@@ -58,10 +59,10 @@ def best(grid: Grid, dataset: str, metric: str, d: int | None, is_outside: bool)
         tuned_words = f"the fine-tuned model ({metric_value(metric, tuned.value)})"
         return f"{first}; **no known point does better** than {tuned_words}."
     rest = f", against {metric_value(metric, tuned.value)} for the fine-tuned model"
-    return f"{first}{rest}. {_claim(metric, estimate(point, metric + DIFFERENCE), models)}"
+    return f"{first}{rest}. {_claim(metric, estimate(point, metric + DIFFERENCE), models, examples)}"
 
 
-def _claim(metric: str, difference: Estimate | None, models: int) -> str:
+def _claim(metric: str, difference: Estimate | None, models: int, examples: int) -> str:
     """What the paired difference to the fine-tuned model allows, and that the point was picked."""
     picked = (
         f"It is the best of {models} on these same examples: its value flatters it, and both intervals hold for all "
@@ -69,18 +70,19 @@ def _claim(metric: str, difference: Estimate | None, models: int) -> str:
     )
     if difference is None or difference.value is None:
         return picked
-    difference = _of_best(metric + DIFFERENCE, difference, models)
+    counted = examples if metric_row(metric).interval == "wilson" and examples else None
+    difference = _of_best(metric + DIFFERENCE, difference, models, counted)
     decided, change = verdict(metric, difference), metric_difference(metric, difference)
     if decided == "undecided":
         return f"The paired difference, {change}, does not leave out zero: **no gain can be told**. {picked}"
     return f"By the paired difference, {change}, it is **{decided}** than the fine-tuned model. {picked}"
 
 
-def _of_best(metric: str, one: Estimate, models: int) -> Estimate:
+def _of_best(metric: str, one: Estimate, models: int, examples: int | None = None) -> Estimate:
     """The estimate with an interval that holds for all of so many models at once, within what the metric can be."""
     if one.value is None or one.low is None or one.high is None:
         return one
-    low, high = simultaneous(one.low, one.high, one.value, models)
+    low, high = simultaneous(one.low, one.high, one.value, models, examples=examples)
     if not metric.endswith(DIFFERENCE):
         row = metric_row(metric)
         low, high = max(low, row.lowest), min(high, row.highest)

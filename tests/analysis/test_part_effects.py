@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from skillviz.analysis.part_effects import COLUMNS, part_effects
-from skillviz.core.intervals import paired_bootstrap
+from skillviz.core.intervals import metric_difference
 from skillviz.core.region_parts import ALONE, WITHOUT, RegionPart
 from skillviz.runs.part_scores import end_rows, part_rows
 from skillviz.runs.record import TaskNote
@@ -54,7 +54,7 @@ def test_effects_are_paired_differences_to_base_and_graft(made, metric: str) -> 
     ):  # fmt: skip
         same = effects["layer"].isna() if layer is None else (effects["layer"] == layer).fillna(False)
         row = effects[same & (effects["condition"] == condition)].iloc[0]
-        wanted = paired_bootstrap(known[name], known[end], labels, metric)
+        wanted = metric_difference(known[name], known[end], labels, metric)
         assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3])
         assert row["n"] == N
 

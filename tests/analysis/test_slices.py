@@ -19,7 +19,7 @@ from skillviz.analysis.slices import (
     slices_of,
     worst_first,
 )
-from skillviz.core.intervals import paired_bootstrap
+from skillviz.core.intervals import metric_difference
 from skillviz.errors import BadInput
 
 N = 200
@@ -70,7 +70,7 @@ def test_differences_are_those_of_the_slices_own_examples() -> None:
         assert tuple(table.columns) == COLUMNS and len(table) == 2 + 4 + 2
         row = table[table["name"] == "negative"].iloc[0]
         mask = graft.labels == 0
-        wanted = paired_bootstrap(graft.logits[mask], tuned.logits[mask], graft.labels[mask], metric)
+        wanted = metric_difference(graft.logits[mask], tuned.logits[mask], graft.labels[mask], metric)
         assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3])
         assert row["n"] == mask.sum() and row["value"] == pytest.approx(row["graft"] - row["finetuned"])
         small = table[table["name"] == "x"].iloc[0]

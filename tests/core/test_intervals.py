@@ -77,6 +77,7 @@ def test_many_differences_to_one_baseline_are_those_of_each_pair() -> None:
         assert list(row) == list(metrics)
         for metric in ("accuracy", "nll"):
             alone = intervals.paired_bootstrap(other, a, labels, metric, 60, seed=3)
+            alone = alone if metric == "nll" else intervals.accuracy_difference(other, a, labels)
             assert row[metric][:3] == pytest.approx(alone[:3], rel=1e-9, abs=1e-12)
         assert row["ece"] == intervals.metric_difference(other, a, labels, "ece")
     assert found[2]["nll"][:3] == (0.0, 0.0, 0.0) and found[0]["nll"] != found[1]["nll"]
@@ -107,7 +108,10 @@ def test_each_metric_has_the_interval_that_its_row_names(metric: str) -> None:
         wanted = intervals.bootstrap(weak, labels, metric)
         ends = {"wilson": intervals.wilson(found.value * 120, 120), "none": (np.nan, np.nan)}.get(kind, wanted[1:3])
         assert found[1:3] == pytest.approx(ends, nan_ok=True)
-        assert less[:3] == intervals.paired_bootstrap(weak, strong, labels, metric)[:3]
+        drawn = intervals.paired_bootstrap(weak, strong, labels, metric)
+        if metric == "accuracy":
+            drawn = intervals.accuracy_difference(weak, strong, labels)
+        assert less[:3] == drawn[:3] or (metric == "f1" and less.low <= drawn.low < drawn.high <= less.high)
 
 
 def test_resamples_depend_on_the_seed_alone_not_on_the_blocks() -> None:
@@ -213,6 +217,63 @@ def test_wilson_by_hand_at_its_ends_and_for_arrays() -> None:
     assert math.isnan(low[0]) and math.isnan(high[0]) and (low[1], high[1]) == intervals.wilson(3, 6)
     narrow, wide = intervals.wilson(5, 10, level=0.5), intervals.wilson(5, 10, level=0.99)
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+@PROPERTY
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 300))
+def test_tango_equals_its_slow_twin(only_a: int, only_b: int, both: int) -> None:
+    n = only_a + only_b + both + 1
+    found = intervals.tango(only_a, only_b, n)
+    assert found == pytest.approx(slow_intervals.tango(only_a, only_b, n), abs=1e-6)
+    assert -1 <= found[0] <= (only_a - only_b) / n <= found[1] <= 1 and found[0] < found[1]
+    assert intervals.tango(only_b, only_a, n) == pytest.approx((-found[1], -found[0]), abs=1e-9)
+    assert found != pytest.approx(slow_intervals.tango(only_a + 1, only_b, n), abs=1e-6), "a planted error"
+
+
+def test_tango_by_hand_and_for_arrays() -> None:
+    z2 = 1.959963984540054**2
+    assert intervals.tango(0, 0, 600) == pytest.approx((-z2 / (600 + z2), z2 / (600 + z2)))
+    assert intervals.tango(12, 9, 43)[0] == pytest.approx(-0.1410, abs=1e-4)
+    low, high = intervals.tango(np.array([0, 3]), np.array([0, 1]), np.array([0, 50]))
+    assert math.isnan(low[0]) and math.isnan(high[0]) and (low[1], high[1]) == intervals.tango(3, 1, 50)
+    assert intervals.tango(3, 1, 50, level=0.99)[0] < low[1]
+    for bad in ((-1, 0, 5), (0, -1, 5), (3, 3, 5)):
+        with pytest.raises(BadInput, match="together at most n"):
+            intervals.tango(*bad)
+
+
+@pytest.mark.parametrize("differ", [1, 2, 3, 5, 12])
+def test_the_paired_interval_covers_where_few_predictions_differ(differ: int) -> None:
+    """4,000 samples of 300: one standard error is 0.3 %; the percentile bootstrap covers 50 to 92 %."""
+    random, n = np.random.default_rng(differ), 300
+    counts = random.multinomial(n, [0.7 * differ / n, 0.3 * differ / n, 1 - differ / n], 4000)
+    low, high = intervals.tango(counts[:, 0], counts[:, 1], n)
+    true = 0.4 * differ / n
+    assert np.mean((low <= true) & (true <= high)) >= 0.935
+    holds = []
+    for only_a, only_b, _ in counts[:300]:
+        drawn = random.multinomial(n, [only_a / n, only_b / n, 1 - (only_a + only_b) / n], 400) @ [1 / n, -1 / n, 0]
+        holds.append(np.quantile(drawn, 0.025) <= true <= np.quantile(drawn, 0.975))
+    assert differ > 3 or np.mean(holds) < 0.92, "the interval from before would fail"
+
+
+def test_models_that_hardly_differ_leave_some_difference_open() -> None:
+    """F1 and the share of the gain too: a resample of no difference would exclude all others."""
+    random, n = np.random.default_rng(0), 400
+    labels = random.integers(0, 2, n)
+    predicted = np.where(random.random(n) < 0.85, labels, 1 - labels)
+    other = predicted.copy()
+    other[:2] = 1 - other[:2]
+    a, b = np.eye(2)[predicted], np.eye(2)[other]
+    for metric in ("accuracy", "f1"):
+        same, less = (intervals.metric_difference(a, z, labels, metric) for z in (2 * a, b))
+        assert intervals.metric_difference(a, a, labels, metric)[:3] == (0, 0, 0), "the same model"
+        assert same.low < -0.005 and same.high > 0.005 and same.value == 0
+        assert less.high - less.low > 0.02
+        assert intervals.paired_bootstrap(a, 2 * a, labels, metric)[:3] == (0, 0, 0)
+    weak = np.eye(2)[np.where(random.random(n) < 0.6, labels, 1 - labels)]
+    share = intervals.recovered_gain(2 * a, weak, a, labels)
+    assert share.value == 1 and share.low < 0.98 and share.high > 1.02
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 10, 31])

@@ -29,7 +29,7 @@ def test_it_is_the_formula() -> None:
     values, sd = [0.1, 0.4, 0.3, 0.2], 0.05
     seeds = np.var(values, ddof=1) / 4
     freedom = (seeds + sd**2) ** 2 / (seeds**2 / 3)
-    half = t.ppf(0.975, 3 + 0.375 * (freedom - 3)) * math.sqrt(seeds + sd**2)
+    half = t.ppf(0.975, 3 + (freedom - 3) / 8) * math.sqrt(seeds + sd**2)
     found = seeds_and_examples(values, sd)
     assert (found.low, found.high) == pytest.approx((0.25 - half, 0.25 + half))
 

@@ -23,6 +23,32 @@ def wilson(successes, n):
     return edge(observed, 0.0), edge(observed, 1.0)
 
 
+def tango(only_a, only_b, n):
+    """The differences whose score is exactly Z, by bisection; only_b's likeliest share by search of the likelihood."""
+    observed = (only_a - only_b) / n
+
+    def far(difference):
+        if abs(difference) >= 1:
+            return True
+        low, high = max(0.0, -difference), (1 - difference) / 2
+        for _ in range(200):  # the likelihood of the share of only_b has one maximum; its slope falls
+            share = (low + high) / 2
+            rest = 1 - difference - 2 * share
+            slope = -2 * (n - only_a - only_b) / max(rest, 1e-300)
+            slope += (only_a / (share + difference) if only_a else 0) + (only_b / share if only_b else 0)
+            low, high = (share, high) if slope > 0 else (low, share)
+        variance = (2 * share + difference - difference**2) / n
+        return abs(observed - difference) > Z * math.sqrt(max(variance, 0.0))
+
+    def edge(inside, outside):
+        for _ in range(60):
+            middle = (inside + outside) / 2
+            inside, outside = (inside, middle) if far(middle) else (middle, outside)
+        return inside
+
+    return edge(observed, -1.0), edge(observed, 1.0)
+
+
 def resampled(metric, weights, *columns):
     """The metric of each resample: example i taken weights[i] times, in every column alike."""
     values = []

@@ -11,7 +11,7 @@ import pytest
 from skillviz.analysis.answers import Answers
 from skillviz.analysis.differences import less_baseline
 from skillviz.core.agreement import mcnemar
-from skillviz.core.intervals import paired_bootstrap
+from skillviz.core.intervals import metric_difference
 from skillviz.core.region import Region
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec
@@ -96,12 +96,12 @@ def answers_of(sides: tuple[Side, ...], state: str = "grafted") -> dict[str, Ans
     return {side.key: comparison.answers(side.run, side.run.predictions(), state) for side in sides}
 
 
-def test_differences_are_those_of_the_paired_bootstrap(three: tuple[Side, ...]) -> None:
+def test_differences_are_those_of_each_pair(three: tuple[Side, ...]) -> None:
     answers = answers_of(three)
     table = less_baseline(answers, "A", ("accuracy", "nll"), 1).set_index(["run", "metric"])
     for key in "BC":
         for metric in ("accuracy", "nll"):
-            wanted = paired_bootstrap(answers[key].logits, answers["A"].logits, answers["A"].labels, metric)
+            wanted = metric_difference(answers[key].logits, answers["A"].logits, answers["A"].labels, metric)
             row = table.loc[(key, metric)]
             assert (row["value"], row["low"], row["high"]) == pytest.approx(wanted[:3], rel=1e-9, abs=1e-12)
         test = mcnemar(answers[key].logits, answers["A"].logits, answers["A"].labels)
@@ -118,7 +118,7 @@ def test_only_shared_examples_count_whatever_their_order(three: tuple[Side, ...]
     part = Answers(one.ids[even], one.labels[even], one.logits[even])
     table = less_baseline({"A": answers["A"], "B": part}, "A", ("accuracy",), 1)
     base = answers["A"]
-    wanted = paired_bootstrap(part.logits, base.logits[even], part.labels, "accuracy")
+    wanted = metric_difference(part.logits, base.logits[even], part.labels, "accuracy")
     assert (table["n"].item(), table["value"].item()) == (60, pytest.approx(wanted.value))
     apart = Answers(np.array(["elsewhere-1"]), one.labels[:1], one.logits[:1])
     assert less_baseline({"A": base, "B": apart}, "A", ("accuracy",), 1).empty
