@@ -18,7 +18,7 @@ from skillviz.analysis.recovered import recovered, without_gain
 from skillviz.analysis.scores import score_rows, scores
 from skillviz.analysis.seeds import Scored, Side, cut, difference_over_seeds, mean_over_seeds
 from skillviz.analysis.tables import TABLES, check, empty, notes
-from skillviz.core.intervals import Interval, metric_difference, wilson
+from skillviz.core.intervals import Interval, metric_difference, tango, wilson
 from skillviz.core.seeds_interval import mean_of_intervals, seeds_and_examples
 from skillviz.runs.record import TaskNote
 from tests.core.drawn_predictions import PROPERTY
@@ -112,13 +112,13 @@ def test_a_localizer_that_was_asked_for_in_two_ways_has_two_names() -> None:
 
 
 def test_a_difference_is_paired_by_example() -> None:
-    """Both are wrong on the same four of ten but for one: unpaired intervals would be many times as wide."""
+    """Both are wrong on the same four of ten but for one: the interval is of ten pairs of which one differs."""
     other = "1" + "1" * 5 + "0" * 4
     a = seen(**GRAFT, right=other)
     b = seen("ft", right="0" + other[1:])
     row = row_of(paired([a, b], [("graft", "ft")]), metric="accuracy")
     assert row["value"] == pytest.approx(0.1) and row["over"] == "examples and seeds"
-    assert row["low"] >= 0 and row["high"] <= 0.31  # at most three draws of that one example in ten are likely
+    assert (row["low"], row["high"]) == pytest.approx(tango(1, 0, 10))
     assert (row["localizer"], row["size"], row["n"]) == ("stagewise", 100, 10)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skillviz.core.intervals import tango
 from skillviz.core.many_comparisons import RATE, compared, discoveries, expected_by_chance, p_values, simultaneous
 from skillviz.errors import BadInput
 
@@ -122,6 +123,19 @@ def test_the_interval_of_the_best_of_a_path_holds_where_its_own_does_not() -> No
     wide = (high - low) / 2
     assert np.mean(np.abs(value - true) <= wide) > 0.98  # Bonferroni ignores the correlation
     assert np.mean(np.abs(value - true) <= half) < 0.93, "the plain interval would pass"
+
+
+def test_of_few_predictions_that_differ_the_best_of_many_reaches_further() -> None:
+    """At k differing predictions on one side about as far as the score interval of the higher level."""
+    n, many = 500, 61
+    for gained in (0, 1, 3, 6, 20, 100):
+        value, (low, high) = gained / n, tango(gained, 0, n)
+        ends = simultaneous(low, high, value, many, examples=n)
+        wanted = tango(gained, 0, n, 1 - 0.05 / many)
+        plain = simultaneous(low, high, value, many)
+        assert ends[1] == pytest.approx(wanted[1], rel=0.12)
+        assert ends[0] <= plain[0] and ends[1] >= plain[1]
+    assert simultaneous(0.0, 0.0, 0.0, many, examples=n) == (0, 0), "the same model"
 
 
 def test_a_simultaneous_interval_by_hand() -> None:
