@@ -234,6 +234,7 @@ def tables(results: Path = RESULTS) -> dict[str, list[str]]:
         found["tried"] = comparators.table(rows)
     if (rows := stored.get("_other")) is not None:
         found |= {"others": other_intervals.table(rows), "seeds": other_intervals.seeds_table(rows)}
+        found["unseen seeds"] = other_intervals.unseen_seeds_table(rows)
     if (rows := stored.get("_test")) is not None:
         lines = ["| true error, points | n | rejected at 5% |", "|" + " --- |" * 3]
         for _, row in rows.iterrows():

@@ -90,7 +90,8 @@ def cells() -> Iterator[Cell]:
     for n, run in itertools.product(SIZES, models):
         yield Cell(run, "shares", n, lambda r, run=run, n=n: shares(run, n, r), 2.0)
         yield Cell(run, "scores", n, lambda r, run=run, n=n: scores(run, n, r), 0.3)
-        yield Cell(run, "pairs", n, lambda r, run=run, n=n: pairs(run, n, r))
+        yield Cell(run, "paired accuracy", n, lambda r, run=run, n=n: paired_accuracy(run, n, r), 2.0)
+        yield Cell(run, "pairs", n, lambda r, run=run, n=n: pairs(run, n, r), 1.0 if run == SST2 else 0.3)
         yield Cell(run, "scaled", n, lambda r, run=run, n=n: less_scaled(run, n, r), 0.3)
     for n in SIZES:
         yield Cell(SST2, "path", n, lambda r, n=n: best_of_path(n, r))
@@ -101,7 +102,8 @@ def cells() -> Iterator[Cell]:
         name = f"about {differ} predictions differ"
         yield Cell(name, "nearly alike", n, lambda r, k=differ, n=n: nearly_alike(k, n, r), 0.5 if n > 600 else 1.0)
     for (name, regions), count in itertools.product(REGIONS.items(), (3, 5, 10)):
-        yield Cell(name, f"{count} regions", 0, lambda r, of=regions, k=count: shared_by(of(), k, r), 0.3)
+        if count < 10 or regions is not alike_regions:  # of 16, too few for two sets of ten
+            yield Cell(name, f"{count} regions", 0, lambda r, of=regions, k=count: shared_by(of(), k, r))
     for n, (name, pool), seeds in itertools.product(SIZES, pools().items(), (2, 3, 5)):
         yield Cell(name, f"{seeds} seeds", n, lambda r, of=pool, k=seeds, n=n: over_seeds(of(), k, n, r), 2.0)
     for n, (name, run, spread, shape), seeds in itertools.product(CHECKED_SIZES, CHECKED, (3, 4, 5)):
@@ -153,10 +155,16 @@ def scores(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
     return {metric: (of.low, of.high, _truth(run)[metric]) for metric, of in found.items()}
 
 
+def paired_accuracy(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
+    """The paired difference of accuracy to the fine-tuned model: Tango."""
+    less = metric_difference(*_sample(run, n, random, ("grafted", "finetuned")), "accuracy")
+    return {"accuracy, difference": (less.low, less.high, _truth(run)["accuracy, difference"])}
+
+
 def pairs(run: str, n: int, random: np.random.Generator) -> dict[str, Answer]:
-    """Paired differences to the fine-tuned model, and the share of its gain that the graft recovers."""
+    """Paired differences to the fine-tuned model of other metrics, and the share of its gain that is recovered."""
     graft, tuned, base, labels = _sample(run, n, random, ("grafted", "finetuned", "pretrained"))
-    (found,) = paired_differences(tuned, [graft], labels, _compared(run))
+    (found,) = paired_differences(tuned, [graft], labels, [m for m in _compared(run) if m != "accuracy"])
     truth = _truth(run)
     answers = {f"{m}, difference": (of.low, of.high, truth[f"{m}, difference"]) for m, of in found.items()}
     share = recovered_gain(graft, base, tuned, labels)
@@ -350,7 +358,17 @@ def stored_regions() -> list[Region]:
     return [region for region in regions.values() if region.size == most]
 
 
-REGIONS = {"drawn regions": drawn_regions, "stored regions": stored_regions}
+@lru_cache
+def alike_regions() -> list[Region]:
+    """The largest group of stored regions of which each shares more than half of its entries with the group's first."""
+    regions = stored_regions()
+    groups = [[other for other in regions if first.iou(other) > 0.5] for first in regions]
+    return max(groups, key=len)
+
+
+REGIONS = {
+    "drawn regions": drawn_regions, "stored regions": stored_regions, "stored regions of one group": alike_regions,
+}  # fmt: skip
 
 
 def best_of_path(n: int, random: np.random.Generator) -> dict[str, Answer]:
@@ -448,6 +466,9 @@ def run(repetitions: int, out: Path) -> pd.DataFrame:
 
 
 KINDS = {
+    "accuracy, difference": "Tango", "accuracy, difference of nearly equal models": "Tango",
+    "f1, difference": "bootstrap and Tango", "f1, difference of nearly equal models": "bootstrap and Tango",
+    "share of the gain of nearly equal models": "bootstrap and Tango",
     "accuracy": "Wilson", "agreement": "Wilson", "mean IoU": "jackknife", "overlap": "jackknife",
     "union's gain": "examples and seeds", "share of the gain": "paired bootstrap",
 }  # fmt: skip
@@ -457,8 +478,9 @@ KINDS = {
 def _kind(quantity: str) -> str:
     if quantity.startswith("ECE"):
         return "test inversion, paired"
-    paired = "difference" in quantity or quantity.startswith("best of")
-    return KINDS.get(quantity, "paired bootstrap" if paired else "bootstrap")
+    if quantity.startswith("best of"):
+        return "Tango, Bonferroni" if quantity.endswith("all 61") else "Tango"
+    return KINDS.get(quantity, "paired bootstrap" if "difference" in quantity else "bootstrap")
 
 
 def table(rows: pd.DataFrame) -> list[str]:
@@ -490,13 +512,26 @@ def seeds_table(rows: pd.DataFrame) -> list[str]:
         "| width at a spread of 1.8 points, n = 1,821 |",
         "|" + " --- |" * 8,
     ]
-    means = rows[rows["detail"].str.match(r"\d seeds")]
+    means = rows[rows["detail"].str.match(r"\d seeds") & ~rows["population"].str.startswith("unseen")]
     for (quantity, detail), found in means.groupby(["quantity", "detail"], sort=False):
-        is_made = found["population"].str.startswith("like")
-        made, other = found.loc[is_made, "coverage"], found.loc[~is_made, "coverage"]
+        made, other = (found.loc[found["population"].str.startswith(of), "coverage"] for of in ("like", "stored"))
         usual = found[(found["population"] == "like sst2-sentences, seeds 1.8 points") & (found["n"] == SIZES[-1])]
         lines.append(
             f"| {quantity} | {str(detail)[0]} | {len(made)} | {(made < 0.93).sum()} | {100 * made.min():.1f}% | "
             f"{100 * made.median():.1f}% | {100 * other.min():.1f}% | {100 * usual['width'].median():.1f} |"
+        )
+    return lines
+
+
+def unseen_seeds_table(rows: pd.DataFrame) -> list[str]:
+    """The same of the pools that nobody looked at before."""
+    lines = ["| mean over seeds | seeds | cells | under 93% | lowest coverage | where | median |", "|" + " --- |" * 7]
+    means = rows[rows["population"].str.startswith("unseen")]
+    for (quantity, detail), found in means.groupby(["quantity", "detail"], sort=False):
+        coverage, worst = found["coverage"], found.loc[found["coverage"].idxmin()]
+        where = f"{str(worst['population']).removeprefix('unseen: ')}, n = {worst['n']:,}"
+        lines.append(
+            f"| {quantity} | {str(detail)[0]} | {len(found)} | {(coverage < 0.93).sum()} | "
+            f"{100 * coverage.min():.1f}% | {where} | {100 * coverage.median():.1f}% |"
         )
     return lines
