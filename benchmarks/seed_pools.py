@@ -64,7 +64,7 @@ def _abilities(shape: Shape, random: np.random.Generator) -> np.ndarray:
     return random.standard_normal((2, SEEDS))
 
 
-@lru_cache(maxsize=3)
+@lru_cache
 def of_spread(run: str, spread: float, shape: Shape = "normal") -> Pool:
     """Two methods of seeds like a stored run's graft, the first with this standard deviation of accuracy, in points.
 
