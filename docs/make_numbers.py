@@ -6,8 +6,9 @@ No model is run. In order: the intervals of runs and scores, the tables of the s
 docs/demo-world.md, the tables of README.md and benchmarks/README.md, and the boards of docs/baselines.md. A study's
 table keeps its rows and every other number but the level of chance; a row whose runs or scores are not in the store
 loses the intervals that an older version made for its calibration errors. `--changes` writes
-docs/changed_verdicts.csv: every verdict of the studies' tables, of their claims and of the runs' calibration that is
-another than at the git revision. Studies of real data name their task files: set SKILLVIZ_REAL, else theirs stay.
+docs/changed_verdicts.csv: every verdict of the studies' tables, of their claims and of the runs' calibration and
+accuracy that is another than at the git revision. Studies of real data name their task files: set SKILLVIZ_REAL, else
+theirs stay.
 """
 
 from __future__ import annotations
@@ -151,8 +152,8 @@ def _verdict(metric: str, low: float, high: float) -> str:
 def changed(studies: Sequence[StudyFolder], runs: Sequence[Run], revision: str) -> pd.DataFrame:
     """One row a verdict that is another than at the revision, with the ends before and after.
 
-    Of tables of studies and the claims judged by them; of runs the calibration of the graft less that of the
-    fine-tuned model, as it is and temperature-scaled, where the stored ends are those before.
+    Of tables of studies and the claims judged by them; of runs the calibration and accuracy of the graft less that of
+    the fine-tuned model, as it is and temperature-scaled, where the stored ends are those before.
     """
     rows: list[dict[str, Any]] = []
 
@@ -172,13 +173,14 @@ def changed(studies: Sequence[StudyFolder], runs: Sequence[Run], revision: str) 
         for one, two in zip(*claims, strict=True):
             compare(study.name, "claim", one.claim, "", (NAN, NAN, one.outcome), (NAN, NAN, two.outcome))
     for run in runs:
-        for key, before, after in _of_run(run):
-            compare(run.id, "run", key, "ece", before, after)
+        for key, metric, before, after in _of_run(run):
+            compare(run.id, "run", key, metric, before, after)
     return pd.DataFrame(rows)
 
 
-def _of_run(run: Run) -> Iterator[tuple[str, Ends, Ends]]:
-    """The differences of calibration of a run: data set, split and rival, as stored, and by their interval of today."""
+def _of_run(run: Run) -> Iterator[tuple[str, str, Ends, Ends]]:
+    """The paired differences of a run's calibration and accuracy: data set, split and rival, the metric, and the
+    intervals as stored and of today."""
     content = json.loads((run.path / RECORD).read_text(encoding="utf-8"))
     task = content["task"]["name"]
     sets = [(task, split, scores) for split, scores in content["metrics"].items()]
@@ -186,14 +188,15 @@ def _of_run(run: Run) -> Iterator[tuple[str, Ends, Ends]]:
     for dataset, split, scores in sets:
         answers = answers_by_state(run.predictions(dataset), split, run.labels, run.record.temperature)
         for rival, name in (("finetuned", "differences"), (SCALED, "scaled_differences")):
-            stored = scores.get(name, {}).get("ece")
-            if stored is None or rival not in answers or stored["low"] is None:
-                continue
-            graft, other = answers["grafted"], answers[rival]
-            less = metric_difference(graft.logits, other.logits, graft.labels, "ece")
-            ends = (stored["low"], stored["high"]), (less.low, less.high)
-            old, new = ((low, high, _verdict("ece", low, high)) for low, high in ends)
-            yield f"{dataset} / {split} / graft less {rival}", old, new
+            for metric in ("ece", "accuracy"):
+                stored = scores.get(name, {}).get(metric)
+                if stored is None or rival not in answers or stored["low"] is None:
+                    continue
+                graft, other = answers["grafted"], answers[rival]
+                less = metric_difference(graft.logits, other.logits, graft.labels, metric)
+                ends = (stored["low"], stored["high"]), (less.low, less.high)
+                old, new = ((low, high, _verdict(metric, low, high)) for low, high in ends)
+                yield f"{dataset} / {split} / graft less {rival}", metric, old, new
 
 
 def _at(revision: str, study: StudyFolder, name: str) -> pd.DataFrame | None:

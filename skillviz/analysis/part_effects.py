@@ -42,7 +42,7 @@ def part_effects(predictions: pd.DataFrame, task: TaskNote, metric: str) -> pd.D
     scored = [rows[logit_columns(task.labels)].to_numpy(np.float64) for _, rows in groups]
     drawn = whole_and_resampled([statistic(metric, z, labels, positive(task)) for z in scored], len(labels))
     keys = [tuple(None if pd.isna(value) else value for value in key) for key, _ in groups]
-    known, logits = (dict(zip(keys, each, strict=True)) for each in (drawn, scored))
+    known, logits = dict(zip(keys, drawn, strict=True)), dict(zip(keys, scored, strict=True))
     ends = {key[4]: key for key in known if key[4] in ENDS}
     rows = []
     for key, (value, resampled) in known.items():
