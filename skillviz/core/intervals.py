@@ -197,7 +197,8 @@ def paired_differences(
     models = [checked(z, labels) for z in (baseline, *others)]
     drawn = [metric for metric in metrics if METRICS[metric].interval not in ("calibration", "wilson")]
     of = [[statistic(metric, *model, positive, bins) for metric in drawn] for model in models]
-    flat = iter(whole_and_resampled([f for row in of for f in row], len(np.asarray(labels)), resamples, seed))
+    every = [f for row in of for f in row]
+    flat = iter(whole_and_resampled(every, len(np.asarray(labels)), resamples, seed) if every else ())
     first, *rows = [{metric: next(flat) for metric in drawn} for _ in models]
 
     def difference(other: ArrayLike, row: dict[str, tuple[float, Floats]], metric: str) -> Interval:

@@ -38,7 +38,7 @@ GLOSSARY = {
     "fine-tuned one in every state: it has no pre-trained value.",
     "temperature": "One number, fitted on validation data, that divides the fine-tuned model's logits; it changes "
     "its confidence but never its predictions. A fair rival for any claim about calibration.",
-    "paired": "Both models are scored on the same resampled examples, so luck with the examples cancels. A "
+    "paired": "Both models are scored on the same examples, so luck with the examples cancels. A "
     "difference is claimed only where its 95 % interval leaves out zero.",
     "enrichment": "How dense the region is in a part of the model, relative to the whole: 2 × means that twice as "
     "many of its entries were chosen as if the choice had been even.",
