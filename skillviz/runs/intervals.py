@@ -191,7 +191,7 @@ def _read(root: Path, inode: int, changed: int) -> Mapping[str, Rows]:
     return _by_run(frame[frame["method"] == METHOD])
 
 
-def _by_run(frame: pd.DataFrame) -> dict[str, Rows]:
+def _by_run(frame: pd.DataFrame) -> Mapping[str, Rows]:
     """The rows of each run. Columns as lists: a list of 437 runs waits for this, and rows of a frame are slow."""
     texts = zip(*(frame[name].tolist() for name in TEXTS[1:]), strict=True)
     ends = [[None if x != x else x for x in frame[name].astype(float).tolist()] for name in ("debiased", "low", "high")]
