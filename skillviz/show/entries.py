@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -144,6 +144,13 @@ def roles(entries: Sequence[Entry]) -> dict[str, Role]:
                 chosen[entry.id] = "seed" if seeds else "headline"
                 seeds.add(entry.seed)
     return chosen
+
+
+def usual(entries: Sequence[Entry], shown: Collection[str]) -> list[Entry]:
+    """The entries without study variants, but with the runs of these ids and those of their settings."""
+    role_of = roles(entries)
+    kept = {(e.pair, e.localizer, e.settings) for e in entries if e.id in shown}
+    return [e for e in entries if role_of[e.id] != "variant" or (e.pair, e.localizer, e.settings) in kept]
 
 
 def _main_pairs(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
@@ -313,11 +320,17 @@ def level_labels(choices: Sequence[Entry], level: str) -> list[str]:
     return labels
 
 
-def run_label(entries: Sequence[Entry], chosen: Entry) -> str:
-    """The run in one line: `cr · minilm-l6 · stagewise · 0.1% · seed 0`, and every setting that is not the default."""
-    words = [pair_labels(entries)[chosen.pair], localizer_style(chosen.localizer).title, formats.share(chosen.share)]
-    names = [name for name, value in chosen.settings if value != DEFAULTS[name]]
-    return " · ".join([*words, f"seed {chosen.seed}", *_setting_labels(chosen, names)])
+def run_labels(entries: Sequence[Entry]) -> dict[str, str]:
+    """Each run in one line, by id: `cr · minilm-l6 · stagewise · 0.1% · seed 0`, then every setting that is not the
+    default; repetitions have a number."""
+    pairs, times, labels = pair_labels(entries), Counter[str](), {}
+    for entry in entries:
+        words = [pairs[entry.pair], localizer_style(entry.localizer).title, formats.share(entry.share)]
+        names = [name for name, value in entry.settings if value != DEFAULTS[name]]
+        label = " · ".join([*words, f"seed {entry.seed}", *_setting_labels(entry, names)])
+        times[label] += 1
+        labels[entry.id] = f"{label} · #{times[label]}" if times[label] > 1 else label
+    return labels
 
 
 def _setting_labels(entry: Entry, names: Sequence[str]) -> list[str]:

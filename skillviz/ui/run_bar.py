@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import streamlit as st
 
 from skillviz.core import formats
 from skillviz.show import small_world, text
-from skillviz.show.entries import LEVELS, Entry, level_labels, level_value, options, roles, run_label, switched
+from skillviz.show.entries import LEVELS, Entry, level_labels, level_value, options, roles, run_labels, switched, usual
 from skillviz.ui import address, controls
 
 TITLES = {"pair": "Task and model", "size": "Region size", "localizer": "Localizer", "seed": "Seed"}
@@ -24,33 +24,34 @@ LETTER, FRAME = 7, 60  # pixels of a letter, and of what a box has beside its te
 
 def run_bar(entries: Sequence[Entry], chosen: Entry) -> None:
     """Draws the bar for `chosen`; a change in it opens the run that keeps most of `chosen`."""
-    role_of = roles(entries)
-    is_variant = role_of[chosen.id] == "variant"
     with st.container(key="run-bar", horizontal=True, vertical_alignment="center"):
-        label = text.plain(run_label(entries, chosen))
-        with st.popover(label, icon=":material/tune:", key="run-bar.open"):
+        with st.popover(text.plain(run_labels(entries)[chosen.id]), icon=":material/tune:", key="run-bar.open"):
             place = st.container()
-            shows_all = _shows_variants(is_variant, sum(role == "variant" for role in role_of.values()))
-            offered = entries if shows_all else [entry for entry in entries if role_of[entry.id] != "variant"]
+            variants_switch(entries)
             with place:
                 for level in LEVELS:
-                    _box(offered, chosen, level)
+                    _box(offered(entries, (chosen.id,)), chosen, level)
             where = "yours" if chosen.is_of_user else "ships with skillviz"
             st.caption(f"Made {formats.day(chosen.finished)} · {where}")
         if toy := small_world.caution(chosen.base, chosen.d, chosen.share):
             st.badge("demo world", color="gray", help=toy)
-        if is_variant:
+        if roles(entries)[chosen.id] == "variant":
             st.badge("study variant", color="gray", help="A run of a study with other settings than the usual ones.")
 
 
-def _shows_variants(is_variant: bool, count: int) -> bool:
-    """Whether study variants can be chosen too: one is shown, or the switch is on."""
-    if is_variant or not count:
-        return is_variant
-    return controls.switch(
-        VARIANTS, f"Show {formats.counted(count, 'study variant')}", False,
-        help="Runs of studies with other settings or another recipe of fine-tuning, and repetitions.",
-    )  # fmt: skip
+def offered(entries: Sequence[Entry], shown: Collection[str]) -> list[Entry]:
+    """The runs that pages use: all of them where study variants are switched on, else `usual`."""
+    return list(entries) if address.current(VARIANTS) == "yes" else usual(entries, shown)
+
+
+def variants_switch(entries: Sequence[Entry]) -> None:
+    """Draws the switch that brings in study variants, where there are any."""
+    count = sum(role == "variant" for role in roles(entries).values())
+    if count:
+        controls.switch(
+            VARIANTS, f"Show {formats.counted(count, 'study variant')}", False,
+            help="Runs of studies with other settings or another recipe of fine-tuning, and repetitions.",
+        )  # fmt: skip
 
 
 def _box(entries: Sequence[Entry], chosen: Entry, level: str) -> None:

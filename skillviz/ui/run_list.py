@@ -15,6 +15,7 @@ from skillviz.show import measures
 from skillviz.show.entries import Entry, pair_labels
 from skillviz.show.glossary import about
 from skillviz.ui import cache, page
+from skillviz.ui.run_bar import offered
 
 COLUMNS = {
     "share": st.column_config.NumberColumn("size, %", format="%.2g", help="Share of the graftable parameters."),
@@ -28,10 +29,10 @@ COLUMNS = {
 
 
 def pair_entries(run: Run) -> list[Entry]:
-    """The runs with the same models, task, data and readout."""
+    """The runs with the same models, task, data and readout; study variants where they are switched on."""
     entries = cache.entries()
     pair = next(entry.pair for entry in entries if entry.id == run.id)
-    return [entry for entry in entries if entry.pair == pair]
+    return [entry for entry in offered(entries, (run.id,)) if entry.pair == pair]
 
 
 def runs_of(entries: Sequence[Entry]) -> list[Run]:

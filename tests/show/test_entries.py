@@ -20,9 +20,10 @@ from skillviz.show.entries import (
     options,
     pair_labels,
     roles,
-    run_label,
+    run_labels,
     setting_words,
     switched,
+    usual,
 )
 
 PLAIN = tuple(DEFAULTS.items())
@@ -86,10 +87,11 @@ def test_runs_of_one_seed_are_told_apart_by_their_settings_and_else_by_number() 
 
 
 def test_a_run_in_one_line_names_every_setting_that_is_not_the_default() -> None:
-    large = replace(entry(), settings=LARGE)
-    plain = run_label([entry()], entry()).replace("\N{NO-BREAK SPACE}", " ")
-    assert plain == "sst2 · base · stagewise · 0.1 % · seed 0"
-    assert run_label([large], large).endswith("seed 0 · batch size 1024")
+    large = replace(entry(), id="large", settings=LARGE)
+    again = replace(entry(), id="again")
+    labels = run_labels([entry(), large, again])
+    assert labels[entry().id].replace("\N{NO-BREAK SPACE}", " ") == "sst2 · base · stagewise · 0.1 % · seed 0"
+    assert labels[large.id].endswith("seed 0 · batch size 1024") and labels["again"].endswith("seed 0 · #2")
 
 
 def test_a_long_setting_is_shortened_to_fit_into_its_box() -> None:
@@ -134,6 +136,13 @@ def test_other_settings_other_recipes_and_repetitions_are_variants() -> None:
     assert of_role(adamw, "headline") == {e.id for e in adamw if e.seed == 0}, "nothing else stands for the task"
     mine = replace(few[0], id="mine", is_of_user=True)
     assert "mine" in of_role([*every, mine], "headline")
+
+
+def test_pages_use_the_usual_runs_and_the_settings_of_the_one_that_is_open() -> None:
+    large = [replace(e, id="large-" + e.id, settings=LARGE) for e in GRID]
+    assert usual([*GRID, *large], ()) == GRID
+    shown = usual([*GRID, *large], (large[0].id,))
+    assert [e.id for e in shown if e not in GRID] == [e.id for e in large if e.localizer == "stagewise"]
 
 
 def test_without_a_run_at_the_defaults_the_nearest_settings_stand_for_it() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from skillviz.show.entries import Entry
+from skillviz.show.entries import Entry, run_labels
 from skillviz.ui.pages.compare import view
 from skillviz.ui.pages.compare.comparison import MOST, sides
-from skillviz.ui.pages.compare.controls import full_names, localizers_at, seeds_of, to_begin_with
+from skillviz.ui.pages.compare.controls import localizers_at, seeds_of, to_begin_with
 from tests.show import test_entries
 
 
@@ -84,15 +84,14 @@ def test_the_only_run_of_its_pair_gives_way_to_the_pair_studied_most() -> None:
     assert to_begin_with(entries[-1:], entries[-1]) == ["far"]
 
 
+def test_every_localizer_comes_at_its_usual_settings() -> None:
+    like = entry("like", localizer="stagewise")
+    other = tuple((name, "7" if name == "steps" else value) for name, value in like.settings)
+    variants = [entry(f"a{n}", localizer="learned-ranked", seed=n, settings=other) for n in range(3)]
+    plain = entry("plain", localizer="learned-ranked", seed=5, settings=like.settings)
+    assert localizers_at([like, *variants, plain], like) == ["like", "plain"]
+
+
 def test_names_in_the_box_are_unique() -> None:
     entries = [*many_entries(), entry("twin-000001", localizer="random"), entry("twin-000002", localizer="random")]
-    names = full_names(entries)
-    assert len(set(names.values())) == len(entries)
-
-
-def test_names_in_the_box_leave_out_of_the_pair_what_tells_nothing() -> None:
-    one, other = (entry(name, finetuned=f"me/{name}", pair=(name,)) for name in ("film", "food"))
-    same = entry("same", finetuned="you/film", pair=("same",), task="cr")
-    assert full_names([one, other])["film"].endswith("· film")
-    assert full_names([one, other, same])["film"].endswith(f"· film · {one.task}")
-    assert full_names([one, other, same])["food"].endswith("· food")
+    assert len(set(run_labels(entries).values())) == len(entries)

@@ -9,12 +9,12 @@ import streamlit as st
 
 from skillviz.core import formats
 from skillviz.plots.theme import LOCALIZERS, localizer_style
-from skillviz.show import text
-from skillviz.show.entries import Entry, first_choice, pair_labels
+from skillviz.show.entries import Entry, first_choice, roles, run_labels
 from skillviz.show.glossary import about
 from skillviz.ui import address, cache, controls, page, page_table
 from skillviz.ui.pages.compare import view
 from skillviz.ui.pages.compare.comparison import FEWEST, MOST, Side, sides
+from skillviz.ui.run_bar import offered, variants_switch
 
 RUNS, BASELINE = "runs", "baseline"
 KEY = "compare.runs"
@@ -29,12 +29,11 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
         )
         st.page_link(page_table.PAGES["runs"].link(), label="Show all runs")
         st.stop()
-    by_id = {entry.id: entry for entry in entries}
+    by_id, names = {entry.id: entry for entry in entries}, run_labels(entries)
     _fill_box(entries, by_id)
-    names = full_names(entries)
     ids = st.multiselect(
         f"Runs to compare, {FEWEST} to {MOST}",
-        list(by_id),
+        [entry.id for entry in offered(entries, st.session_state[KEY])],
         key=KEY,
         format_func=lambda run_id: names.get(run_id, run_id),
         max_selections=MOST,
@@ -45,6 +44,7 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
     left, right = st.columns([3, 2], vertical_alignment="bottom")
     with left:
         _buttons(entries, by_id[_starting_run(ids, entries)])
+        variants_switch(entries)
     if len(ids) < FEWEST:
         st.info(view.too_few(len(ids)), icon=":material/compare_arrows:")
         st.stop()
@@ -57,33 +57,15 @@ def choose(entries: Sequence[Entry]) -> tuple[tuple[Side, ...], Side]:
     return chosen_sides, next(side for side in chosen_sides if side.run.id == chosen)
 
 
-def full_names(entries: Sequence[Entry]) -> dict[str, str]:
-    """The run's pair, localizer, size and seed by its id; equal ones with the end of the id."""
-    pairs = _brief_pairs(entries)
-    names = {
-        e.id: f"{localizer_style(e.localizer).title} · {formats.share(e.share)} · seed {e.seed} · {pairs[e.pair]}"
-        for e in entries
-    }
-    count = Counter(names.values())
-    return {run_id: f"{n} · {run_id[-6:]}" if count[n] > 1 else n for run_id, n in names.items()}
-
-
-def _brief_pairs(entries: Sequence[Entry]) -> dict[tuple[str, ...], str]:
-    """Each pair by its fine-tuned model alone, or that and its task, where no other pair is called so."""
-    first = {entry.pair: entry for entry in reversed(entries)}
-    brief = [
-        {pair: text.last_part(entry.finetuned) for pair, entry in first.items()},
-        {pair: f"{text.last_part(entry.finetuned)} · {entry.task}" for pair, entry in first.items()},
-        pair_labels(entries),
-    ]
-    return {pair: next(n[pair] for n in brief if list(n.values()).count(n[pair]) == 1) for pair in first}
-
-
 def localizers_at(entries: Sequence[Entry], like: Entry) -> list[str]:
-    """One run of each localizer of the same pair at the same size, `like` first, then in the table's order."""
+    """One run of each localizer of the same pair at the same size, `like` first, then in the table's order.
+
+    Each at its usual settings, where there is such a run.
+    """
     fitting = [e for e in entries if (e.pair, e.size) == (like.pair, like.size) and e.localizer != like.localizer]
     best: dict[str, Entry] = {}
-    for entry in sorted(fitting, key=lambda e: (e.seed != like.seed, e.settings != like.settings, e.seed, e.id)):
+    role_of = roles(entries)
+    for entry in sorted(fitting, key=lambda e: (role_of[e.id] == "variant", e.seed != like.seed, e.seed, e.id)):
         best.setdefault(entry.localizer, entry)
     order = [name for name in LOCALIZERS if name in best] + sorted(set(best) - set(LOCALIZERS))
     return [like.id, *(best[name].id for name in order)][:MOST]
