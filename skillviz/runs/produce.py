@@ -156,7 +156,7 @@ class _Production:
                 f"the region file of the option '{plan.row.region_option}' was made for another architecture than this "
                 "pair; name a region of the same base."
             )
-        options, notes = plan.options, []
+        options, notes = plan.options, list[str]()
         if others := other_models_of(options):
             movement, *notes = summed_movements(self.pair, expanded(spec.base, "base"), others)
             options = replace(options, other_movement=movement)
