@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -177,7 +178,7 @@ def against_graft(
     return paired[columns].reset_index(drop=True)
 
 
-def _apart(scores: pd.DataFrame, selection: Selection, row: Mapping[str, str], share: float) -> float:
+def _apart(scores: pd.DataFrame, selection: Selection, row: Mapping[Any, Any], share: float) -> float:
     """How far what a small update touches is from the graft's size, as |log ratio|; 0 for all other methods."""
     if row["method"] not in SMALL:
         return 0.0

@@ -276,8 +276,10 @@ class Scale:
             own = {row.name: {**self.options.get(row.name, {}), "steps": steps} for row in searches}
             changed = replace(changed, options={**self.options, **own}, steps=steps)
         if train_steps is not None:
-            three = {name: {**getattr(self, name), "steps": train_steps} for name in ("training", "few", "adamw")}
-            changed = replace(changed, **three, stored="")
+            at = {"steps": train_steps}
+            changed = replace(
+                changed, training={**self.training, **at}, few={**self.few, **at}, adamw={**self.adamw, **at}, stored=""
+            )
         if sizes:
             rising = tuple(sorted(set(sizes)))
             changed = replace(changed, sizes=tuple(dict.fromkeys(sizes)), ladder=rising, curve=rising, large=sizes)

@@ -91,6 +91,7 @@ def test_an_experiment_from_end_to_end(name: str, small: Scale, stored: Path) ->
         assert len(rows) and (rows["value"] >= rows["low"] - 1e-9)[rows["low"].notna()].all()
 
 
+@pytest.mark.slow
 def test_table1_touches_what_each_method_trains(small: Scale, stored: Path) -> None:
     folder = made("table1", small, stored)
     scores = of_own_task(folder).query("metric == 'accuracy'")
@@ -112,11 +113,13 @@ def test_table2_tells_what_recovers_the_gain_and_where_it_lies(small: Scale, sto
     assert np.allclose(parts.groupby("seed")["share"].sum(), 1.0)
 
 
+@pytest.mark.slow
 def test_table3_scores_other_data(small: Scale, stored: Path) -> None:
     scores = made("table3", small, stored).table("scores").query("task == 'other'")
     assert {"graft", "graft_retrain", "bitfit", "lora"} <= set(scores["method"])
 
 
+@pytest.mark.slow
 def test_table8_compares_regions_at_every_size(small: Scale, stored: Path) -> None:
     overlap = made("table8", small, stored).table("overlap")
     rivals = overlap[overlap["column_localizer"] == "fisher"]
@@ -136,6 +139,7 @@ def test_table8_compares_regions_of_one_model_where_several_were_fine_tuned(smal
     assert [table8.FIRST in texts for texts in said] == [False, True]
 
 
+@pytest.mark.slow
 def test_figure2_pairs_every_size_of_its_curve(small: Scale, stored: Path) -> None:
     rows = made("figure2", small, stored).table("differences")
     rows = rows[(rows["task"] == rows["id_task"]) & (rows["localizer"] == "stagewise")]
@@ -143,10 +147,12 @@ def test_figure2_pairs_every_size_of_its_curve(small: Scale, stored: Path) -> No
     assert len(rows) == len(small.curve) and set(rows["over"]) == {"examples and seeds"}
 
 
+@pytest.mark.slow
 def test_figure3_tells_the_readouts_apart(small: Scale, stored: Path) -> None:
     assert set(of_own_task(made("figure3", small, stored))["readout"]) == {"prompt", "head"}
 
 
+@pytest.mark.slow
 def test_figure6_counts_every_test_example(small: Scale, stored: Path) -> None:
     frame = made("figure6", small, stored).table("histogram")
     grafts = frame[frame["state"] == "grafted"]
