@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 
 from demo_world.program import cached, corpus, pretrain, tokens
-from demo_world.program.examples import write_task
+from demo_world.program.examples import taken_texts, write_task
 from demo_world.program.pairs import PAIRS, PairPlan, make_pair, narrow
 from demo_world.program.pretrain import Plan
-from demo_world.program.world import TASKS, DemoTask
+from demo_world.program.world import LARGE, TASKS, DemoTask, Texts
 from skillviz.errors import BadInput
 from skillviz.models.applied import write_model
 from skillviz.models.finetune.model_folder import versions
@@ -53,10 +53,11 @@ class Build:
 
     def corpus(self) -> None:
         """Task files and data, and the tokenizer in the folder of the base."""
+        taken = taken_texts(self.seed, corpus.sentences(self.seed, self.size.base.texts))
         entries = []
-        for number, row in enumerate(TASKS, start=1):
-            self.advance(number, len(TASKS), f"corpus: {row.name}")
-            entries.append(self.task_entry(self.reduced(row)))
+        for number, row in enumerate(every := (*TASKS, *LARGE), start=1):
+            self.advance(number, len(every), f"corpus: {row.name}")
+            entries.append(self.task_entry(self.reduced(row), taken if row in LARGE else None))
         words = tokens.vocabulary(corpus.vocabulary_texts(self.seed))
         for name in ("base", "causal"):
             tokens.tokenizer(words).save_pretrained(self.folder / name)
@@ -117,9 +118,9 @@ class Build:
             row, sizes={split: min(count, self.size.rows.get(split, count)) for split, count in row.sizes.items()}
         )
 
-    def task_entry(self, row: DemoTask) -> TaskEntry:
-        """Writes a task and says what it is."""
-        splits = write_task(row, self.folder / "tasks", self.seed)
+    def task_entry(self, row: DemoTask, taken: set[Texts] | None = None) -> TaskEntry:
+        """Writes a task and says what it is; of a large one none of the texts is `taken`."""
+        splits = write_task(row, self.folder / "tasks", self.seed, taken)
         file = self.folder / "tasks" / f"{row.name}.yaml"
         return TaskEntry(
             name=row.name, family=row.family, title=row.title, asks=row.asks, labels=row.labels,

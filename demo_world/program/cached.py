@@ -19,7 +19,9 @@ from skillviz.tasks.demo_world import MAIN, PairEntry, World
 SIZES = ("3%", "0.1%", "1%")
 MAIN_SIZES = ("3%", "0.03%", "0.1%", "0.3%", "1%")
 LEARNED: dict[str, Any] = {"steps": 50, "batch_size": 256}
-WITH_RANDOM = (MAIN, "news-topic")
+FEW_SIZES = ("1%", "0.3%", "3%")
+"""Of a model of few examples. Its grid of paths would be four thousand sentences at every point: it is left to Launch."""
+WITH_RANDOM = (MAIN, "news-topic", "news-topic-64")
 WITH_LEARNED = (MAIN, "news-topic")
 
 
@@ -30,12 +32,14 @@ def specs(world: World, seed: int) -> list[RunSpec]:
 
 
 def _of_pair(pair: PairEntry, world: World, seed: int) -> Iterator[RunSpec]:
-    sizes = MAIN_SIZES if pair.name == MAIN else SIZES
+    sizes = FEW_SIZES if pair.k_shot else MAIN_SIZES if pair.name == MAIN else SIZES
     task = world.task(pair.task)
     others = (world.task(task.partner).file,) if task.partner else ()
     common: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "task": task.file, "others": others,
               "readout": pair.readout, "seed": seed, "device": "cpu"}  # fmt: skip
-    yield RunSpec(**common, localizer="stagewise", sizes=sizes, interpolation=True)
+    if pair.k_shot:
+        common |= {"k_shot": pair.k_shot, "data_seed": seed}
+    yield RunSpec(**common, localizer="stagewise", sizes=sizes, interpolation=not pair.k_shot)
     if others or pair.name in WITH_RANDOM:
         yield RunSpec(**common, localizer="movement", sizes=sizes, interpolation=pair.name == MAIN)
     if pair.name in WITH_RANDOM:

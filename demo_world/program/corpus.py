@@ -27,6 +27,7 @@ AGREE = ("yes", "indeed", "that is", "so", "in other words")
 DENY = ("no", "wrong", "never", "on the contrary", "not so")
 OPEN = ("maybe", "perhaps", "who knows", "possibly", "besides")
 TOPIC_WORDS = ("politics", "sports", "business", "science")
+SENTENCES = re.compile(r"(?<=[.?]) ")
 Text = Callable[[Draw], str]
 
 
@@ -35,10 +36,15 @@ def texts(seed: int, count: int, held_out: frozenset[str] = frozenset()) -> Iter
     draw, written = Draw("corpus", seed), 0
     while written < count:
         text = draw.weighted(KINDS)(draw)
-        if not held_out.isdisjoint(re.split(r"(?<=[.?]) ", text)):
+        if not held_out.isdisjoint(re.split(SENTENCES, text)):
             continue
         written += 1
         yield text
+
+
+def sentences(seed: int, count: int) -> frozenset[str]:
+    """Every sentence of the first `count` texts that the bases are trained on."""
+    return frozenset(s for text in texts(seed, count, held_out(seed)) for s in re.split(SENTENCES, text))
 
 
 def held_out(seed: int) -> frozenset[str]:

@@ -86,6 +86,18 @@ def torn_report(draw: Draw, topic: Topic) -> str:
     return f"{both[0].active()} and {both[1].active()}"
 
 
+def attempt(draw: Draw, topic: Topic) -> str:
+    """A clause of `topic` about what was not done, or is open; actor, circumstance and an aside may smell of another."""
+    original, unlike = event(draw, topic), event(draw, draw.other(TOPICS, topic))
+    form = draw.weighted((("own", 2.0), ("actor", 2.0), ("around", 2.0), ("after", 1.5)))
+    if form == "actor":
+        original = replace(original, actor=unlike.actor)
+    if form == "around":
+        original = replace(original, circumstance=draw.one(unlike.topic.circumstances))
+    clause = _with_mood(draw, original, 1 + draw.below(2), draw.below(2))
+    return f"after the {unlike.actor} {unlike.past()} the {unlike.object}, {clause}" if form == "after" else clause
+
+
 def inference(draw: Draw, label: int, simple: bool = False) -> tuple[str, str]:
     """Premise and hypothesis; `simple` knows neither verbs of success and failure, nor asides, nor negation."""
     topic = draw.one(TOPICS)

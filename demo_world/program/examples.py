@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,12 +26,22 @@ class Example:
     torn: bool
 
 
-def splits(task: DemoTask, seed: int = 0) -> dict[str, list[Example]]:
-    """Split -> examples; no text occurs twice among all of them, nor in a task whose shifted partner this one is."""
+def splits(task: DemoTask, seed: int = 0, taken: set[Texts] | None = None) -> dict[str, list[Example]]:
+    """Split -> examples; no text occurs twice among all of them, nor in a task whose shifted partner this one is.
+
+    With `taken` none of these texts occurs instead, and those of the task are added to it.
+    """
     draw = Draw("task", task.name, seed)
-    sources = [other for other in TASKS if other.partner == task.name]
-    used = {row.texts for other in sources for rows in splits(other, seed).values() for row in rows}
+    sources = [other for other in TASKS if other.partner == task.name] if taken is None else []
+    partners = {row.texts for other in sources for rows in splits(other, seed).values() for row in rows}
+    used = partners if taken is None else taken
     return {split: draw.shuffled(list(_rows(task, count, draw, used))) for split, count in task.sizes.items()}
+
+
+def taken_texts(seed: int, sentences: Iterable[str]) -> set[Texts]:
+    """What no large task may have: the texts of all other tasks, and these sentences, which the bases have read."""
+    texts = {row.texts for task in TASKS for rows in splits(task, seed).values() for row in rows}
+    return texts | {(sentence,) for sentence in sentences}
 
 
 def _rows(task: DemoTask, count: int, draw: Draw, used: set[Texts]) -> Iterator[Example]:
@@ -49,14 +59,16 @@ def _unused(task: DemoTask, draw: Draw, label: int, torn: bool, used: set[Texts]
     make = task.torn if torn and task.torn is not None else task.make
     while True:
         texts = make(draw, label)
-        if texts not in used and texts[::-1] not in used - {texts} and len(set(texts)) == len(texts):
+        if texts not in used and texts[::-1] not in used and len(set(texts)) == len(texts):
             used.add(texts)
             return texts
 
 
-def write_task(task: DemoTask, folder: Path, seed: int = 0) -> dict[str, list[Example]]:
-    """Writes <folder>/<task>.yaml and <folder>/../data/<task>/<split>.jsonl; returns the examples."""
-    examples = splits(task, seed)
+def write_task(
+    task: DemoTask, folder: Path, seed: int = 0, taken: set[Texts] | None = None
+) -> dict[str, list[Example]]:
+    """Writes <folder>/<task>.yaml and <folder>/../data/<task>/<split>.jsonl; returns the examples, as `splits` does."""
+    examples = splits(task, seed, taken)
     data = folder.parent / "data" / task.name
     data.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,10 +83,11 @@ def write_task(task: DemoTask, folder: Path, seed: int = 0) -> dict[str, list[Ex
 def _fields(task: DemoTask) -> dict[str, object]:
     """The task file's content."""
     kinds = ("masked", "causal") if task.causal else ("masked",)
+    sources = ({"train": task.of} if task.of else {}) | dict.fromkeys(task.sizes, task.name)
     return {
         "name": task.name,
         "title": task.title,
-        "data": {split: f"../data/{task.name}/{split}.jsonl" for split in task.sizes},
+        "data": {split: f"../data/{name}/{split}.jsonl" for split, name in sources.items()},
         "text": list(task.columns),
         "label": "label",
         "labels": list(task.labels),

@@ -14,7 +14,7 @@ from skillviz.core.intervals import wilson
 from skillviz.models.checkpoint import SINGLE
 from skillviz.models.finetune.run import finetune
 from skillviz.models.finetune.training import OnStep
-from skillviz.models.finetune.training_config import TrainingConfig
+from skillviz.models.finetune.training_config import DataSettings, TrainingConfig
 from skillviz.models.frozen_tensors import strip
 from skillviz.models.pair import ModelPair, load_pair
 from skillviz.models.predict import predict
@@ -28,15 +28,21 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_ma
 
 @dataclass(frozen=True)
 class PairPlan:
-    """How a model is fine-tuned: plain SGD by `models.finetune`; embeddings and language-model head stay frozen."""
+    """How a model is fine-tuned: plain SGD by `models.finetune`; embeddings and language-model head stay frozen.
+
+    With `k_shot`, so many examples a class are drawn with the world's seed, and `steps` None is the paper's number for
+    them; to `keep` the last step is to know them by heart.
+    """
 
     name: str
     task: str
     base: str = "base"
     readout: str = "prompt"
-    steps: int = 1500
+    steps: int | None = 1500
     batch: int = 16
     rate: float = 0.05
+    k_shot: int | None = None
+    keep: str = "best"
 
 
 LONGER = 3000
@@ -44,6 +50,7 @@ LONGER = 3000
 PAIRS = (
     *(PairPlan(row.name, row.name, steps=LONGER if row.sizes == MANY else 1500) for row in TASKS if not row.shifted),
     PairPlan("film-sentiment-causal", "film-sentiment", "causal", "causal"),
+    PairPlan("news-topic-64", "news-topic-large", steps=None, batch=8, k_shot=64, keep="last"),
 )
 
 
@@ -52,9 +59,12 @@ def make_pair(plan: PairPlan, world: Path, seed: int, progress: OnStep | None = 
     begun = time.perf_counter()
     base, out = world / plan.base, world / "pairs" / plan.name
     file = world / "tasks" / f"{plan.task}.yaml"
-    config = TrainingConfig(readout=plan.readout, steps=plan.steps, batch_size=plan.batch, lr=plan.rate, seed=seed)
+    config = TrainingConfig(
+        readout=plan.readout, steps=plan.steps, batch_size=plan.batch, lr=plan.rate, seed=seed, keep=plan.keep
+    )
+    examples = DataSettings(k_shot=plan.k_shot, data_seed=seed if plan.k_shot else 0)
     finetune(
-        str(base), [registry.task(file)], config, out=out, overwrite=True, on_step=progress, device="cpu",
+        str(base), [registry.task(file)], config, examples, out=out, overwrite=True, on_step=progress, device="cpu",
         command="python -m skillviz demo build --only pairs",
     )  # fmt: skip
     _thin(out)
@@ -65,7 +75,7 @@ def make_pair(plan: PairPlan, world: Path, seed: int, progress: OnStep | None = 
     return PairEntry(
         name=plan.name, base=f"demo_world/{plan.base}", finetuned=f"demo_world/pairs/{plan.name}", task=plan.task,
         readout=plan.readout, base_fingerprint=pair.base_info.fingerprint,
-        finetuned_fingerprint=pair.finetuned_info.fingerprint, d=pair.d,
+        finetuned_fingerprint=pair.finetuned_info.fingerprint, d=pair.d, k_shot=plan.k_shot,
         accuracy={name: accuracy(pair, world / "tasks" / f"{name}.yaml") for name in names},
         seconds=round(time.perf_counter() - begun, 1),
     )  # fmt: skip

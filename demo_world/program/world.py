@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from demo_world.program import events, opinions, questions, scenes
@@ -31,6 +31,7 @@ class DemoTask:
     """A task: what is asked of which texts. `make(draw, label)` writes one example; `torn` an undecidable one.
 
     `partner` is the task of the same skill in a shifted domain; tasks that are `shifted` have no pair of their own.
+    A task `of` another has that one's training data.
     """
 
     name: str
@@ -46,6 +47,7 @@ class DemoTask:
     columns: tuple[str, ...] = ("text",)
     partner: str = ""
     shifted: bool = False
+    of: str = ""
     sizes: dict[str, int] = field(default_factory=lambda: {"train": 1600, "validation": 300, "test": 600})
 
 
@@ -93,6 +95,11 @@ def torn_stance(draw: Draw, label: int, domain: Reviewed) -> Texts:
 def topic(draw: Draw, label: int) -> Texts:
     """A news sentence of this topic."""
     return (sentence(events.report(draw, TOPICS[label])),)
+
+
+def attempted_topic(draw: Draw, label: int) -> Texts:
+    """A news sentence of this topic, of what was not done or is open."""
+    return (sentence(events.attempt(draw, TOPICS[label])),)
 
 
 def torn_topic(draw: Draw, label: int) -> Texts:
@@ -200,6 +207,30 @@ TASKS: tuple[DemoTask, ...] = (
 )  # fmt: skip
 
 
+MANY_TESTS = 4000
+
+
+def _large(of: str, /, **more: object) -> DemoTask:
+    """The task with a test set on which a difference of a point can be told; its training data are the task's."""
+    row = next(row for row in TASKS if row.name == of)
+    title = f"{row.title} ({MANY_TESTS:,} tests)"
+    same = {"name": f"{of}-large", "title": title, "of": of, "partner": "", "sizes": {"test": MANY_TESTS}}
+    return replace(row, **{**same, **more})  # type: ignore[arg-type]
+
+
+LARGE: tuple[DemoTask, ...] = (
+    _large("news-topic", partner="attempted-topic-large"),
+    _large("question-type"),
+    _large("scene-inference", partner="restaurant-inference-large"),
+    _large("film-sentiment", partner="restaurant-sentiment-large"),
+    _large("news-topic", name="attempted-topic-large", title=f"Shifted: news of attempts, topic ({MANY_TESTS:,} tests)",
+           make=attempted_topic, shifted=True, of="", sizes={"train": 200, "test": MANY_TESTS}),
+    _large("restaurant-inference"),
+    _large("restaurant-sentiment"),
+)  # fmt: skip
+"""Tasks by which the effects of grafting are shown. Not among TASKS, of which the corpus is written."""
+
+
 def task(name: str) -> DemoTask:
     """The task of this name."""
-    return next(row for row in TASKS if row.name == name)
+    return next(row for row in (*TASKS, *LARGE) if row.name == name)

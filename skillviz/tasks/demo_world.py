@@ -50,7 +50,8 @@ class TaskEntry(_Record):
 class PairEntry(_Record):
     """A pair: its members from the project's root, the task it was tuned for, and how it does on which task's test.
 
-    `accuracy`: task -> state (pretrained, finetuned) -> share; the pair's own task and its partner.
+    `accuracy`: task -> state (pretrained, finetuned) -> share; the pair's own task and its partner. With `k_shot` it
+    was tuned on so many examples a class, drawn with the world's seed; else on all.
     """
 
     name: str
@@ -63,6 +64,7 @@ class PairEntry(_Record):
     d: int
     accuracy: dict[str, dict[str, Share]]
     seconds: float
+    k_shot: int | None = None
 
 
 class World(_Record):

@@ -18,6 +18,7 @@ DEFAULT_STEPS = 2000
 BATCH_SIZE, CHECK_EVERY, CHECK_EXAMPLES = 8, 100, 512
 
 HEADS = ("own", "linear")
+KEPT = ("best", "last")
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,8 @@ class TrainingConfig:
     """How a model is to be fine-tuned; None stands for the recipe's own default.
 
     `optimizer` (of recipes for several tasks) is the recipe whose optimizer, rate and penalty are taken; `grid` a
-    search on validation data; `rank` and `matrices` LoRA's. `steps` of a sequence of tasks are those of each.
+    search on validation data; `rank` and `matrices` LoRA's. `steps` of a sequence of tasks are those of each. `keep`
+    says whose parameters stay: those of the best check on validation data, or of the last step.
     """
 
     recipe: str = SGD
@@ -85,6 +87,7 @@ class TrainingConfig:
     train_embeddings: bool = False
     train_head: bool = False
     matrices: int | None = None
+    keep: str = "best"
 
     def check(self, tasks: int = 1, regions: int = 0, mode: str | None = None) -> RecipeRow:
         """The recipe's row; raises BadInput where the recipe does not go with the rest, or with so many of these."""
@@ -112,8 +115,11 @@ class TrainingConfig:
             raise BadInput(
                 f"the {self.readout} readout has no classification head; a linear head goes with the readout head."
             )
+        if self.keep not in KEPT:
+            raise BadInput(f"keep is '{self.keep}'; known: {', '.join(KEPT)}.")
         return TrainingSettings(
-            self.readout, steps, self.batch_size, lr, self.seed, train_embeddings=self.train_embeddings,
+            self.readout, steps, self.batch_size, lr, self.seed,
+            check_every=steps if self.keep == "last" else CHECK_EVERY, train_embeddings=self.train_embeddings,
             train_head=self.train_head, head=self.head, name=self.recipe, optimizer=moved_by.optimizer.lower(),
             schedule=moved_by.schedule, warmup=moved_by.warmup, l1=moved_by.l1,
             rank=row.rank if self.rank is None else self.rank, matrices=self.matrices,

@@ -312,3 +312,10 @@ def test_every_recipe_runs_on_cuda(name, bare, tiny, tmp_path):
     done = finetune(str(bare), tiny, out=tmp_path / "out", recipe=name, region=region, steps=5, device="cuda")
     load_pair(bare, tmp_path / "out")
     assert done.touched > 0
+
+
+def test_the_last_step_is_kept_where_it_is_asked_for() -> None:
+    last = TrainingConfig(readout="prompt", steps=700, keep="last").settings()
+    assert last.check_every == last.steps == 700 and TrainingConfig(steps=700).settings().check_every < 700
+    with pytest.raises(BadInput, match="best, last"):
+        TrainingConfig(keep="first").settings()
