@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from demo_world.program import cached, corpus, pretrain, tokens
 from demo_world.program.examples import taken_texts, write_task
 from demo_world.program.pairs import PAIRS, PairPlan, make_pair, narrow
 from demo_world.program.pretrain import Plan
-from demo_world.program.world import LARGE, TASKS, DemoTask, Texts
+from demo_world.program.world import LARGE, TASKS, DemoTask, Texts, task
 from skillviz.errors import BadInput
 from skillviz.models.applied import write_model
 from skillviz.models.finetune.model_folder import versions
@@ -53,15 +53,27 @@ class Build:
 
     def corpus(self) -> None:
         """Task files and data, and the tokenizer in the folder of the base."""
-        taken = taken_texts(self.seed, corpus.sentences(self.seed, self.size.base.texts))
-        entries = []
-        for number, row in enumerate(every := (*TASKS, *LARGE), start=1):
-            self.advance(number, len(every), f"corpus: {row.name}")
-            entries.append(self.task_entry(self.reduced(row), taken if row in LARGE else None))
+        entries = list(self.task_entries((*TASKS, *LARGE)))
         words = tokens.vocabulary(corpus.vocabulary_texts(self.seed))
         for name in ("base", "causal"):
             tokens.tokenizer(words).save_pretrained(self.folder / name)
         self.keep(tasks=tuple(entries), vocabulary=len(words))
+
+    def task_entries(self, rows: Sequence[DemoTask]) -> Iterator[TaskEntry]:
+        """Writes tasks, in their order, and says what they are; the bases have read no test sentence of a large one."""
+        read = corpus.sentences(self.seed, self.size.base.texts)
+        taken = taken_texts(self.seed, read)
+        for number, row in enumerate(rows, start=1):
+            self.advance(number, len(rows), f"corpus: {row.name}")
+            yield self.task_entry(self.reduced(row), taken if row in LARGE else None)
+
+    def add_lacking(self) -> None:
+        """Large tasks that a finished world lacks; where it lacks pairs, they and the runs are to be made."""
+        if "corpus" in self.world.stages and not {row.name for row in LARGE} <= {row.name for row in self.world.tasks}:
+            own = [entry for entry in self.world.tasks if entry.name not in {row.name for row in LARGE}]
+            self.keep(tasks=(*own, *self.task_entries(LARGE)))
+        if not {plan.name for plan in self.size.pairs} <= {pair.name for pair in self.world.pairs}:
+            self.keep(stages=tuple(stage for stage in self.world.stages if stage in ("corpus", "base")))
 
     def base(self) -> None:
         """Both bases."""
@@ -120,11 +132,12 @@ class Build:
 
     def task_entry(self, row: DemoTask, taken: set[Texts] | None = None) -> TaskEntry:
         """Writes a task and says what it is; of a large one none of the texts is `taken`."""
-        splits = write_task(row, self.folder / "tasks", self.seed, taken)
+        counts = {name: len(rows) for name, rows in write_task(row, self.folder / "tasks", self.seed, taken).items()}
+        counts = ({"train": self.reduced(task(row.of)).sizes["train"]} if row.of else {}) | counts
         file = self.folder / "tasks" / f"{row.name}.yaml"
         return TaskEntry(
             name=row.name, family=row.family, title=row.title, asks=row.asks, labels=row.labels,
-            file=f"demo_world/tasks/{row.name}.yaml", examples={split: len(rows) for split, rows in splits.items()},
+            file=f"demo_world/tasks/{row.name}.yaml", examples=counts,
             partner=row.partner or None, shifted=row.shifted, fingerprint=load(registry.task(file)).fingerprint,
         )  # fmt: skip
 
@@ -135,13 +148,15 @@ def build(
 ) -> World:  # fmt: skip
     """The world under `folder`, its runs under `runs_dir`; finished stages are left out, unless `only` names one.
 
-    A stage that is made anew unmakes those after it. Raises BadInput where `only` needs a stage that is not there,
-    or where the folder holds a world of another seed.
+    A finished world gets what it lacks of tasks and pairs. A stage that is made anew unmakes those after it. Raises
+    BadInput where `only` needs a stage that is not there, or where the folder holds a world of another seed.
     """
     world = read_world(folder)
     if world is not None and world.seed != seed:
         raise BadInput(f"{folder} holds the world of seed {world.seed}; name another folder, or delete it first.")
     building = Build(folder, runs_dir, seed, size or Size(), advance, world or World(seed=seed))
+    if world is not None and only is None:
+        building.add_lacking()
     for stage in _stages(building.world, only):
         _make(building, stage, anew=only is not None)
     return building.world

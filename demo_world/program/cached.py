@@ -20,7 +20,7 @@ SIZES = ("3%", "0.1%", "1%")
 MAIN_SIZES = ("3%", "0.03%", "0.1%", "0.3%", "1%")
 LEARNED: dict[str, Any] = {"steps": 50, "batch_size": 256}
 FEW_SIZES = ("1%", "0.3%", "3%")
-"""Of a model of few examples. Its grid of paths would be four thousand sentences at every point: it is left to Launch."""
+"""Of a model of few examples. It has no grid of paths: that would be 4,000 sentences at every point."""
 WITH_RANDOM = (MAIN, "news-topic", "news-topic-64")
 WITH_LEARNED = (MAIN, "news-topic")
 

@@ -87,7 +87,7 @@ def torn_report(draw: Draw, topic: Topic) -> str:
 
 
 def attempt(draw: Draw, topic: Topic) -> str:
-    """A clause of `topic` about what was not done, or is open; actor, circumstance and an aside may smell of another."""
+    """A clause of `topic`, of what was not done or is open; actor, circumstance and an aside may be of another."""
     original, unlike = event(draw, topic), event(draw, draw.other(TOPICS, topic))
     form = draw.weighted((("own", 2.0), ("actor", 2.0), ("around", 2.0), ("after", 1.5)))
     if form == "actor":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from demo_world.program import corpus, world
-from demo_world.program.examples import Example, splits, write_task
-from demo_world.program.world import CUE, TASKS, DemoTask
+from demo_world.program.examples import Example, splits, taken_texts, write_task
+from demo_world.program.world import CUE, LARGE, TASKS, DemoTask
 from skillviz.tasks import registry
 from skillviz.tasks.splits import load
 from tests.demo_world import naive
@@ -154,6 +155,44 @@ def test_the_bases_never_see_a_test_sentence(rows: dict[str, dict[str, list[Exam
     assert not seen & held
     unchecked = {s for text in corpus.texts(0, 30_000) for s in re.split(r"(?<=[.?]) ", text)}
     assert unchecked & held, "the corpus would have had some, or this tests nothing"
+
+
+@pytest.fixture(scope="module")
+def large() -> dict[str, list[Example]]:
+    """A small test set of every large task, where the bases have read a few thousand texts."""
+    taken = taken_texts(0, corpus.sentences(0, 3000))
+    return {task.name: splits(replace(task, sizes={"test": 400}), 0, taken)["test"] for task in LARGE}
+
+
+def test_a_large_test_has_no_text_of_another_task_and_none_that_was_read(large: dict[str, list[Example]]) -> None:
+    read = corpus.sentences(0, 3000)
+    others = {row.texts for task in TASKS for split in splits(task).values() for row in split}
+    texts = [row.texts for rows in large.values() for row in rows]
+    assert len(set(texts)) == len(texts) and others.isdisjoint(texts)
+    assert all(read.isdisjoint(row.texts[0] for row in large[t.name]) for t in LARGE if len(t.columns) == 1)
+
+
+def test_a_large_task_asks_what_its_task_asks(large: dict[str, list[Example]], tmp_path: Path) -> None:
+    for task in LARGE:
+        meant = Counter(row.meant for row in large[task.name])
+        assert max(meant.values()) - min(meant.values()) <= 1
+        if task.partner:
+            other = world.task(task.partner)
+            assert (other.shifted, other.labels, other.words, other.masked) == (
+                True,
+                task.labels,
+                task.words,
+                task.masked,
+            )
+        if task.of:
+            of = world.task(task.of)
+            assert (of.labels, of.words, of.masked, of.make) == (task.labels, task.words, task.masked, task.make)
+            write_task(of, tmp_path / "tasks")
+            write_task(replace(task, sizes={"test": 20}), tmp_path / "tasks", 0, set())
+            ours, its = (load(registry.task(tmp_path / "tasks" / f"{name}.yaml")) for name in (task.name, of.name))
+            assert len(ours.test) == 20 and set(ours.train["text_a"]) <= {
+                *its.train["text_a"], *its.validation["text_a"]
+            }  # fmt: skip
 
 
 PINNED = "542 950 310 642 965 637"

@@ -49,7 +49,7 @@ def draw(demo: DemoRun, left: DeltaGenerator, right: DeltaGenerator) -> Question
 def spec_of(world: World, pair: PairEntry) -> RunSpec:
     """A short localization of a pair of the world."""
     models: dict[str, Any] = {"base": pair.base, "finetuned": pair.finetuned, "readout": pair.readout}
-    return RunSpec(**models, task=world.task(pair.task).file, sizes=(SIZE,), seed=SEED)
+    return RunSpec(**models, task=world.task(pair.task).file, sizes=(SIZE,), seed=SEED, k_shot=pair.k_shot)
 
 
 def pair_title(world: World, name: str) -> str:
