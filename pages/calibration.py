@@ -1,4 +1,4 @@
-"""How sure is the model, and is it right to be? Confidence and reliability, fine-tuned beside grafted."""
+"""Is the model's confidence justified? Confidence and reliability, fine-tuned beside grafted."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""How do several runs differ? Two to six side by side, one of them the baseline: scores, curves, regions, specs."""
+"""Compare runs. Two to six side by side, one of them the baseline: scores, curves, regions, specs."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Does a new skill cost the old ones? Tasks learned one after the other, naively and within their regions."""
+"""Learning tasks in sequence. Tasks learned one after the other, naively and within their regions."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Which examples does the graft get right, and why? All of them, one of them from near, class by class."""
+"""Which examples change? All of them, one of them from near, class by class."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""What lies between the models? WiSE-FT and WiSE-Graft, in and out of distribution, at any point of the way."""
+"""Between base and fine-tuned model. WiSE-FT and WiSE-Graft, in and out of distribution, at any point of the way."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""What else gives the skill by touching as little? Grafts beside re-training, BitFit, LoRA and whole fine-tunes."""
+"""Grafting vs other small updates. Grafts beside re-training, BitFit, LoRA and whole fine-tunes."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""How much of the skill fits into this region? The three models side by side, and how the region was found."""
+"""How much of the skill is in this region? The three models side by side, and how the region was found."""
 
 from functools import partial
 

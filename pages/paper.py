@@ -1,4 +1,4 @@
-"""Does it come out as in the paper? Published tables and findings beside our studies of them."""
+"""Paper vs skillviz. Published tables and findings beside our studies of them."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Where does the skill lie? Density by layer and kind, shares as in the paper's Figures 9 and 10, one tensor near."""
+"""Where is the skill? Density by layer and kind, shares as in the paper's Figures 9 and 10, one tensor near."""
 
 import streamlit as st
 

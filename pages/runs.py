@@ -1,4 +1,4 @@
-"""Which runs are there? The jobs as they go, and the library: filter, open, note, delete."""
+"""Runs. The jobs as they go, and the library: filter, open, note, delete."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Which experiments have been made? The stored studies, what came out of each, and a form that starts one."""
+"""Studies. The stored studies, what came out of each, and a form that starts one."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""What does a region built by hand carry? Layers, kinds, rows and stored regions, put together and grafted live."""
+"""Build your own region. Layers, kinds, rows and stored regions, put together and grafted live."""
 
 import streamlit as st
 

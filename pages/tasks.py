@@ -1,4 +1,4 @@
-"""Do the skills of several tasks share parameters? Regions in one multi-task model, what each gives, and any union."""
+"""Do tasks share parameters? Regions in one multi-task model, what each gives, and any union."""
 
 import streamlit as st
 

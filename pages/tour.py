@@ -1,4 +1,4 @@
-"""How much of a model is a skill? A guided tour of the demo world: seven steps, a control and a question each."""
+"""How much of the model is the skill? A guided tour of the demo world: seven steps, a control and a question each."""
 
 import streamlit as st
 

@@ -53,7 +53,7 @@ def overview(run: Run) -> Section:
         parts.append(Words(sentences.one_step(record, measures.last_loss(steps))))
     else:
         makes.append(partial(overview_exhibits.history, steps))
-    return Section("overview", "How much of the skill fits into this region?", (*parts, Charts(tuple(makes))))
+    return Section("overview", "How much of the skill is in this region?", (*parts, Charts(tuple(makes))))
 
 
 def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:
@@ -69,7 +69,7 @@ def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:
 
 def region(run: Run) -> Section:
     """Where the region lies, and its fullest cell's fullest tensor from near."""
-    title, layers = "Where does the skill lie?", run.layers()
+    title, layers = "Where is the skill?", run.layers()
     if layers.empty:
         return Section("region", title, (Words(NOTHING.format("layers")),))
     table = cells(layers)
@@ -126,7 +126,7 @@ def sparsity(run: Run, others: Sequence[Run]) -> Section:
 
 def calibration(run: Run) -> Section:
     """Confidence and reliability of graft, fine-tuned and temperature-scaled model, in bins of both kinds."""
-    title, split = "How sure is the model, and is it right to be?", headline_split(run.record)
+    title, split = "Is the model's confidence justified?", headline_split(run.record)
     predictions = run.predictions()
     if predictions.empty:
         return Section("calibration", title, (Words(NOTHING.format("predictions")),))
@@ -180,7 +180,7 @@ def by_example(run: Run) -> list[Section]:
             )
         ),
     )
-    return [Section("examples", "Which examples does the graft get right, and why?", parts)]
+    return [Section("examples", "Which examples change?", parts)]
 
 
 def interpolation(run: Run) -> list[Section]:
@@ -205,7 +205,7 @@ def interpolation(run: Run) -> list[Section]:
             Code("This command stores the points between the models", interpolation_exhibits.missing(run.record))
         )
     parts += [Heading("Deviations from the paper"), Points(tuple(interpolation_exhibits.deviations(run.record)))]
-    return [Section("interpolation", "What lies between the models?", tuple(parts))]
+    return [Section("interpolation", "Between base and fine-tuned model", tuple(parts))]
 
 
 def transfer(run: Run) -> list[Section]:
@@ -231,7 +231,7 @@ def transfer(run: Run) -> list[Section]:
             Words(transfer_exhibits.counted(note, run.datasets[0]), ("mapping", "dropped")),
             Rows(f"Labels of {note.name}", transfer_exhibits.mapping(note, run.labels)),
         ]
-    return [Section("transfer", "Does the skill carry over to other tasks?", tuple(parts))]
+    return [Section("transfer", "Does the skill transfer?", tuple(parts))]
 
 
 def origin(run: Run) -> Section:
