@@ -141,6 +141,7 @@ def test_a_cell_counts_what_its_intervals_hold() -> None:
     assert planted["coverage"] == pytest.approx(0.673, abs=0.04)
 
 
+@pytest.mark.slow
 def test_every_kind_of_interval_has_a_cell_that_runs() -> None:
     """A few draws of each: the truths are those of the population, and most intervals hold them."""
     first: dict[str, other_intervals.Cell] = {}

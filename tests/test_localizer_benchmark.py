@@ -26,6 +26,7 @@ QUICK = {
 }
 
 
+@pytest.mark.slow
 def test_the_plan_is_balanced_at_every_round() -> None:
     everything = plan()
     assert len({cell.key for cell in everything}) == len(everything)
@@ -132,6 +133,7 @@ def test_rows_of_another_folder_are_taken_over_once(tmp_path: Path, monkeypatch:
     )
 
 
+@pytest.mark.slow
 def test_the_pictures_draw_every_pair(tmp_path: Path) -> None:
     stored = planted(tmp_path, {"judged": 5, "learned": 3, "movement": 0}).rows
     stored = stored[stored["method"] != LABELS].assign(accuracy=70.0)

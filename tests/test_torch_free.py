@@ -96,5 +96,6 @@ def test_the_layers_are_there_to_be_checked(layer: str) -> None:
     assert len(layer_modules(layer)) > 1
 
 
+@pytest.mark.slow
 def test_a_module_that_needs_torch_is_noticed() -> None:
     assert heavy_after("skillviz.errors", "skillviz.core.flat") == {"skillviz.core.flat": ["torch"]}

@@ -72,6 +72,7 @@ def test_the_grammar_still_writes_its_data(task: DemoTask, world: World, tmp_pat
     )
 
 
+@pytest.mark.slow
 def test_the_grammar_still_writes_the_large_tasks(world: World, tmp_path: Path) -> None:
     read = corpus.sentences(world.seed, Plan().texts)
     taken = taken_texts(world.seed, read)
