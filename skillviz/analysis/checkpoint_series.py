@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skillviz.analysis.recovered import GAIN_SHARE, ROUNDING
+from skillviz.analysis.differences import difference
+from skillviz.analysis.observations import TEST, Observation, of_run, once, sides
+from skillviz.analysis.recovered import GAIN_SHARE, ROUNDING, VALIDATION, recovered
+from skillviz.analysis.seeds import Resampled, mean_of, mean_over_seeds, over_seeds
+from skillviz.analysis.tables import check
 from skillviz.core.overlap import iou_matrix, matched_chance, overlap_matrix
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
@@ -70,3 +75,99 @@ def size_needed(curve: pd.DataFrame, split: str, share: float = GAIN_SHARE) -> d
         return dict.fromkeys(("size_needed", "recovered", "low", "high"), np.nan)
     first = enough.iloc[0]
     return {"size_needed": first["size"], "recovered": first["value"], "low": first["low"], "high": first["high"]}
+
+
+NEEDED, LEAD, SHARED = "needed", "lead", "shared"
+STATES = {"pretrained": "pretrained", "ft": "finetuned", "graft": "grafted", "graft_movement": "grafted"}
+"""The scores that a series tells: method to what it is called in the table."""
+MOVEMENT = "movement"
+
+
+def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
+    """The table `checkpoints` of one fine-tuning: by step the runs on its checkpoint, of any localizers and seeds.
+
+    Scores are at each run's main size and of the test set, or of validation where there is none. `needed` is the share
+    of the parameters whose graft recovers GAIN_SHARE of what the checkpoint gained, missing where no size does;
+    `shared` the share of the last checkpoint's region of the same localizer and seed that this one holds too.
+    """
+    rows: list[dict[str, Any]] = []
+    last = runs[max(runs)] if runs else ()
+    for step in sorted(runs):
+        observations = once(one for run in runs[step] for one in of_run(run))
+        scored = [one for one in observations if one.task == one.id_task]
+        split = TEST if any(one.split == TEST for one in scored) else VALIDATION
+        drawn = Resampled([one for one in scored if one.split == split])
+        main = {(run.spec.localizer, run.record.size) for run in runs[step]}
+        shown = [
+            side
+            for side in sides(one for one in scored if one.split == split and one.method in STATES)
+            if not side[0].localizer or (side[0].localizer, side[0].size) in main
+        ]
+        parts = (_scores(shown, drawn), _leads(shown, drawn), _needed(scored, drawn), _shared(runs[step], last))
+        rows += [{"step": step, **row} for part in parts for row in part]
+    columns = {"localizer": "", "size": np.nan, "share": np.nan, "metric": "", "debiased": np.nan, "chance": np.nan}
+    frame = pd.DataFrame(rows)
+    for name, missing in columns.items():
+        frame[name] = frame[name].fillna(missing) if name in frame else missing
+    return check(frame, "checkpoints")
+
+
+def _scores(shown: Sequence[Sequence[Observation]], drawn: Resampled) -> Iterator[dict[str, Any]]:
+    """The task's metric and the calibration error of every state."""
+    for side in shown:
+        for metric in (side[0].note.metric, "ece"):
+            over = mean_over_seeds(drawn.side(side, metric), metric)._asdict()
+            yield {**_place(side), "what": STATES[side[0].method], "metric": metric, **_estimate(over)}
+
+
+def _leads(shown: Sequence[Sequence[Observation]], drawn: Resampled) -> Iterator[dict[str, Any]]:
+    """The task's metric of each search's graft less that of top movement, on the same examples."""
+    of_movement = [side for side in shown if side[0].localizer == MOVEMENT]
+    for side in shown:
+        if side[0].localizer not in ("", MOVEMENT) and of_movement:
+            metric = side[0].note.metric
+            over = difference(side, of_movement[0], metric, drawn)
+            yield {**_place(side), "what": LEAD, "metric": metric, **_estimate(over)}
+
+
+def _needed(scored: Sequence[Observation], drawn: Resampled) -> Iterator[dict[str, Any]]:
+    """The size of each localizer that recovers enough of the gain."""
+    for row in recovered(scored, resampled=drawn).to_dict("records"):
+        names = ("id_task", "localizer", "size", "share", "metric", "seeds", "n")
+        value = row["share"] if row["reached"] else np.nan
+        yield {**{name: row[name] for name in names}, "what": NEEDED, "value": value, "low": np.nan, "high": np.nan}
+
+
+def _shared(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[dict[str, Any]]:
+    """What each localizer's regions hold of those of the last checkpoint, seed by seed."""
+    lasting = {(run.spec.localizer, run.spec.seed): run for run in last}
+    for localizer in dict.fromkeys(run.spec.localizer for run in runs):
+        pairs = [
+            (run, lasting[localizer, run.spec.seed])
+            for run in runs
+            if run.spec.localizer == localizer and (localizer, run.spec.seed) in lasting
+        ]
+        if not pairs:
+            continue
+        regions = [(run.region(), end.region()) for run, end in pairs]
+        values = [float(overlap_matrix({"a": a, "b": b}).loc["a", "b"]) for a, b in regions]
+        over, first = over_seeds(values, "overlap"), pairs[0][0].record
+        size = mean_of(float(run.record.size or 0) for run, _ in pairs)
+        yield {
+            "id_task": first.task_name, "what": SHARED, "localizer": localizer, "size": size,
+            "share": size / first.d if first.d else np.nan, "metric": "overlap", "value": over.value, "low": over.low,
+            "high": over.high, "chance": matched_chance(regions).value,
+            "seeds": over.n, "n": 0,
+        }  # fmt: skip
+
+
+def _place(side: Sequence[Observation]) -> dict[str, Any]:
+    one = side[0]
+    return {
+        "id_task": one.id_task, "localizer": one.localizer, "size": mean_of(o.size for o in side),
+        "share": mean_of(o.share for o in side), "n": one.n,
+    }  # fmt: skip
+
+
+def _estimate(over: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: over[name] for name in ("value", "debiased", "low", "high", "seeds")}

@@ -168,6 +168,13 @@ TABLES = {
             Column("batch_size", "float64", "examples", "examples a step", True),
             Column("seed", "int64", "", "the localizer's seed"), SIZE, SHARE, METRIC, *SCORED,
         )),
+        Table("checkpoints", (
+            ID_TASK, Column("step", "int64", "steps", "fine-tuning steps so far; of these the best check is kept"),
+            Column("what", "str", "", "pretrained, finetuned or grafted: its score; needed: share of the parameters "
+                   "that recovers the gain; lead: graft less that of top movement; shared: of the last region"),
+            LOCALIZER, SIZE, SHARE, METRIC, *SCORED, CHANCE,
+            Column("seeds", "int64", "", "mask seeds"), N,
+        )),
         Table("note", (Column("text", "str", "", "what the study must say about itself"),)),
     )
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from skillviz.analysis.overlaps import RELATED_LESS_UNRELATED
 from skillviz.analysis.tables import without_variants
 from skillviz.analysis.task_gains import is_inside, of_its_own_task
 from skillviz.core.intervals import seeds_interval, wilson
-from skillviz.studies.paper.claims import Comparison, StudyTables, beyond
-from skillviz.studies.paper.comparisons import GRAFTS, Compare, gap
+from skillviz.studies.paper.claims import Comparison, StudyTables, beyond, within
+from skillviz.studies.paper.comparisons import ALIKE, GRAFTS, Compare, gap
 from skillviz.tasks.family import family
 
 SURE = 0.95  # top probabilities near 1
@@ -159,3 +160,40 @@ def _density(rows: pd.DataFrame, chosen: pd.Series) -> float:
     part = rows[chosen]
     whole = rows["selected"].sum() / rows["total"].sum()
     return float(part["selected"].sum() / part["total"].sum() / whole) if part["total"].sum() and whole else np.nan
+
+
+def follows_early(study: StudyTables) -> list[Comparison]:
+    """At the first checkpoint the graft's score is within ALIKE of the model's; the ends are the widest of both."""
+    comparisons = []
+    for task, steps in _checkpoints(study):
+        graft, model = (steps[what].iloc[0] for what in ("grafted", "finetuned"))
+        one = gap(f"{task}, step {graft['step']:,}", graft, model, 1)
+        comparisons.append(replace(one, supports=within(one.low, one.high, ALIKE), limits=(-ALIKE, ALIKE)))
+    return comparisons
+
+
+def levels_off(study: StudyTables) -> list[Comparison]:
+    """From the first checkpoint to the last the model's score rises by more than the graft's."""
+    comparisons = []
+    for task, steps in _checkpoints(study):
+        first, last = (
+            gap(str(task), steps["finetuned"].iloc[place], steps["grafted"].iloc[place], 1) for place in (0, -1)
+        )
+        ends = [pd.Series({end: getattr(one, end) for end in ("value", "low", "high")}) for one in (last, first)]
+        if steps["finetuned"]["step"].nunique() > 1:
+            comparisons.append(gap(str(task), *ends, 1))
+    return comparisons
+
+
+def _checkpoints(study: StudyTables) -> list[tuple[str, dict[str, pd.DataFrame]]]:
+    """Of each task the scores of model and graft by step, of the search that stands for the paper's."""
+    rows = study.table("checkpoints")
+    if rows.empty:
+        return []
+    rows = rows[(rows["metric"] != "ece") & rows["localizer"].isin(("", GRAFTS[0]))].sort_values("step")
+    of_tasks = []
+    for task, of_task in rows.groupby("id_task", sort=False):
+        steps = {what: of_task[of_task["what"] == what] for what in ("finetuned", "grafted")}
+        if all(map(len, steps.values())):
+            of_tasks.append((str(task), steps))
+    return of_tasks

@@ -1,0 +1,108 @@
+"""Figure 15: the checkpoints of one fine-tuning, from early on to the last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from skillviz.analysis.checkpoint_series import checkpoint_points
+from skillviz.analysis.differences import paired
+from skillviz.analysis.observations import sentences
+from skillviz.analysis.scores import scores
+from skillviz.analysis.seeds import resampled_tests
+from skillviz.analysis.tables import check, notes
+from skillviz.errors import BadInput
+from skillviz.models.finetune.training_config import DEFAULT_STEPS
+from skillviz.studies.paper.claims import Claim
+from skillviz.studies.paper.experiment import Experiment
+from skillviz.studies.paper.region_comparisons import follows_early, levels_off
+from skillviz.studies.paper.setting import SettingRow, sizes_row, tasks_row, trained, tuning_row
+from skillviz.studies.study_observations import of_results
+
+if TYPE_CHECKING:
+    from skillviz.runs.run import Run
+    from skillviz.studies.paper.scales import Entry, Scale
+    from skillviz.studies.results import Results
+
+PAIRS = (("graft", "ft"), ("graft", "graft_movement"))
+HALVINGS = 4
+"""The first checkpoint is after the steps of the whole divided by 2 so often."""
+
+
+def steps_of(scale: Scale) -> list[int]:
+    """The checkpoints: each after twice the steps of the one before, the last after all of them."""
+    total = int(scale.training.get("steps") or DEFAULT_STEPS)
+    return sorted({max(round(total / 2**halving), 1) for halving in range(HALVINGS + 1)})
+
+
+def entries(scale: Scale) -> list[Entry]:
+    """Two tasks (or those asked for): the default search and top movement on each checkpoint, at the sizes of a curve.
+
+    Raises BadInput for several fine-tuning seeds, and for a fine-tuned model that is there: it has no checkpoints.
+    """
+    scale.refuse_seeds("one fine-tuning of each task")
+    if scale.finetuned:
+        raise BadInput(
+            "a fine-tuned model that is there is one checkpoint: give the folder that holds all of them to "
+            "`python -m skillviz checkpoints`, or leave --finetuned out."
+        )
+    sizes = scale.main_first(scale.curve)
+    return [
+        scale.search(scale.first(task, steps=steps), localizer, sizes)
+        for task in scale.some("two", 2)
+        for steps in steps_of(scale)
+        for localizer in ("stagewise", "movement")
+    ]
+
+
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """checkpoints, and by model scores and differences."""
+    observations = of_results(results)
+    drawn = resampled_tests(observations)
+    series: dict[str, dict[int, list[Run]]] = {}
+    for run in results.runs():
+        spec = results.finetuned_of(run)
+        if spec is not None and spec.steps is not None:
+            series.setdefault(run.record.task_name, {}).setdefault(spec.steps, []).append(run)
+    points = [checkpoint_points(runs) for runs in series.values()]
+    return {
+        "checkpoints": check(pd.concat(points, ignore_index=True) if points else pd.DataFrame(), "checkpoints"),
+        "scores": scores(observations, drawn),
+        "differences": paired(observations, PAIRS, drawn),
+        "note": notes(
+            "A checkpoint is the best check on validation data within its steps, as early stopping keeps it.",
+            *sentences(observations),
+        ),
+    }
+
+
+def differs(scale: Scale) -> list[SettingRow]:
+    """Its tasks, its checkpoints, and whose region is looked at."""
+    steps = ", ".join(f"{step:,}" for step in steps_of(scale))
+    return [
+        tuning_row(scale, trained(scale)),
+        tasks_row(scale, "SST-2, QNLI, SNLI and MNLI", scale.some("two", 2)),
+        SettingRow("Checkpoints", "saved along one fine-tuning", f"after {steps} steps, the best check kept"),
+        SettingRow(
+            "Region", "of one early checkpoint, from the model's own labels", "of each checkpoint, from true labels"
+        ),
+        sizes_row(scale, scale.curve, "several, not stated"),
+    ]
+
+
+FIGURE15 = Experiment(
+    name="figure15",
+    title="Figure 15: checkpoints along fine-tuning",
+    question="Where is the skill, and how large is it, while a model is being fine-tuned?",
+    finding="Core skills come first: the graft follows the model, then levels off earlier.",
+    entries=entries,
+    tables=tables,
+    makes=("checkpoints", "scores", "differences", "note"),
+    claims=(
+        Claim("At the first checkpoint the graft is as accurate as the model (within 3 points).", follows_early),
+        Claim("From the first checkpoint to the last the model gains more than its graft.", levels_off),
+    ),
+    differs=differs,
+    ships=True,
+)
