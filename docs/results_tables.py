@@ -403,6 +403,26 @@ def histogram(tables: Tables, main: float | None, row: Experiment | None) -> lis
     return markdown_table(("task", "model", f"top probability above {percent(SURE, 0)}, % of examples", "n"), lines)
 
 
+def checkpoints(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
+    """A line a checkpoint: model and graft, calibration, size needed, lead over top movement and overlap."""
+    every, lines = tables["checkpoints"], []
+    search = next(iter(every.loc[every["what"] == "lead", "localizer"]), "stagewise")
+    for (task, step), rows in every[every["localizer"].isin(("", search))].groupby(["id_task", "step"]):
+        of = {(one["what"], one["metric"] == "ece"): one for one in rows.to_dict("records")}
+        points = [of.get(key) for key in (("finetuned", False), ("grafted", False), ("lead", False))]
+        cells = [percent_estimate(one["value"], one["low"], one["high"]) if one else "" for one in points]
+        errors = [of.get((what, True)) for what in ("finetuned", "grafted")]
+        cells += [percent_estimate(one["debiased"], one["low"], one["high"]) if one else "" for one in errors]
+        needed, shared = of.get(("needed", False)), of.get(("shared", False))
+        size = "none of these" if needed and pd.isna(needed["value"]) else share(needed["value"]) if needed else ""
+        lines.append([str(task), count(int(step)), *cells, size, percent(shared["value"], 0) if shared else ""])
+    head = (
+        "task", "step", "fine-tuned", "graft", "graft − top movement, points", "ECE (debiased)",
+        "graft's ECE (debiased)", "size for 95% of the gain", "held of the last region",
+    )  # fmt: skip
+    return markdown_table(head, lines)
+
+
 def sensitivity(tables: Tables, main: float | None, row: Experiment | None) -> list[str]:
     """The searches' constants against size and the task's metric, over mask seeds; numbers of steps as columns."""
     rows = of_task_metric(tables["sensitivity"])
@@ -436,6 +456,6 @@ SHOWN: Mapping[str, Sequence[tuple[str, Make]]] = {
 """What an experiment may be shown by in place of its main table, and what it is made from."""
 BY_TABLE: Mapping[str, Make] = {
     "scores": methods, "stages": stages, "overlap": overlap, "gain": gain, "composition": layers,
-    "histogram": histogram, "sensitivity": sensitivity,
+    "histogram": histogram, "sensitivity": sensitivity, "checkpoints": checkpoints,
 }  # fmt: skip
 """What a study is shown by otherwise: its first table of these."""

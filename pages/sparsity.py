@@ -10,6 +10,7 @@ from skillviz.show.entries import headline_split
 from skillviz.show.glossary import about
 from skillviz.ui import controls, page, run_list
 from skillviz.ui.chart import show, theme
+from skillviz.ui.pages.sparsity import view as sparsity_cards
 
 run = page.begin("sparsity")
 entries, split = run_list.pair_entries(run), headline_split(run.record)
@@ -45,3 +46,4 @@ else:
     necessity = exhibits.necessity(run_list.pair_curve(alike, split), complement, own.localizer, theme())
     st.markdown(necessity.finding, help=about("complement", "recovered"))
     show(necessity, run.id)
+sparsity_cards.checkpoints(run)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skillviz.analysis.differences import difference
-from skillviz.analysis.observations import TEST, Observation, of_run, once, sides
+from skillviz.analysis.observations import TEST, Observation, of_run, once, search_fields, sides
 from skillviz.analysis.recovered import GAIN_SHARE, ROUNDING, VALIDATION, recovered
 from skillviz.analysis.seeds import Resampled, mean_of, mean_over_seeds, over_seeds
-from skillviz.analysis.tables import check
+from skillviz.analysis.tables import CHANCE, TABLES, check
 from skillviz.core.overlap import iou_matrix, matched_chance, overlap_matrix
 from skillviz.core.region import Region
 from skillviz.errors import BadInput
@@ -81,6 +82,8 @@ NEEDED, LEAD, SHARED = "needed", "lead", "shared"
 STATES = {"pretrained": "pretrained", "ft": "finetuned", "graft": "grafted", "graft_movement": "grafted"}
 """The scores that a series tells: method to what it is called in the table."""
 MOVEMENT = "movement"
+SAME = ("base", "task", "readout", "sizes", "k_shot", "data_seed", "max_train", "max_validation", "max_test", "dtype")
+"""Fields of a spec that the runs of one series have in common."""
 
 
 def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
@@ -105,11 +108,40 @@ def checkpoint_points(runs: Mapping[int, Sequence[Run]]) -> pd.DataFrame:
         ]
         parts = (_scores(shown, drawn), _leads(shown, drawn), _needed(scored, drawn), _shared(runs[step], last))
         rows += [{"step": step, **row} for part in parts for row in part]
-    columns = {"localizer": "", "size": np.nan, "share": np.nan, "metric": "", "debiased": np.nan, "chance": np.nan}
     frame = pd.DataFrame(rows)
-    for name, missing in columns.items():
-        frame[name] = frame[name].fillna(missing) if name in frame else missing
+    for column in TABLES["checkpoints"].columns:
+        if column.name not in frame:
+            frame[column.name] = np.nan
     return check(frame, "checkpoints")
+
+
+def series_of(run: Run, runs: Iterable[Run]) -> dict[int, list[Run]]:
+    """By training step the runs on checkpoints of the same fine-tuning, where this run's model is `checkpoint-<step>`.
+
+    They are runs of the same search with any seed, and of top movement, on the same data at the same sizes; empty
+    where there is no second checkpoint.
+    """
+    place = _checkpoint(run)
+    if place is None:
+        return {}
+    series: dict[int, list[Run]] = {}
+    for other in runs:
+        at = _checkpoint(other)
+        searches = (other.spec.localizer, search_fields(other.spec))
+        if at is None or searches not in ((run.spec.localizer, search_fields(run.spec)), (MOVEMENT, {})):
+            continue
+        if at[0] == place[0] and all(getattr(other.spec, name) == getattr(run.spec, name) for name in SAME):
+            known = [(one.spec.localizer, one.spec.seed) for one in series.get(at[1], [])]
+            if (other.spec.localizer, other.spec.seed) not in known:  # the newest is listed first
+                series.setdefault(at[1], []).append(other)
+    return series if len(series) > 1 else {}
+
+
+def _checkpoint(run: Run) -> tuple[str, int] | None:
+    """The folder above a run's model and the model's step; None where its name is not `checkpoint-<step>`."""
+    folder, _, name = run.spec.finetuned.rstrip("/").rpartition("/")
+    number = re.fullmatch(r"checkpoint-(\d+)", name)
+    return (folder, int(number[1])) if number else None
 
 
 def _scores(shown: Sequence[Sequence[Observation]], drawn: Resampled) -> Iterator[dict[str, Any]]:
@@ -156,7 +188,7 @@ def _shared(runs: Sequence[Run], last: Sequence[Run]) -> Iterator[dict[str, Any]
         yield {
             "id_task": first.task_name, "what": SHARED, "localizer": localizer, "size": size,
             "share": size / first.d if first.d else np.nan, "metric": "overlap", "value": over.value, "low": over.low,
-            "high": over.high, "chance": matched_chance(regions).value,
+            "high": over.high, **dict(zip((column.name for column in CHANCE), matched_chance(regions), strict=True)),
             "seeds": over.n, "n": 0,
         }  # fmt: skip
 

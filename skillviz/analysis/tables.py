@@ -172,7 +172,7 @@ TABLES = {
             ID_TASK, Column("step", "int64", "steps", "fine-tuning steps so far; of these the best check is kept"),
             Column("what", "str", "", "pretrained, finetuned or grafted: its score; needed: share of the parameters "
                    "that recovers the gain; lead: graft less that of top movement; shared: of the last region"),
-            LOCALIZER, SIZE, SHARE, METRIC, *SCORED, CHANCE,
+            LOCALIZER, SIZE, SHARE, METRIC, *SCORED, *CHANCE,
             Column("seeds", "int64", "", "mask seeds"), N,
         )),
         Table("note", (Column("text", "str", "", "what the study must say about itself"),)),

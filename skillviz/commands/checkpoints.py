@@ -1,4 +1,4 @@
-"""`checkpoints`: the training checkpoints of one fine-tuning, each localized, as one table along training."""
+"""`checkpoints`: the training checkpoints of one fine-tuning, each localized, as a table and figures along training."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from skillviz.analysis.checkpoint_series import COLUMNS, checkpoint_series
+from skillviz.analysis.checkpoint_series import COLUMNS, checkpoint_points, checkpoint_series
 from skillviz.analysis.recovered import GAIN_SHARE
+from skillviz.atomic import write_file
 from skillviz.commands import options
 from skillviz.commands.localize import reporter
-from skillviz.commands.output import note, print_json, print_rows, progress_bar, say
+from skillviz.commands.output import note, print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.core import formats
 from skillviz.core.localizers.table import DEFAULT_LOCALIZER
 from skillviz.core.metrics import metric_row
@@ -23,6 +24,8 @@ from skillviz.runs.process import gently
 from skillviz.runs.run import Run
 from skillviz.runs.spec import RunSpec, read_spec
 from skillviz.runs.store import Store, store_root
+from skillviz.show import text
+from skillviz.show.report.checkpoints import series_report
 from skillviz.tasks.project import expanded
 
 SIZES = ("0.1%", "0.01%", "0.03%", "0.3%", "1%", "3%", "10%")
@@ -66,17 +69,27 @@ def checkpoints(
     max_test: options.MaxTest = None,
     device: options.Device = "auto",
     runs_dir: options.RunsDir = None,
+    out: options.CsvFile = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", metavar="FILE", rich_help_panel=options.WHERE, help="Write the figures here, as one HTML file."
+        ),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Localize every training checkpoint of one fine-tuning, and compare them along training (paper, Figure 15).
 
     For each checkpoint: its score, its calibration, the smallest size that recovers 95 % of its gain, and how much of
     the last checkpoint's region it holds already. Each is an ordinary stored run; finished ones are not made again.
+    The page Sparsity of each of these runs draws the whole series. More: docs/checkpoints.md.
 
     [bold]Example[/bold]
 
-      python -m skillviz checkpoints --base roberta-base --checkpoints out/ --task sst2 --method movement
+      python -m skillviz checkpoints --base roberta-base --checkpoints out/ --task sst2 --report series.html
     """
+    for file in (out, report):
+        writable(file)
     common = {
         "base": base, "task": task, "readout": readout and readout.value, "localizer": method,
         "sizes": tuple(size or SIZES), "seed": seed, "k_shot": k_shot, "data_seed": data_seed, "device": device,
@@ -101,6 +114,14 @@ def checkpoints(
     ]  # fmt: skip
     print_rows(f"{method}, seed {seed}, {table['split'].iloc[0]} set", headings, rows)
     say("By chance: random regions with as many entries in each tensor, and the range of 95 % of them.")
+    if out is not None:
+        write_table(table, out)
+        say(f"{out}: the table.")
+    if report is not None:
+        points = checkpoint_points({step: [run] for step, run in runs.items()})
+        content = series_report(points, f"{len(runs)} checkpoints of {text.short_source(base)}")
+        write_file(report, lambda part: part.write_bytes(content))
+        say(f"{report}: score, calibration, size needed and overlap, {len(content):,} bytes.")
     if as_json:
         print_json({"checkpoints": table.astype(object).where(table.notna(), None).to_dict("records")})
 

@@ -114,6 +114,10 @@ RunsDir = Annotated[
         help="The folder of runs; without it $SKILLVIZ_RUNS, else cached_runs/local.",
     ),
 ]
+CsvFile = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", rich_help_panel=WHERE, help="Write the table here too, as CSV."),
+]
 AsJson = Annotated[
     bool, typer.Option("--json", rich_help_panel=WHERE, help="Print one JSON object as the last line of stdout.")
 ]

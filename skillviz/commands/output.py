@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,9 +19,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from skillviz.analysis.readable_table import ReadableTable, readable, tab_separated
+from skillviz.analysis.readable_table import ReadableTable, html, latex, markdown, readable, tab_separated
+from skillviz.atomic import write_text
 from skillviz.core.formats import MISSING
 from skillviz.core.metrics import Metric, metric_row, panels
+from skillviz.errors import BadInput
 from skillviz.runs.record import Estimate, Scores
 
 STATE_WORDS = {
@@ -48,6 +51,23 @@ def note(text: str) -> None:
 def command_line() -> str:
     """The command as it was typed."""
     return "python -m skillviz " + shlex.join(sys.argv[1:])
+
+
+def writable(out: Path | None) -> None:
+    """Nothing, where the file may be written or none is named; else raises BadInput, before the work is done."""
+    if out is not None and (not out.absolute().parent.is_dir() or out.is_dir()):
+        raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
+
+
+def write_table(frame: pd.DataFrame, out: Path) -> None:
+    """The table, whole or not at all: as CSV, or as its readable form where the name ends in .md, .html or .tex."""
+    writable(out)
+    texts = {
+        ".md": lambda: markdown(readable(frame)),
+        ".html": lambda: html(readable(frame), out.stem),
+        ".tex": lambda: latex(readable(frame), out.stem),
+    }
+    write_text(out, texts.get(out.suffix.lower(), lambda: frame.to_csv(index=False))())
 
 
 def print_json(value: Mapping[str, Any]) -> None:

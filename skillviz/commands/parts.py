@@ -7,11 +7,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import pandas as pd
 import typer
 
 from skillviz.analysis.part_effects import part_effects
 from skillviz.commands import options
-from skillviz.commands.output import print_json, print_rows, progress_bar, say
+from skillviz.commands.output import print_json, print_rows, progress_bar, say, writable, write_table
 from skillviz.commands.runs import RunName
 from skillviz.core.formats import rough_seconds
 from skillviz.core.metrics import metric_names, metric_row
@@ -51,17 +52,20 @@ def parts(
     seed: Annotated[int, typer.Option("--seed", min=0, max=LARGEST_SEED, help="Seed of the random controls.")] = 0,
     again: Annotated[bool, typer.Option("--again", help="Score anew what is stored already.")] = False,
     runs_dir: options.RunsDir = None,
+    out: options.CsvFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Score each part of a run's region alone and left out, beside random controls of equal size.
 
     The scores are stored beside the run, which stays as it is; the page Region shows them. The number of forward
-    passes and the time are printed first. An interrupted command goes on where it stopped.
+    passes and the time are printed first. An interrupted command goes on where it stopped. How to read it:
+    docs/parts-and-slices.md.
 
     [bold]Example[/bold]
 
       python -m skillviz parts sst2-roberta --by heads --sample 200
     """
+    writable(out)
     stored = open_run(run, runs_dir)
     grouping, asked = by.value, {"n": sample, "draws": draws, "seed": seed}
     known = None if again else stored_parts(library(runs_dir), stored, grouping)
@@ -69,8 +73,16 @@ def parts(
     if scores is None:
         scores = scored(stored, grouping, runs_dir, sample, draws, seed)
     report(stored, scores)
-    if as_json and stored.record.task is not None:
-        frame = part_effects(scores.predictions(), stored.record.task, stored.record.metric)
+    if stored.record.task is None or not (out or as_json):
+        return
+    predictions, task = scores.predictions(), stored.record.task
+    if out is not None:
+        metrics = metric_names(stored.record.metric, (BESIDE,))
+        frames = [part_effects(predictions, task, metric).assign(metric=metric) for metric in metrics]
+        write_table(pd.concat(frames, ignore_index=True), out)
+        say(f"{out}: every part, condition and metric.")
+    if as_json:
+        frame = part_effects(predictions, task, stored.record.metric)
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
         print_json({**scores.record.model_dump(exclude={"files"}), "path": str(scores.path), "effects": rows})
 

@@ -11,8 +11,10 @@ from skillviz.atomic import write_file
 from skillviz.commands import options
 from skillviz.commands.output import print_json, say
 from skillviz.commands.runs import RunName
+from skillviz.core.region_parts import GROUPINGS
 from skillviz.errors import BadInput
 from skillviz.runs.library import library, open_run
+from skillviz.runs.part_scores import stored_parts
 from skillviz.runs.store import Store
 from skillviz.show.report import page
 
@@ -29,7 +31,7 @@ def report(
     """Write the whole run as one HTML file that needs no network to be read: every figure, table and word explained.
 
     Light or dark as the reader's system asks, and fit for paper. Other runs of the same pair and task stand beside
-    it where sizes and localizers are compared.
+    it where sizes and localizers are compared. What `parts` stored of the run is in it too.
 
     [bold]Example[/bold]
 
@@ -40,7 +42,9 @@ def report(
         raise BadInput(f"{out} exists; name another file, or add --overwrite.")
     if out.is_dir() or not out.absolute().parent.is_dir():
         raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
-    content = page.report(stored, [*library(runs_dir).list(), *Store(stored.path.parent).list()])
+    seen = library(runs_dir)
+    parts = [scores for grouping in GROUPINGS if (scores := stored_parts(seen, stored, grouping)) is not None]
+    content = page.report(stored, [*seen.list(), *Store(stored.path.parent).list()], parts)
     write_file(out, lambda part: part.write_bytes(content))
     say(f"{out}: run {stored.id}, {len(content):,} bytes.")
     if as_json:

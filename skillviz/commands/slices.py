@@ -8,7 +8,7 @@ import typer
 
 from skillviz.analysis.slices import METRICS, sliceable
 from skillviz.commands import options
-from skillviz.commands.output import note, print_json, print_rows, say
+from skillviz.commands.output import note, print_json, print_rows, say, writable, write_table
 from skillviz.commands.runs import RunName
 from skillviz.core.metrics import metric_row
 from skillviz.errors import BadData, BadInput, SkillvizError
@@ -33,16 +33,19 @@ def slices(
         str, typer.Option("--metric", metavar="|".join(METRICS), help="What the models are compared by.")
     ] = METRICS[0],
     runs_dir: options.RunsDir = None,
+    out: options.CsvFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare graft and fine-tuned model by class, length and any column of the data, losses first.
 
     Predictions are the run's own; no model is loaded. Length and columns need the task's data on this machine.
+    How to read it: docs/parts-and-slices.md.
 
     [bold]Example[/bold]
 
       python -m skillviz slices sst2-roberta --by class --by words
     """
+    writable(out)
     stored = open_run(run, runs_dir)
     split = headline_split(stored.record)
     graft, tuned = shown.pair_answers(stored.predictions(), stored.record, split)
@@ -74,6 +77,9 @@ def slices(
     headings = ["column", "slice", "n", "graft", "fine-tuned", difference, "graft is", "holds at FDR 5 %"]
     print_rows(f"{words.title}, {split} set (95 % intervals, paired)", headings, rows)
     say(shown.finding(table, metric).replace("**", ""))
+    if out is not None:
+        write_table(table.assign(metric=metric), out)
+        say(f"{out}: every slice.")
     if as_json:
         plain = table.astype(object).where(table.notna(), None).to_dict("records")
         print_json({"run_id": stored.id, "split": split, "metric": metric, "slices": plain})

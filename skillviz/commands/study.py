@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skillviz.analysis.readable_table import html, latex, markdown, readable
-from skillviz.atomic import write_text
 from skillviz.commands import find_study, options
 from skillviz.commands.exit_codes import BAD_USE
 from skillviz.commands.find_study import named, ships
-from skillviz.commands.output import command_line, note, print_json, print_table, progress_bar, say
+from skillviz.commands.output import command_line, note, print_json, print_table, progress_bar, say, write_table
 from skillviz.errors import BadInput
 from skillviz.jobs.slots import devices_for_study, slot_of
 from skillviz.runs.artifact import LOCALIZE
@@ -206,7 +204,7 @@ def table(
             f"no run of study '{spec.name}' is finished in {store.root}; make them with `study run {study}`."
         )
     if out is not None:
-        _write(frame, out)
+        write_table(frame, out)
     print_table(spec.name, frame)
     if as_json:
         print_json({"name": spec.name, "rows": _records(frame)})
@@ -241,19 +239,6 @@ def _dry(study: StudySpec, store: Store, workers: int, as_json: bool) -> None:
     say(f"{study.name}: {left}")
     if as_json:
         print_json({"name": study.name, "left": left, "workers": workers, "steps": _records(frame)})
-
-
-def _write(frame: pd.DataFrame, out: Path) -> None:
-    """The table, whole or not at all: as CSV, or as its readable form where the name ends in .md, .html or .tex."""
-    if not out.absolute().parent.is_dir() or out.is_dir():
-        raise BadInput(f"{out} cannot be written: name a file in a folder that exists.")
-    table = readable(frame)
-    texts = {
-        ".md": lambda: markdown(table),
-        ".html": lambda: html(table, out.stem),
-        ".tex": lambda: latex(table, out.stem),
-    }
-    write_text(out, texts.get(out.suffix.lower(), lambda: frame.to_csv(index=False))())
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ TITLES = {
     "histogram": "confidence",
     "paths": "WiSE paths",
     "stability": "stability",
+    "checkpoints": "checkpoints",
     "sensitivity": "constants of the search",
 }
 MEANINGS = {

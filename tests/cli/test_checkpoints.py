@@ -6,12 +6,14 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from skillviz.analysis.checkpoint_series import size_needed
+from skillviz.analysis.checkpoint_series import checkpoint_points, series_of, size_needed
 from skillviz.commands.checkpoints import steps_of
 from skillviz.errors import BadInput
-from skillviz.runs.store import Store
+from skillviz.plots.checkpoints import PANELS
+from skillviz.runs.store import Store, shipped_root
 from tests.cli.calls import call
 from tests.plots import frames
 from tests.tiny import tiny_pair
@@ -41,9 +43,39 @@ def test_a_series_along_training(trained: tuple[Path, Path], task_file: Path, tm
         curve = Store(tmp_path).open(row["run_id"]).curve()
         needed = size_needed(curve, "test")["size_needed"]
         assert row["size_needed"] == (None if np.isnan(needed) else needed)
+    runs = Store(tmp_path).list()
+    series = series_of(runs[0], runs)
+    assert sorted(series) == [9, 30, 100] and series_of(runs[0], runs[:1]) == {}
+    points = checkpoint_points(series)
+    of = points.set_index(["what", "metric", "step"])["value"]
+    for row in table:
+        step, metric = row["step"], Store(tmp_path).open(row["run_id"]).record.metric
+        assert of["finetuned", metric, step] == row["finetuned"] and of["grafted", "ece", step] == row["grafted_ece"]
+        assert of["shared", "overlap", step] == row["held_of_last"]
     again = call(*words, *more)
     assert again.json == said.json and again.err.count("is there already") == 3
     assert len(Store(tmp_path).list()) == 3
+    csv, html = tmp_path / "series.csv", tmp_path / "series.html"
+    call(*words, *more, "--out", csv, "--report", html)
+    assert list(pd.read_csv(csv)["step"]) == [9, 30, 100]
+    text = html.read_text(encoding="utf-8")
+    assert text.count('data-figure="') == len(PANELS) and "Size that recovers the gain" in text
+    refused = call(*words, *more, "--report", tmp_path / "nowhere" / "x.html")
+    assert refused.code == 2 and "name a file in a folder that exists" in refused.err
+
+
+def test_the_lead_over_top_movement_is_paired_and_the_overlap_is_by_seed() -> None:
+    """Planted: two searches of one checkpoint on the same examples, of which one is right more often."""
+    store = Store(shipped_root())
+    names = ("film-sentiment-base-stagewise-23792-s0-ff6420", "film-sentiment-base-movement-23792-s0-0ed253")
+    runs = [store.open(name) for name in names]
+    points = checkpoint_points({5: runs, 7: runs[:1]})
+    (lead,) = points[points["what"] == "lead"].to_dict("records")
+    values = [run.record.metrics["test"].states["grafted"]["accuracy"].value for run in runs]
+    assert lead["step"] == 5 and lead["value"] == pytest.approx(values[0] - values[1])
+    assert lead["low"] < lead["value"] < lead["high"]
+    shared = points[points["what"] == "shared"].set_index(["localizer", "step"])["value"]
+    assert dict(shared) == {("stagewise", 5): 1.0, ("stagewise", 7): 1.0}  # top movement has no last region
 
 
 def test_the_size_needed_is_the_smallest_that_recovers_enough() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from skillviz.runs.store import PARTS, Store
@@ -32,6 +33,13 @@ def test_parts_are_scored_and_stored_beside_the_run(store: tuple[Path, str], by:
     assert "forward passes" not in again.out and again.json["effects"] == said.json["effects"]
     other = call("parts", run, "--by", by, "--sample", "9", "--draws", "1", "--json")
     assert other.json["n"] == 9
+    csv, html = root.parent / "parts.csv", root.parent / "run.html"
+    call("parts", run, "--by", by, "--sample", "9", "--draws", "1", "--out", csv)
+    rows = pd.read_csv(csv)
+    assert set(rows["metric"]) == {"accuracy", "nll"} and len(rows) == 2 * len(other.json["effects"])
+    call("report", run, "--out", html)
+    text = html.read_text(encoding="utf-8")
+    assert f"What each {by.removesuffix('s')} of the region does" in text and "Slice by slice" in text
 
 
 def test_a_wrong_division_is_named(store: tuple[Path, str]) -> None:

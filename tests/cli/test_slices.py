@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from skillviz.runs.run import Run
@@ -34,6 +35,9 @@ def test_all_columns_and_some(run: Run) -> None:
     assert values == sorted(values)
     some = call("slices", run.id, "--by", "source", "--metric", "nll", "--json")
     assert {row["name"] for row in some.json["slices"]} == {"web", "book"}
+    csv = run.path.parent.parent / "slices.csv"
+    call("slices", run.id, "--out", csv)
+    assert list(pd.read_csv(csv)["value"]) == pytest.approx(values)
 
 
 def test_without_the_data_it_is_by_class(user_runs: Path) -> None:

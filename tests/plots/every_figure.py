@@ -13,6 +13,7 @@ from skillviz.analysis.size_curve import by_size
 from skillviz.plots import (
     attribution,
     calibration,
+    checkpoints,
     classes,
     compare,
     composition,
@@ -99,6 +100,10 @@ FIGURES: dict[str, tuple[Draw, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "token_layers": (attribution.token_layers, single.flow, {}),
     "token_layers_12": (attribution.token_layers, lambda: single.flow(12), {"limit": 3.0}),
     "layer_parts": (attribution.layer_parts, single.parts, {}),
+}
+FIGURES |= {
+    f"checkpoints_{panel}": (checkpoints.along_training, frames.checkpoints, {"panel": panel})
+    for panel in checkpoints.PANELS
 }
 FIGURES |= {
     "effect_map": (part_effects.effect_map, frames.effects, {"metric": "accuracy"}),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from skillviz.analysis.tables import check
+from tests.studies.fake_tables import FAKE_TABLES
+
 D = 10_646_784
 SIZES = (1_064, 10_646, 106_467)
 LEVELS = {
@@ -150,3 +153,9 @@ def comparisons(rows: int) -> pd.DataFrame:
     names = [f"layer {n}, value" for n in range(rows)]
     ends = {"low": value - 0.04, "high": value + 0.05, "control": value / 3}
     return pd.DataFrame({"name": names, "value": value, **ends, "n": 40, "order": range(rows)})
+
+
+def checkpoints() -> pd.DataFrame:
+    """The table `checkpoints` of one fine-tuning, without the intervals of what has none."""
+    table = FAKE_TABLES["checkpoints"](["film-sentiment"], np.random.default_rng(0))
+    return check(table, "checkpoints")

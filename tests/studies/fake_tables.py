@@ -301,6 +301,31 @@ def sensitivity(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
     return pd.DataFrame(rows)
 
 
+def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
+    """Five checkpoints of one fine-tuning: the model goes on to gain, its graft less, top movement least."""
+    rows = []
+    for place, step in enumerate((50, 100, 200, 400, 800)):
+        place_of = {"id_task": tasks[0], "step": step, "n": 600, "localizer": "", "chance": np.nan, "seeds": 1}
+        region = {**place_of, "size": 0.03 * D, "share": 0.03, "seeds": 3}
+        values = {"finetuned": 0.66 + 0.05 * place, "stagewise": 0.65 + 0.04 * place, "movement": 0.65 + 0.02 * place}
+        rows.append({**place_of, "what": "pretrained", "metric": "accuracy", "value": 0.52})
+        for name, value in values.items():
+            of = place_of if name == "finetuned" else {**region, "localizer": name}
+            what = "finetuned" if name == "finetuned" else "grafted"
+            rows.append({**of, "what": what, "metric": "accuracy", "value": value})
+            rows.append({**of, "what": what, "metric": "ece", "value": 0.03 + 0.01 * place, "debiased": 0.02})
+            if what == "grafted":
+                needed = {**of, "what": "needed", "metric": "accuracy", "value": 0.01 * (1 + place), "share": 0.01}
+                shared = {"what": "shared", "metric": "overlap", "value": 0.2 * (1 + place), "chance": 0.04}
+                rows += [needed, {**of, **shared}]
+        lead = values["stagewise"] - values["movement"]
+        rows.append({**region, "what": "lead", "localizer": "stagewise", "metric": "accuracy", "value": lead})
+    frame = pd.DataFrame(rows)
+    frame["debiased"] = frame["debiased"].astype(float)
+    half = np.where(frame["what"] == "needed", np.nan, 0.02)
+    return frame.assign(low=frame["value"] - half, high=frame["value"] + half)
+
+
 def note(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFrame:
     """What the study says about itself."""
     return pd.DataFrame(
@@ -328,6 +353,6 @@ FAKE_TABLES: dict[str, Make] = {
     make.__name__: _whole(make)
     for make in (
         scores, differences, recovered, overlap, isolation, gain, stages, composition, histogram, paths, stability,
-        sensitivity, note,
+        sensitivity, checkpoints, note,
     )
 }  # fmt: skip

@@ -20,6 +20,7 @@ from skillviz import __version__
 from skillviz.analysis.readable_table import as_stored, html
 from skillviz.core import formats
 from skillviz.plots.theme import THEMES, localizer_style
+from skillviz.runs.part_scores import PartScores
 from skillviz.runs.run import Run
 from skillviz.show import small_world, text
 from skillviz.show.exhibit import Exhibit
@@ -38,22 +39,28 @@ MOST_ROWS = 200
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).disable(["link", "image", "autolink"])
 
 
-def report(run: Run, others: Sequence[Run] = ()) -> bytes:
-    """The run's report as HTML in UTF-8. Of `others`, those of the same pair and task are shown beside it.
+def report(run: Run, others: Sequence[Run] = (), parts: Sequence[PartScores] = ()) -> bytes:
+    """The run's report as HTML in UTF-8. Of `others`, those of the same pair and task are shown beside it; `parts` are
+    the scores of its region's parts that are stored.
 
     Raises CorruptRun where one of the run's files cannot be read.
     """
-    chapters, figures = sections(run, others), Figures()
+    return document(title(run), _header(run), sections(run, others, parts))
+
+
+def document(name: str, header: str, chapters: Sequence[Section]) -> bytes:
+    """Sections as one HTML file in UTF-8, after this header (HTML); `name` is plain text."""
+    figures = Figures()
     body = "".join(
         f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
         f"{''.join(_part(part, figures) for part in section.parts)}</section>"
         for section in chapters
     )
     scripts = (get_plotlyjs(), (FOLDER / "report.js").read_text(encoding="utf-8"))
-    head = _head(f"{title(run)} · skillviz", scripts)
+    head = _head(f"{name} · skillviz", scripts)
     data = f'<script type="application/json" id="figures">{figures.json()}</script>'
     code = "".join(f"<script>{script}</script>" for script in scripts)
-    parts = (head, "<body>", _header(run), _contents(chapters), "<main>", body, _glossary(), "</main>", FOOTER)
+    parts = (head, "<body>", header, _contents(chapters), "<main>", body, _glossary(), "</main>", FOOTER)
     return "".join((*parts, data, code, "</body></html>\n")).encode("utf-8")
 
 

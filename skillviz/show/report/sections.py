@@ -7,20 +7,27 @@ from functools import partial
 
 import pandas as pd
 
+from skillviz.analysis.part_effects import part_effects
+from skillviz.analysis.slices import METRICS
 from skillviz.core import formats
 from skillviz.core.bins import BINS
 from skillviz.core.confusion import class_results, confusion
 from skillviz.core.metrics import ece, metric_row, panels
+from skillviz.errors import SkillvizError
 from skillviz.plots.region import cells
 from skillviz.plots.theme import state_style
+from skillviz.runs.part_scores import PartScores
 from skillviz.runs.record import RunRecord, Scores
 from skillviz.runs.run import Run
+from skillviz.runs.texts import example_columns
 from skillviz.show import calibration as calibration_exhibits
 from skillviz.show import example_table, measures, sentences, text
 from skillviz.show import examples as example_exhibits
 from skillviz.show import interpolation as interpolation_exhibits
 from skillviz.show import overview as overview_exhibits
+from skillviz.show import part_effects as part_exhibits
 from skillviz.show import region as region_exhibits
+from skillviz.show import slices as slice_exhibits
 from skillviz.show import sparsity as sparsity_exhibits
 from skillviz.show import transfer as transfer_exhibits
 from skillviz.show.entries import entry_of, headline_split
@@ -67,8 +74,8 @@ def scores_table(record: RunRecord, scores: Scores) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def region(run: Run) -> Section:
-    """Where the region lies, and its fullest cell's fullest tensor from near."""
+def region(run: Run, parts: Sequence[PartScores] = ()) -> Section:
+    """Where the region lies, its fullest cell's fullest tensor from near, and what its parts do."""
     title, layers = "Where is the skill?", run.layers()
     if layers.empty:
         return Section("region", title, (Words(NOTHING.format("layers")),))
@@ -88,6 +95,7 @@ def region(run: Run) -> Section:
             ),
             Charts((partial(region_exhibits.by_kind, layers), partial(region_exhibits.movement, layers))),
             *_close_up(run, layers, table, cell),
+            *(part for scores in parts for part in _effects(run, scores)),
         ),
     )
 
@@ -101,6 +109,29 @@ def _close_up(run: Run, layers: pd.DataFrame, table: pd.DataFrame, cell: region_
         Words(f"{text.plain(row['parameter'])}: {sentences.tensor(row, part.rows, part.cols)}"),
         Charts((partial(region_exhibits.tensor, part), *lines)),
     ]
+
+
+def _effects(run: Run, scores: PartScores) -> list[Part]:
+    """What each part of one grouping does, alone and left out, in NLL: it sees a change that turns no prediction."""
+    task, grouping = run.record.task, scores.record.grouping
+    if task is None:
+        return []
+    effects = part_effects(scores.predictions(), task, "nll")
+    parts: list[Part] = [
+        Heading(f"What each {part_exhibits.NOUNS[grouping]} of the region does"),
+        Words(
+            f"{formats.counted(scores.record.n, 'example')} of the {scores.record.split} set, "
+            f"{formats.counted(scores.record.draws, 'random control')} a part.",
+            ("parts", "paired", "nll"),
+        ),
+    ]
+    for condition in part_exhibits.CONDITIONS:
+        shown = (effects, condition, "nll", grouping)
+        parts += [
+            Words(part_exhibits.finding(*shown)),
+            Charts((partial(part_exhibits.part_map, *shown), partial(part_exhibits.strongest_parts, *shown))),
+        ]
+    return parts
 
 
 def sparsity(run: Run, others: Sequence[Run]) -> Section:
@@ -180,7 +211,25 @@ def by_example(run: Run) -> list[Section]:
             )
         ),
     )
-    return [Section("examples", "Which examples change?", parts)]
+    return [Section("examples", "Which examples change?", (*parts, *_slices(run, split)))]
+
+
+def _slices(run: Run, split: str) -> list[Part]:
+    """Graft against fine-tuned model by class, and by length and the data's own columns where these are at hand."""
+    graft, tuned = slice_exhibits.pair_answers(run.predictions(), run.record, split)
+    if not len(graft.labels) or not len(tuned.labels):
+        return []
+    try:
+        others = example_columns(run, split)
+    except SkillvizError:  # the data are not on this machine
+        others = None
+    metric, columns = METRICS[0], slice_exhibits.columns_of(graft, run.labels, others)
+    table = slice_exhibits.differences(graft, tuned, columns, metric)
+    return [
+        Heading("Slice by slice"),
+        Words(slice_exhibits.finding(table, metric, text.plain), ("slices", "paired")),
+        *([Charts((partial(slice_exhibits.by_slice, table, metric),))] if len(table) else []),
+    ]
 
 
 def interpolation(run: Run) -> list[Section]:
@@ -256,7 +305,7 @@ def origin(run: Run) -> Section:
     )
 
 
-def sections(run: Run, others: Sequence[Run]) -> list[Section]:
+def sections(run: Run, others: Sequence[Run], parts: Sequence[PartScores] = ()) -> list[Section]:
     """All sections of the run's report, in reading order."""
-    first = [overview(run), region(run), sparsity(run, others), calibration(run)]
+    first = [overview(run), region(run, parts), sparsity(run, others), calibration(run)]
     return [*first, *by_example(run), *interpolation(run), *transfer(run), origin(run)]

@@ -22,6 +22,7 @@ from skillviz.studies.store import StudyFolder
 from skillviz.ui import cache, controls, exports, page, study_choice, study_words
 from skillviz.ui.chart import show, theme
 from skillviz.ui.pages.paper import words as paper_words
+from skillviz.ui.pages.sparsity.view import figures as checkpoint_figures
 from skillviz.ui.pages.studies import running
 from skillviz.ui.pages.studies import table as study_table
 from skillviz.ui.run_bar import width_of
@@ -151,10 +152,19 @@ def _pictures(study: StudyFolder, tables: Mapping[str, pd.DataFrame]) -> None:
         tasks = list(dict.fromkeys(tables["histogram"]["task"]))
         task = controls.select("sure-of", "Confidence on", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
         show(exhibits.histogram(tables["histogram"], task, theme()), study.name)
+    if len(tables.get("checkpoints", ())):
+        _checkpoints(study, tables["checkpoints"])
     if len(tables.get("sensitivity", ())):
         _settings(study, tables["sensitivity"])
     if len(tables.get("composition", ())):
         _composition(study, tables["composition"])
+
+
+def _checkpoints(study: StudyFolder, table: pd.DataFrame) -> None:
+    """The checkpoints of one task along fine-tuning, two figures a row."""
+    tasks = list(dict.fromkeys(table["id_task"]))
+    task = controls.select("trained-on", "Fine-tuned on", tasks, tasks[0], width=260) if len(tasks) > 1 else tasks[0]
+    checkpoint_figures(table, task, study.name)
 
 
 def _settings(study: StudyFolder, table: pd.DataFrame) -> None:

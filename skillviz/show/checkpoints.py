@@ -1,0 +1,78 @@
+"""The checkpoints of one fine-tuning: score, calibration, size needed and overlap along training, with the finding."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillviz.analysis.checkpoint_series import LEAD
+from skillviz.analysis.recovered import GAIN_SHARE
+from skillviz.core import formats
+from skillviz.core.metrics import metric_row
+from skillviz.plots.checkpoints import PANELS, along_training, rows_of
+from skillviz.plots.theme import localizer_style, state_style
+from skillviz.show.exhibit import Exhibit, drawn_once
+
+READS = {
+    "score": "each mark is one checkpoint; the bar is its 95 % interval. A graft has the checkpoint's own region.",
+    "calibration": "lower is better. Marks stand at the debiased error, which the interval is about.",
+    "needed": f"the smallest size whose graft recovers {GAIN_SHARE:.0%} of what the checkpoint gained. Without a mark, "
+    "none of the sizes does.",
+    "shared": "the share of the last checkpoint's region that this one holds too, by the same localizer and seed. "
+    "Dotted: random regions with as many entries in each tensor.",
+}
+WORDS = {
+    "score": ("graft", "paired"), "calibration": ("ece",), "needed": ("recovered", "size"),
+    "shared": ("region", "chance"),
+}  # fmt: skip
+
+
+@drawn_once
+def panel(points: pd.DataFrame, task: str, name: str, theme: str) -> Exhibit:
+    """One figure of the table `checkpoints`, of one task; `name` is a key of PANELS."""
+    of_task = points[points["id_task"] == task].reset_index(drop=True)
+    rows = rows_of(of_task, name)
+    return Exhibit(
+        name=f"checkpoints_{name}",
+        title=PANELS[name].title,
+        figure=along_training(of_task, name, theme=theme),
+        reads=READS[name],
+        alt=_alt(rows, name),
+        table=rows,
+        words=WORDS[name],
+    )
+
+
+def finding(points: pd.DataFrame, task: str) -> str:
+    """How the search compares with top movement at the first and the last checkpoint, and what the last one keeps."""
+    of_task = points[points["id_task"] == task]
+    parts = []
+    leads = of_task[of_task["what"] == LEAD].sort_values("step", kind="stable")
+    if len(leads):
+        first, last = leads.iloc[0], leads.iloc[-1]
+        name = localizer_style(first["localizer"]).title
+        metric = metric_row(first["metric"])
+        ends = [
+            f"at step {row['step']:,} {metric.change(row['value'])} ({metric.ends(row['low'], row['high'])})"
+            for row in ([first, last] if len(leads) > 1 else [first])
+        ]
+        parts.append(f"{metric.heading} of **{name}** less top movement: {', '.join(ends)}.")
+    shared = rows_of(of_task, "shared").sort_values("step", kind="stable")
+    if shared["step"].nunique() > 1:
+        first = shared.iloc[0]
+        parts.append(
+            f"The first checkpoint's region by {localizer_style(first['localizer']).title} already holds "
+            f"**{formats.percent(first['value'])}** of the last one's (by chance {formats.percent(first['chance'])})."
+        )
+    return " ".join(parts)
+
+
+def _alt(rows: pd.DataFrame, name: str) -> str:
+    """First and last value of every line."""
+    told = []
+    for (what, localizer), line in rows.sort_values("step").groupby(["what", "localizer"], sort=False):
+        title = localizer_style(localizer).title if localizer else state_style(what).title
+        first, last = line.iloc[0], line.iloc[-1]
+        text = formats.share if name == "needed" else metric_row(first["metric"]).text
+        told.append(f"{title} from {text(first['value'])} at step {first['step']:,} to {text(last['value'])} at step "
+                    f"{last['step']:,}")  # fmt: skip
+    return f"{PANELS[name].title}: {'; '.join(told)}." if told else f"{PANELS[name].title}: nothing is known."

@@ -1,0 +1,33 @@
+"""The sparsity page's series: where the run's model is one of several checkpoints, what changes along fine-tuning."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from skillviz.analysis.checkpoint_series import checkpoint_points, series_of
+from skillviz.runs.run import Run
+from skillviz.show import checkpoints as exhibits
+from skillviz.show.glossary import about
+from skillviz.ui import cache, page
+from skillviz.ui.chart import show, theme
+
+
+def checkpoints(run: Run) -> None:
+    """The section; nothing where no other checkpoint of the same fine-tuning has a run like this one."""
+    with page.explained():
+        series = series_of(run, cache.runs(entry.id for entry in cache.entries()))
+        if not series:
+            return
+        points = checkpoint_points(series)
+    st.markdown("## Along fine-tuning")
+    figures(points, run.record.task_name, run.id)
+
+
+def figures(points: pd.DataFrame, task: str, key: str) -> None:
+    """The finding and the figures of one task, two a row; `key` is the run or study that they are of."""
+    st.markdown(exhibits.finding(points, task), help=about("recovered", "paired"))
+    places = [place for _ in range(0, len(exhibits.PANELS), 2) for place in st.columns(2)]
+    for place, name in zip(places, exhibits.PANELS, strict=True):
+        with place:
+            show(exhibits.panel(points, task, name, theme()), key)
