@@ -316,7 +316,7 @@ def checkpoints(tasks: Sequence[str], random: np.random.Generator) -> pd.DataFra
             rows.append({**of, "what": what, "metric": "ece", "value": 0.03 + 0.01 * place, "debiased": 0.02})
             if what == "grafted":
                 needed = {**of, "what": "needed", "metric": "accuracy", "value": 0.01 * (1 + place), "share": 0.01}
-                shared = {"what": "shared", "metric": "overlap", "value": 0.2 * (1 + place), "chance": 0.04}
+                shared = {"what": "shared", "metric": "overlap", "value": 0.2 * (1 + place), **CHANCE}
                 rows += [needed, {**of, **shared}]
         lead = values["stagewise"] - values["movement"]
         rows.append({**region, "what": "lead", "localizer": "stagewise", "metric": "accuracy", "value": lead})
