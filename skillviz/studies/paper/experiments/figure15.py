@@ -104,4 +104,5 @@ FIGURE15 = Experiment(
         Claim("From the first checkpoint to the last the model gains more than its graft.", levels_off),
     ),
     differs=differs,
+    ships=True,
 )
